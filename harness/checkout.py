@@ -1,0 +1,221 @@
+"""The course on disk: finding the checkout, loading puzzles, reading the student's file."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+import re
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from .course import Puzzle
+from .errors import BackwarpError, CourseError
+
+MAX_SOURCE = 1 << 20  # bytes; a kernel of the course has 2 KB
+PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
+
+
+@dataclass(frozen=True)
+class Course:
+    """A checkout: the folder that holds `puzzles/` and `solutions/`."""
+
+    root: Path
+
+    def ids(self) -> tuple[str, ...]:
+        """All puzzle ids, in order; a folder without puzzle.py is not a puzzle (yet)."""
+        folder = self.root / "puzzles"
+        found = [p.parent.name for p in folder.glob("*/puzzle.py") if PUZZLE_NAME.fullmatch(p.parent.name)]
+        return tuple(sorted(found, key=lambda name: (int(name.split("_")[0]), name)))
+
+    def resolve(self, text: str) -> str:
+        """The id meant by `09`, `9`, the full id or a fragment that only one id has."""
+        ids, wanted = self.ids(), text.strip().rstrip("/\\").lower()
+        if wanted in ids:
+            return wanted
+        if wanted.isdecimal():
+            matches = [i for i in ids if int(i.split("_")[0]) == int(wanted)]
+        else:
+            matches = [i for i in ids if wanted and wanted in i]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise CourseError(
+                f"{text!r} could be {', '.join(matches[:4])}{' ...' if matches[4:] else ''}; say which"
+            )
+        near = nearest(wanted, ids)
+        meant = f"did you mean {near}?" if near else "`backwarp list` shows what there is"
+        raise CourseError(f"there is no puzzle {text!r}; {meant}")
+
+    def load(self, text: str) -> Puzzle:
+        """The puzzle `text` (see resolve); a broken declaration is a CourseError with file and line."""
+        return load_puzzle(self.root, self.resolve(text))
+
+    def puzzles(self) -> tuple[Puzzle, ...]:
+        return tuple(load_puzzle(self.root, i) for i in self.ids())
+
+
+def nearest(wanted: str, ids: tuple[str, ...]) -> str:
+    """The id that `wanted` was probably meant to be, or ""."""
+    if wanted.isdecimal() and ids:
+        return min(ids, key=lambda i: abs(int(i.split("_")[0]) - int(wanted)))
+    names = {i: i for i in ids} | {i.split("_", 1)[1]: i for i in ids}
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    return names[close[0]] if close else ""
+
+
+def open_course(start: Path | None = None) -> Course:
+    """The checkout around the current directory (or `start`), else the one this package lies in."""
+    try:
+        here = (start or Path.cwd()).resolve()
+    except OSError:  # the current directory was deleted
+        here = Path("/")
+    for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
+        if (folder / "puzzles").is_dir() and (folder / "solutions").is_dir():
+            return Course(folder)
+    raise CourseError(
+        "no puzzles/ folder here or above. The course is used from a checkout: clone it, and in it run\n"
+        "  python -m pip install -e ."
+    )
+
+
+@lru_cache(maxsize=64)
+def load_puzzle(root: Path, puzzle_id: str) -> Puzzle:
+    """Executes `puzzles/ID/puzzle.py` and returns its PUZZLE, with id and root filled in."""
+    path = root / "puzzles" / puzzle_id / "puzzle.py"
+    name = f"puzzles/{puzzle_id}/puzzle.py"
+    if (root / "reference").is_dir() and importlib.util.find_spec("reference") is None:
+        sys.path.insert(0, str(root))
+    namespace = {"__name__": f"puzzles.{puzzle_id}", "__file__": str(path)}
+    try:
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
+        puzzle = namespace.get("PUZZLE")
+        if not isinstance(puzzle, Puzzle):
+            raise CourseError("it does not define PUZZLE = Puzzle(...)")
+        return replace(puzzle, id=puzzle_id, root=root)
+    except Exception as e:
+        line = broken_line(e, str(path))
+        what = str(e) if isinstance(e, BackwarpError) else f"{type(e).__name__}: {e}"
+        raise CourseError(f"{name}{f':{line}' if line else ''}: {what}") from e
+
+
+def broken_line(error: Exception, path: str) -> int:
+    """The line of `path` that `error` comes from; 0 where it has none."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno or 0
+    line, trace = 0, error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def read_source(path: Path) -> str:
+    """The text of a student's file; CourseError (a fact, the place, the remedy) where it has none."""
+    name = path.name
+    try:
+        if path.is_dir():
+            raise CourseError(f"{path} is a folder; a kernel file such as kernel.cu was expected")
+        if not path.exists():
+            raise CourseError(f"{path} does not exist")
+        if not path.is_file():
+            raise CourseError(f"{path} is not a regular file")
+        if path.stat().st_size > MAX_SOURCE:
+            raise CourseError(
+                f"{path} has {path.stat().st_size / 1e6:.1f} MB; more than 1 MB is not a kernel"
+            )
+        data = path.read_bytes()
+    except OSError as e:
+        raise CourseError(f"{path} cannot be read: {e.strerror}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = data[: e.start].count(b"\n") + 1
+        raise CourseError(
+            f"{name}:{line}: byte 0x{data[e.start]:02x} is not UTF-8; save the file as UTF-8 in your editor"
+        ) from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise CourseError(
+            f"{name}:{line}: the file has a zero byte; save it as plain UTF-8 text (not UTF-16)"
+        )
+    if not text.strip():
+        raise CourseError(f"{name} is empty")
+    return text.replace("\r\n", "\n")
+
+
+TUNABLE = re.compile(r"^[ \t]*(?:static[ \t]+)?constexpr\b([^=;{}\n]*)=([^;{}\n]*);", re.MULTILINE)
+INTEGER_WORDS = {"static", "const", "unsigned", "signed", "int", "long", "short", "size_t", "bool"}
+COMMENT_OR_STRING = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+
+
+def without_comments(source: str) -> str:
+    """`source` with comments blanked out; lines and columns stay."""
+    return COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] == "/" else m[0], source)
+
+
+class Tunables(dict):
+    """Tunable name -> value; a missing one says what the launch needs."""
+
+    def __missing__(self, name: str):
+        raise CourseError(
+            f"the launch needs the line `constexpr int {name} = ...;`, which the file does not have"
+        )
+
+
+def tunables(source: str) -> Tunables:
+    """The `constexpr int NAME = value;` lines of a kernel file; a value may use earlier names."""
+    found = Tunables()
+    for declared, text in TUNABLE.findall(without_comments(source)):
+        *words, name = declared.split() or [""]
+        if words and INTEGER_WORDS.issuperset(words) and name.isidentifier():
+            value = constant(text, found)
+            if value is not None:
+                found.setdefault(name, value)
+    return found
+
+
+def constant(text: str, names: dict[str, int]) -> int | None:
+    """A C integer expression of + - * / % << >> and known names; None for anything else."""
+    text = re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "", text.strip())
+    text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
+    if len(text) > 200:
+        return None
+    try:
+        return evaluate(ast.parse(text, mode="eval").body, names)
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
+        return None
+
+
+def evaluate(node: ast.expr, names: dict[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return int(value)
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id="true" | "false" as word):
+            return int(word == "true")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -evaluate(operand, names)
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = evaluate(left, names), evaluate(right, names)
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.Div() | ast.Mod():
+                    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # C rounds to zero
+                    return quotient if isinstance(op, ast.Div) else a - b * quotient
+                case ast.LShift() if 0 <= b < 64:
+                    return a << b
+                case ast.RShift() if 0 <= b < 64:
+                    return a >> b
+    raise ValueError("not a constant that the harness can read")

@@ -1,0 +1,288 @@
+"""The verbs of the `backwarp` command. Exit status: 0 passed, 1 not passed, 2 usage or environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .errors import BackwarpError, CourseError
+
+if TYPE_CHECKING:
+    from .checkout import Course
+    from .progress import Progress
+    from .verdict import Verdict
+
+INTERRUPTED = 130
+STATUS = "status of the verb"  # key in the click context's meta
+
+
+def say(text: str = "", err: bool = False) -> None:
+    """One line for the user."""
+    print(text, file=sys.stderr if err else sys.stdout)
+
+
+def the_course() -> tuple[Course, Progress]:
+    from .checkout import open_course
+    from .progress import Progress
+
+    course = open_course()
+    return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """A course: write the convolution backward pass in CUDA. Without a verb: where you are, what is next."""
+    if context.invoked_subcommand is None:
+        where_you_are()
+
+
+def next_puzzle(course: Course, progress: Progress) -> str | None:
+    """The first puzzle that is not solved."""
+    entries = progress.all()
+    return next((i for i in course.ids() if not (i in entries and entries[i].solved)), None)
+
+
+def where_you_are() -> None:
+    course, progress = the_course()
+    ids, entries = course.ids(), progress.all()
+    solved = sum(1 for i in ids if i in entries and entries[i].solved)
+    say(f"{solved} of {len(ids)} puzzles solved.")
+    upcoming = next_puzzle(course, progress)
+    if upcoming is None:
+        say("That is all of them. `backwarp list` shows the ladder.")
+        return
+    puzzle = course.load(upcoming)
+    say(f"Next: {puzzle.id}, {puzzle.title}")
+    say(f"  {puzzle.teaches}")
+    say(f"  read   puzzles/{puzzle.id}/README.md")
+    say(
+        f"  edit   puzzles/{puzzle.id}/kernel.cu"
+        + (f"   (about {puzzle.lines} lines)" if puzzle.lines else "")
+    )
+    say(f"  then   backwarp grade {puzzle.number}       stuck?  backwarp hint {puzzle.number}")
+
+
+@cli.command("list")
+def list_puzzles() -> None:
+    """The ladder with your progress."""
+    from .course import PARTS
+
+    course, progress = the_course()
+    entries, upcoming, part = progress.all(), next_puzzle(course, progress), 0
+    for puzzle in course.puzzles():
+        if puzzle.part != part:
+            part = puzzle.part
+            say(f"Part {part}: {PARTS.get(part, '')}")
+        entry = entries.get(puzzle.id)
+        solved = bool(entry and entry.solved)
+        mark = "ok" if solved else "->" if puzzle.id == upcoming else "  "
+        tried = (
+            f"   ({entry.attempts} attempt{'s' * (entry.attempts != 1)})"
+            if entry and entry.attempts and not solved
+            else ""
+        )
+        say(f"  {mark} {puzzle.id:32} {puzzle.title}{tried}")
+
+
+@cli.command()
+@click.argument("ids", metavar="[ID...]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every puzzle.")
+@click.option("--solution", is_flag=True, help="Grade the course's solution instead of your file.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Grade this file instead of yours.")
+@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules."
+)
+@click.option(
+    "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
+)
+@click.pass_context
+def grade(context, ids, everything, solution, path, device, seed, json_path) -> None:
+    """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
+    if path is not None and (solution or everything or len(ids) != 1):
+        raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
+    if everything and ids:
+        raise click.UsageError("--all grades every puzzle; leave the IDs out")
+    course, progress = the_course()
+    chosen = chosen_ids(course, progress, ids, everything)
+    from .grade import Options, grade_file
+
+    verdicts, options = [], Options(device, seed)
+    for puzzle in map(course.load, chosen):
+        source = path or (puzzle.solution_path if solution else puzzle.stub_path)
+        verdict = grade_file(puzzle, source, options)
+        if source.resolve() == puzzle.stub_path.resolve():
+            progress.record(verdict)
+        if verdict.passed and not solution:
+            verdict.next = what_next(course, progress)
+        verdicts.append(verdict)
+        context.meta[STATUS] = max(v.exit_status for v in verdicts)
+        if json_path != "-":
+            present(verdict, brief=len(chosen) > 1)
+    if json_path != "-" and len(verdicts) > 1:
+        say(f"{sum(v.passed for v in verdicts)} of {len(verdicts)} puzzles pass.")
+    if json_path:
+        write_json(verdicts, json_path)
+
+
+def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
+    """The puzzles to grade; without any, the next one."""
+    if everything:
+        return list(course.ids())
+    if ids:
+        return list(dict.fromkeys(course.resolve(i) for i in ids))
+    upcoming = next_puzzle(course, progress)
+    if upcoming is None:
+        raise CourseError("every puzzle is solved; name the one to grade, or use --all")
+    return [upcoming]
+
+
+def what_next(course: Course, progress: Progress) -> str:
+    upcoming = next_puzzle(course, progress)
+    return f"read puzzles/{upcoming}/README.md" if upcoming else ""
+
+
+def present(verdict: Verdict, brief: bool) -> None:
+    """The report on one file; among several (`brief`), a stub that nobody has touched is one line."""
+    from .report.text import show_verdict
+
+    show_verdict(verdict, brief=brief and verdict.kind == "untouched")
+    sys.stdout.flush()
+
+
+def write_json(verdicts: list[Verdict], path: str) -> None:
+    from .report.json import dumps
+
+    text = dumps(verdicts)
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise CourseError(f"{path} cannot be written: {e.strerror}") from None
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.argument("number", type=click.IntRange(min=1), required=False)
+def hint(puzzle_id: str, number: int | None) -> None:
+    """The next hint for a puzzle, or hint NUMBER."""
+    course, progress = the_course()
+    puzzle = course.load(puzzle_id)
+    total = len(puzzle.hints)
+    if not total:
+        raise CourseError(f"{puzzle.id} has no hints; its lesson is puzzles/{puzzle.id}/README.md")
+    if number is not None and number > total:
+        raise CourseError(f"{puzzle.id} has {total} hints; there is no hint {number}")
+    seen = progress.entry(puzzle.id).hints
+    show = number or min(seen + 1, total)
+    if show > seen:
+        progress.update(puzzle.id, lambda entry: setattr(entry, "hints", max(entry.hints, show)))
+    say(f"{puzzle.id}, hint {show} of {total}")
+    from .report.text import wrap
+
+    for paragraph in puzzle.hints[show - 1].splitlines():
+        for line in wrap(paragraph, 98):
+            say(f"  {line}")
+    if number is None and seen >= total:
+        say(f"That was the last hint again; there are no more. The lesson: puzzles/{puzzle.id}/README.md")
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+def reset(puzzle_id: str) -> None:
+    """Restore a puzzle's stub; your file is kept beside it."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .reset import restore_stub
+
+    say(restore_stub(puzzle))
+
+
+@cli.command()
+@click.pass_context
+def doctor(context) -> None:
+    """What this machine can do, and what to install for the rest."""
+    from . import doctor as checkup
+
+    context.meta[STATUS] = checkup.main() or 0
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command `backwarp`: runs a verb and exits; nothing ends in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    status = guarded(lambda: run_verb(arguments))
+    sys.exit(max(status, guarded(flush_output)))
+
+
+def run_verb(arguments: list[str] | None) -> int:
+    """Runs one verb; its exit status."""
+    with cli.make_context("backwarp", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        try:
+            cli.invoke(context)
+        except BrokenPipeError:  # the reader has seen enough; the verdict stands
+            silence_output()
+        return context.meta.get(STATUS, 0)
+
+
+def guarded(work: Callable[[], int | None]) -> int:
+    """Turns every exception into one line and an exit status."""
+    try:
+        return work() or 0
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.ClickException as e:
+        e.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        say("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence_output()
+        return 0
+    except BackwarpError as e:
+        say(f"backwarp: {e}", err=True)
+        return 2
+    except Exception:
+        if os.environ.get("BACKWARP_DEBUG"):
+            raise
+        return internal_error()
+
+
+def internal_error() -> int:
+    """One line; the traceback goes to a file."""
+    kind, value, _ = sys.exc_info()
+    text, where = traceback.format_exc(), ""
+    try:
+        from .checkout import open_course
+        from .progress import make_state_folder
+
+        folder = open_course().root / ".backwarp"
+        make_state_folder(folder)
+        (folder / "last-error.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
+        where = " with .backwarp/last-error.txt"
+    except (BackwarpError, OSError):
+        pass
+    summary = " ".join(f"{kind.__name__}: {value}".split())[:200]
+    say(f"backwarp: internal error ({summary}); please report it{where}.", err=True)
+    return 2
+
+
+def flush_output() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def silence_output() -> None:
+    """Nobody reads any more: later writes and the flush at exit must not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

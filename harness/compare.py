@@ -1,0 +1,244 @@
+"""Comparing a kernel's output with the float64 reference: tolerance, mismatches, their pattern.
+
+An element is right when |got - expected| <= ATOL + RTOL * sum|a*b|, where sum|a*b| is the magnitude
+that rounding errors of the reduction scale with. RTOL = 2e-5 is measured (tests/test_compare.py):
+with signed inputs, sequential float32 sums of a million terms stay below 2e-7, tree and double sums
+below that, while accumulation in half is off by 1e-4 to 1e-3 from the first term on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .course import Array, Case, Gradient, Kernel, Puzzle
+from .errors import CourseError
+from .inputs import derive_seed
+
+RTOL = 2e-5
+ATOL = 1e-7
+HALF = 2.0**-11  # unit roundoff of half precision
+EXACT = 2.0**24  # integers up to here are exact in float32
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one output array should hold: float64 values and the allowed error per element."""
+
+    array: Array
+    values: np.ndarray
+    tolerance: np.ndarray
+    magnitude: np.ndarray
+    by: str = ""  # "by finite differences"
+
+    def right(self, got: np.ndarray) -> np.ndarray:
+        """Which elements are right; NaN and infinity never are."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.isfinite(got) & (np.abs(got.astype(np.float64) - self.values) <= self.tolerance)
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element: its axis-named index, what the kernel wrote and what was expected."""
+
+    index: str
+    got: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """How an output differs; `pattern` is a sentence about which elements do, or ""."""
+
+    array: str
+    count: int
+    total: int
+    first: Element
+    worst: Element
+    unwritten: int  # how many of the differing elements still hold what was there before the kernel ran
+    pattern: str
+    expected_by: str = ""
+
+
+def reference_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs as references and misconceptions get them: float64, or int64 for integer arrays; own copies."""
+    return {n: a.astype(np.float64 if a.dtype.kind == "f" else np.int64) for n, a in arrays.items()}
+
+
+def expectations(
+    puzzle: Puzzle, case: Case, kernel: Kernel, arrays: Mapping[str, np.ndarray]
+) -> tuple[Expected, ...]:
+    """What every output of `kernel` should be for the inputs `arrays`."""
+    dims = puzzle.full_dims(case)
+    values = outputs_of(kernel, kernel.reference(reference_arrays(arrays), dict(dims)), dims)
+    sizes = {n: np.abs(a) for n, a in reference_arrays(arrays).items()}
+    magnitudes = outputs_of(kernel, (kernel.magnitude or kernel.reference)(sizes, dict(dims)), dims)
+    return tuple(
+        measured(
+            puzzle,
+            case,
+            kernel,
+            arrays,
+            expected(case, kernel, p, values[p.name], np.abs(magnitudes[p.name])),
+        )
+        for p in kernel.outputs
+    )
+
+
+def outputs_of(kernel: Kernel, result: object, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """What a reference or misconception returned, as float64 arrays by output name, shapes checked."""
+    if not isinstance(result, Mapping):
+        result = {kernel.outputs[0].name: result}
+    found = {}
+    for p in kernel.outputs:
+        if p.name not in result:
+            raise CourseError(f"the reference of {kernel.name} does not return {p.name!r}")
+        array = np.asarray(result[p.name], dtype=np.float64)
+        if array.shape != p.shape(dims):
+            raise CourseError(
+                f"the reference of {kernel.name} returns {p.name} as {array.shape}, not {p.shape(dims)}"
+            )
+        found[p.name] = array
+    return found
+
+
+def expected(case: Case, kernel: Kernel, p: Array, values: np.ndarray, magnitude: np.ndarray) -> Expected:
+    """Values with their tolerance: none for integers, scaled for floating point."""
+    if not p.dtype.startswith("float"):
+        return Expected(p, values, np.zeros(values.shape), magnitude)
+    if case.values == "integers":
+        if magnitude.size and magnitude.max() > EXACT:
+            raise CourseError(f"case {case.name}: sums up to {magnitude.max():.0f} are not exact in float32")
+        return Expected(p, values, np.zeros(values.shape), magnitude)
+    rtol = RTOL if kernel.rtol is None else kernel.rtol
+    atol = ATOL if kernel.atol is None else kernel.atol
+    tolerance = atol + rtol * magnitude
+    if p.dtype == "float16":  # the result itself is rounded
+        tolerance = tolerance + 2 * HALF * np.abs(values)
+    return Expected(p, values, tolerance, magnitude)
+
+
+def measured(puzzle: Puzzle, case: Case, kernel: Kernel, arrays: Mapping, plain: Expected) -> Expected:
+    """`plain`, or, in a case with check="gradient", the finite differences that the puzzle declares."""
+    for gradient in puzzle.gradients(kernel) if case.check == "gradient" else ():
+        if (gradient.output or kernel.outputs[0].name) == plain.array.name:
+            values = finite_differences(puzzle, case, kernel, arrays, gradient)
+            tolerance = plain.tolerance + gradient.rtol * np.abs(values)
+            return replace(plain, values=values, tolerance=tolerance, by="by finite differences")
+    return plain
+
+
+def finite_differences(
+    puzzle: Puzzle, case: Case, kernel: Kernel, arrays: Mapping, gradient: Gradient
+) -> np.ndarray:
+    """Central differences of the loss, element by element, in float64."""
+    dims, a = puzzle.full_dims(case), reference_arrays(arrays)
+    if gradient.at is None:
+        output = next(p for p in kernel.outputs if p.name == (gradient.output or p.name))
+        seed = derive_seed("gradient", puzzle.id, case.name, kernel.name)
+        point = np.random.default_rng(seed).standard_normal(output.shape(dims))
+    else:
+        point = a[gradient.at]
+    result = np.empty(point.shape)
+    for index in np.ndindex(point.shape):
+        kept = point[index]
+        point[index] = kept + gradient.epsilon
+        above = gradient.loss(point, a, dims)
+        point[index] = kept - gradient.epsilon
+        result[index] = (above - gradient.loss(point, a, dims)) / (2 * gradient.epsilon)
+        point[index] = kept
+    return result
+
+
+def compare(target: Expected, got: np.ndarray, before: np.ndarray | None = None) -> Mismatch | None:
+    """None where every element is right. `before`: the array as it was before the kernel ran (poison)."""
+    wrong = ~target.right(got)
+    if not wrong.any():
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(got.astype(np.float64) - target.values) / np.maximum(target.magnitude, ATOL)
+    error[~np.isfinite(error)] = np.inf
+    where = np.argwhere(wrong)
+    worst = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), wrong.shape)
+    left = same_bits(got, before) & wrong if before is not None else np.zeros_like(wrong)
+    return Mismatch(
+        array=target.array.name,
+        count=len(where),
+        total=wrong.size,
+        first=element(target, got, tuple(where[0])),
+        worst=element(target, got, worst),
+        unwritten=int(left.sum()),
+        pattern=pattern(wrong, target.array.letters),
+        expected_by=target.by,
+    )
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Elementwise equality of the bits, so that NaN equals the same NaN."""
+    unsigned = f"u{a.dtype.itemsize}"
+    return np.ascontiguousarray(a).view(unsigned) == np.ascontiguousarray(b).view(unsigned)
+
+
+def element(target: Expected, got: np.ndarray, index: tuple[int, ...]) -> Element:
+    return Element(axis_index(target.array.letters, index), got[index].item(), target.values[index].item())
+
+
+def axis_index(letters: str, index: tuple[int, ...]) -> str:
+    """`k=0,c=0,r=2,s=1`."""
+    return ",".join(f"{letter}={int(i)}" for letter, i in zip(letters, index, strict=True))
+
+
+def pattern(wrong: np.ndarray, letters: str) -> str:
+    """Which elements differ, where a short exact statement exists: "all elements with s=2 (the last)"."""
+    if wrong.size == 1:
+        return ""
+    if wrong.all():
+        return "every element"
+    touched = [np.unique(axis) for axis in np.nonzero(wrong)]
+    parts = " and ".join(p for p in map(axis_pattern, letters, touched, wrong.shape) if p)
+    if parts and int(np.prod([len(t) for t in touched])) == int(wrong.sum()):
+        return f"exactly the elements with {parts}"
+    flat = flat_pattern(np.flatnonzero(wrong), wrong.size)
+    return flat or (f"all that differ have {parts}" if parts else "")
+
+
+def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str:
+    """How the coordinates `touched` of one axis are special; "" where all occur or nothing short is true."""
+    first, last, count = int(touched[0]), int(touched[-1]), len(touched)
+    if count == size:
+        return ""
+    if count == 1:
+        place = " (the last)" if first == size - 1 else " (the first)" if first == 0 and size > 2 else ""
+        return f"{letter}={first}{place}"
+    steps = np.unique(np.diff(touched))
+    if len(steps) > 1:
+        return f"{letter}>={first}" if first else ""
+    if steps[0] > 1:
+        return f"{letter}={first}, {touched[1]}, ... {last}" if count > 2 else f"{letter}={first} or {last}"
+    if last == size - 1:
+        return f"{letter}>={first}"
+    return f"{letter}<={last}" if first == 0 else f"{first}<={letter}<={last}"
+
+
+def flat_pattern(where: np.ndarray, size: int) -> str:
+    """Patterns of the flat index, which is what a wrong launch index shows as."""
+    steps = np.unique(np.diff(where))
+    if len(where) == size - int(where[0]):
+        return f"every element from flat index {int(where[0])} on"
+    if len(where) > 3 and len(steps) == 1 and steps[0] > 1:
+        nth = {2: "2nd", 3: "3rd"}.get(int(steps[0]), f"{int(steps[0])}th")
+        return f"every {nth} element from flat index {int(where[0])} on"
+    return ""
+
+
+def show_pair(got: float, want: float, digits: int = 5) -> tuple[str, str]:
+    """Both numbers with as few digits as tell them apart."""
+    if isinstance(got, int) and float(want).is_integer():
+        return str(got), str(int(want))
+    for precision in range(digits, 18):
+        texts = f"{got:.{precision}g}", f"{want:.{precision}g}"
+        if texts[0] != texts[1]:
+            return texts
+    return texts

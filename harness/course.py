@@ -1,0 +1,396 @@
+"""What a puzzle declares: kernels, parameters, cases, misconceptions, mutants, hints.
+
+A puzzle is a folder `puzzles/NN_name/` with `puzzle.py` (one `PUZZLE = Puzzle(...)`), `kernel.cu` (the
+stub that the student edits) and `README.md` (the lesson); `solutions/NN_name/kernel.cu` mirrors it.
+The folder name is the puzzle's id: there is no registry; `checkout.py` finds and loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import CourseError
+
+PARTS = {
+    1: "LeNet, one thread per answer",
+    2: "Every convolution",
+    3: "Reductions and memory",
+    4: "Convolution as GEMM",
+    5: "LeNet",
+}
+DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint8")
+C_TYPES = {
+    "float32": "float", "float64": "double", "float16": "__half", "int32": "int", "int64": "long long",
+    "uint32": "unsigned int", "uint8": "unsigned char",
+}  # fmt: skip
+
+
+def ceil_div(a: int, b: int) -> int:
+    """How many blocks of `b` cover `a` items."""
+    return -(-a // b)
+
+
+def require(condition: object, message: str) -> None:
+    """A declaration is wrong: the loader adds the file and line."""
+    if not condition:
+        raise CourseError(message)
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array parameter; written with `In`, `Out` or `InOut`.
+
+    axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
+    filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
+    array, where `a` has the inputs declared before it.
+    """
+
+    name: str
+    role: str  # "in" | "out" | "inout"
+    axes: tuple[tuple[str, str | int], ...]
+    dtype: str = "float32"
+    values: str | Callable | None = None
+
+    def __post_init__(self) -> None:
+        require(self.axes, f"the array {self.name!r} has no axes; write for example In('x', n='N')")
+        require(
+            self.dtype in DTYPES,
+            f"the array {self.name!r} has dtype {self.dtype!r}; known: {', '.join(DTYPES)}",
+        )
+        for letter, _ in self.axes:
+            require(
+                len(letter) == 1, f"the array {self.name!r} names an axis {letter!r}; axes are single letters"
+            )
+
+    @property
+    def letters(self) -> str:
+        return "".join(letter for letter, _ in self.axes)
+
+    @property
+    def is_input(self) -> bool:
+        return self.role in ("in", "inout")
+
+    @property
+    def is_output(self) -> bool:
+        return self.role in ("out", "inout")
+
+    @property
+    def declaration(self) -> str:
+        const = "const " if self.role == "in" else ""
+        return f"{const}{C_TYPES[self.dtype]}* {self.name}"
+
+    def shape(self, dims: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape in a case; `dims` includes the derived dimensions."""
+        return tuple(size if isinstance(size, int) else dims[size] for _, size in self.axes)
+
+
+def In(
+    name: str, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
+) -> Array:
+    """An input array, `const` in the kernel: `In("input", b="batch", c="C_in", h="H", w="W")`."""
+    return Array(name, "in", tuple(axes.items()), dtype, values)
+
+
+def Out(name: str, *, dtype: str = "float32", **axes: str | int) -> Array:
+    """An output array: poison before the kernel runs, compared afterwards."""
+    return Array(name, "out", tuple(axes.items()), dtype)
+
+
+def InOut(
+    name: str, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
+) -> Array:
+    """An array that the kernel updates in place; `values="zeros"` for one that it adds to."""
+    return Array(name, "inout", tuple(axes.items()), dtype, values)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar parameter; written with `Int` or `Float`."""
+
+    name: str
+    dtype: str
+    value: str | int | float | Callable | None = None  # default: the dimension of the same name
+
+    @property
+    def declaration(self) -> str:
+        return f"{C_TYPES[self.dtype]} {self.name}"
+
+    def resolve(self, dims: Mapping[str, int]) -> int | float:
+        """The value in a case; `dims` includes the derived dimensions."""
+        value = self.name if self.value is None else self.value
+        if callable(value):
+            return value(dims)
+        return dims[value] if isinstance(value, str) else value
+
+
+def Int(name: str, value: str | int | Callable | None = None, *, dtype: str = "int32") -> Scalar:
+    """An int parameter: the dimension `name`, or `value` (a dimension, a number, a function of d)."""
+    return Scalar(name, dtype, value)
+
+
+def Float(name: str, value: str | float | Callable | None = None, *, dtype: str = "float32") -> Scalar:
+    """A float parameter: `value` is a number, a dimension, or a function of d."""
+    return Scalar(name, dtype, value)
+
+
+Param = Array | Scalar
+
+
+@dataclass(frozen=True)
+class Launch:
+    """grid and block as int or tuple of up to three; shared_mem: bytes of dynamic shared memory."""
+
+    grid: int | tuple[int, ...]
+    block: int | tuple[int, ...]
+    shared_mem: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `__global__` function that the student writes.
+
+    launch(d, t): dims and tunables -> Launch. reference(a, d): the inputs as float64 (integers as
+    they are) and the dims -> the output array, or a dict of arrays by name where there are several.
+    magnitude(a, d): like reference, the sum of |a*b| that rounding errors scale with; default: the
+    reference applied to |inputs|, which is right for sums of products.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    launch: Callable[[dict[str, int], Mapping[str, int]], Launch]
+    reference: Callable[[dict[str, Any], dict[str, int]], Any]
+    magnitude: Callable[[dict[str, Any], dict[str, int]], Any] | None = None
+    rtol: float | None = None  # default: compare.RTOL
+    atol: float | None = None  # default: compare.ATOL
+
+    def __post_init__(self) -> None:
+        names = [p.name for p in self.params]
+        require(len(set(names)) == len(names), f"kernel {self.name}: a parameter name occurs twice")
+        require(self.outputs, f"kernel {self.name} has no Out or InOut parameter")
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return tuple(p for p in self.params if isinstance(p, Array))
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        return tuple(p for p in self.arrays if p.is_output)
+
+    @property
+    def signature(self) -> str:
+        """`name(const float* x, int n)`, as the stub declares it."""
+        return f"{self.name}({', '.join(p.declaration for p in self.params)})"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of sizes and inputs.
+
+    values: "normal", or "integers" (small integers, exact in float32, compared for equality).
+    inputs: exact values by array name. check: "reference", or "gradient" (the expected values are
+    finite differences, see Gradient). kernels: names, where not all kernels take part.
+    """
+
+    name: str
+    dims: dict[str, int]
+    note: str = ""
+    values: str = "normal"
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    check: str = "reference"
+    kernels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(
+            self.values in ("normal", "integers"), f"case {self.name}: values={self.values!r} is not known"
+        )
+        require(
+            self.check in ("reference", "gradient"), f"case {self.name}: check={self.check!r} is not known"
+        )
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How a gradient is measured: central differences of a float64 loss.
+
+    loss(p, a, d) -> float: the loss at `p`, with the kernel's inputs `a` and dims `d`. `p` is the
+    input array named `at`, or, where `at` is None, a random point of the output's shape (the
+    weights, when the kernel computes the gradient of the weights and does not get them).
+    output: which output is the gradient; default the first.
+    """
+
+    loss: Callable[[Any, dict[str, Any], dict[str, int]], float]
+    at: str | None = None
+    output: str = ""
+    epsilon: float = 1e-3
+    rtol: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A typical wrong kernel, as a NumPy function.
+
+    compute(a, d): what such a kernel writes (float64; NaN where it leaves memory unwritten or the value
+    cannot be known; a dict by name where the kernel has several outputs). hint: number from 1.
+    """
+
+    id: str
+    kernel: str
+    says: str
+    compute: Callable[[dict[str, Any], dict[str, int]], Any]
+    hint: int = 1
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A plausible wrong kernel: the solution with one text (`old`, which occurs once) replaced.
+
+    expect: a misconception's id, a kind of KernelFault, "wrong", or a tuple of acceptable ones.
+    also: further (old, new) pairs. kernel: which kernel it breaks, for the reader.
+    """
+
+    name: str
+    kernel: str
+    old: str
+    new: str
+    expect: str | tuple[str, ...] = "wrong"
+    also: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        return (self.expect,) if isinstance(self.expect, str) else self.expect
+
+    def apply(self, solution: str) -> str:
+        """The mutated text; CourseError where an `old` text does not occur exactly once."""
+        for old, new in ((self.old, self.new), *self.also):
+            count = solution.count(old)
+            require(
+                count == 1, f"mutant {self.name!r}: {old!r} occurs {count} times in the solution, not once"
+            )
+            solution = solution.replace(old, new)
+        return solution
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Everything that the harness knows about a puzzle; id and root are filled in by the loader.
+
+    dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
+    Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
+    """
+
+    title: str
+    part: int
+    teaches: str
+    kernels: tuple[Kernel, ...]
+    cases: tuple[Case, ...]
+    hints: tuple[str, ...]
+    lines: int = 0
+    dims: Callable[[dict[str, int]], dict[str, int]] | None = None
+    gradient_of: Mapping[str, Gradient | tuple[Gradient, ...]] = field(default_factory=dict)
+    misconceptions: tuple[Misconception, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
+    id: str = ""
+    root: Path = Path()
+
+    def __post_init__(self) -> None:
+        for what, names in (
+            ("kernels", [k.name for k in self.kernels]),
+            ("cases", [c.name for c in self.cases]),
+            ("misconceptions", [m.id for m in self.misconceptions]),
+            ("mutants", [m.name for m in self.mutants]),
+        ):
+            require(len(set(names)) == len(names), f"two {what} have the same name")
+        require(self.kernels and self.cases, "a puzzle needs at least one kernel and one case")
+        for m in self.misconceptions:
+            self.kernel(m.kernel)
+            require(1 <= m.hint <= len(self.hints), f"misconception {m.id}: there is no hint {m.hint}")
+        for case in self.cases:
+            self._check_case(case)
+
+    def _check_case(self, case: Case) -> None:
+        dims = self.full_dims(case)
+        for kernel in self.kernels_of(case):
+            for p in kernel.params:
+                try:
+                    p.shape(dims) if isinstance(p, Array) else p.resolve(dims)
+                except KeyError as e:
+                    where = f"case {case.name}: parameter {p.name!r} of {kernel.name}"
+                    raise CourseError(
+                        f"{where} needs the dimension {e.args[0]!r}, which is not there"
+                    ) from None
+            if case.check == "gradient":
+                require(self.gradient_of, f"case {case.name} checks a gradient, but gradient_of is empty")
+
+    def kernel(self, name: str) -> Kernel:
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise CourseError(f"there is no kernel {name!r}; there is {', '.join(k.name for k in self.kernels)}")
+
+    def kernels_of(self, case: Case) -> tuple[Kernel, ...]:
+        return tuple(self.kernel(name) for name in case.kernels) or self.kernels
+
+    def full_dims(self, case: Case) -> dict[str, int]:
+        """The dims of a case, with the derived ones."""
+        return {**case.dims, **(self.dims(dict(case.dims)) if self.dims else {})}
+
+    def gradients(self, kernel: Kernel) -> tuple[Gradient, ...]:
+        found = self.gradient_of.get(kernel.name, ())
+        return found if isinstance(found, tuple) else (found,)
+
+    @property
+    def number(self) -> str:
+        """The short id: `09`."""
+        return self.id.split("_")[0]
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "puzzles" / self.id
+
+    @property
+    def stub_path(self) -> Path:
+        return self.folder / "kernel.cu"
+
+    @property
+    def lesson_path(self) -> Path:
+        return self.folder / "README.md"
+
+    @property
+    def solution_path(self) -> Path:
+        return self.root / "solutions" / self.id / "kernel.cu"
+
+    @property
+    def include_dirs(self) -> tuple[Path, ...]:
+        """Where kernels find the course's own headers."""
+        return (self.root / "puzzles" / "include",)
+
+
+BEGIN, END = "// BEGIN SOLUTION", "// END SOLUTION"
+
+
+def stub_text(puzzle: Puzzle) -> str:
+    """The pristine stub: the solution without what stands between the marker lines."""
+    path = puzzle.solution_path
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise CourseError(f"{path} cannot be read ({e.strerror}); it is part of the course") from None
+    return strip_solution(text, str(path))
+
+
+def strip_solution(text: str, name: str = "kernel.cu") -> str:
+    """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair."""
+    kept, begun, pairs = [], 0, 0
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        mark = line.strip()
+        if mark in (BEGIN, END):
+            require((mark == END) == bool(begun), f"{name}:{number}: {mark!r} without its partner")
+            begun, pairs = (0, pairs + 1) if begun else (number, pairs)
+        elif not begun:
+            kept.append(line)
+    require(not begun, f"{name}:{begun}: {BEGIN!r} without {END!r}")
+    require(pairs, f"{name}: no {BEGIN!r} line, so the stub cannot be derived from it")
+    return "".join(kept)

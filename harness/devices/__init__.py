@@ -1,0 +1,31 @@
+"""Devices that run kernels: a GPU through CuPy, or the virtual GPU. One interface (see virtual/device.py)."""
+
+from __future__ import annotations
+
+from ..errors import DeviceError
+
+KINDS = ("auto", "gpu", "cpu")
+
+
+def open_device(kind: str = "auto", checks: str = "full", seed: int = 0):
+    """Open a device. kind: "gpu", "cpu" (the virtual GPU) or "auto": a GPU if there is one.
+
+    checks: "full" | "memory" | "none", for the virtual GPU. seed: of the order of warps and blocks.
+    `device.reason` says which was chosen and why. Errors: DeviceError, which says what to install.
+    """
+    if kind not in KINDS:
+        raise DeviceError(f"unknown device {kind!r}: one of {', '.join(KINDS)}")
+    reason = "asked for"
+    if kind in ("auto", "gpu"):
+        from . import gpu
+
+        available, reason = gpu.available()
+        if available:
+            return gpu.GPU(checks=checks, seed=seed)
+        if kind == "gpu":
+            raise DeviceError(f"no GPU can be used: {reason}")
+    from .virtual.device import VirtualGPU
+
+    device = VirtualGPU(checks, seed)
+    device.reason = f"{device.name}: {reason}"
+    return device

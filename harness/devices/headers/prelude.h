@@ -1,0 +1,162 @@
+// What nvcc gives a kernel without any #include, for NVRTC: fixed-width integers, limits,
+// infinities, M_PI and the std:: names of the math functions. Included before the student's first line.
+#ifndef BACKWARP_PRELUDE_H
+#define BACKWARP_PRELUDE_H
+
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;  // as in CUDA's own headers under NVRTC
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef int64_t intptr_t;
+typedef uint64_t uintptr_t;
+typedef int64_t intmax_t;
+typedef uint64_t uintmax_t;
+typedef long int ssize_t;
+
+#define CHAR_BIT 8
+#define SCHAR_MIN (-128)
+#define SCHAR_MAX 127
+#define UCHAR_MAX 255
+#define CHAR_MIN SCHAR_MIN
+#define CHAR_MAX SCHAR_MAX
+#define SHRT_MIN (-32768)
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define INT_MIN (-INT_MAX - 1)
+#define INT_MAX 2147483647
+#define UINT_MAX 4294967295U
+#define LONG_MIN (-LONG_MAX - 1L)
+#define LONG_MAX 9223372036854775807L
+#define ULONG_MAX 18446744073709551615UL
+#define LLONG_MIN (-LLONG_MAX - 1LL)
+#define LLONG_MAX 9223372036854775807LL
+#define ULLONG_MAX 18446744073709551615ULL
+
+#define INT8_MIN SCHAR_MIN
+#define INT8_MAX SCHAR_MAX
+#define UINT8_MAX UCHAR_MAX
+#define INT16_MIN SHRT_MIN
+#define INT16_MAX SHRT_MAX
+#define UINT16_MAX USHRT_MAX
+#define INT32_MIN INT_MIN
+#define INT32_MAX INT_MAX
+#define UINT32_MAX UINT_MAX
+#define INT64_MIN LLONG_MIN
+#define INT64_MAX LLONG_MAX
+#define UINT64_MAX ULLONG_MAX
+#define SIZE_MAX ULONG_MAX
+
+#define FLT_RADIX 2
+#define FLT_MANT_DIG 24
+#define FLT_DIG 6
+#define FLT_MIN 1.17549435082228750796873653722224568e-38f
+#define FLT_MAX 3.40282346638528859811704183484516925e+38f
+#define FLT_EPSILON 1.19209289550781250000000000000000000e-7f
+#define FLT_TRUE_MIN 1.40129846432481707092372958328991613e-45f
+#define DBL_MANT_DIG 53
+#define DBL_DIG 15
+#define DBL_MIN 2.22507385850720138309023271733240406e-308
+#define DBL_MAX 1.79769313486231570814527423731704357e+308
+#define DBL_EPSILON 2.22044604925031308084726333618164062e-16
+#define DBL_TRUE_MIN 4.94065645841246544176568792868221372e-324
+
+#define INFINITY (__builtin_bit_cast(float, 0x7f800000))
+#define NAN (__builtin_bit_cast(float, 0x7fc00000))
+#define HUGE_VALF INFINITY
+#define HUGE_VAL (__builtin_bit_cast(double, 0x7ff0000000000000LL))
+
+#define M_E 2.7182818284590452354
+#define M_LOG2E 1.4426950408889634074
+#define M_LOG10E 0.43429448190325182765
+#define M_LN2 0.69314718055994530942
+#define M_LN10 2.30258509299404568402
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_2_SQRTPI 1.12837916709551257390
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+
+#define EXIT_SUCCESS 0
+#define EXIT_FAILURE 1
+#define offsetof(type, member) __builtin_offsetof(type, member)
+
+namespace std {
+using ::size_t;
+using ::ptrdiff_t;
+using ::int8_t;
+using ::int16_t;
+using ::int32_t;
+using ::int64_t;
+using ::uint8_t;
+using ::uint16_t;
+using ::uint32_t;
+using ::uint64_t;
+using ::intptr_t;
+using ::uintptr_t;
+
+using ::abs;
+using ::acos;
+using ::acosh;
+using ::asin;
+using ::asinh;
+using ::atan;
+using ::atan2;
+using ::atanh;
+using ::cbrt;
+using ::ceil;
+using ::copysign;
+using ::cos;
+using ::cosh;
+using ::erf;
+using ::erfc;
+using ::exp;
+using ::exp2;
+using ::expm1;
+using ::fabs;
+using ::fdim;
+using ::floor;
+using ::fma;
+using ::fmax;
+using ::fmin;
+using ::fmod;
+using ::frexp;
+using ::hypot;
+using ::isfinite;
+using ::isinf;
+using ::isnan;
+using ::ldexp;
+using ::lgamma;
+using ::log;
+using ::log10;
+using ::log1p;
+using ::log2;
+using ::lrint;
+using ::lround;
+using ::modf;
+using ::nearbyint;
+using ::pow;
+using ::remainder;
+using ::rint;
+using ::round;
+using ::signbit;
+using ::sin;
+using ::sinh;
+using ::sqrt;
+using ::tan;
+using ::tanh;
+using ::tgamma;
+using ::trunc;
+
+using ::memcpy;
+using ::memset;
+using ::printf;
+}  // namespace std
+
+#endif

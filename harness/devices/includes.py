@@ -1,0 +1,195 @@
+"""Which files a kernel may include; decided before the compiler runs.
+
+NVRTC opens any file that an ``#include`` names and quotes it in its messages. A kernel may include
+the course's own headers (``puzzles/include``), CUDA's, and the shims for the C and C++ headers that
+NVRTC lacks; every other name is refused, and so is what this scan cannot decide.
+
+The scan is a lexer of C++ translation phases 2 and 3 (line splices, comments, raw strings). After
+the first conditional directive or malformed literal, where compilers differ in what they skip, it
+turns to the safe side and reads everything, comments included, as if it were code.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from harness.errors import CompileError, Diagnostic
+
+_SPACE = r"(?:[ \t\v\f\r]|/\*.*?\*/)*"
+_HASH = r"(?:\#|%:)"
+_TOKEN = re.compile(
+    r"""
+    (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+  | (?P<raw> \b(?:u8|[uUL])?R" )
+  | (?P<literal> (?:"(?:\\.|[^"\\\n])*(?P<end>"?)) | (?:'(?:\\.|[^'\\\n])*(?P<end2>'?)) )
+  | (?P<number> \.?[0-9](?:[eEpP][+-]|'?[\w.])* )
+  | (?P<word> [^\W\d]\w* )
+  | (?P<newline> \n )
+  | (?P<hash> \#|%: )
+  | (?P<other> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_RAW = re.compile(r'"([^ ()\\\t\v\f\n"]{0,16})\((?:.*?)\)\1"', re.DOTALL)
+_DIRECTIVE = re.compile(rf"{_HASH}{_SPACE}(?P<name>[^\W\d]\w*|\d+)?{_SPACE}", re.DOTALL)
+_HEADER = re.compile(r'"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>')
+_HAS = re.compile(rf"__has_(?:include|embed)\w*{_SPACE}\(?{_SPACE}", re.DOTALL)
+_JUDGED = rf"{_HASH}{_SPACE}(?:include\w*|import|embed|line|\d+)\b"
+_HERE = re.compile(_JUDGED, re.DOTALL)
+# A directive is the first thing on its line, or follows a comment's end, however the text is read.
+_ANYWHERE = re.compile(
+    rf"(?:^|\*/)[ \t\v\f\r]*(?P<directive>{_JUDGED})|(?P<has>__has_(?:include|embed)\w*)",
+    re.DOTALL | re.MULTILINE,
+)
+_CONDITIONAL = ("if", "ifdef", "ifndef")
+
+
+@dataclass(frozen=True)
+class Include:
+    """One header that a source names, and where."""
+
+    name: str
+    quoted: bool
+    line: int
+    column: int
+
+
+class Refused(CompileError):
+    """The kernel is refused before it is compiled."""
+
+
+class _Text:
+    """The source without its line splices, with the way back to lines and columns."""
+
+    def __init__(self, source: str, name: str):
+        self.source, self.name = source, name
+        pieces, starts, origins = [], [0], [0]
+        at = length = 0
+        for splice in re.finditer(r"\\\r?\n", source):
+            pieces.append(source[at : splice.start()])
+            length += splice.start() - at
+            at = splice.end()
+            starts.append(length)
+            origins.append(at)
+        pieces.append(source[at:])
+        self.text = "".join(pieces)
+        self._starts, self._origins = starts, origins
+        self._lines = [0] + [m.end() for m in re.finditer("\n", source)]
+
+    def origin(self, position: int) -> int:
+        i = bisect_right(self._starts, position) - 1
+        return self._origins[i] + position - self._starts[i]
+
+    def spliced(self, origin: int) -> int:
+        i = bisect_right(self._origins, origin) - 1
+        return self._starts[i] + origin - self._origins[i]
+
+    def place(self, position: int) -> tuple[int, int]:
+        origin = self.origin(position)
+        line = bisect_right(self._lines, origin)
+        return line, origin - self._lines[line - 1] + 1
+
+    def refuse(self, position: int, message: str) -> Refused:
+        line, column = self.place(position)
+        source = self.source.split("\n")[line - 1].rstrip("\r")
+        diagnostic = Diagnostic("error", message, self.name, line, column, source)
+        return Refused(f"{self.name}:{line}: {message}", (diagnostic,))
+
+
+def scan(source: str, name: str = "kernel.cu") -> list[Include]:
+    """The headers that a source names, in order.
+
+    Raises Refused for what cannot be decided or would blur the student's line numbers: computed
+    includes, #include_next, #import, #embed, #line.
+    """
+    text = _Text(source, name)
+    if "\0" in source:
+        raise text.refuse(text.spliced(source.index("\0")), "the file contains a NUL character")
+    found: list[Include] = []
+    careful_from = _lex(text, found)
+    if careful_from is not None:
+        for match in _ANYWHERE.finditer(text.text, careful_from):
+            _check(text, match.start(match.lastgroup), found)
+        if re.search(r"\\\r?\n", source):  # a raw string keeps its splices
+            for match in _ANYWHERE.finditer(source, text.origin(careful_from)):
+                _check(text, text.spliced(match.start(match.lastgroup)), found)
+    return sorted(set(found), key=lambda i: (i.line, i.column))
+
+
+def _lex(text: _Text, found: list[Include]) -> int | None:
+    """Reads directives up to where the safe side begins; returns that place, or None for the end."""
+    position, at_line_start, s = 0, True, text.text
+    while position < len(s):
+        token = _TOKEN.match(s, position)
+        kind, end = token.lastgroup, token.end()
+        if token["raw"]:
+            end = _raw_end(text, end - 1)
+            if end is None:
+                return position
+        elif token["literal"] and not (token["end"] or token["end2"]):
+            return position
+        elif token["hash"] and at_line_start:
+            directive = _DIRECTIVE.match(s, position)
+            word = directive["name"] or ""
+            if word in _CONDITIONAL:
+                return position
+            if _HERE.match(s, position):
+                end = _check(text, position, found)
+        elif token["word"] and _HAS.match(s, position):
+            end = _check(text, position, found)
+        if kind == "newline":
+            at_line_start = True
+        elif not (token["comment"] or s[position] in " \t\v\f\r"):
+            at_line_start = False
+        position = max(end, position + 1)
+    return None
+
+
+def _raw_end(text: _Text, quote: int) -> int | None:
+    """Where the raw string that opens at this quote ends; None if compilers might differ."""
+    origin = text.origin(quote)
+    match = _RAW.match(text.source, origin)
+    prefix = text.source[max(origin - 3, 0) : origin]
+    if not match or not prefix.endswith("R") or "\\\n" in match[0] or "\\\r\n" in match[0]:
+        return None
+    line_start = text.text.rfind("\n", 0, quote) + 1
+    if re.match(rf"{_SPACE}{_HASH}", text.text[line_start:quote]):  # in a directive
+        return None
+    return text.spliced(match.end())
+
+
+def _check(text: _Text, position: int, found: list[Include]) -> int:
+    """Judges one directive or __has_include; returns where it ends."""
+    s = text.text
+    directive = _DIRECTIVE.match(s, position)
+    word = (directive["name"] or "") if directive else "__has_include"
+    if directive and (word == "line" or word.isdigit()):
+        raise text.refuse(position, "#line is refused: messages have to name your own lines")
+    if directive and word != "include":
+        raise text.refuse(position, f"#{word} is refused: use #include and the header's name")
+    start = directive.end() if directive else _HAS.match(s, position).end()
+    header = _HEADER.match(s, start)
+    if not header:
+        what = "#include" if directive else "__has_include"
+        raise text.refuse(position, f'{what} needs a plain "header" or <header> here, not a macro')
+    quoted = header["quoted"] is not None
+    line, column = text.place(start)
+    found.append(Include(header["quoted"] if quoted else header["angled"], quoted, line, column))
+    return header.end()
+
+
+def refuse(source: str, name: str, include: Include, remedy: str) -> Refused:
+    """The message for a header that is not the course's or CUDA's."""
+    message = f'"{include.name}" is not a header that a kernel may include. {remedy}'
+    line = source.split("\n")[include.line - 1].rstrip("\r")
+    diagnostic = Diagnostic("error", message, name, include.line, include.column, line)
+    return Refused(f"{name}:{include.line}: {message}", (diagnostic,))
+
+
+def is_plain(name: str) -> bool:
+    """Whether a header name stays inside the directory it is looked up in."""
+    if not name or name.startswith(("/", "~")) or "\\" in name or ":" in name:
+        return False
+    return not any(part in ("", ".", "..") for part in name.split("/"))

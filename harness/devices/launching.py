@@ -1,0 +1,118 @@
+"""What both devices check before a launch, in CUDA's terms, and what a launch returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy
+
+from harness.errors import KernelFault, LaunchError
+
+OUTPUT_CHARACTERS = 16_384  # of a kernel's printf that are kept
+
+
+@dataclass
+class Launch:
+    """The record of a launch that ended well.
+
+    stdout: the kernel's printf, cut; stdout_dropped: lines cut off. counters: exact on the virtual
+    GPU, empty on a GPU. notes: findings that do not fail a kernel.
+    """
+
+    stdout: str = ""
+    stdout_dropped: int = 0
+    counters: dict = field(default_factory=dict)
+    notes: list[KernelFault] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device accepts; the defaults are those of compute capability 8.0 to 9.0."""
+
+    threads_per_block: int = 1024
+    block: tuple[int, int, int] = (1024, 1024, 64)
+    grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    shared_per_block: int = 48 << 10  # without asking for more
+    shared_per_block_optin: int = 163 << 10
+
+
+def triple(value, what: str) -> tuple[int, int, int]:
+    """An int, or up to three, as (x, y, z)."""
+    values = value if isinstance(value, tuple | list) else (value,)
+    try:
+        numbers = [n.__index__() for n in values]
+    except AttributeError:
+        raise LaunchError(f"the {what} has to be whole numbers, not {value!r}", _CONFIGURATION) from None
+    if not 1 <= len(numbers) <= 3:
+        raise LaunchError(f"the {what} has 1 to 3 dimensions, not {len(numbers)}", _CONFIGURATION)
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+_CONFIGURATION = "cudaErrorInvalidConfiguration"
+
+
+def check_shape(grid, block, shared: int, limits: Limits = Limits()) -> None:
+    """LaunchError for a grid or block that CUDA refuses. shared: static and dynamic bytes together."""
+    for what, size, most in (("grid", grid, limits.grid), ("block", block, limits.block)):
+        for axis, n, limit in zip("xyz", size, most):
+            if n < 1:
+                raise LaunchError(f"{what}.{axis} is {n}; it is at least 1", _CONFIGURATION)
+            if n > limit:
+                raise LaunchError(f"{what}.{axis} is {n}; the limit is {limit}", _CONFIGURATION)
+    threads = block[0] * block[1] * block[2]
+    if threads > limits.threads_per_block:
+        shape = " x ".join(str(n) for n in block if n > 1)
+        raise LaunchError(
+            f"a block of {shape} = {threads} threads; the limit is {limits.threads_per_block}", _CONFIGURATION
+        )
+    if shared > limits.shared_per_block_optin:
+        raise LaunchError(
+            f"{shared} bytes of shared memory per block; the limit is {limits.shared_per_block_optin}",
+            "cudaErrorInvalidValue",
+        )
+
+
+def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type: type, device) -> None:
+    """LaunchError where the arguments are not what the kernel's signature takes.
+
+    sizes: bytes of each parameter. args: device arrays and NumPy scalars.
+    """
+    if len(args) != len(sizes):
+        raise LaunchError(f"{kernel} takes {len(sizes)} arguments; {len(args)} were given")
+    for position, (size, argument) in enumerate(zip(sizes, args), 1):
+        where = f"argument {position} of {kernel}"
+        if isinstance(argument, array_type):
+            given = 8
+            if argument.device is not device:
+                raise LaunchError(f"{where} is an array of another device")
+        elif isinstance(argument, bool | int | float | complex) and not isinstance(argument, numpy.generic):
+            kind = type(argument).__name__
+            raise LaunchError(f"{where} is a Python {kind}, whose size is not known: pass numpy.int32(...) or the like")
+        elif isinstance(argument, numpy.ndarray) and argument.ndim:
+            raise LaunchError(f"{where} is a NumPy array; copy it to the device with dev.array(...)")
+        elif isinstance(argument, numpy.generic | numpy.ndarray):
+            given = argument.dtype.itemsize
+        else:
+            raise LaunchError(f"{where} is a {type(argument).__name__}; pass a device array or a NumPy scalar")
+        if given != size:
+            kind = "an array (a pointer)" if isinstance(argument, array_type) else f"a {argument.dtype}"
+            raise LaunchError(f"{where} is {kind} of {given} bytes; the kernel takes {size} bytes there")
+
+
+def poison(shape, dtype) -> numpy.ndarray:
+    """What fresh memory holds: NaN for floats, 0x7f bytes for the rest."""
+    dtype = numpy.dtype(dtype)
+    if dtype.kind in "fc":
+        return numpy.full(shape, numpy.nan, dtype)
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    return numpy.full(count * dtype.itemsize, 0x7F, numpy.uint8).view(dtype).reshape(shape)
+
+
+def cut_output(text: str, limit: int = OUTPUT_CHARACTERS) -> tuple[str, int]:
+    """(the first whole lines of a text, the number of lines dropped)."""
+    if len(text) <= limit:
+        return text, 0
+    end = text.rfind("\n", 0, limit) + 1 or limit
+    rest = text[end:]
+    return text[:end], rest.count("\n") + (not rest.endswith("\n"))

@@ -1,0 +1,120 @@
+"""A small cache on disk: entries by hash, written atomically, checked when read, bounded in size.
+
+``BACKWARP_CACHE`` names the directory; ``off`` switches the cache off. The default is
+``$XDG_CACHE_HOME/backwarp`` or ``~/.cache/backwarp``. A cache that cannot be written is no error:
+everything in it can be made again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+_PRUNE_TO = 0.75  # of the limit, so that not every write prunes
+
+
+def cache_root() -> Path | None:
+    """The cache directory (made if need be); None if it is off or cannot be written."""
+    setting = os.environ.get("BACKWARP_CACHE", "")
+    if setting.lower() in ("off", "0", "none"):
+        return None
+    if setting:
+        root = Path(setting).expanduser()
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        if base:
+            root = Path(base) / "backwarp"
+        else:
+            try:
+                root = Path.home() / ".cache" / "backwarp"
+            except RuntimeError:  # no home directory at all
+                return None
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return root if os.access(root, os.W_OK | os.X_OK) else None
+
+
+@lru_cache(maxsize=1)
+def session_directory() -> Path:
+    """A directory for this process alone, removed at its end: what is used where the cache is off."""
+    path = Path(tempfile.mkdtemp(prefix="backwarp-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def digest(*parts: bytes | str) -> str:
+    """A hash of all parts and of where each ends."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "little"))
+        h.update(data)
+    return h.hexdigest()
+
+
+class Store:
+    """Bytes by key in one folder of the cache. A missing, damaged or unreadable entry is None."""
+
+    def __init__(self, name: str, limit: int = 200 << 20):
+        self.name, self.limit = name, limit
+
+    def _path(self, key: str) -> Path | None:
+        root = cache_root()
+        return root / self.name / key[:2] / key if root else None
+
+    def get(self, key: str) -> bytes | None:
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        head, body = data[:32], data[32:]
+        if hashlib.sha256(body).digest() != head:
+            return None
+        try:
+            os.utime(path)  # the least recently used entries go first
+        except OSError:
+            pass
+        return body
+
+    def put(self, key: str, body: bytes) -> None:
+        path = self._path(key)
+        if path is None:
+            return
+        temporary = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(body).digest() + body)
+            os.replace(temporary, path)
+            self._prune(path.parent.parent)
+        except OSError:  # disk full, removed under us: the cache is a convenience
+            if temporary:
+                Path(temporary).unlink(missing_ok=True)
+
+    def _prune(self, folder: Path) -> None:
+        entries = []
+        for path in folder.glob("*/*"):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            entries.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        if total <= self.limit:
+            return
+        for _, size, path in sorted(entries):
+            path.unlink(missing_ok=True)
+            total -= size
+            if total <= self.limit * _PRUNE_TO:
+                return

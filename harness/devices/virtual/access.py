@@ -1,0 +1,271 @@
+"""Memory instructions: address -> checked host pointer -> load, store, atomic. Also cvta and isspacep.
+
+The check of an n-byte access at device address A: rotate A right by log2(n), so that a misaligned address
+becomes a huge index and one comparison against the arena's size finds both; then one load of the shadow
+of those n bytes. Both branches are never taken in a right program; the slow path decides exactly.
+
+Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
+"""
+
+from __future__ import annotations
+
+from .state import READ, SHARED_WINDOW, WRITE
+from .types import TYPES, is_float, is_signed, llvm_type
+
+_SPACES = {"global", "shared", "local", "const", "param"}
+_SCOPES = {"cta", "cluster", "gpu", "sys"}
+_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
+          "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"}  # fmt: skip
+_ORDER = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+
+#: bits of the `info` word that the slow path gets beside the size of the access
+INFO_WRITE, INFO_ATOMIC, INFO_SHARED = 1 << 8, 1 << 9, 1 << 10
+
+_RMW = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
+_ATOM_TYPES = {
+    "add": "u32 s32 u64 f16 f16x2 bf16 bf16x2 f32 f64", "min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64",
+    "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "exch": "b32 b64", "cas": "b16 b32 b64",
+    "inc": "u32", "dec": "u32",
+}  # fmt: skip
+
+
+def parse_address(operand: str) -> tuple[str, int]:
+    """`[%rd1+4]` -> ("%rd1", 4)."""
+    inside = operand.strip()[1:-1].strip()
+    for sign in ("+", "-"):
+        base, mark, offset = inside.rpartition(sign)
+        if mark and base:
+            try:
+                return base.strip(), int(offset.strip(), 0) * (1 if sign == "+" else -1)
+            except ValueError:
+                continue
+    return inside, 0
+
+
+class Access:
+    """Mixin of `lower.Lowering`: what touches memory."""
+
+    def memory(self, ins) -> bool:
+        """Lower ld, ldu, st, atom, red, cvta, isspacep, prefetch; False for any other opcode."""
+        handler = {
+            "ld": self._load, "ldu": self._load, "st": self._store, "atom": self._atomic, "red": self._atomic,
+            "cvta": self._cvta, "isspacep": self._isspacep, "prefetch": self._prefetch, "prefetchu": self._prefetch,
+            "applypriority": self._prefetch, "discard": self._prefetch,
+        }.get(ins.base)  # fmt: skip
+        if handler is None:
+            return False
+        handler(ins)
+        return True
+
+    def _modifiers(self, ins) -> tuple[str, str, int, bool]:
+        """(space, type, lanes, ordered) of a ld or st; unknown modifiers are refused."""
+        *mods, type_ = ins.opcode.split(".")[1:]
+        space, lanes, ordered = "generic", 1, False
+        for mod in mods:
+            name = mod.split("::")[0] if mod.split("::")[0] in _SPACES else mod
+            if name in _SPACES and mod in (name, "shared::cta", "param::entry", "param::func"):
+                space = name
+            elif mod in ("v2", "v4"):
+                lanes = int(mod[1])
+            elif mod in _ORDER:
+                ordered = mod != "weak"
+            elif mod not in _CACHE and mod not in _SCOPES:
+                self.unsupported(ins)
+        if type_ not in TYPES or type_ in ("pred", "f16x2", "bf16x2"):
+            self.unsupported(ins)
+        return space, type_, lanes, ordered
+
+    # -- addresses ------------------------------------------------------------------------------
+
+    def address(self, operand: str, space: str) -> str:
+        """The i64 address in `space` (an offset in the shared window, else a device address)."""
+        base, offset = parse_address(operand)
+        if self.register_type(base) is not None:
+            address = self.value(base, "u32" if TYPES[self.register_type(base)][1] == 32 else "u64")
+            if TYPES[self.register_type(base)][1] == 32:
+                address = self.cast("zext", "i32", address, "i64")
+        elif base.lstrip("-").isdigit():
+            address = base
+        else:
+            address = self.symbol(base, window=space == "shared")
+        return self.op("add i64", address, offset) if offset else address
+
+    def pointer(self, ins, operand: str, space: str, nbytes: int, write: bool, atomic: bool = False) -> str:
+        """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16)."""
+        address = self.address(operand, space)
+        if self.module.raw:
+            return self.cast("inttoptr", "i64", address, "ptr")
+        shared = space == "shared"
+        base = self.shared_memory if shared else self.arena
+        if self.module.checks != "none":
+            need = (READ if atomic or not write else 0) | (WRITE if write else 0)
+            info = nbytes | write * INFO_WRITE | atomic * INFO_ATOMIC | shared * INFO_SHARED
+            self._check(ins, address, nbytes, need, info, shared)
+        return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
+
+    def _check(self, ins, address: str, nbytes: int, need: int, info: int, shared: bool) -> None:
+        shift = nbytes.bit_length() - 1
+        limit = (SHARED_WINDOW if shared else self.module.arena_size) >> shift
+        index = address
+        if shift:
+            index = self.emit(f"call i64 @llvm.fshr.i64(i64 {address}, i64 {address}, i64 {shift})")
+        outside = self.op("icmp uge i64", index, limit)
+        slow, inside, good = (self.fresh_label(h) for h in ("slow", "inside", "good"))
+        self.branch(outside, slow, inside, unlikely=True)
+        self.label(inside)
+        shadow = self.shared_shadow if shared else self.shadow
+        if nbytes < 4:
+            index = self.op("lshr i64", index, 2 - shift)
+        t = f"i{8 * max(1, nbytes // 4)}"
+        where = self.emit(f"getelementptr {t}, ptr {shadow}, i64 {index}")
+        state = self.emit(f"load {t}, ptr {where}, !invariant.load !1")
+        wanted = int.from_bytes(bytes([need]) * max(1, nbytes // 4), "little")
+        bits = self.op(f"and {t}", state, wanted)
+        self.branch(self.op(f"icmp eq {t}", bits, wanted), good, slow)
+        self.lines[-1] += ", !prof !2"
+        self.module.declare("rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info")
+        # out of line, at the end of the function: the fast path stays straight
+        self.slow_paths += [
+            f"{slow}:",
+            f"  %ok.{slow} = call i32 @rt_check(i64 %env, i64 %thr, i64 {address}, i32 {self.site(ins)}, i32 {info})",
+            f"  %good.{slow} = icmp ne i32 %ok.{slow}, 0",
+            f"  br i1 %good.{slow}, label %{good}, label %{self.dead_label}",
+        ]
+        self.label(good)
+
+    # -- ld, st -----------------------------------------------------------------------------------
+
+    def _load(self, ins) -> None:
+        space, type_, lanes, ordered = self._modifiers(ins)
+        nbytes = TYPES[type_][1] // 8 * lanes
+        if space == "param" and (pointer := self.parameter_pointer(ins.operands[1])):
+            align = 1
+        else:
+            pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False), nbytes
+        t = llvm_type(type_)
+        targets = _lanes(ins.operands[0])
+        for i, target in enumerate(targets):
+            where = pointer
+            if i:
+                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
+                align = TYPES[type_][1] // 8 if align > 1 else 1
+            value = self.emit(f"load {'volatile ' if ordered else ''}{t}, ptr {where}, align {align}")
+            self.set(target, value, type_)
+        if ordered:
+            self.line("fence acquire")
+
+    def _store(self, ins) -> None:
+        space, type_, lanes, ordered = self._modifiers(ins)
+        nbytes = TYPES[type_][1] // 8 * lanes
+        if space == "param" and (pointer := self.parameter_pointer(ins.operands[0])):
+            align = 1
+        else:
+            pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True), nbytes
+        if ordered:
+            self.line("fence release")
+        t = llvm_type(type_)
+        for i, source in enumerate(_lanes(ins.operands[1])):
+            where = pointer
+            if i:
+                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
+                align = TYPES[type_][1] // 8 if align > 1 else 1
+            value = self.value(source, type_)
+            self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}")
+
+    # -- atom, red ------------------------------------------------------------------------------
+
+    def _atomic(self, ins) -> None:
+        mods = ins.opcode.split(".")[1:]
+        type_ = mods[-1]
+        space, operation = "generic", None
+        for mod in mods[:-1]:
+            if mod in ("global", "shared", "shared::cta"):
+                space = mod.split("::")[0]
+            elif mod in _ATOM_TYPES and operation is None:
+                operation = mod
+            elif mod not in _ORDER and mod not in _SCOPES and mod != "noftz":
+                self.unsupported(ins)
+        if operation is None or type_ not in _ATOM_TYPES[operation].split() or type_ in ("bf16", "bf16x2"):
+            self.unsupported(ins)
+        operands = list(ins.operands)
+        target = operands.pop(0) if ins.base == "atom" else "_"
+        t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
+        pointer = self.pointer(ins, operands[0], space, nbytes, True, atomic=True)
+        value = self.value(operands[1], type_)
+        if operation == "cas":
+            new = self.value(operands[2], type_)
+            pair = self.emit(f"cmpxchg ptr {pointer}, {t} {value}, {t} {new} seq_cst seq_cst")
+            old = self.emit(f"extractvalue {{ {t}, i1 }} {pair}, 0")
+        elif type_ == "f16x2":
+            old = self._atomic_add_half2(pointer, value)
+        else:
+            name = _RMW.get(operation) or ("" if is_signed(type_) else "u") + operation
+            if is_float(type_):
+                name = "f" + name
+            old = self.emit(f"atomicrmw {name} ptr {pointer}, {t} {value} seq_cst")
+        self.set(target, old, type_)
+
+    def _atomic_add_half2(self, pointer: str, value: str) -> str:
+        """Two halves in one word: a compare-and-swap loop."""
+        start, loop, done = (self.fresh_label(h) for h in ("first", "retry", "done"))
+        self.line(f"br label %{start}")
+        self.label(start)
+        first = self.emit(f"load i32, ptr {pointer}, align 4")
+        self.line(f"br label %{loop}")
+        self.label(loop)
+        old, seen = self.fresh("old"), self.fresh("seen")
+        self.line(f"{old} = phi i32 [ {first}, %{start} ], [ {seen}, %{loop} ]")
+        both = self.cast("bitcast", "i32", old, "<2 x half>")
+        new = self.cast("bitcast", "<2 x half>", self.op("fadd <2 x half>", both, value), "i32")
+        pair = self.emit(f"cmpxchg ptr {pointer}, i32 {old}, i32 {new} seq_cst seq_cst")
+        self.line(f"{seen} = extractvalue {{ i32, i1 }} {pair}, 0")
+        self.branch(self.emit(f"extractvalue {{ i32, i1 }} {pair}, 1"), done, loop)
+        self.label(done)
+        return self.cast("bitcast", "i32", old, "<2 x half>")
+
+    # -- generic addressing -------------------------------------------------------------------------
+
+    def _cvta(self, ins) -> None:
+        """Only the shared window is apart; every other space is addressed as the arena itself."""
+        *mods, type_ = ins.opcode.split(".")[1:]
+        to = mods[:1] == ["to"]
+        space = (mods[1:] if to else mods)[0].split("::")[0]
+        if space not in _SPACES or type_ not in ("u32", "u64"):
+            self.unsupported(ins)
+        operand = ins.operands[1]
+        if self.register_type(operand) is None and not operand.lstrip("-").isdigit():
+            value = self.symbol(operand, window=space == "shared")
+        else:
+            value = self.value(operand, type_)
+        if space == "shared" and not self.module.raw:
+            value = self.resize(value, llvm_type(type_), "i64")
+            value = self.op("sub i64" if to else "add i64", value, self.shared_base)
+            value = self.resize(value, "i64", llvm_type(type_))
+        self.set(ins.operands[0], value, type_)
+
+    def _isspacep(self, ins) -> None:
+        space = ins.opcode.split(".")[1].split("::")[0]
+        address = self.value(ins.operands[1], "u64")
+        worker = self.op("sub i64", address, self.shared_base)
+        in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
+        local = self.op("icmp uge i64", address, self.module.workers_start)
+        outside = self.op("xor i1", in_shared, "true")
+        result = {
+            "shared": in_shared,
+            "local": self.op("and i1", local, outside),
+            "global": self.op("xor i1", local, "true"),
+        }.get(space)
+        if result is None:
+            self.unsupported(ins)
+        self.set(ins.operands[0], result, "pred")
+
+    def _prefetch(self, ins) -> None:
+        """A hint: no effect on what is computed."""
+
+
+def _lanes(operand: str) -> list[str]:
+    """`{%f1, %f2}` -> ["%f1", "%f2"]; a plain operand -> itself."""
+    operand = operand.strip()
+    if operand[0] == "{":
+        return [part.strip() for part in operand[1:-1].split(",")]
+    return [operand]

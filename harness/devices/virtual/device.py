@@ -1,0 +1,433 @@
+"""The virtual GPU as a device: arrays, modules, kernels, launches, with CuPy's calling convention."""
+
+from __future__ import annotations
+
+import os
+import re
+import weakref
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...errors import CompileError, Diagnostic, KernelFault, LaunchError
+from ..nvrtc import Ptx, compile_ptx, demangle
+from . import lower, ptx, state
+from .diagnose import Diagnosis
+from .jit import Program
+from .memory import SHARED_GUARD, Arena, Owner
+from .printf import Output
+from .schedule import _INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
+
+CHECKS = ("full", "memory", "none")
+FLAVOUR = {"full": "debug", "memory": "fast", "none": "fast"}
+LEVEL = {"full": 1, "memory": 3, "none": 3}  # of LLVM's optimisation
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_SHARED = 48 << 10  # static and dynamic together, without opting in
+MAX_SHARED_OPTIN = 163 << 10  # of compute capability 8.0
+_PARAMS_BYTES = 4352
+
+
+@dataclass
+class Launch:
+    """What a launch left behind beside the arrays. notes: faults of severity "note"."""
+
+    stdout: str = ""
+    stdout_dropped: int = 0
+    counters: dict = field(default_factory=dict)
+    notes: list[KernelFault] = field(default_factory=list)
+
+
+class Array:
+    """An array in device memory."""
+
+    def __init__(self, device: VirtualGPU, owner: Owner, shape, dtype):
+        self._device, self._owner = device, owner
+        self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
+        self.size = int(np.prod(shape, dtype=np.int64))
+        weakref.finalize(self, device.arena.free, owner)
+
+    @property
+    def pointer(self) -> int:
+        """The device address."""
+        return self._owner.start
+
+    def _view(self) -> np.ndarray:
+        memory = self._device.arena.bytes[self._owner.start : self._owner.start + self.nbytes]
+        return memory.view(self.dtype).reshape(self.shape)
+
+    def get(self) -> np.ndarray:
+        """A copy on the host."""
+        return self._view().copy()
+
+    def set(self, values) -> None:
+        """Overwrite from the host; shape and dtype stay."""
+        self._view()[...] = values
+
+    def intact(self) -> str | None:
+        """Always None: a write outside an array has already raised a KernelFault."""
+        return None
+
+
+class VirtualGPU:
+    """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
+    access checked) or "none" (trusted kernels only). schedule: seed of the order of warps and blocks.
+    """
+
+    kind = "cpu"
+
+    def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
+        if checks not in CHECKS:
+            raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
+        self.checks, self.schedule = checks, seed
+        self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        cores = cores or available_cores()
+        self.arena = Arena(cores)
+        self.workers = Workers(self.arena)
+        self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
+        self.reason = "runs real CUDA on the CPU and checks every access"
+        self._params = self.arena.allocate(lambda start: Owner("parameters", start, _PARAMS_BYTES, "param"),
+                                           _PARAMS_BYTES, writable=False)  # fmt: skip
+        self.workers.envs["params"] = self._params.start
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self) -> None:
+        self.workers.close()
+
+    # -- arrays -----------------------------------------------------------------------------------
+
+    def array(self, data, name: str = "array", axes: str = "", readonly: bool = False) -> Array:
+        """Copy a NumPy array to the device. axes: a letter per axis, for messages. readonly: `const`."""
+        data = np.ascontiguousarray(data)
+        made = self._new(data.shape, data.dtype, name, axes, readonly)
+        made.set(data)
+        return made
+
+    def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
+        """An array of poison: NaN in floating point, 0x7f in every byte of an integer."""
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        made = self._new(shape, np.dtype(dtype), name, axes, False)
+        if made.dtype.kind == "f":
+            made.set(np.nan)
+        else:
+            made._view().view(np.uint8).fill(0x7F)
+        return made
+
+    def _new(self, shape, dtype, name: str, axes: str, readonly: bool) -> Array:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+        def owner(start: int) -> Owner:
+            return Owner(name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly)
+
+        return Array(self, self.arena.allocate(owner, nbytes, writable=not readonly), tuple(shape), dtype)
+
+    # -- modules ------------------------------------------------------------------------------------
+
+    def compile(self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()) -> Module:
+        """CUDA C++ -> Module. Errors: CompileError; Unsupported for what the virtual GPU does not have."""
+        compiled = compile_ptx(source, name, FLAVOUR[self.checks], tuple(include_dirs), tuple(name_expressions))
+        return Module(self, source, name, compiled)
+
+    def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
+        """PTX text -> Module, for tests of single instructions."""
+        return Module(self, text, name, Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)}))
+
+
+class Module:
+    """Compiled kernels. functions: their plain names."""
+
+    def __init__(self, device: VirtualGPU, source: str, name: str, compiled: Ptx):
+        self.device, self.source, self.name, self.compiled = device, source, name, compiled
+        try:
+            parsed = ptx.parse(compiled.text, name)
+            self.lowered = lower.lower(parsed, name, device.checks, device.arena.size)
+        except CompileError as error:
+            raise self._with_source(error) from None
+        for kernel in self.lowered.kernels.values():
+            if kernel.shared_static > MAX_SHARED:
+                raise CompileError(
+                    f"{demangle(kernel.name)} uses too much shared data ({kernel.shared_static:#x} bytes,"
+                    f" {MAX_SHARED:#x} max): use dynamic shared memory, or a smaller tile"
+                )
+        self.program = Program(self.lowered.text, LEVEL[device.checks])
+        self.site_lines = np.array([at.line for at, _ in self.lowered.sites], np.uint32)
+        self._place_variables()
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return self.compiled.kernels
+
+    @property
+    def warnings(self):
+        return self.compiled.warnings
+
+    def get_function(self, name: str) -> Kernel:
+        """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
+        return Kernel(self, self.lowered.kernels[self.compiled.find(name)], name)
+
+    def _with_source(self, error: CompileError) -> CompileError:
+        """Add the text of the line to the diagnostics of a refusal."""
+        lines = self.source.splitlines()
+        error.diagnostics = tuple(
+            Diagnostic(d.severity, d.message, d.file or self.name, d.line, d.column,
+                       d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else ""))
+            for d in error.diagnostics
+        )  # fmt: skip
+        return error
+
+    # -- module variables -----------------------------------------------------------------------------
+
+    def _place_variables(self) -> None:
+        """Give __device__ and __constant__ variables their memory and their initial values."""
+        arena, nbytes = self.device.arena, max(self.lowered.variables_bytes, 1)
+        self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
+        weakref.finalize(self, arena.free, self.variables_owner)
+        base = self.variables_owner.start
+        arena.unmark(base, nbytes)
+        self.owners = []
+        for name, (offset, variable) in self.lowered.variables.items():
+            start = base + offset
+            shape, itemsize = self._declared_shape(name, variable)
+            self.owners.append(
+                Owner(demangle(name), start, variable.size, variable.space, shape, itemsize,
+                      readonly=variable.space == "const")
+            )  # fmt: skip
+            arena.mark(start, variable.size, writable=variable.space != "const")
+            memory = arena.bytes[start : start + variable.size]
+            memory[:] = 0
+            width = ptx.TYPE_BYTES[variable.type]
+            for i, value in enumerate(variable.init):
+                if isinstance(value, tuple):
+                    value = base + self.lowered.variables[value[1]][0] + value[2]
+                memory[i * width : (i + 1) * width] = np.frombuffer(
+                    (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
+                )
+
+    def _declared_shape(self, name: str, variable: ptx.Variable) -> tuple[tuple[int, ...], int]:
+        return declared_shape(self.source, demangle(name), variable.size)
+
+
+class Kernel:
+    """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
+
+    def __init__(self, module: Module, info: lower.KernelInfo, name: str):
+        self.module, self.info, self.name = module, info, name
+        self.params = tuple(p.size for p in info.params)
+        self.max_dynamic_shared_size_bytes = MAX_SHARED - info.shared_static
+        self._block_function = module.program.address(f"{info.name}.block")
+        self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
+        self._run_function = module.program.address("rt_run")
+
+    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
+        """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
+        return Run(self, triple(grid, "grid"), triple(block, "block"), args, shared_mem).go()
+
+
+class Run:
+    """One launch: checks what CUDA would check, sets the state up, runs, reads the faults."""
+
+    def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int):
+        self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
+        self.arena, self.workers = self.device.arena, self.device.workers
+        self.grid, self.block, self.shared_mem = grid, block, shared_mem
+        check_launch(kernel, grid, block, shared_mem)
+        self._write_params(args)
+
+    def go(self) -> Launch:
+        self._mark_shared()
+        self.workers.shape_threads(self.block)
+        envs = self.workers.envs
+        launch = self._launch_record()
+        envs["launch"] = launch.ctypes.data
+        envs["globals_base"] = self.module.variables_owner.start
+        envs["block_function"] = self.kernel._block_function
+        envs["start_function"] = self.kernel._start_function
+        threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
+        with Output(self.arena, launch) as output:
+            self.workers.run(self.kernel._run_function, launch, inline=threads <= _INLINE_THREADS)
+        result = Launch(output.text, int(launch["printf_lines"][0]))
+        if launch["kept"][0]:
+            records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
+            faults, result.notes = Diagnosis(self).faults(records)
+            if faults:
+                fault = faults[0]
+                fault.more, fault.launch = faults[1:], result
+                raise fault
+        return result
+
+    def owner(self, address: int, shared: bool = False) -> Owner | None:
+        """Whose element a device address is, or would be."""
+        worker, inside = divmod(address - self.arena.workers_start, self.arena.shared_base(1) - self.arena.shared_base(0))
+        if shared or address >= self.arena.workers_start and worker < self.workers.count:
+            if shared or inside < state.SHARED_WINDOW:
+                return self._shared_owner(address, self.arena.shared_base(worker))
+            return Owner("a local array", address, 0, "local")
+        owner = self.arena.nearest(address)
+        if owner is self.module.variables_owner:
+            near = [o for o in self.module.owners if o.start <= address + 256]
+            return max(near, key=lambda o: o.start, default=None)
+        return owner
+
+    def _shared_owner(self, address: int, base: int) -> Owner | None:
+        arrays = [(n, o, s) for n, o, s in self.kernel.info.shared]
+        if self.shared_mem:
+            arrays.append(("dynamic shared memory", self.kernel.info.dynamic_offset, self.shared_mem))
+        best = None
+        for name, offset, size in arrays:
+            if best is None or offset <= address - base:
+                best = (name, offset, size)
+        if best is None:
+            return Owner("shared memory", base + state.SHARED_START, 0, "shared")
+        name, offset, size = best
+        plain = local_name(name)
+        shape, itemsize = declared_shape(self.module.source, plain, size)
+        return Owner(plain, base + offset, size, "shared", shape, itemsize)
+
+    # -- setting up ---------------------------------------------------------------------------------------
+
+    def _write_params(self, args) -> None:
+        params = self.kernel.info.params
+        if len(args) != len(params):
+            raise LaunchError(f"{self.kernel.name} takes {len(params)} arguments, {len(args)} given")
+        memory = self.arena.bytes[self.device._params.start :]
+        for i, (parameter, argument) in enumerate(zip(params, args, strict=True)):
+            data = argument_bytes(argument, self.device, self.kernel.name, i)
+            if len(data) != parameter.size:
+                raise LaunchError(
+                    f"argument {i} of {self.kernel.name} has {len(data)} bytes, the parameter has {parameter.size}"
+                )
+            memory[parameter.offset : parameter.offset + len(data)] = np.frombuffer(data, np.uint8)
+
+    def _mark_shared(self) -> None:
+        info = self.kernel.info
+        layout = [(offset, size) for _, offset, size in info.shared] + [(info.dynamic_offset, self.shared_mem)]
+        self.shared_end = info.dynamic_offset + self.shared_mem
+        for worker in range(self.workers.count):
+            base = self.arena.shared_base(worker)
+            self.arena.unmark(base, state.SHARED_WINDOW)
+            for offset, size in layout:
+                self.arena.mark(base + offset, size)
+
+    def _launch_record(self) -> np.ndarray:
+        dtype = state.DTYPES["Launch"]
+        self._memory = np.zeros(dtype.itemsize + state.MAX_RECORDS * state.DTYPES["Fault"].itemsize, np.uint8)
+        launch = self._memory[: dtype.itemsize].view(dtype)
+        n = self.block[0] * self.block[1] * self.block[2]
+        blocks = self.grid[0] * self.grid[1] * self.grid[2]
+        self._order = thread_order(n, self.device.schedule)
+        multiplier, offset = block_order(blocks, self.device.schedule)
+        for name, value in {
+            "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n,
+            "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
+            "deadline": deadline(self.device.time_limit), "printf_open": 1,
+            "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
+            "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
+            "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
+            "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
+            "check_sync": self.device.checks == "full",
+            "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
+        }.items():  # fmt: skip
+            launch[name] = value
+        return launch
+
+
+# -- helpers ----------------------------------------------------------------------------------------------
+
+
+def available_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def triple(value, what: str) -> tuple[int, int, int]:
+    """A grid or block as three positive integers. Errors: LaunchError."""
+    given = value
+    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if not 1 <= len(value) <= 3 or not all(isinstance(v, (int, np.integer)) for v in value):
+        raise LaunchError(f"{what} {given!r} is not one to three integers", "cudaErrorInvalidConfiguration")
+    return tuple(int(v) for v in value) + (1,) * (3 - len(value))
+
+
+def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
+    """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
+    code = "cudaErrorInvalidConfiguration"
+    threads = block[0] * block[1] * block[2]
+    for what, values, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+        for axis, value, limit in zip("xyz", values, limits, strict=True):
+            if not 1 <= value <= limit:
+                raise LaunchError(f"{what}.{axis} is {value}; it must be between 1 and {limit}", code)
+    if threads > state.MAX_THREADS:
+        raise LaunchError(f"the block has {'x'.join(map(str, block))} = {threads} threads; CUDA allows 1024", code)
+    if kernel.info.max_threads and threads > kernel.info.max_threads:
+        raise LaunchError(
+            f"the block has {threads} threads; __launch_bounds__ of {kernel.name} allows {kernel.info.max_threads}", code
+        )
+    static, limit = kernel.info.shared_static, kernel.max_dynamic_shared_size_bytes
+    if shared_mem < 0 or shared_mem > min(limit, MAX_SHARED_OPTIN - static):
+        raise LaunchError(
+            f"{static} bytes of static and {shared_mem} of dynamic shared memory; a block has {MAX_SHARED}"
+            f" (up to {MAX_SHARED_OPTIN} where the kernel opts in)", "cudaErrorInvalidValue",
+        )  # fmt: skip
+
+
+def argument_bytes(argument, device: VirtualGPU, kernel: str, position: int) -> bytes:
+    if isinstance(argument, Array):
+        if argument._device is not device:
+            raise LaunchError(f"argument {position} of {kernel} is an array of another device")
+        return argument.pointer.to_bytes(8, "little")
+    if isinstance(argument, (np.generic, np.ndarray)) and np.ndim(argument) == 0:
+        return argument.tobytes()
+    kind = type(argument).__name__
+    if isinstance(argument, (bool, int, float)):
+        raise LaunchError(
+            f"argument {position} of {kernel} is a Python {kind}, whose size CUDA cannot know:"
+            " pass numpy.int32(n) or numpy.float32(x)"
+        )
+    raise LaunchError(f"argument {position} of {kernel} is a {kind}: arrays of the device and NumPy scalars are expected")
+
+
+def local_name(symbol: str) -> str:
+    """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
+    match = re.match(r"_ZZ.*E(\d+)", symbol)
+    if match:
+        rest = symbol[match.end() :]
+        return rest[: int(match[1])]
+    return demangle(symbol)
+
+
+_C_SIZES = {"char": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int16_t": 2,
+            "uint16_t": 2, "int": 4, "unsigned": 4, "float": 4, "int32_t": 4, "uint32_t": 4, "double": 8,
+            "long": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float2": 8, "int2": 8, "float4": 16,
+            "int4": 16, "double2": 16}  # fmt: skip
+
+
+def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...], int]:
+    """(shape, bytes per element) of an array as the source declares it; ((), 4) where that is not plain.
+
+    Only literal extents and `constexpr`, `const` or `#define` integers are understood; what does not multiply to
+    `nbytes` is not believed.
+    """
+    match = re.search(rf"\b([A-Za-z_]\w*)\s+{re.escape(name)}\s*((?:\[[^\]]*\])+)", source)
+    itemsize = _C_SIZES.get(match[1], 0) if match else 0
+    if not itemsize:
+        return (), 4 if nbytes % 4 == 0 else 1
+    constants = dict(re.findall(r"\b(?:constexpr|const|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b", source))
+    shape = []
+    for extent in re.findall(r"\[([^\]]*)\]", match[2]):
+        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: constants.get(m[0], "?"), extent)
+        if not re.fullmatch(r"[\d\s+*()-]+", text):
+            return (), itemsize
+        try:
+            shape.append(int(eval(text, {"__builtins__": {}})))  # digits and + - * ( ) only
+        except (SyntaxError, ArithmeticError, ValueError):
+            return (), itemsize
+    if int(np.prod(shape, dtype=object)) * itemsize != nbytes:
+        return (), itemsize
+    return tuple(shape), itemsize

@@ -1,0 +1,161 @@
+"""The arena: all device memory of one virtual GPU, its shadow, and who owns which address.
+
+A device address is an offset into the arena. Every 4 bytes (a granule) have one shadow byte that says
+whether they may be read or written. Between any two allocations lies a red zone that nobody owns, at
+least as long as the allocation before it, so that a stray index lands there and not in a neighbour.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import DeviceError
+from .state import GRANULE, PARTIAL, PARTIAL_WRITE, READ, SHARED_WINDOW, WRITE
+
+MIB = 1 << 20
+WORKER_BYTES = 256 * MIB  # of one worker: its shared window, then its local memory
+SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
+LOCAL_BYTES = WORKER_BYTES - 2 * SHARED_WINDOW
+_FIRST = 1 * MIB
+_SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
+_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who a device address belongs to, or would have belonged to."""
+
+    name: str
+    start: int
+    nbytes: int
+    space: str  # "global" | "const" | "shared" | "local" | "param"
+    shape: tuple[int, ...] = ()
+    itemsize: int = 1
+    axes: str = ""
+    readonly: bool = False
+
+    def contains(self, address: int) -> bool:
+        return self.start <= address < self.start + self.nbytes
+
+    def element(self, address: int) -> str:
+        """The index of the element at `address`: `b=0,c=2,h=7,w=0`; outside, the first axis runs over."""
+        flat = (address - self.start) // self.itemsize
+        if len(self.shape) < 2 or 0 in self.shape:
+            return f"{self.axes}={flat}" if len(self.axes) == 1 else str(flat)
+        index = []
+        for extent in self.shape[:0:-1]:
+            index.append(flat % extent)
+            flat //= extent
+        index.append(flat)
+        names = self.axes if len(self.axes) == len(self.shape) else None
+        return ",".join(f"{names[i]}={v}" if names else str(v) for i, v in enumerate(reversed(index)))
+
+    def describe_shape(self) -> str:
+        if len(self.axes) == len(self.shape) and self.shape:
+            return "[" + ", ".join(f"{a}={n}" for a, n in zip(self.axes, self.shape, strict=True)) + "]"
+        return "[" + ", ".join(map(str, self.shape)) + "]"
+
+
+class Arena:
+    """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched."""
+
+    def __init__(self, workers: int):
+        for size in _SIZES:
+            try:
+                self._map = _reserve(size)
+                self._shadow_map = _reserve(size // GRANULE)
+                break
+            except (OSError, ValueError, OverflowError):
+                continue
+        else:
+            raise DeviceError("the virtual GPU needs 2.5 GiB of address space; this process may not have that much")
+        self.size = size
+        self.bytes = np.frombuffer(self._map, np.uint8)
+        self.shadow = np.frombuffer(self._shadow_map, np.uint8)
+        self.workers_start = size // 2
+        self.workers = max(1, min(workers, self.workers_start // WORKER_BYTES))
+        self._top = _FIRST
+        self._owners: list[Owner] = []  # sorted by start
+        self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
+
+    def shared_base(self, worker: int) -> int:
+        return self.workers_start + worker * WORKER_BYTES
+
+    def local_base(self, worker: int) -> int:
+        return self.shared_base(worker) + 2 * SHARED_WINDOW
+
+    def host(self, address: int = 0) -> int:
+        return self.bytes.ctypes.data + address
+
+    def allocate(self, owner_of, nbytes: int, writable: bool = True) -> Owner:
+        """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full."""
+        extent = _extent(nbytes)
+        if starts := self._free.get(extent):
+            start = starts.pop()
+        else:
+            start = self._top
+            if start + extent > self.workers_start:
+                raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
+            self._top = start + extent
+        owner = owner_of(start)
+        bisect.insort(self._owners, owner, key=lambda o: o.start)
+        self.mark(start, nbytes, writable)
+        return owner
+
+    def free(self, owner: Owner) -> None:
+        i = bisect.bisect_left(self._owners, owner.start, key=lambda o: o.start)
+        if i == len(self._owners) or self._owners[i] is not owner:
+            return
+        del self._owners[i]
+        self.unmark(owner.start, owner.nbytes)
+        extent = _extent(owner.nbytes)
+        if extent > MIB:  # give the pages back
+            first, last = -(-owner.start // 4096) * 4096, (owner.start + extent) // 4096 * 4096
+            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+        self._free.setdefault(extent, []).append(owner.start)
+        if not self._owners:
+            self._top, self._free = _FIRST, {}
+
+    def mark(self, start: int, nbytes: int, writable: bool = True) -> None:
+        """Make [start, start + nbytes) valid; start is a multiple of 4."""
+        whole, rest = divmod(nbytes, GRANULE)
+        first = start // GRANULE
+        self.shadow[first : first + whole] = READ | (WRITE if writable else 0)
+        if rest:
+            self.shadow[first + whole] = PARTIAL | (PARTIAL_WRITE if writable else 0) | rest << 4
+
+    def unmark(self, start: int, nbytes: int) -> None:
+        self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
+
+    def nearest(self, address: int) -> Owner | None:
+        """The owner of `address`, else the one whose red zone it lies in: before it, or just after it."""
+        i = bisect.bisect_right(self._owners, address, key=lambda o: o.start) - 1
+        before = self._owners[i] if i >= 0 else None
+        if before and address < before.start + before.nbytes + max(_gap(before.nbytes) // 2, 1):
+            return before
+        after = self._owners[i + 1] if i + 1 < len(self._owners) else None
+        if after and after.start - address <= max(_gap(after.nbytes), before and _gap(before.nbytes) or 0):
+            return after
+        return before
+
+    def close(self) -> None:
+        self.bytes = self.shadow = None  # the maps go with the last view
+        self._owners, self._free = [], {}
+
+
+def _gap(nbytes: int) -> int:
+    """Length of the red zone after an allocation of `nbytes`."""
+    return min(max(64 << 10, nbytes), 256 * MIB)
+
+
+def _extent(nbytes: int) -> int:
+    """Bytes of an allocation with its red zone, in whole pages; a page more keeps the two ends apart."""
+    return -(-(nbytes + _gap(nbytes)) // 4096) * 4096
+
+
+def _reserve(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)

@@ -1,0 +1,378 @@
+// The virtual GPU's own runtime: scheduling, barriers, warp collectives, slow paths of checks, faults.
+//
+// CUDA C++ through the same pipeline as a student's kernel, but on host addresses: Env, Thread, Launch and
+// Fault are declared in state.py, and functions without a body are found in the process (clock_gettime,
+// bw_printf) or written in LLVM by jit.py (call_*). Every rt_* function is called by generated code.
+
+typedef unsigned long long u64;
+typedef unsigned u32;
+
+extern "C" __device__ int clock_gettime(int clock, u64* seconds_and_nanoseconds);
+extern "C" __device__ int bw_printf(u64 launch, u64 format, u64 arguments);
+extern "C" __device__ u64 aligned_alloc(u64 alignment, u64 bytes);
+extern "C" __device__ void call_block(u64 env);               // env->block_function(env)
+extern "C" __device__ void call_start(u64 env, u64 thread);   // env->start_function(env, thread)
+extern "C" __device__ void call_resume(u64 handle);           // goes on where the coroutine suspended
+
+#define EXPORT extern "C" __device__ __noinline__
+
+constexpr int CLOCK_MONOTONIC_ID = 1;
+constexpr u32 FULL = 0xffffffffu;
+constexpr u64 POISON = 0xffffffffffffffffull;
+
+static __device__ Thread* threads_of(Env* env) { return (Thread*)env->threads; }
+static __device__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
+
+EXPORT u64 rt_clock() {
+    u64 now[2];
+    clock_gettime(CLOCK_MONOTONIC_ID, now);
+    return now[0] * 1000000000ull + now[1];
+}
+
+// ---- faults -----------------------------------------------------------------------------------------
+
+// Keep the first fault of each kind and site; count the rest. Returns whether this one was new.
+static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
+                             u32 other_site, u32 other_thread) {
+    Launch* launch = launch_of(env);
+    while (atomicCAS(&launch->lock, 0u, 1u)) {
+    }
+    __threadfence();
+    Fault* records = (Fault*)(launch + 1);
+    u32 i = 0;
+    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site)) i++;
+    int fresh = i == launch->kept;
+    if (i < MAX_RECORDS) {
+        Fault* r = &records[i];
+        // of several threads at one place, the first in the grid speaks: the message does not depend on the schedule
+        int earlier = fresh || env->block < r->block || (env->block == r->block && thread->linear < r->thread);
+        if (earlier) {
+            r->address = address; r->block = env->block; r->extra = extra;
+            r->kind = kind; r->site = site; r->thread = thread->linear;
+            r->other_site = other_site; r->other_thread = other_thread;
+        }
+        if (fresh) { r->count = 0; launch->kept++; }
+        r->count++;
+    }
+    if (kind != FAULT_EXITED_EARLY && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
+    __threadfence();
+    atomicExch(&launch->lock, 0u);
+    return fresh;
+}
+
+EXPORT int rt_fault(Env* env, Thread* thread, u32 site, u64 kind, u64 address, u64 extra) {
+    record(env, thread, site, (u32)kind, address, extra, 0, 0);
+    thread->dead = 1;
+    return 0;
+}
+
+// ---- the slow path of a checked access: is it really wrong, and how? --------------------------------------
+
+static __device__ int byte_allowed(Env* env, u64 address, u32 whole, u32 partial) {
+    if (address >= env->arena_size) return 0;
+    u32 shadow = ((unsigned char*)env->shadow)[address >> 2];
+    if ((shadow & whole) == whole) return 1;
+    return (shadow & partial) == partial && (address & 3) < (shadow >> 4);
+}
+
+EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
+    u32 size = info & 255;
+    int write = info >> 8 & 1, atomic = info >> 9 & 1, shared = info >> 10 & 1;
+    u32 whole = (!write || atomic ? READ : 0) | (write ? WRITE : 0);
+    u32 partial = PARTIAL | (write ? PARTIAL_WRITE : 0);
+    int inside = !shared || address < SHARED_WINDOW;
+    if (shared) address += env->shared_base;
+    int allowed = inside, readable = inside;
+    for (u32 i = 0; i < size; i++) {
+        allowed = allowed && byte_allowed(env, address + i, whole, partial);
+        readable = readable && byte_allowed(env, address + i, READ, PARTIAL);
+    }
+    if (allowed && (address & (size - 1)) == 0) return 1;
+    u32 kind = allowed ? FAULT_MISALIGNED : readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS;
+    return rt_fault(env, thread, site, kind, address, info);
+}
+
+// ---- watchdog ---------------------------------------------------------------------------------------------
+
+EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
+    Launch* launch = launch_of(env);
+    if (launch->stop == 2) {
+        thread->dead = 1;
+        return 0;
+    }
+    int spent = thread->steps <= steps;
+    thread->steps -= steps;
+    if (!spent && rt_clock() < launch->deadline) return 1;
+    launch->stop = 2;
+    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, spent);
+}
+
+EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
+    if (++thread->depth <= MAX_DEPTH) return 1;
+    return rt_fault(env, thread, site, FAULT_STACK_OVERFLOW, 0, thread->depth);
+}
+
+// ---- local memory -------------------------------------------------------------------------------------------
+
+EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes) {
+    u64 address = (thread->local_top + 15) & ~15ull, end = address + ((bytes + 3) & ~3ull);
+    if (end + LOCAL_GUARD > thread->local_end) {
+        rt_fault(env, thread, site, FAULT_STACK_OVERFLOW, 0, 0);
+        return 0;
+    }
+    thread->local_top = end + LOCAL_GUARD;
+    u32* words = (u32*)(env->arena + address);
+    unsigned char* shadow = (unsigned char*)(env->shadow + (address >> 2));
+    for (u64 i = 0; i < (end - address) >> 2; i++) {
+        words[i] = (u32)POISON;
+        shadow[i] = READ | WRITE;
+    }
+    return address;
+}
+
+EXPORT int rt_local_free(Env* env, Thread* thread, u32 site, u64 address, u64 bytes) {
+    unsigned char* shadow = (unsigned char*)(env->shadow + (address >> 2));
+    for (u64 i = 0; i < (bytes + 3) >> 2; i++) shadow[i] = 0;
+    thread->local_top = address;
+    return 0;
+}
+
+EXPORT u64 rt_frame(Env* env, Thread* thread, u64 bytes) {
+    u64 start = env->frames_used;
+    bytes = (bytes + 63) & ~63ull;
+    if (start + bytes > env->frames_size) return aligned_alloc(64, bytes);
+    env->frames_used = start + bytes;
+    return env->frames + start;
+}
+
+// ---- printf and assert ------------------------------------------------------------------------------------------
+
+EXPORT int rt_printf(Env* env, Thread* thread, u32 site, u64 format, u64 arguments) {
+    Launch* launch = launch_of(env);
+    if (launch->printf_open) return bw_printf((u64)launch, format, arguments);
+    atomicAdd(&launch->printf_lines, 1ull);
+    return 0;
+}
+
+EXPORT int rt_assert(Env* env, Thread* thread, u32 site, u64 message, u64 line) {
+    return rt_fault(env, thread, site, FAULT_ASSERT, message, line);
+}
+
+// ---- warp collectives -------------------------------------------------------------------------------------------
+
+static __device__ u32 shuffle_source(u32 op, u32 lane, u32 b, u32 c, int* valid) {
+    u32 segment = c >> 8 & 31, limit = c & 31, mine = lane & segment;
+    int last = mine | (limit & ~segment), from;
+    b &= 31;
+    if (op == OP_SHFL_UP) { from = (int)lane - (int)b; *valid = from >= last; }
+    else if (op == OP_SHFL_DOWN) { from = lane + b; *valid = from <= last; }
+    else if (op == OP_SHFL_BFLY) { from = lane ^ b; *valid = from <= last; }
+    else { from = mine | (b & ~segment); *valid = from <= last; }
+    return *valid ? from : lane;
+}
+
+static __device__ u64 reduce(u32 op, u64 x, u64 y) {
+    switch (op) {
+        case OP_REDUX_ADD: return (u32)(x + y);
+        case OP_REDUX_MIN_S: return (int)x < (int)y ? x : y;
+        case OP_REDUX_MAX_S: return (int)x > (int)y ? x : y;
+        case OP_REDUX_MIN_U: return (u32)x < (u32)y ? x : y;
+        case OP_REDUX_MAX_U: return (u32)x > (u32)y ? x : y;
+        case OP_REDUX_AND: return x & y;
+        case OP_REDUX_OR: return x | y;
+        default: return x ^ y;
+    }
+}
+
+// All lanes of `present` have arrived at `op`: give each its result.
+static __device__ void complete(Thread* warp, u32 op, u32 present) {
+    u32 ballot = 0, first = __ffs(present) - 1;
+    u64 total = warp[first].arg0;
+    int same = 1;
+    for (u32 lane = 0; lane < 32; lane++) {
+        if (!(present >> lane & 1)) continue;
+        if (warp[lane].arg0 & 1) ballot |= 1u << lane;
+        if (warp[lane].arg0 != warp[first].arg0) same = 0;
+        if (lane != first) total = reduce(op, total, warp[lane].arg0);
+    }
+    for (u32 lane = 0; lane < 32; lane++) {
+        if (!(present >> lane & 1)) continue;
+        Thread* t = &warp[lane];
+        if (op >= OP_SHFL_UP && op <= OP_SHFL_IDX) {
+            int valid;
+            u32 from = shuffle_source(op, lane, (u32)t->arg1, (u32)t->arg2, &valid);
+            t->result0 = present >> from & 1 ? warp[from].arg0 : POISON;  // a lane that is not there: undefined
+            t->result1 = valid;
+        } else if (op == OP_VOTE_ALL) t->result0 = ballot == present;
+        else if (op == OP_VOTE_ANY) t->result0 = ballot != 0;
+        else if (op == OP_VOTE_UNI) t->result0 = ballot == 0 || ballot == present;
+        else if (op == OP_VOTE_BALLOT) t->result0 = ballot;
+        else if (op == OP_MATCH_ALL) { t->result0 = same ? present : 0; t->result1 = same; }
+        else if (op == OP_MATCH_ANY) {
+            u32 equal = 0;
+            for (u32 i = 0; i < 32; i++)
+                if (present >> i & 1 && warp[i].arg0 == t->arg0) equal |= 1u << i;
+            t->result0 = equal;
+        } else if (op >= OP_REDUX_ADD && op <= OP_REDUX_XOR) t->result0 = total;
+    }
+    for (u32 lane = 0; lane < 32; lane++)
+        if (present >> lane & 1) warp[lane].wait = WAIT_READY;
+}
+
+// Finish what can be finished in one warp. Returns whether anybody can go on.
+static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
+    int progress = 0;
+    u32 alive = 0;
+    for (u32 lane = 0; lane < lanes; lane++)
+        if (warp[lane].wait != WAIT_EXITED) alive |= 1u << lane;
+    for (u32 lane = 0; lane < lanes; lane++) {
+        Thread* t = &warp[lane];
+        if (t->wait != WAIT_WARP) continue;
+        u32 mask = t->mask, present = 0;
+        if (!(mask >> lane & 1)) {
+            rt_fault(env, t, t->site, FAULT_SHUFFLE_MASK, mask, lane);
+            t->wait = WAIT_EXITED;
+            return 1;
+        }
+        for (u32 i = 0; i < lanes; i++)
+            if (mask >> i & 1 && warp[i].wait == WAIT_WARP && warp[i].op == t->op && warp[i].mask == mask)
+                present |= 1u << i;
+        if (present == (mask & alive)) {
+            complete(warp, t->op, present);
+            progress = 1;
+        }
+    }
+    return progress;
+}
+
+// ---- barriers ---------------------------------------------------------------------------------------------------
+
+EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count) {
+    env->arrived[barrier & 15] += 1;
+    return 0;
+}
+
+// Open the barrier that thread `t` waits at, if everybody who takes part is there.
+static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
+    Launch* launch = launch_of(env);
+    Thread* threads = threads_of(env);
+    u32 number = t->mask, waiting = 0, bits = 0, n = launch->threads;
+    u32 wanted = t->arg0 ? (u32)t->arg0 : alive;
+    Thread* elsewhere = 0;
+    for (u32 i = 0; i < n; i++) {
+        Thread* other = &threads[i];
+        if (other->wait != WAIT_BARRIER || other->mask != number) continue;
+        waiting++;
+        bits += (u32)other->arg2;
+        if (launch->site_lines && ((u32*)launch->site_lines)[other->site] != ((u32*)launch->site_lines)[t->site])
+            elsewhere = other;
+    }
+    if (waiting + env->arrived[number & 15] < wanted) return 0;
+    if (elsewhere && launch->check_sync)
+        record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, waiting, elsewhere->site, elsewhere->linear);
+    if (alive < n && !t->arg0 && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, n - alive, 0, 0);
+    env->arrived[number & 15] = 0;
+    for (u32 i = 0; i < n; i++) {
+        Thread* other = &threads[i];
+        if (other->wait != WAIT_BARRIER || other->mask != number) continue;
+        if (other->op == OP_BARRIER_AND) other->result0 = bits == waiting;
+        else if (other->op == OP_BARRIER_OR) other->result0 = bits != 0;
+        else other->result0 = bits;
+    }
+    for (u32 i = 0; i < n; i++)
+        if (threads[i].wait == WAIT_BARRIER && threads[i].mask == number) threads[i].wait = WAIT_READY;
+    return 1;
+}
+
+// Nobody can go on: say who waits where, and who is elsewhere.
+static __device__ void deadlock(Env* env, u32 n) {
+    Thread* threads = threads_of(env);
+    Thread* first = 0;
+    Thread* other = 0;
+    u32 waiting = 0;
+    for (u32 i = 0; i < n; i++) {
+        Thread* t = &threads[i];
+        if (t->wait == WAIT_EXITED) continue;
+        if (!first) first = t;
+        if (t->wait == first->wait && t->site == first->site) waiting++;
+        else if (!other) other = t;
+    }
+    u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
+    record(env, first, first->site, kind, first->mask, waiting, other ? other->site : 0, other ? other->linear : POISON);
+}
+
+// ---- scheduling -------------------------------------------------------------------------------------------------
+
+// Run the threads of one block as coroutines, in the order of the schedule.
+EXPORT void rt_block(Env* env) {
+    Launch* launch = launch_of(env);
+    Thread* threads = threads_of(env);
+    u32* order = (u32*)launch->order;
+    u32 n = launch->threads, alive = n, faulted = 0;
+    env->frames_used = 0;
+    for (u32 i = 0; i < 16; i++) env->arrived[i] = 0;
+    for (u32 i = 0; i < n; i++) {
+        Thread* t = &threads[order[i]];
+        t->wait = WAIT_READY;
+        t->handle = 0;
+        call_start((u64)env, (u64)t);
+        if (t->wait == WAIT_EXITED) { alive--; faulted |= t->dead; }
+    }
+    while (alive) {
+        int progress = 0;
+        Thread* at_barrier = 0;
+        for (u32 w = 0; w < (n + 31) / 32; w++) {
+            Thread* warp = threads + 32 * w;
+            u32 lanes = n - 32 * w < 32 ? n - 32 * w : 32, in_warp = 0;
+            for (u32 lane = 0; lane < lanes; lane++) {
+                in_warp |= warp[lane].wait == WAIT_WARP;
+                if (warp[lane].wait == WAIT_BARRIER) at_barrier = &warp[lane];
+            }
+            if (in_warp) progress |= serve_warp(env, warp, lanes);
+        }
+        if (at_barrier && !progress) {
+            u32 seen = 0;  // barrier numbers looked at
+            for (u32 i = 0; i < n && !progress; i++) {
+                Thread* t = &threads[i];
+                if (t->wait != WAIT_BARRIER || seen >> (t->mask & 15) & 1) continue;
+                seen |= 1u << (t->mask & 15);
+                progress |= serve_barrier(env, t, alive);
+            }
+        }
+        for (u32 i = 0; i < n; i++) {
+            Thread* t = &threads[order[i]];
+            if (t->wait != WAIT_READY) continue;
+            progress = 1;
+            call_resume(t->handle);
+            if (t->wait == WAIT_EXITED) { alive--; faulted |= t->dead; }
+        }
+        alive = 0;
+        for (u32 i = 0; i < n; i++) alive += threads[i].wait != WAIT_EXITED;
+        if (!progress && alive) {
+            if (!faulted) deadlock(env, n);  // after a fault the rest only waits for the dead
+            return;
+        }
+    }
+}
+
+// What a worker does: blocks, until there are none.
+EXPORT void rt_run(Env* env) {
+    Launch* launch = launch_of(env);
+    u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
+    for (;;) {
+        u64 i = atomicAdd(&launch->next_block, 1ull);
+        if (i >= launch->blocks || launch->stop) return;
+        if ((i & 63) == 63 && rt_clock() > launch->deadline) {
+            launch->stop = 2;
+            record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, 2, 0, 0);
+            return;
+        }
+        u64 block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
+        env->block = block;
+        env->ctaid_x = (u32)(block % launch->grid_x);
+        env->ctaid_y = (u32)(block / launch->grid_x % launch->grid_y);
+        env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
+        for (u32 k = 0; k < (launch->shared_bytes + 7) / 8; k++) shared[k] = POISON;
+        call_block((u64)env);
+    }
+}

@@ -1,0 +1,122 @@
+"""Runs a grid: blocks over CPU cores, warps of a block in a seeded order, with a watchdog.
+
+Compiled code runs without Python's lock, so a worker is a Python thread that makes one call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from math import gcd
+
+import numpy as np
+
+from . import state
+from .memory import LOCAL_BYTES, Arena
+
+STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
+FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
+_STACK = 64 << 20
+_INLINE_THREADS = 2048  # grids up to this size run in the calling thread
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+
+
+class Workers:
+    """The CPU threads of a device and their state, kept between launches."""
+
+    def __init__(self, arena: Arena):
+        self.arena = arena
+        self.count = arena.workers
+        self.envs = np.zeros(self.count, state.DTYPES["Env"])
+        self.threads = np.zeros((self.count, state.MAX_THREADS), state.DTYPES["Thread"])
+        self.frames = [np.empty(FRAME_BYTES, np.uint8) for _ in range(self.count)]
+        self._pool: ThreadPoolExecutor | None = None
+        self._shape: tuple | None = None
+        for worker in range(self.count):
+            env = self.envs[worker]
+            env["arena"], env["shadow"] = arena.host(), arena.shadow.ctypes.data
+            env["arena_size"] = arena.size
+            env["shared_base"], env["local_base"] = arena.shared_base(worker), arena.local_base(worker)
+            env["threads"] = self.threads[worker].ctypes.data
+            env["frames"], env["frames_size"] = self.frames[worker].ctypes.data, FRAME_BYTES
+            env["worker"] = worker
+            self.threads[worker]["linear"] = np.arange(state.MAX_THREADS)
+
+    def shape_threads(self, block: tuple[int, int, int]) -> None:
+        """Coordinates and local memory of every thread of a block."""
+        if self._shape == block:
+            return
+        n = block[0] * block[1] * block[2]
+        linear = np.arange(n)
+        each = LOCAL_BYTES // n // 4096 * 4096
+        for worker in range(self.count):
+            threads = self.threads[worker][:n]
+            threads["tid_x"] = linear % block[0]
+            threads["tid_y"] = linear // block[0] % block[1]
+            threads["tid_z"] = linear // (block[0] * block[1])
+            threads["local"] = self.arena.local_base(worker) + linear * each
+            threads["local_end"] = threads["local"] + each
+        self._shape = block
+
+    def run(self, run_address: int, launch: np.ndarray, inline: bool) -> None:
+        """Call rt_run on every worker that is of use; returns when the grid has ended."""
+        function = _RUN(run_address)
+        stride = self.envs.dtype.itemsize
+        addresses = [self.envs.ctypes.data + i * stride for i in range(self.count)]
+        count = min(self.count, int(launch["blocks"][0]))
+        if inline or count == 1 and threading.current_thread() is not threading.main_thread():
+            function(addresses[0])
+            return
+        futures = [self._workers().submit(function, address) for address in addresses[:count]]
+        try:
+            wait(futures)
+        except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
+            launch["stop"] = 2
+            wait(futures)
+            raise
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            before = threading.stack_size(_STACK)
+            try:
+                self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="virtual-gpu")
+                ready = threading.Barrier(self.count)  # start all threads now, with this stack size
+                wait([self._pool.submit(ready.wait) for _ in range(self.count)])
+            finally:
+                threading.stack_size(before)
+        return self._pool
+
+    def close(self) -> None:
+        if self._pool:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+
+
+def thread_order(threads: int, seed: int) -> np.ndarray:
+    """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards."""
+    warps = np.arange(-(-threads // 32))
+    if seed:
+        np.random.default_rng(seed).shuffle(warps)
+    lanes = np.arange(32)[:: -1 if seed % 2 else 1]
+    order = (warps[:, None] * 32 + lanes).ravel()
+    return order[order < threads].astype(np.uint32)
+
+
+def block_order(blocks: int, seed: int) -> tuple[int, int]:
+    """(multiplier, offset) of a permutation of the blocks: i -> (i * multiplier + offset) % blocks."""
+    if not seed or blocks < 2:
+        return 1, 0
+    rng = np.random.default_rng(seed)
+    offset = int(rng.integers(blocks))
+    if blocks > 1 << 31:
+        return 1, 0  # the product must fit into 64 bits
+    multiplier = int(rng.integers(1, blocks)) | 1
+    while gcd(multiplier, blocks) != 1:
+        multiplier += 1
+    return multiplier, offset
+
+
+def deadline(seconds: float) -> int:
+    return time.monotonic_ns() + int(seconds * 1e9)

@@ -1,0 +1,143 @@
+"""The state that compiled kernels, the runtime and Python share: one declaration, three readers.
+
+`c_header()` is what runtime.cu sees, `offset()` is what lower.py emits, `DTYPES` is what Python reads.
+A device address is an offset into the arena; a host address is a real pointer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .types import FIELDS
+
+_U64, _U32, _I32 = "unsigned long long", "unsigned", "int"
+
+_STRUCTS = {
+    # One per worker, that is per CPU thread that runs blocks.
+    "Env": [
+        (_U64, "arena"),  # host address of device address 0
+        (_U64, "shadow"),  # host address of the shadow of device address 0
+        (_U64, "shared_base"),  # device address of this worker's shared window
+        (_U64, "local_base"),  # device address of this worker's local memory
+        (_U64, "globals_base"),  # device address of the module's variables
+        (_U64, "params"),  # device address of the kernel's parameters
+        (_U64, "launch"),  # host address of the Launch
+        (_U64, "threads"),  # host address of Thread[1024]
+        (_U64, "frames"),  # host address of the pool of coroutine frames
+        (_U64, "frames_used"),
+        (_U64, "frames_size"),
+        (_U64, "block_function"),  # host address: runs one block
+        (_U64, "start_function"),  # host address: starts one thread as a coroutine
+        (_U64, "arena_size"),
+        (_U64, "block"),  # linear index of the current block
+        (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
+        (_U32, "worker"),
+        (_U32, "arrived", 16),  # bar.arrive, by barrier number
+    ],
+    # One per CUDA thread of the block a worker runs.
+    "Thread": [
+        (_U64, "handle"),  # its coroutine
+        (_U64, "local"),  # device address of its local memory
+        (_U64, "local_top"),  # first free byte of its local stack
+        (_U64, "local_end"),
+        (_U64, "arg0"), (_U64, "arg1"), (_U64, "arg2"),  # operands of the collective it waits at
+        (_U64, "result0"), (_U64, "result1"),
+        (_U64, "steps"),  # back edges left before the watchdog barks
+        (_U32, "tid_x"), (_U32, "tid_y"), (_U32, "tid_z"),
+        (_U32, "linear"),
+        (_U32, "wait"),  # what it waits for: Wait
+        (_U32, "op"),  # the collective: Op
+        (_U32, "mask"),  # member mask, or barrier number
+        (_U32, "site"),
+        (_U32, "dead"),  # it has faulted or executed `exit`: unwind
+        (_U32, "depth"),  # of device function calls
+    ],
+    # One per launch, shared by all workers.
+    "Launch": [
+        (_U64, "next_block"),  # taken with an atomic add
+        (_U64, "blocks"),
+        (_U64, "block_multiplier"), (_U64, "block_offset"),  # the order of blocks: i -> (i * m + o) % blocks
+        (_U64, "order"),  # host address of the linear thread ids of a block, in the order they start
+        (_U64, "site_lines"),  # host address of the source line of each site, 0 when barriers need not match
+        (_U64, "step_budget"),
+        (_U64, "deadline"),  # nanoseconds of the monotonic clock
+        (_U64, "faults"),  # faults seen, kept or not
+        (_U64, "printf_lines"),  # lines not taken by Python
+        (_U32, "grid_x"), (_U32, "grid_y"), (_U32, "grid_z"),
+        (_U32, "block_x"), (_U32, "block_y"), (_U32, "block_z"),
+        (_U32, "threads"),
+        (_U32, "stop"),  # 1: no further block is started; 2: threads give up at their next slice
+        (_U32, "lock"),  # over `records`
+        (_U32, "kept"),  # records in use
+        (_U32, "printf_open"),
+        (_U32, "shared_bytes"),  # of a block, guards included
+        (_U32, "shared_static"),  # as CUDA counts it, without guards
+        (_U32, "shared_dynamic"),
+        (_U32, "check_sync"),
+    ],
+    "Fault": [
+        (_U64, "address"), (_U64, "block"), (_U64, "extra"),
+        (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
+        (_U32, "count"),
+    ],
+}  # fmt: skip
+
+MAX_THREADS = 1024  # of a block
+MAX_RECORDS = 64  # faults kept
+STOP_AFTER = 4096  # faults after which no further block starts
+SLICE = 1 << 12  # back edges between two looks at the watchdog
+MAX_DEPTH = 1024  # nested device function calls
+SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a worker
+SHARED_START = 1024  # device shared memory starts here, so that a null pointer is nobody's
+LOCAL_GUARD = 256  # bytes after each local array
+GRANULE = 4  # bytes of device memory per byte of shadow
+
+#: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
+READ, WRITE, PARTIAL, PARTIAL_WRITE = 1, 2, 4, 8  # PARTIAL: only the first `shadow >> 4` bytes are valid
+
+FAULTS = (
+    "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
+    "barrier-divergence", "shuffle-mask", "registers", "divergent-site", "exited-early",
+)  # fmt: skip
+WAITS = ("ready", "barrier", "warp", "exited")
+OPS = (
+    "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
+    "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
+    "redux_add", "redux_min_s", "redux_max_s", "redux_min_u", "redux_max_u", "redux_and", "redux_or", "redux_xor",
+    "barrier_and", "barrier_or", "barrier_popc",
+)  # fmt: skip
+FAULT = {name: i for i, name in enumerate(FAULTS)}
+WAIT = {name: i for i, name in enumerate(WAITS)}
+OP = {name: i for i, name in enumerate(OPS)}
+
+DTYPES = {
+    name: np.dtype([(field, FIELDS[c][1], tuple(n)) for c, field, *n in fields], align=True)
+    for name, fields in _STRUCTS.items()
+}
+_LLVM = {(name, field): FIELDS[c][0] for name, fields in _STRUCTS.items() for c, field, *_ in fields}
+
+
+def offset(struct: str, field: str) -> int:
+    return DTYPES[struct].fields[field][1]
+
+
+def llvm_field(struct: str, field: str) -> str:
+    return _LLVM[struct, field]
+
+
+def c_header() -> str:
+    """The declarations at the head of runtime.cu."""
+    lines = []
+    for name, fields in _STRUCTS.items():
+        members = (f"{c} {field}{f'[{n[0]}]' if n else ''};" for c, field, *n in fields)
+        lines.append(f"struct {name} {{ " + " ".join(members) + " };")
+    for prefix, names in (("FAULT", FAULTS), ("WAIT", WAITS), ("OP", OPS)):
+        values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
+        lines.append(f"enum {{ {values} }};")
+    constants = {
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS,
+        "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "PARTIAL": PARTIAL, "PARTIAL_WRITE": PARTIAL_WRITE,
+        "SHARED_WINDOW": SHARED_WINDOW, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+    }  # fmt: skip
+    lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,128 @@
+"""The one family of exceptions that the harness shows to students.
+
+Every message states a fact, a place and a remedy. Anything else that escapes is a defect of the
+harness, not of the student's kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+class BackwarpError(Exception):
+    """Base of every error that is meant to be read by a student."""
+
+
+class CourseError(BackwarpError):
+    """The course itself cannot be read: no checkout, an unknown puzzle, a missing or unreadable file."""
+
+
+class DeviceError(BackwarpError):
+    """A device cannot be opened on this machine; the message says what to install."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message of the compiler, in the student's file."""
+
+    severity: str  # "error" | "warning" | "note"
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0  # 1-based; 0 where the compiler gave none
+    source: str = ""  # the text of the line, without its newline
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.line else ""
+        text = f"{place}{self.severity}: {self.message}"
+        if self.source.strip():
+            text += f"\n    {self.source.rstrip()}"
+            if self.column:
+                indent = "".join(c if c == "\t" else " " for c in self.source[: self.column - 1])
+                text += f"\n    {indent}^"
+        return text
+
+
+class CompileError(BackwarpError):
+    """The kernel does not compile (or is refused before it is compiled)."""
+
+    def __init__(self, message: str, diagnostics: tuple[Diagnostic, ...] = ()):
+        super().__init__(message)
+        self.diagnostics = tuple(diagnostics)
+
+
+class Unsupported(CompileError):
+    """The virtual GPU does not have an instruction or modifier; never a wrong answer instead."""
+
+    def __init__(self, what: str, file: str = "", line: int = 0, source: str = ""):
+        message = f"the virtual GPU does not support {what}"
+        super().__init__(message, (Diagnostic("error", message, file, line, 0, source),))
+        self.what, self.file, self.line = what, file, line
+
+
+class LaunchError(BackwarpError):
+    """A launch that CUDA would refuse: block too large, too much shared memory, wrong arguments.
+
+    `code` is CUDA's own name, such as ``cudaErrorInvalidConfiguration``.
+    """
+
+    def __init__(self, message: str, code: str = "cudaErrorInvalidValue"):
+        super().__init__(message)
+        self.code = code
+
+
+Coordinates = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One side of a fault: who was where."""
+
+    file: str
+    line: int
+    thread: Coordinates | None
+    block: Coordinates | None
+    access: str = ""  # "read" | "write" | "atomic" | ""
+
+
+@dataclass
+class KernelFault(BackwarpError):
+    """A kernel did what CUDA does not allow, or never ended.
+
+    kind: "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence",
+    "shuffle-mask", "timeout", "assert", "invalid-address", "read-only", "stack-overflow".
+    headline: NVIDIA's own wording. explanation: one plain sentence.
+    array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape it falls out of.
+    other: the second side of a race or of a divergent barrier.
+    more: further faults of the same run, first of each kind and line.
+    """
+
+    kind: str
+    headline: str
+    explanation: str
+    file: str = "kernel.cu"
+    line: int = 0
+    thread: Coordinates | None = None
+    block: Coordinates | None = None
+    array: str = ""
+    index: str = ""  # "b=0,c=2,h=7,w=0", or "12" for a flat index
+    shape: str = ""  # "[b=2, c=3, h=7, w=5]"
+    severity: str = "error"  # "error" | "warning" | "note"
+    source: str = ""  # the text of the line
+    other: Place | None = None
+    more: list["KernelFault"] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        Exception.__init__(self, str(self))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.headline}. {self.explanation}"
+
+    def __reduce__(self):  # dataclass exceptions must survive a trip between processes
+        return _rebuild_fault, (self.__dict__.copy(),)
+
+
+def _rebuild_fault(state: dict) -> KernelFault:
+    fault = KernelFault(state["kind"], state["headline"], state["explanation"])
+    fault.__dict__.update(state)
+    return fault

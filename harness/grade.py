@@ -1,0 +1,239 @@
+"""Grading: case -> compile -> launch -> compare -> Verdict. Nothing here prints.
+
+A file passes when every kernel is right in every case, in every run: in the -G build with all checks,
+and in the optimised build under two schedules of warps and blocks (on a GPU: in two launches).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from . import explain, misconceptions
+from .checkout import Tunables, read_source, tunables
+from .course import Case, Puzzle, stub_text
+from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
+from .trial import Bench, Outcome, try_kernel
+from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
+
+# What a second device can explain.
+RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """device: "auto" | "gpu" | "cpu"; seed: of inputs and schedules."""
+
+    device: str = "auto"
+    seed: int = 0
+
+
+class Stop(Exception):
+    """Grading ends before any case runs."""
+
+    def __init__(self, kind: str, lines: list[str], status: str = FAILED, diagnostics: tuple = ()):
+        super().__init__(kind)
+        self.kind, self.lines, self.status, self.diagnostics = kind, lines, status, diagnostics
+
+
+def grade_file(
+    puzzle: Puzzle, path: Path, options: Options = Options(), opener: Callable | None = None
+) -> Verdict:
+    """The verdict on the kernel file `path`.
+
+    opener: stands in for devices.open_device. Errors: CourseError where the puzzle itself is broken.
+    """
+    started = time.perf_counter()
+    verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
+    verdict.next = f"backwarp hint {puzzle.number}"
+    try:
+        source = checked_source(puzzle, path, verdict)
+        if opener is None:
+            from .devices import open_device as opener
+        verdict = judge(puzzle, source, path.name, options, opener, verdict)
+    except Stop as stop:
+        verdict = end(verdict, stop)
+    verdict.seconds = round(time.perf_counter() - started, 3)
+    return verdict
+
+
+def end(verdict: Verdict, stop: Stop) -> Verdict:
+    """The verdict where grading stopped before any case ran."""
+    found = [asdict(d) for d in stop.diagnostics]
+    return replace(verdict, status=stop.status, kind=stop.kind, lines=stop.lines, diagnostics=found)
+
+
+def shown_path(puzzle: Puzzle, path: Path) -> str:
+    try:
+        return path.resolve().relative_to(puzzle.root.resolve()).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
+    """The text of the file; Stop where there is nothing to compile."""
+    try:
+        source = read_source(path)
+    except CourseError as e:
+        verdict.next = f"backwarp reset {puzzle.number}"
+        raise Stop("source", [*str(e).splitlines(), f"`{verdict.next}` writes the stub anew."]) from None
+    verdict.source_hash = hashlib.sha256(source.encode()).hexdigest()[:16]
+    if source.split() == stub_text(puzzle).split():
+        verdict.next = f"backwarp grade {puzzle.number}"
+        raise Stop("untouched", explain.untouched(puzzle, verdict.file, source))
+    return source
+
+
+def judge(
+    puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
+) -> Verdict:
+    """Grade on the device asked for; what fails on a GPU is explained by the virtual GPU where that can."""
+    found = on_device(puzzle, source, name, options, opener, verdict)
+    if found.device_kind != "gpu" or found.kind not in RUNNABLE:
+        return found
+    try:
+        again = on_device(puzzle, source, name, replace(options, device="cpu"), opener, verdict)
+    except Stop as stop:
+        again = end(verdict, stop)
+    if again.passed:
+        found.notes.append("The virtual GPU finds nothing wrong; this happens on the GPU only.")
+    if again.kind not in RUNNABLE:
+        return found
+    first = found.lines[0] if found.lines else found.kind
+    again.notes.append(f"Failed on {found.device}: {first} Run again on the virtual GPU for the diagnosis.")
+    return replace(
+        again, device=found.device, device_kind=found.device_kind, device_reason=found.device_reason
+    )
+
+
+def on_device(
+    puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
+) -> Verdict:
+    """Grade on one kind of device, in all its builds."""
+    verdict = replace(verdict, notes=[], lines=[])
+    with ExitStack() as stack:
+        try:
+            benches = open_benches(options, opener, stack)
+        except DeviceError as e:
+            verdict.next = "backwarp doctor"
+            return end(verdict, Stop("device", str(e).splitlines(), ERROR))
+        first = benches[0].device
+        verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
+        try:
+            for bench in benches:
+                prepare(bench, puzzle, source, name)
+        except Stop as stop:
+            return end(verdict, stop)
+        outcomes, skipped = run_cases(puzzle, benches, tunables(source), options.seed)
+        return conclude(puzzle, source, outcomes, skipped, verdict)
+
+
+def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[Bench]:
+    first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
+    if first.kind == "gpu":
+        return [Bench(first, (1, 2))]
+    return [
+        Bench(first, (1,)),
+        Bench(stack.enter_context(opener("cpu", checks="memory", seed=options.seed)), (1, 2)),
+    ]
+
+
+def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
+    """Compile the file and find its kernels; Stop where that fails."""
+    try:
+        bench.module = bench.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
+    except Unsupported as e:
+        raise Stop("unsupported", explain.compile_error(e), diagnostics=e.diagnostics) from None
+    except CompileError as e:
+        raise Stop("compile", explain.compile_error(e), diagnostics=e.diagnostics) from None
+    for kernel in puzzle.kernels:
+        try:
+            found = bench.module.get_function(kernel.name)
+        except LaunchError:
+            raise Stop(
+                "missing-kernel", explain.missing_kernel(kernel, name, tuple(bench.module.functions))
+            ) from None
+        sizes = tuple(found.params)
+        if sizes != tuple(map(explain.param_size, kernel.params)):
+            raise Stop("signature", explain.signature(kernel, sizes))
+        bench.kernels[kernel.name] = found
+
+
+def in_order(puzzle: Puzzle) -> list[Case]:
+    """The cases, smallest first, so that the failing case explained is the smallest."""
+
+    def size(case: Case) -> int:
+        dims = puzzle.full_dims(case)
+        return sum(int(np.prod(a.shape(dims))) for k in puzzle.kernels_of(case) for a in k.arrays)
+
+    return sorted(puzzle.cases, key=size)
+
+
+def run_cases(puzzle: Puzzle, benches: list[Bench], t: Tunables, seed: int):
+    """Every kernel in every case, until one does not end. Returns the outcomes and what was skipped."""
+    todo = [(case, kernel) for case in in_order(puzzle) for kernel in puzzle.kernels_of(case)]
+    outcomes = []
+    while todo and not (outcomes and outcomes[-1].timed_out):
+        outcomes.append(try_kernel(puzzle, *todo.pop(0), benches, t, seed))
+    return outcomes, todo
+
+
+def conclude(
+    puzzle: Puzzle, source: str, outcomes: list[Outcome], skipped: list, verdict: Verdict
+) -> Verdict:
+    """The verdict on all outcomes; the first failing one, which is the smallest, is explained."""
+    results = [
+        CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
+        for o in outcomes
+    ]
+    results += [CaseResult(case.name, case.dims, kernel.name, SKIPPED) for case, kernel in skipped]
+    verdict.cases, verdict.case_total = results, len(puzzle.cases)
+    verdict.counters = {f"{o.kernel.name}/{o.case.name}": o.counters for o in outcomes if o.counters}
+    verdict.notes = list(dict.fromkeys(note for o in outcomes for note in o.notes))
+    failed = [o for o in outcomes if o.kind]
+    shown = failed[0] if failed else next((o for o in outcomes if o.stdout), None)
+    if shown:
+        verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
+    if not failed:
+        return replace(verdict, status=PASSED, kind="", next="")
+    verdict.status, verdict.kind = FAILED, shown.kind
+    verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
+    verdict.case_number = in_order(puzzle).index(shown.case) + 1
+    verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict)
+    if skipped:
+        verdict.lines.append("The other cases were not run.")
+    return verdict
+
+
+def lines_of(
+    puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], verdict: Verdict
+) -> list[str]:
+    """The explanation of the outcome `shown`; also fills in the fields that hold it as data."""
+    if isinstance(shown.error, KernelFault):
+        verdict.fault = asdict(shown.error)
+        return explain.fault(shown.error, source)
+    if isinstance(shown.error, LaunchError):
+        verdict.next = f"backwarp hint {puzzle.number}"
+        return explain.launch_error(shown.error, shown.kernel)
+    if not shown.mismatches:
+        return list(shown.lines)
+    verdict.mismatches = [asdict(m) for m in shown.mismatches]
+    lines = explain.mismatch(shown.mismatches)
+    if shown.kind == "schedule":
+        return lines + shown.lines
+    seen = [
+        o.observation for o in outcomes if o.kernel is shown.kernel and o.observation and o.kind != "schedule"
+    ]
+    seen.sort(key=lambda o: o.case is not shown.case)
+    if claim := misconceptions.explain(puzzle, shown.kernel, seen):
+        verdict.misconception, verdict.hint = claim.id, claim.hint
+        lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
+        if claim.hint > 1:
+            verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
+    return lines

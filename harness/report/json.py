@@ -1,0 +1,39 @@
+"""Verdicts as JSON: the same objects that the text report shows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..verdict import PASSED, Verdict
+
+FORMAT = 1  # raised when a field changes its meaning
+
+
+def document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """One document for any number of verdicts."""
+    return {
+        "format": FORMAT,
+        "passed": all(v.status == PASSED for v in verdicts),
+        "exit_status": max((v.exit_status for v in verdicts), default=0),
+        "verdicts": [plain(v.as_dict()) | {"diagnosis": v.diagnosis} for v in verdicts],
+    }
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types; NaN and infinity, which JSON lacks, as text."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if hasattr(value, "item"):  # NumPy scalars
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def dumps(verdicts: Sequence[Verdict]) -> str:
+    return json.dumps(document(verdicts), indent=2, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,0 +1,241 @@
+"""Pictures of a kernel: which elements of each array one thread touches.
+
+`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from harness.course import Array, Case, Kernel, Puzzle
+
+from .probe import Access, Probe
+
+# blue and orange: told apart by colour-blind readers, and, as one is darker, in grey
+COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
+IDLE, INK, FAINT = "#dddddd", "#222222", "#555555"
+# all lengths in pixels
+WIDTH, DPI = 800, 100
+LEFT, GAP = 46, 46  # left of the first array and between arrays; the names of rows stand there
+HEAD = 66  # above the cells of an array: its name, its shape, the names of its columns
+LETTER = 7.6  # the mean width of a letter in the size "label"
+LARGEST, SMALLEST = 50, 4  # sides of a cell
+MOST_VALUES = 64  # elements of an array that are still written into their cells
+LONGEST_VALUE = 4  # letters
+READABLE = 34  # side of a cell that has room for text
+MOST_THREADS = 32  # threads that are still drawn one by one
+
+
+def access_picture(
+    puzzle: Puzzle,
+    case: Case,
+    kernel: Kernel,
+    accesses: Iterable[Access],
+    block: int,
+    thread: int,
+    values: Mapping[str, np.ndarray],
+    writers: Sequence[Sequence[bool]],
+) -> Figure:
+    """All arrays of a kernel, with the elements that one thread reads and writes.
+
+    accesses: of the thread. values: array name -> the numbers for the cells. writers: for every
+    block, for every thread: does it write anything?
+    """
+    dims = puzzle.full_dims(case)
+    kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
+    shapes = {p.name: p.shape(dims) for p in kernel.arrays}
+    busy, total = sum(map(sum, writers)), sum(map(len, writers))
+    strip = total <= MOST_THREADS
+    top = 160 if strip else 75
+    cell, places, bottom = arrange(kernel, shapes, top)
+    if strip:
+        cell = min(cell, (WIDTH - LEFT) / (total + 0.5 * len(writers)))
+        cell, places, bottom = arrange(kernel, shapes, top, cell)
+    pen = Pen(bottom + 50, cell)
+
+    pen.text(LEFT, 24, f"{kernel.name}: thread {thread} of block {block}", "title")
+    note = f"case {case.name}: {total} threads run, {busy} of them write something"
+    pen.text(LEFT, 50, note, "label", FAINT)
+    if strip:
+        draw_threads(pen, writers, block, thread, 100)
+    for p in kernel.arrays:
+        draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
+    draw_legend(pen, bottom + 25, strip)
+    return pen.figure
+
+
+class Pen:
+    """Draws in pixels, y downwards; the sizes of numbers follow the size of a cell."""
+
+    def __init__(self, height: float, cell: float):
+        self.cell_size = cell
+        self.figure = Figure(figsize=(WIDTH / DPI, height / DPI), dpi=DPI)
+        self.axes = self.figure.add_axes((0, 0, 1, 1))
+        self.axes.set_xlim(0, WIDTH)
+        self.axes.set_ylim(height, 0)
+        self.axes.set_axis_off()
+        points = cell * 72 / DPI
+        value, index = min(14.0, 0.36 * points), min(7.5, 0.2 * points)
+        self.sizes = {"title": 13.0, "label": 10.0, "value": value, "index": index, "axis": 9.0}
+
+    def text(self, x: float, y: float, text: str, size: str, colour: str = INK, align: str = "left") -> None:
+        self.axes.text(x, y, text, fontsize=self.sizes[size], color=colour, ha=align, va="center")
+
+    def cell(self, x: float, y: float, colour: str, thick: bool = False, side: float = 0) -> None:
+        side = side or self.cell_size
+        line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
+        style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
+        self.axes.add_patch(Rectangle((x, y), side, side, **style))
+
+
+def arrange(
+    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], top: float, largest: float = LARGEST
+) -> tuple[float, dict[str, tuple[float, float]], float]:
+    """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
+
+    Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
+    """
+    stacked = all(len(shape) == 1 for shape in shapes.values())
+    cell = largest
+    while True:
+        widths = {n: max(extent(s)[0] * cell, LETTER * len(heading(kernel, n, s))) for n, s in shapes.items()}
+        across = max(widths.values()) if stacked else sum(widths.values()) + GAP * (len(widths) - 1)
+        if LEFT + across <= WIDTH - 10 or cell <= SMALLEST:
+            break
+        cell -= 1
+    places, x, y, bottom = {}, float(LEFT), top + HEAD, 0.0
+    for name, shape in shapes.items():
+        places[name] = (x, y)
+        bottom = max(bottom, y + extent(shape)[1] * cell)
+        if stacked:
+            y = bottom + HEAD + 12
+        else:
+            x += widths[name] + GAP
+    return cell, places, bottom
+
+
+def extent(shape: tuple[int, ...]) -> tuple[float, float]:
+    """Columns and rows of an array that is drawn as planes: the third-last axis across, the others down."""
+    across, down = planes(shape)
+    rows = shape[-2] if len(shape) > 1 else 1
+    return across * shape[-1] + 0.5 * (across - 1), down * rows + 0.5 * (down - 1)
+
+
+def planes(shape: tuple[int, ...]) -> tuple[int, int]:
+    across = shape[-3] if len(shape) > 2 else 1
+    return across, int(np.prod(shape[:-3], dtype=int)) if len(shape) > 3 else 1
+
+
+def heading(kernel: Kernel, name: str, shape: tuple[int, ...]) -> str:
+    """`[b=1, c=1, h=3, w=3]`"""
+    letters = next(p.letters for p in kernel.arrays if p.name == name)
+    return "[" + ", ".join(f"{letter}={n}" for letter, n in zip(letters, shape, strict=True)) + "]"
+
+
+def draw_array(
+    pen: Pen, kernel: Kernel, p: Array, shape: tuple, at: tuple, kinds: Mapping, values: np.ndarray | None
+) -> None:
+    """One array: its name, its shape, its cells, each with its value and its place in memory."""
+    (x0, y0), side = at, pen.cell_size
+    across, down = planes(shape)
+    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    count = int(np.prod(shape))
+    readable = count <= MOST_VALUES and side >= READABLE
+    written = [f"{v:g}" for v in values.flat] if readable and values is not None else []
+    if any(len(text) > LONGEST_VALUE for text in written):
+        written = []
+    pen.text(x0, y0 - 52, p.name, "label")
+    pen.text(x0, y0 - 33, heading(kernel, p.name, shape), "label", FAINT)
+    for flat in range(count):
+        plane, within = divmod(flat, rows * columns)
+        row, column = divmod(within, columns)
+        x = x0 + side * ((plane % across) * (columns + 0.5) + column)
+        y = y0 + side * ((plane // across) * (rows + 0.5) + row)
+        kind = kinds.get((p.name, flat), "")
+        pen.cell(x, y, COLOURS[kind], thick=bool(kind))
+        if written:
+            pen.text(x + side / 2, y + 0.56 * side, written[flat], "value", align="center")
+        if readable and len(shape) > 1:
+            pen.text(x + 0.07 * side, y + 0.17 * side, str(flat), "index", INK if kind else FAINT)
+    name_axes(pen, p, shape, at, one_plane=across * down == 1)
+
+
+def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> None:
+    """`w=0` over columns and `h=0` beside rows; where there are several planes, `c=0` and `b=0`."""
+    (x0, y0), side = at, pen.cell_size
+    if one_plane:
+        across, down, letters, step_x, step_y = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:], 1, 1
+    else:
+        (across, down), letters = planes(shape), p.letters[-4:-2]
+        step_x, step_y = shape[-1] + 0.5, shape[-2] + 0.5
+        down = down if len(shape) == 4 else 0
+    if min(step_x, step_y) * side < READABLE:
+        return
+    half = 0.5 if one_plane else 0.25
+    for column in range(across):
+        x = x0 + side * (column * step_x + step_x / 2 - (0.5 - half))
+        pen.text(x, y0 - 12, f"{letters[-1]}={column}", "axis", FAINT, "center")
+    for row in range(down):
+        y = y0 + side * (row * step_y + step_y / 2 - (0.5 - half))
+        pen.text(x0 - 5, y, f"{letters[0]}={row}", "axis", FAINT, "right")
+
+
+def draw_threads(pen: Pen, writers: Sequence[Sequence[bool]], block: int, thread: int, y: float) -> None:
+    """All threads in a row, block by block; the chosen one is black, those that write nothing are grey."""
+    x = float(LEFT)
+    for b, threads in enumerate(writers):
+        pen.text(x, y - 16, f"block {b}", "label", FAINT)
+        for t, busy in enumerate(threads):
+            chosen = (b, t) == (block, thread)
+            pen.cell(x, y, INK if chosen else "#ffffff" if busy else IDLE, thick=chosen)
+            middle = (x + pen.cell_size / 2, y + pen.cell_size / 2)
+            pen.text(*middle, str(t), "value", "#ffffff" if chosen else INK, align="center")
+            x += pen.cell_size
+        x += pen.cell_size / 2
+
+
+def draw_legend(pen: Pen, y: float, strip: bool) -> None:
+    items = [(COLOURS["read"], "read"), (COLOURS["write"], "written"), (COLOURS[""], "not touched")]
+    if strip:
+        items += [(INK, "this thread"), (IDLE, "a thread that writes nothing")]
+    x = float(LEFT)
+    for colour, says in items:
+        pen.cell(x, y - 8, colour, side=16)
+        pen.text(x + 22, y, says, "label")
+        x += 22 + LETTER * len(says) + 26
+    if not strip and pen.cell_size >= READABLE:
+        pen.text(x, y, "small numbers: place in memory", "label", FAINT)
+
+
+def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
+    """The access picture of a puzzle's first kernel in its first case, from runs of the solution."""
+    from harness.devices import open_device
+
+    case, kernel = puzzle.cases[0], puzzle.kernels[0]
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    with open_device("cpu", checks="memory") as device:
+        probe = Probe(device, puzzle, case, kernel, source)
+        accesses, writers = list(probe.accesses(block, thread)), probe.writers()
+    values = dict(probe.inputs)
+    reference = kernel.reference({n: a.astype(np.float64) for n, a in probe.inputs.items()}, probe.dims)
+    values[kernel.outputs[0].name] = np.asarray(reference)
+    return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers)
+
+
+def main(arguments: list[str]) -> int:
+    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder."""
+    from harness.checkout import open_course
+
+    puzzle = open_course().load(arguments[0])
+    chosen = [int(a) for a in arguments[1:3]]
+    draw_solution(puzzle, *chosen).savefig(puzzle.folder / "access.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

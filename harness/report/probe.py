@@ -1,0 +1,102 @@
+"""Which elements one thread reads and writes, found by running the kernel.
+
+The kernel is run with all threads but one switched off. What it then writes is what this thread
+writes; an input element that it uses is found by making it NaN: the output changes. An element
+that is read without any influence on an output is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.checkout import tunables
+from harness.course import Case, Kernel, Launch, Puzzle
+from harness.errors import CourseError
+from harness.inputs import make_inputs
+
+
+@dataclass(frozen=True)
+class Access:
+    """One element that a thread touches. index: flat. kind: "read" | "write"."""
+
+    array: str
+    index: int
+    kind: str
+
+
+def single_out(source: str, name: str) -> str:
+    """`source`, with two more parameters of the kernel `name` that say which thread alone runs."""
+    start = re.search(rf"\b{re.escape(name)}\s*\(", source)
+    close = source.find(")", start.end()) if start else -1
+    brace = source.find("{", close)
+    if close < 0 or brace < 0:
+        raise CourseError(f"the file has no kernel {name}(...) {{ ... }}")
+    only = "if (blockIdx.x != only_block || threadIdx.x != only_thread) return;"
+    head = f"{source[:close]}, int only_block, int only_thread{source[close:brace]}"
+    return f"{head}{{ {only}{source[brace + 1 :]}"
+
+
+class Probe:
+    """A kernel of a puzzle, ready to be run thread by thread in one case (grids and blocks in x only)."""
+
+    def __init__(self, device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str):
+        self.device, self.kernel = device, kernel
+        self.dims = puzzle.full_dims(case)
+        self.launch: Launch = kernel.launch(self.dims, tunables(source))
+        self.inputs = make_inputs(puzzle, case, kernel)
+        module = device.compile(single_out(source, kernel.name), include_dirs=puzzle.include_dirs)
+        self.function = module.get_function(kernel.name)
+
+    def run(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs after this thread alone has run; what it did not write is poison."""
+        arrays, arguments = {}, []
+        for p in self.kernel.params:
+            if not hasattr(p, "role"):
+                arguments.append(np.dtype(p.dtype).type(p.resolve(self.dims)))
+                continue
+            if p.name in inputs:
+                array = self.device.array(inputs[p.name], name=p.name, axes=p.letters)
+            else:
+                array = self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
+            arrays[p.name] = array
+            arguments.append(array)
+        before = {p.name: arrays[p.name].get() for p in self.kernel.outputs}
+        chosen = (np.int32(block), np.int32(thread))
+        self.function(self.launch.grid, self.launch.block, (*arguments, *chosen), shared_mem=self.launch.shared_mem)
+        self.before = before
+        return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
+
+    def accesses(self, block: int, thread: int) -> Iterator[Access]:
+        """Every element that the thread writes, then every element that these results depend on."""
+        right = self.run(block, thread, self.inputs)
+        for name, values in right.items():
+            for index in changed(values, self.before[name]):
+                yield Access(name, int(index), "write")
+        for name, values in self.inputs.items():
+            for index in range(values.size if values.dtype.kind == "f" else 0):
+                spoilt = values.copy()
+                spoilt.flat[index] = np.nan
+                after = self.run(block, thread, {**self.inputs, name: spoilt})
+                if any(changed(after[n], right[n]).size for n in right):
+                    yield Access(name, index, "read")
+
+    def writers(self) -> list[list[bool]]:
+        """For every block, for every thread: does it write anything?"""
+        return [
+            [self.writes_something(block, thread) for thread in range(self.launch.block)]
+            for block in range(self.launch.grid)
+        ]
+
+    def writes_something(self, block: int, thread: int) -> bool:
+        after = self.run(block, thread, self.inputs)
+        return any(changed(after[n], self.before[n]).size for n in after)
+
+
+def changed(after: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Flat indices at which the bits differ."""
+    width = f"u{after.dtype.itemsize}"
+    return np.flatnonzero(np.ascontiguousarray(after).view(width) != np.ascontiguousarray(before).view(width))

@@ -1,0 +1,146 @@
+"""A Verdict as text: the fact, the place, the remedy; at most a dozen lines, colour only on a terminal.
+
+Text is built as lines of (text, style) spans, so that with and without colour it is the same text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable
+from typing import TextIO
+
+from ..verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
+
+MOST_LINES = 12
+MOST_PRINTED = 4  # lines of the kernel's own output
+WIDTH = 100  # where the output is not a terminal
+MARKS = {PASSED: ("ok", "bold green"), FAILED: ("x", "bold red"), ERROR: ("!", "bold yellow")}
+HEADS = {
+    "source": "there is no kernel to grade",
+    "untouched": "not started yet",
+    "compile": "does not compile",
+    "unsupported": "uses what the virtual GPU does not have",
+    "missing-kernel": "a kernel is missing",
+    "signature": "a kernel has the wrong parameters",
+    "device": "no device to run on",
+}
+
+Span = tuple[str, str]
+Line = list[Span]
+
+
+def verdict_lines(verdict: Verdict, width: int = WIDTH) -> list[Line]:
+    """The whole report on one file."""
+    head = wrapped_spans(headline(verdict), width)
+    body = [line for text in verdict.lines for line in body_lines(text, width)]
+    tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
+    room = MOST_LINES - len(head) - len(tail)
+    if len(body) > room:
+        body = [*body[: room - 1], [("  ...", "")]]
+    for extra in (printed(verdict), tally(verdict, width), notes(verdict, width)):
+        if len(body) + len(extra) <= room:
+            body += extra
+    return head + body + tail
+
+
+def headline(verdict: Verdict) -> Line:
+    mark, style = MARKS[verdict.status]
+    line = [(f"{mark} ", style), (verdict.puzzle, "bold")]
+    if verdict.passed:
+        return [*line, (f"   {verdict.case_total} cases on {verdict.device}, {verdict.seconds:.2g} s", "")]
+    if not verdict.case:
+        return [*line, (f"   {HEADS.get(verdict.kind, verdict.kind)}", "")]
+    dims = " ".join(f"{name}={size}" for name, size in verdict.dims.items())
+    return [*line, (f"   case {verdict.case_number} of {verdict.case_total}  {verdict.case}: {dims}", "")]
+
+
+def body_lines(text: str, width: int) -> list[Line]:
+    """A sentence, wrapped; or a source line, which stays as it is."""
+    text = printable(text)
+    if re.match(r" {4,}(\d+ )?\| ", text):
+        style = "bold red" if text.lstrip(" |").strip("~") == "^" else "dim"
+        return [[("  " + text, style)]]
+    return [[("  " + part, "")] for part in wrap(text, width - 2)]
+
+
+def wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "
+    ) or [""]
+
+
+def wrapped_spans(line: Line, width: int) -> list[Line]:
+    """A headline that is too long goes on in a second line; the first spans keep their style."""
+    parts = wrap(printable("".join(text for text, _ in line)), width)
+    kept = "".join(text for text, _ in line[:-1])
+    first = [*line[:-1], (parts[0][len(kept) :], "")] if parts[0].startswith(kept) else [(parts[0], "")]
+    return [first, *([("  " + part, "")] for part in parts[1:])]
+
+
+def printed(verdict: Verdict) -> list[Line]:
+    """The kernel's printf output, cut."""
+    lines = verdict.stdout.splitlines()
+    if not lines:
+        return []
+    shown = [[("    " + printable(line)[:WIDTH], "dim")] for line in lines[:MOST_PRINTED]]
+    left = len(lines) - len(shown) + verdict.stdout_dropped
+    if left:
+        shown.append([(f"    ... and {left:,} more lines, cut", "dim")])
+    return [[("  The kernel printed:", "")], *shown]
+
+
+def tally(verdict: Verdict, width: int) -> list[Line]:
+    """How many cases pass, per kernel; nothing where grading did not get that far."""
+    kernels = dict.fromkeys(c.kernel for c in verdict.cases)
+    if verdict.passed or any(c.status == SKIPPED for c in verdict.cases) or not kernels:
+        return []
+    counts = {k: [c.status == PASSED for c in verdict.cases if c.kernel == k] for k in kernels}
+    if len(kernels) == 1:
+        good = next(iter(counts.values()))
+        return body_lines(f"{sum(good)} of {len(good)} cases pass.", width)
+    told = [
+        f"{k} passes {'all' if all(good) else f'{sum(good)} of'} {len(good)} cases"
+        for k, good in counts.items()
+    ]
+    return body_lines("; ".join(told) + ".", width)
+
+
+def notes(verdict: Verdict, width: int) -> list[Line]:
+    return [line for note in verdict.notes for line in body_lines(f"Note: {note}", width)]
+
+
+def printable(text: str) -> str:
+    """Without control characters, which a kernel's output could steer the terminal with."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", text.expandtabs(4))
+
+
+def terminal_width(stream: TextIO) -> int:
+    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if stream.isatty() else WIDTH
+
+
+def wants_colour(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def show(lines: Iterable[Line], stream: TextIO | None = None) -> None:
+    """Writes lines to a stream (default stdout), with colour where it is a terminal that wants it."""
+    stream = stream or sys.stdout
+    if not wants_colour(stream):
+        stream.writelines("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text.assemble(*line))
+
+
+def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief: bool = False) -> None:
+    """Writes the report on one file; brief: its headline only."""
+    stream = stream or sys.stdout
+    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream)), stream)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_directory(tmp_path_factory):
+    """One fresh cache for the whole run, shared by the workers of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    cache = Path(base) / "backwarp-cache"
+    before = os.environ.get("BACKWARP_CACHE")
+    os.environ["BACKWARP_CACHE"] = str(cache)
+    yield cache
+    if before is None:
+        del os.environ["BACKWARP_CACHE"]
+    else:
+        os.environ["BACKWARP_CACHE"] = before

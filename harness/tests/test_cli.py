@@ -1,0 +1,267 @@
+"""The verbs, run in the process on a tiny course; the kernels are Python functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.checkout import load_puzzle
+from harness.tests.fake import fake_opener
+
+DECLARATION = """\
+from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
+PUZZLE = Puzzle(title="Double every value", part=1, teaches="One thread per value.", lines=2,
+    hints=("first hint", "second hint"),
+    kernels=(Kernel("twice", (In("x", n="N"), Out("y", n="N"), Int("N")),
+                    lambda d, t: Launch(1, 32), lambda a, d: 2 * a["x"]),),
+    cases=(Case("tiny", {"N": 3}),))
+"""
+SOLUTION = """\
+__global__ void twice(const float* x, float* y, int N) {
+    // TODO(1): double it
+    // BEGIN SOLUTION
+    y[threadIdx.x] = 2 * x[threadIdx.x];
+    // END SOLUTION
+}
+"""
+STUB = "".join(SOLUTION.splitlines(keepends=True)[i] for i in (0, 1, 5))
+
+
+def compute(a, device):
+    a["y"][:] = 2 * a["x"]
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """Two puzzles, in a folder with a space in its name, that is the current directory."""
+    root = tmp_path / "my course"
+    for name in ("01_twice", "02_again"):
+        for folder in ("puzzles", "solutions"):
+            (root / folder / name).mkdir(parents=True)
+        (root / "puzzles" / name / "puzzle.py").write_text(DECLARATION)
+        (root / "puzzles" / name / "kernel.cu").write_text(STUB)
+        (root / "solutions" / name / "kernel.cu").write_text(SOLUTION)
+    monkeypatch.chdir(root)
+    opener = fake_opener({"twice": lambda a, d: compute(a, d)}, load_puzzle(root, "01_twice"))
+    monkeypatch.setattr("harness.devices.open_device", opener, raising=False)
+    monkeypatch.delenv("BACKWARP_DEBUG", raising=False)
+    return root
+
+
+@pytest.fixture
+def backwarp(course, capsys):
+    """Runs a command line; gives exit status, output and error output."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as done:
+            cli.main(list(map(str, arguments)))
+        return done.value.code, *capsys.readouterr()
+
+    return run
+
+
+def solve(course, name):
+    (course / "puzzles" / name / "kernel.cu").write_text(SOLUTION)
+
+
+def test_without_a_verb_it_says_where_you_are(backwarp):
+    status, out, _ = backwarp()
+    assert status == 0 and "0 of 2 puzzles solved" in out
+    assert "puzzles/01_twice/kernel.cu" in out and "backwarp grade 01" in out and "backwarp hint 01" in out
+
+
+def test_the_ladder_shows_progress(course, backwarp):
+    solve(course, "01_twice")
+    backwarp("grade", "1")
+    status, out, _ = backwarp("list")
+    assert status == 0 and "ok 01_twice" in out and "-> 02_again" in out and "Part 1" in out
+
+
+def test_a_solved_puzzle_passes_and_the_next_is_named(course, backwarp):
+    solve(course, "01_twice")
+    status, out, _ = backwarp("grade", "01")
+    assert status == 0 and out.startswith("ok 01_twice   1 cases on fake cpu")
+    assert "Next: read puzzles/02_again/README.md" in out
+    solve(course, "02_again")
+    assert backwarp("grade")[:1] == (0,)
+    assert "all of them" in backwarp()[1]
+    assert "every puzzle is solved" in backwarp("grade")[2]
+
+
+def test_the_untouched_stub_fails_and_says_what_to_do(backwarp):
+    status, out, _ = backwarp("grade", "01_twice")
+    assert status == 1 and "not started yet" in out and "TODO(1): double it" in out
+
+
+def test_without_an_id_the_next_puzzle_is_graded(backwarp):
+    assert "01_twice" in backwarp("grade")[1]
+
+
+def test_all_grades_every_puzzle(course, backwarp):
+    solve(course, "01_twice")
+    status, out, _ = backwarp("grade", "--all")
+    assert (
+        status == 1
+        and "ok 01_twice" in out
+        and "x 02_again   not started yet" in out
+        and "1 of 2 puzzles pass" in out
+    )
+
+
+def test_the_solution_and_another_file_do_not_count_as_yours(course, backwarp, tmp_path):
+    other = tmp_path / "other.cu"
+    other.write_text(SOLUTION)
+    assert backwarp("grade", "--solution", "1")[0] == 0
+    assert backwarp("grade", "1", "--file", other)[0] == 0
+    assert "0 of 2" in backwarp()[1]
+    status, out, _ = backwarp("grade", "1", "--file", tmp_path / "none.cu")
+    assert status == 1 and "none.cu does not exist" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("grade", "--file", "x.cu"),
+        ("grade", "1", "2", "--file", "x.cu"),
+        ("grade", "1", "--solution", "--file", "x.cu"),
+        ("grade", "1", "--all"),
+        ("grade", "1", "--device", "tpu"),
+        ("grade", "1", "--seed", "-1"),
+        ("grade", "twixe"),
+        ("grade", "33"),
+        ("hint", "33"),
+        ("hint", "1", "3"),
+        ("hint",),
+        ("nonsense",),
+        ("--nonsense",),
+    ],
+)
+def test_wrong_usage_is_status_2_and_no_traceback(backwarp, arguments):
+    status, out, err = backwarp(*arguments)
+    assert status == 2 and out == "" and err and "Traceback" not in err
+
+
+def test_an_unknown_id_suggests_the_nearest(backwarp):
+    assert "did you mean 01_twice?" in backwarp("grade", "01_twixe")[2]
+
+
+def test_json_to_standard_output_is_json_alone(course, backwarp):
+    solve(course, "01_twice")
+    status, out, _ = backwarp("grade", "1", "--json", "-")
+    document = json.loads(out)
+    assert status == 0 and document["passed"] and document["verdicts"][0]["cases"][0]["name"] == "tiny"
+
+
+def test_json_to_a_file_comes_beside_the_text(course, backwarp, tmp_path):
+    status, out, _ = backwarp("grade", "1", "2", "--json", tmp_path / "v.json")
+    assert status == 1 and "01_twice" in out
+    assert len(json.loads((tmp_path / "v.json").read_text())["verdicts"]) == 2
+    status, _, err = backwarp("grade", "1", "--json", tmp_path / "no" / "v.json")
+    assert status == 2 and "cannot be written" in err
+
+
+def test_each_call_shows_the_next_hint_and_the_last_is_repeated(backwarp):
+    shown = [backwarp("hint", "1")[1] for _ in range(3)]
+    assert "first hint" in shown[0] and "1 of 2" in shown[0]
+    assert "second hint" in shown[1] and "no more" not in shown[1]
+    assert "second hint" in shown[2] and "no more" in shown[2]
+    assert "first hint" in backwarp("hint", "2")[1]
+    assert "first hint" in backwarp("hint", "1", "1")[1]
+
+
+def backups(course):
+    return sorted(p.name for p in (course / "puzzles" / "01_twice").glob("kernel.cu.bak-*"))
+
+
+def test_reset_restores_the_stub_and_keeps_a_backup_each_time(course, backwarp):
+    kernel = course / "puzzles" / "01_twice" / "kernel.cu"
+    for text in ("mine", "mine again"):
+        kernel.write_text(text)
+        status, out, _ = backwarp("reset", "1")
+        assert status == 0 and "kernel.cu.bak-" in out and kernel.read_text() == STUB
+    assert len(backups(course)) == 2
+    assert (kernel.parent / backups(course)[0]).read_text() == "mine"
+    assert "the stub already" in backwarp("reset", "1")[1] and len(backups(course)) == 2
+
+
+def test_reset_works_where_the_file_was_deleted_or_is_not_text(course, backwarp):
+    kernel = course / "puzzles" / "01_twice" / "kernel.cu"
+    kernel.unlink()
+    assert backwarp("reset", "1")[0] == 0 and kernel.read_text() == STUB and not backups(course)
+    kernel.write_bytes(b"\xff\x00")
+    assert backwarp("reset", "1")[0] == 0 and (kernel.parent / backups(course)[0]).read_bytes() == b"\xff\x00"
+    kernel.unlink()
+    kernel.mkdir()
+    status, _, err = backwarp("reset", "1")
+    assert status == 2 and "is a folder" in err
+
+
+def test_doctor_is_run_and_gives_the_status(backwarp, monkeypatch):
+    from types import SimpleNamespace
+
+    doctor = SimpleNamespace(main=lambda: print("all well") or 2)
+    monkeypatch.setitem(sys.modules, "harness.doctor", doctor)
+    monkeypatch.setattr("harness.doctor", doctor, raising=False)
+    assert backwarp("doctor")[:2] == (2, "all well\n")
+
+
+def test_an_internal_error_is_one_line_and_a_file(course, backwarp, monkeypatch):
+    solve(course, "01_twice")
+    monkeypatch.setitem(globals(), "compute", lambda a, d: 1 / 0)
+    status, _, err = backwarp("grade", "1")
+    assert status == 2 and err.count("\n") == 1 and "ZeroDivisionError" in err and "please report" in err
+    assert "Traceback" in (course / ".backwarp" / "last-error.txt").read_text()
+    monkeypatch.setenv("BACKWARP_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["grade", "1"])
+
+
+def test_ctrl_c_is_one_line(course, backwarp, monkeypatch):
+    def interrupt(a, d):
+        raise KeyboardInterrupt
+
+    solve(course, "01_twice")
+    monkeypatch.setitem(globals(), "compute", interrupt)
+    assert backwarp("grade", "1") == (130, "", "interrupted\n")
+
+
+def test_a_broken_puzzle_names_its_file_and_line(course, backwarp):
+    (course / "puzzles" / "01_twice" / "puzzle.py").write_text("\nPUZZLE = oops\n")
+    load_puzzle.cache_clear()
+    status, _, err = backwarp("grade", "1")
+    assert status == 2 and "puzzles/01_twice/puzzle.py:2: NameError" in err
+
+
+def test_outside_a_checkout_the_install_is_explained(tmp_path, backwarp, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    monkeypatch.setattr("harness.checkout.__file__", str(tmp_path / "site" / "harness" / "checkout.py"))
+    status, _, err = backwarp("list")
+    assert status == 2 and "pip install -e ." in err
+
+
+def python(code, course, **options):
+    """Runs code in a new process, where this harness can be imported."""
+    environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parent.parent)}
+    return subprocess.run([sys.executable, "-c", code], cwd=course, env=environment, text=True, **options)
+
+
+@pytest.mark.parametrize("verb", [[], ["list"], ["hint", "1"], ["--help"]])
+def test_a_reader_that_stops_early_is_no_error(course, verb):
+    read, write = os.pipe()
+    os.close(read)
+    done = python(f"from harness.cli import main; main({verb})", course, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_starts_without_heavy_imports(course):
+    heavy = "[m for m in ('numpy', 'rich', 'matplotlib', 'llvmlite') if m in sys.modules]"
+    done = python(f"import sys, harness.cli; print({heavy})", course, capture_output=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,83 @@
+"""Pictures: what the probe finds is what the kernel touches; nothing in a picture overlaps."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.checkout import open_course
+from harness.devices import open_device
+from harness.errors import CourseError
+from harness.inputs import make_inputs
+from harness.report.pictures import access_picture
+from harness.report.probe import Access, Probe, single_out
+
+COURSE = open_course(Path(__file__).resolve().parent)
+
+
+def test_single_out_adds_two_parameters_and_a_guard():
+    source = "__global__ void other(int n) {}\n__global__ void add(float* a,\n int n) {\n a[0] = n;\n}\n"
+    found = single_out(source, "add")
+    assert "void other(int n) {}" in found
+    assert "int n, int only_block, int only_thread) { if (blockIdx.x != only_block" in found
+    with pytest.raises(CourseError, match="no kernel sub"):
+        single_out(source, "sub")
+
+
+def probe(number: str, block: int, thread: int):
+    puzzle = COURSE.load(number)
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    with open_device("cpu", checks="memory") as device:
+        found = Probe(device, puzzle, puzzle.cases[0], puzzle.kernels[0], source)
+        return set(found.accesses(block, thread)), found.writers()
+
+
+def test_probe_of_the_weight_gradient():
+    accesses, writers = probe("09", 0, 1)
+    assert accesses == {
+        Access("grad_weights", 1, "write"),
+        *(Access("grad_output", i, "read") for i in range(4)),
+        *(Access("input", i, "read") for i in (1, 2, 4, 5)),
+    }
+    assert writers == [[True] * 4 + [False] * 60]
+
+
+def test_probe_of_a_thread_without_work():
+    accesses, writers = probe("01", 2, 3)
+    assert not accesses
+    assert writers == [[True] * 4, [True] * 4, [True, True, False, False]]
+
+
+@pytest.mark.parametrize("number", ["01", "07", "09"])
+@pytest.mark.parametrize("which", [0, 2])
+def test_no_text_overlaps_or_leaves_the_picture(number, which):
+    puzzle = COURSE.load(number)
+    case, kernel = puzzle.cases[which], puzzle.kernels[0]
+    values = {**make_inputs(puzzle, case, kernel)}
+    launch = kernel.launch(puzzle.full_dims(case), {})
+    accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
+    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, np.ones((launch.grid, launch.block), bool))
+    picture.canvas.draw()
+    frame = picture.bbox
+    boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]
+    for text, box in boxes:
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= frame.x1 and box.y1 <= frame.y1, text
+    for (text, a), (other, b) in combinations(boxes, 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        down = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= 0 or down <= 0, f"{text!r} overlaps {other!r}"
+
+
+def test_colours_differ_in_brightness_too():
+    from matplotlib.colors import to_rgb
+
+    from harness.report.pictures import COLOURS
+
+    def brightness(colour: str) -> float:
+        return float(np.dot(to_rgb(colour), (0.2126, 0.7152, 0.0722)))
+
+    values = sorted(brightness(c) for c in COLOURS.values())
+    assert all(b - a > 0.02 for a, b in zip(values, values[1:]))

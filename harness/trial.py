@@ -1,0 +1,206 @@
+"""One kernel in one case: launched on every device under every schedule, and weighed.
+
+Outputs start as poison, inputs must come back unchanged, guard bands intact, and all runs must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from . import explain, misconceptions
+from .checkout import Tunables
+from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
+from .course import Array, Case, Kernel, Launch, Puzzle, Scalar
+from .errors import BackwarpError, CourseError, KernelFault, LaunchError
+from .inputs import make_inputs
+
+SMALL = 100_000  # array elements of a case
+TIME_LIMIT = {True: 3.0, False: 10.0}  # seconds per launch: in a small case, in a large one
+
+
+@dataclass
+class Bench:
+    """A device with the file compiled for it; schedules: one run per entry."""
+
+    device: object
+    schedules: tuple[int, ...]
+    module: object = None
+    kernels: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    """One kernel in one case; `error` and `kind` say what went wrong, if anything did."""
+
+    case: Case
+    kernel: Kernel
+    kind: str = ""
+    error: BackwarpError | None = None
+    lines: list[str] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    observation: misconceptions.Observation | None = None
+    stdout: str = ""
+    stdout_dropped: int = 0
+    notes: list[str] = field(default_factory=list)
+    counters: dict = field(default_factory=dict)
+
+    @property
+    def timed_out(self) -> bool:
+        return isinstance(self.error, KernelFault) and self.error.kind == "timeout"
+
+
+@dataclass
+class Run:
+    """What one launch left behind."""
+
+    bench: Bench
+    before: dict[str, np.ndarray]
+    results: dict[str, np.ndarray]
+    mismatches: list[Mismatch]
+
+
+@dataclass
+class Trial:
+    """One kernel in one case, ready to run; what goes wrong is written to `outcome`."""
+
+    outcome: Outcome
+    launch: Launch
+    dims: dict[str, int]
+    arrays: dict[str, np.ndarray]
+    targets: tuple[Expected, ...]
+
+
+def try_kernel(
+    puzzle: Puzzle, case: Case, kernel: Kernel, benches: list[Bench], t: Tunables, seed: int
+) -> Outcome:
+    """Run one kernel on one case, on every bench under every schedule."""
+    dims = puzzle.full_dims(case)
+    outcome = Outcome(case, kernel)
+    try:
+        launch = kernel.launch(dict(dims), t)
+    except CourseError as e:
+        return replace(outcome, kind="tunable", lines=[str(e)])
+    except (ArithmeticError, ValueError, TypeError) as e:
+        named = ", ".join(f"{name} = {value}" for name, value in t.items()) or "this"
+        return replace(outcome, kind="tunable", lines=[f"no launch can be computed with {named}: {e}"])
+    arrays = make_inputs(puzzle, case, kernel, seed)
+    targets = expectations(puzzle, case, kernel, arrays)
+    trial, runs = Trial(outcome, launch, dims, arrays, targets), []
+    for bench in benches:
+        for schedule in bench.schedules:
+            run = run_once(trial, bench, schedule)
+            if run is None:
+                return outcome
+            runs.append(run)
+    outcome.observation = misconceptions.Observation(
+        case, dims, arrays, targets, runs[0].results, runs[0].before
+    )
+    weigh(runs, targets, outcome)
+    return outcome
+
+
+def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
+    """One launch on fresh memory; None where it failed, and the outcome says how."""
+    outcome, kernel, device = trial.outcome, trial.outcome.kernel, bench.device
+    device.schedule = schedule
+    handles = {p.name: place(device, p, trial) for p in kernel.arrays}
+    device.time_limit = TIME_LIMIT[sum(h.nbytes for h in handles.values()) < 4 * SMALL]
+    before = {p.name: handles[p.name].get() for p in kernel.outputs}
+    try:
+        done = bench.kernels[kernel.name](
+            trial.launch.grid,
+            trial.launch.block,
+            tuple(scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params),
+            shared_mem=trial.launch.shared_mem,
+        )
+    except KernelFault as e:
+        outcome.kind, outcome.error = "fault", e
+        keep_output(outcome, getattr(e, "launch", None))
+        return None
+    except LaunchError as e:
+        outcome.kind, outcome.error = "launch", e
+        return None
+    keep_output(outcome, done)
+    outcome.counters = done.counters or outcome.counters
+    outcome.notes += [str(n) for n in done.notes if str(n) not in outcome.notes]
+    if damage := spoiled(kernel, handles, trial.arrays):
+        outcome.kind, outcome.lines = damage
+        return None
+    results = {p.name: handles[p.name].get() for p in kernel.outputs}
+    found = [compare(x, results[x.array.name], before[x.array.name]) for x in trial.targets]
+    return Run(bench, before, results, [m for m in found if m])
+
+
+def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:
+    """A scalar argument in its declared type."""
+    return np.dtype(p.dtype).type(p.resolve(dims))
+
+
+def keep_output(outcome: Outcome, done: object) -> None:
+    """The printf output of the first launch that printed."""
+    if not outcome.stdout:
+        outcome.stdout = getattr(done, "stdout", "") or ""
+        outcome.stdout_dropped = getattr(done, "stdout_dropped", 0) or 0
+
+
+def place(device, p: Array, trial: Trial):
+    """One array on the device: inputs copied in, outputs poisoned."""
+    if p.is_input:
+        return device.array(trial.arrays[p.name], name=p.name, axes=p.letters, readonly=p.role == "in")
+    return device.empty(p.shape(trial.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
+
+
+def spoiled(
+    kernel: Kernel, handles: Mapping, arrays: Mapping[str, np.ndarray]
+) -> tuple[str, list[str]] | None:
+    """(kind, lines) where a guard band or an input was written to."""
+    for p in kernel.arrays:
+        if sentence := handles[p.name].intact():
+            return "fault", [sentence]
+        if p.role == "in":
+            now = handles[p.name].get()
+            changed = np.argwhere(~same_bits(now, arrays[p.name]))
+            if len(changed):
+                at = tuple(changed[0])
+                index = axis_index(p.letters, at)
+                return "input-changed", explain.input_changed(
+                    p.name, index, arrays[p.name][at].item(), now[at].item()
+                )
+    return None
+
+
+def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> None:
+    """Sets kind and mismatches: right, wrong, or not the same in all runs."""
+    failed = [run for run in runs if run.mismatches]
+    if not failed:
+        return
+    outcome.mismatches = failed[0].mismatches
+    outcome.observation = replace(outcome.observation, results=failed[0].results, before=failed[0].before)
+    odd = next((run for run in runs if not same(run, failed[0], targets)), None)
+    if odd:
+        builds = [run.bench for run in runs]
+        same_build = any(
+            not same(a, b, targets)
+            for a in runs
+            for b in runs
+            if a.bench is b.bench and builds.count(a.bench) > 1
+        )
+        outcome.kind = "schedule"
+        outcome.lines = [explain.schedule(same_build, gpu=odd.bench.device.kind == "gpu")]
+    else:
+        left = all(m.unwritten == m.count for m in outcome.mismatches)
+        outcome.kind = "unwritten" if left else "wrong"
+
+
+def same(a: Run, b: Run, targets: tuple[Expected, ...]) -> bool:
+    """Do two runs agree, within twice the tolerance (atomics may add in any order)?"""
+    for target in targets:
+        x, y = a.results[target.array.name], b.results[target.array.name]
+        with np.errstate(invalid="ignore", over="ignore"):
+            close = np.abs(x.astype(np.float64) - y.astype(np.float64)) <= 2 * target.tolerance
+        if not (close | same_bits(x, y) | (np.isnan(x) & np.isnan(y))).all():
+            return False
+    return True

@@ -1,0 +1,78 @@
+"""What grading found: one plain object that text, JSON and other tools present."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
+EXIT = {PASSED: 0, FAILED: 1, ERROR: 2}
+
+
+@dataclass
+class CaseResult:
+    """One kernel in one case. status: "passed" | "failed" | "skipped"; kind as in Verdict."""
+
+    name: str
+    dims: dict[str, int]
+    kernel: str
+    status: str
+    kind: str = ""
+
+
+@dataclass
+class Verdict:
+    """The judgement of one kernel file; picklable, and JSON-able through `as_dict`.
+
+    status: "passed", "failed", or "error" (nothing could be judged on this machine).
+    kind, where not passed: "source", "untouched", "compile", "unsupported", "missing-kernel", "signature",
+    "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "device".
+    case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
+    source lines indented by four spaces. next: the command to try next.
+    """
+
+    puzzle: str
+    file: str
+    status: str = FAILED
+    kind: str = ""
+    title: str = ""
+    device: str = ""
+    device_kind: str = ""
+    device_reason: str = ""
+    case: str = ""
+    case_number: int = 0
+    case_total: int = 0
+    dims: dict[str, int] = field(default_factory=dict)
+    kernel: str = ""
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    next: str = ""
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    fault: dict[str, Any] | None = None
+    mismatches: list[dict[str, Any]] = field(default_factory=list)
+    misconception: str = ""
+    hint: int = 0
+    cases: list[CaseResult] = field(default_factory=list)
+    stdout: str = ""
+    stdout_dropped: int = 0
+    counters: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # "kernel/case" -> the device's counters
+    source_hash: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.status == PASSED
+
+    @property
+    def exit_status(self) -> int:
+        return EXIT[self.status]
+
+    @property
+    def diagnosis(self) -> str:
+        """The most specific name: the misconception, else the kind of fault, else the kind."""
+        return self.misconception or (self.fault or {}).get("kind", "") or self.kind
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
