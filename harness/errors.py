@@ -116,7 +116,8 @@ class KernelFault(BackwarpError):
         Exception.__init__(self, str(self))
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.headline}. {self.explanation}"
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.headline}. {self.explanation}"
 
     def __reduce__(self):  # dataclass exceptions must survive a trip between processes
         return _rebuild_fault, (self.__dict__.copy(),)

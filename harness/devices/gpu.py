@@ -7,7 +7,7 @@ ends, and replaced when it is next needed. Modules survive that; arrays do not.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+import math
 import os
 import signal
 import socket
@@ -230,7 +230,7 @@ class GpuArray:
 
     @property
     def nbytes(self) -> int:
-        return int(numpy.prod(self.shape, dtype=numpy.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def get(self) -> numpy.ndarray:
         """A NumPy copy."""
@@ -242,7 +242,7 @@ class GpuArray:
         return self.damaged(*damage) if damage else None
 
     def damaged(self, index: int, count: int) -> str:
-        size = int(numpy.prod(self.shape, dtype=numpy.int64))
+        size = math.prod(self.shape)
         side = "before the start" if index < 0 else "past the end"
         many = "1 element was" if count == 1 else f"{count} elements were"
         return f"{many} written {side} of {self.name or 'an array'}: [{index}] of {size} elements, counted flat"
@@ -325,7 +325,7 @@ class GpuKernel:
             faults.append(KernelFault(
                 "out-of-bounds",
                 f"Invalid __global__ write of size {array.dtype.itemsize} bytes",
-                array.damaged(index, count).capitalize(),
+                array.damaged(index, count),
                 file=self.module._request[1],
                 line=0,
                 array=array.name,

@@ -12,6 +12,7 @@ Memory comes straight from cudaMalloc, without CuPy's pool, each array between t
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import signal
@@ -22,13 +23,13 @@ from multiprocessing.connection import Connection
 
 import numpy
 
-from harness.devices.launching import Limits, cut_output, poison
+from harness.devices.launching import Limits, cut_output
 from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
 
 GUARD = 4096  # bytes before and after each array
-_PATTERN = numpy.uint32(0xFFC5C5C5)  # a NaN, as float and as double
-_READ_LIMIT = 1 << 20  # bytes of output that are looked at
-_PRINTF_FIFO = 8 << 20
+_BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
+_PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond is lost, the oldest first
+_READ_LIMIT = 2 * _PRINTF_FIFO
 
 # CUDA's error -> kind of fault. All of these leave the context unusable.
 _FAULTS = {
@@ -194,17 +195,28 @@ class Worker:
 
     def array(self, data: numpy.ndarray, name: str) -> int:
         data = numpy.ascontiguousarray(data)
-        nbytes = data.nbytes
-        guard = numpy.full(GUARD // 4, _PATTERN).view(numpy.uint8)
-        filled = numpy.concatenate((guard, data.reshape(-1).view(numpy.uint8), guard))
-        base = self.runtime.malloc(filled.nbytes)
-        self.runtime.memcpy(base, filled.ctypes.data, filled.nbytes, self.runtime.memcpyHostToDevice)
-        self._next += 1
-        self.arrays[self._next] = _Array(base, nbytes, data.shape, data.dtype, name)
-        return self._next
+        handle = self._allocate(data.shape, data.dtype, name)
+        if data.nbytes:
+            pointer = self.arrays[handle].pointer
+            self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
+        return handle
 
     def empty(self, shape, dtype, name: str) -> int:
-        return self.array(poison(shape, dtype), name)
+        """Floats are NaN (all bits set), the rest 0x7f bytes."""
+        handle = self._allocate(shape, dtype, name)
+        a = self.arrays[handle]
+        if a.nbytes:
+            self.runtime.memset(a.pointer, 0xFF if dtype.kind in "fc" else 0x7F, a.nbytes)
+        return handle
+
+    def _allocate(self, shape, dtype, name: str) -> int:
+        nbytes = math.prod(shape) * dtype.itemsize
+        base = self.runtime.malloc(nbytes + 2 * GUARD)
+        for address in (base, base + GUARD + nbytes):
+            self.runtime.memcpy(address, _BAND.ctypes.data, GUARD, self.runtime.memcpyHostToDevice)
+        self._next += 1
+        self.arrays[self._next] = _Array(base, nbytes, tuple(shape), dtype, name)
+        return self._next
 
     def get(self, handle: int) -> numpy.ndarray:
         a = self.arrays[handle]
@@ -225,8 +237,7 @@ class Worker:
         bands = numpy.empty((2, GUARD), numpy.uint8)
         for band, address in zip(bands, (a.base, a.pointer + a.nbytes)):
             self.runtime.memcpy(band.ctypes.data, address, GUARD, self.runtime.memcpyDeviceToHost)
-        expected = numpy.full(GUARD // 4, _PATTERN).view(numpy.uint8)
-        before, after = (numpy.flatnonzero(band != expected) for band in bands)
+        before, after = (numpy.flatnonzero(band != _BAND) for band in bands)
         size = max(a.dtype.itemsize, 1)
         elements = sorted({(int(o) - GUARD) // size for o in before} | {(a.nbytes + int(o)) // size for o in after})
         return (min(elements, key=lambda e: abs(e)), len(elements)) if elements else None

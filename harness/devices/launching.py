@@ -100,15 +100,6 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
             raise LaunchError(f"{where} is {kind} of {given} bytes; the kernel takes {size} bytes there")
 
 
-def poison(shape, dtype) -> numpy.ndarray:
-    """What fresh memory holds: NaN for floats, 0x7f bytes for the rest."""
-    dtype = numpy.dtype(dtype)
-    if dtype.kind in "fc":
-        return numpy.full(shape, numpy.nan, dtype)
-    count = int(numpy.prod(shape, dtype=numpy.int64))
-    return numpy.full(count * dtype.itemsize, 0x7F, numpy.uint8).view(dtype).reshape(shape)
-
-
 def cut_output(text: str, limit: int = OUTPUT_CHARACTERS) -> tuple[str, int]:
     """(the first whole lines of a text, the number of lines dropped)."""
     if len(text) <= limit:

@@ -365,8 +365,10 @@ def parameter_sizes(ptx: str, symbol: str) -> tuple[int, ...]:
     """The size in bytes of each parameter of a kernel."""
     head = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(([^)]*)\)", ptx)
     sizes = []
-    for bits, count in re.findall(r"\.param[^,]*?\.[a-z]+(\d+)\s+[\w$]+(?:\[(\d+)\])?", head[1] if head else ""):
-        sizes.append(int(bits) // 8 * int(count or 1))
+    for parameter in head[1].split(",") if head and head[1].strip() else ():
+        bits = re.search(r"\.[a-z]+(\d+)\b", parameter)[1]
+        count = re.search(r"\[(\d+)\]\s*$", parameter)
+        sizes.append(int(bits) // 8 * (int(count[1]) if count else 1))
     return tuple(sizes)
 
 

@@ -52,7 +52,8 @@ class Program:
     def __init__(self, text: str, level: int):
         _initialise()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(level))
-        for code in (_runtime(), compile_object(text, level)):
+        self._code = _runtime(), compile_object(text, level)  # the engine refers to these bytes
+        for code in self._code:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
@@ -76,6 +77,7 @@ def compile_object(text: str, level: int) -> bytes:
 def _compile(text: str, level: int) -> bytes:
     _initialise()
     module = llvm.parse_assembly(text)
+    module.verify()
     machine = _target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -92,11 +94,11 @@ def _initialise() -> None:
     llvm.initialize_native_asmprinter()
 
 
-@cache
 def _target_machine(level: int):
+    """A new one each time: an execution engine takes possession of its own."""
     _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, reloc="pic", jit=True
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, reloc="pic", codemodel="small", jit=True
     )
 
 

@@ -293,7 +293,7 @@ done:
         ]
         for text in ("token @llvm.coro.id(i32, ptr, ptr, ptr)", "i64 @llvm.coro.size.i64()",
                      "ptr @llvm.coro.begin(token, ptr)", "i8 @llvm.coro.suspend(token, i1)",
-                     "i1 @llvm.coro.end(ptr, i1, token)", "i64 @rt_frame(i64, i64, i64)",
+                     "void @llvm.coro.end(ptr, i1, token)", "i64 @rt_frame(i64, i64, i64)",
                      "void @rt_block(i64)"):  # fmt: skip
             self.module.declarations[text] = text
         handle = self.emit("ptrtoint ptr %handle to i64")
@@ -307,7 +307,7 @@ done:
             "impossible:",
             "  unreachable",
             "suspended:",
-            "  %ended = call i1 @llvm.coro.end(ptr %handle, i1 false, token none)",
+            "  call void @llvm.coro.end(ptr %handle, i1 false, token none)",
             "  ret void",
         ]
         return f"""
