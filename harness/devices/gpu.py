@@ -56,7 +56,8 @@ def driver() -> Driver:
     version, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
     if version.value < MINIMUM_DRIVER:
-        return Driver(version.value, problem=f"the NVIDIA driver is too old (CUDA {_dotted(version.value)}; 12.0 needed)")
+        problem = f"the NVIDIA driver is too old (CUDA {dotted(version.value)}; 12.0 needed)"
+        return Driver(version.value, problem=problem)
     code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
     if code or not count.value:
         reason = "no device" if code in (0, 100) else f"error {code}"
@@ -64,7 +65,8 @@ def driver() -> Driver:
     return Driver(version.value, count.value)
 
 
-def _dotted(version: int) -> str:
+def dotted(version: int) -> str:
+    """12040 -> 12.4"""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -76,7 +78,7 @@ def available() -> tuple[bool, str]:
     if find_spec("cupy") is None:
         extra = "cuda13" if found.version >= 13000 else "cuda12"
         return False, f"a GPU, but no CuPy: pip install -e '.[{extra}]'"
-    return True, f"{found.devices} GPU with a driver for CUDA {_dotted(found.version)}"
+    return True, f"{found.devices} GPU with a driver for CUDA {dotted(found.version)}"
 
 
 # --- the child process ---------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class _Process:
         return status
 
 
-class GpuDevice:
+class GPU:
     """See harness.devices.open_device."""
 
     kind = "gpu"
@@ -145,15 +147,18 @@ class GpuDevice:
 
     # --- the interface of every device
 
-    def compile(self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()) -> GpuModule:
+    def compile(
+        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()
+    ) -> GpuModule:
         """CompileError carries the compiler's messages."""
-        return GpuModule(self, source, name, tuple(os.fspath(d) for d in include_dirs), tuple(name_expressions))
+        directories = tuple(os.fspath(d) for d in include_dirs)
+        return GpuModule(self, source, name, directories, tuple(name_expressions))
 
-    def array(self, data, name: str = "", axes: str = "", readonly: bool = False) -> GpuArray:
+    def array(self, data, name: str = "array", axes: str = "", readonly: bool = False) -> GpuArray:
         data = numpy.asarray(data)
         return GpuArray(self, self._ask("array", data, name), data.shape, data.dtype, name, axes, readonly)
 
-    def empty(self, shape, dtype, name: str = "", axes: str = "") -> GpuArray:
+    def empty(self, shape, dtype=numpy.float32, name: str = "array", axes: str = "") -> GpuArray:
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
         dtype = numpy.dtype(dtype)
         return GpuArray(self, self._ask("empty", shape, dtype, name), shape, dtype, name, axes, False)
@@ -163,7 +168,7 @@ class GpuDevice:
             self._closed = True
             self._drop()
 
-    def __enter__(self) -> GpuDevice:
+    def __enter__(self) -> GPU:
         return self
 
     def __exit__(self, *exception) -> None:
@@ -222,19 +227,28 @@ class GpuDevice:
 class GpuArray:
     """An array in the GPU's memory, between two guard bands."""
 
-    def __init__(self, device: GpuDevice, handle: int, shape, dtype, name, axes, readonly):
+    def __init__(self, device: GPU, handle: int, shape, dtype, name, axes, readonly):
         self.device, self.shape, self.dtype = device, tuple(shape), numpy.dtype(dtype)
         self.name, self.axes, self.readonly = name, axes, readonly
         self._handle, self._generation = handle, device._generation
         weakref.finalize(self, device._unused.append, (device._generation, handle)).atexit = False
 
     @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
+        return self.size * self.dtype.itemsize
 
     def get(self) -> numpy.ndarray:
         """A NumPy copy."""
         return self.device._ask("get", self.handle)
+
+    def set(self, values) -> None:
+        """Overwrites from the host; shape and dtype stay."""
+        data = numpy.broadcast_to(numpy.asarray(values, self.dtype), self.shape)
+        self.device._ask("set", self.handle, data)
 
     def intact(self) -> str | None:
         """None, or a sentence: something wrote before the array's start or past its end."""
@@ -242,22 +256,22 @@ class GpuArray:
         return self.damaged(*damage) if damage else None
 
     def damaged(self, index: int, count: int) -> str:
-        size = math.prod(self.shape)
+        """The sentence for `count` elements written outside, the first at this flat index."""
         side = "before the start" if index < 0 else "past the end"
         many = "1 element was" if count == 1 else f"{count} elements were"
-        return f"{many} written {side} of {self.name or 'an array'}: [{index}] of {size} elements, counted flat"
+        return f"{many} written {side} of {self.name}: [{index}] of {self.size} elements, counted flat"
 
     @property
     def handle(self) -> int:
         if self._generation != self.device._generation or self.device._process is None:
-            raise DeviceError(f"{self.name or 'this array'} was lost when the GPU was restarted after a fault")
+            raise DeviceError(f"{self.name} was lost when the GPU was restarted after a fault")
         return self._handle
 
 
 class GpuModule:
     """A compiled source. It is loaded again after the GPU has been restarted."""
 
-    def __init__(self, device: GpuDevice, source: str, name: str, include_dirs, name_expressions):
+    def __init__(self, device: GPU, source: str, name: str, include_dirs, name_expressions):
         self.device = device
         self._request = (source, name, include_dirs, name_expressions)
         self._loaded: tuple[int, int] | None = None  # (generation, module)
@@ -290,6 +304,8 @@ class GpuKernel:
     def __init__(self, module: GpuModule, name: str, symbol: str):
         self.module, self.name, self.symbol = module, name, symbol
         self.params = parameter_sizes(module.ptx.text, symbol)
+        # As in CuPy: more than 48 KiB of shared memory has to be asked for, by setting this.
+        self.max_dynamic_shared_size_bytes: int | None = None
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launches and waits. Raises KernelFault and LaunchError."""
@@ -297,12 +313,15 @@ class GpuKernel:
         grid, block = triple(grid, "grid"), triple(block, "block")
         check_shape(grid, block, shared_mem, device.limits)
         check_arguments(self.name, self.params, tuple(args), GpuArray, device)
-        packed = [("array", a.handle) if isinstance(a, GpuArray) else ("value", numpy.asarray(a)) for a in args]
-        module = self.module.load()
+        packed = [
+            ("array", a.handle) if isinstance(a, GpuArray) else ("value", numpy.asarray(a)) for a in args
+        ]
+        allowed = self.max_dynamic_shared_size_bytes
+        request = (self.module.load(), self.symbol, grid, block, packed, int(shared_mem), allowed)
         guarded = device.checks != "none"
         limit, start = device.time_limit, time.monotonic()
         try:
-            answer = device._ask("launch", module, self.symbol, grid, block, packed, int(shared_mem), guarded, limit=limit)
+            answer = device._ask("launch", *request, guarded, limit=limit)
         except TimeoutError:
             raise KernelFault(
                 "timeout",
@@ -315,10 +334,11 @@ class GpuKernel:
             fault.file = fault.file if fault.line else self.module._request[1]
             raise
         self.seconds = time.monotonic() - start
-        self._check_guards(args, answer["damaged"])
-        return Launch(answer["stdout"], answer["dropped"])
+        launch = Launch(answer["stdout"], answer["dropped"])
+        self._check_guards(args, answer["damaged"], launch)
+        return launch
 
-    def _check_guards(self, args, damaged: dict[int, tuple[int, int]]) -> None:
+    def _check_guards(self, args, damaged: dict[int, tuple[int, int]], launch: Launch) -> None:
         faults = []
         for array in (a for a in args if isinstance(a, GpuArray) and a._handle in damaged):
             index, count = damaged[array._handle]
@@ -336,5 +356,5 @@ class GpuKernel:
             ))  # fmt: skip
             damaged.pop(array._handle)
         if faults:
-            faults[0].more = faults[1:]
+            faults[0].more, faults[0].launch = faults[1:], launch
             raise faults[0]

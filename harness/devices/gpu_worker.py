@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 
 import numpy
 
-from harness.devices.launching import Limits, cut_output
+from harness.devices.launching import Launch, Limits, cut_output
 from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
 
 GUARD = 4096  # bytes before and after each array
@@ -52,7 +52,7 @@ _EXPLANATIONS = {
 }
 _ASSERT = re.compile(
     r"^(?P<file>.*?):(?P<line>\d+): .*?block: \[(?P<block>[\d,]+)\], thread: \[(?P<thread>[\d,]+)\] "
-    r"(?P<what>Assertion `.*` failed)",
+    r"(?P<what>Assertion `.*` failed)\.?\n?",
     re.MULTILINE,
 )
 
@@ -127,7 +127,7 @@ class Worker:
         def attribute(name: str) -> int:
             return runtime.deviceGetAttribute(getattr(runtime, f"cudaDevAttrMax{name}"), device)
 
-        limits = Limits(
+        self.limits = Limits(
             attribute("ThreadsPerBlock"),
             tuple(attribute(f"BlockDim{axis}") for axis in "XYZ"),
             tuple(attribute(f"GridDim{axis}") for axis in "XYZ"),
@@ -141,7 +141,7 @@ class Worker:
             "name": name.decode() if isinstance(name, bytes) else name,
             "capability": self.capability,
             "driver_version": self.driver_version,
-            "limits": {f.name: getattr(limits, f.name) for f in fields(limits)},
+            "limits": {f.name: getattr(self.limits, f.name) for f in fields(self.limits)},
         }
 
     # --- code
@@ -182,7 +182,8 @@ class Worker:
         below = [n for n in known if n < own]
         if not below:
             raise DeviceError(
-                f"this compiler has no code for compute capability {major}.{minor}; it starts at {min(known) / 10}"
+                f"this compiler has no code for compute capability {major}.{minor}; "
+                f"it starts at {min(known) / 10}"
             )
         return f"sm_{max(same)}" if same else f"compute_{max(below)}"
 
@@ -196,10 +197,14 @@ class Worker:
     def array(self, data: numpy.ndarray, name: str) -> int:
         data = numpy.ascontiguousarray(data)
         handle = self._allocate(data.shape, data.dtype, name)
+        self.set(handle, data)
+        return handle
+
+    def set(self, handle: int, data: numpy.ndarray) -> None:
+        data = numpy.ascontiguousarray(data)
         if data.nbytes:
             pointer = self.arrays[handle].pointer
             self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
-        return handle
 
     def empty(self, shape, dtype, name: str) -> int:
         """Floats are NaN (all bits set), the rest 0x7f bytes."""
@@ -239,19 +244,24 @@ class Worker:
             self.runtime.memcpy(band.ctypes.data, address, GUARD, self.runtime.memcpyDeviceToHost)
         before, after = (numpy.flatnonzero(band != _BAND) for band in bands)
         size = max(a.dtype.itemsize, 1)
-        elements = sorted({(int(o) - GUARD) // size for o in before} | {(a.nbytes + int(o)) // size for o in after})
+        bytes_hit = [*(before - GUARD), *(after + a.nbytes)]
+        elements = {int(offset) // size for offset in bytes_hit}
         return (min(elements, key=lambda e: abs(e)), len(elements)) if elements else None
 
     # --- launches
 
-    def launch(self, module: int, symbol: str, grid, block, args, shared_mem: int, guarded: bool) -> dict:
-        """Runs a kernel to its end. args: ("array", handle) or ("value", 0-d NumPy array)."""
+    def launch(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, guarded) -> dict:
+        """Runs a kernel to its end.
+
+        args: ("array", handle) or ("value", 0-d NumPy array). allowed: the most dynamic shared memory
+        that was asked for, None for CUDA's default. guarded: look at the guard bands afterwards.
+        """
         values = []
         for kind, value in args:
             pointer = self.arrays[value].pointer if kind == "array" else None
             values.append(value if pointer is None else numpy.array(pointer, numpy.uint64))
         function = self._function(module, symbol)
-        self._allow_shared(function, shared_mem)
+        self._allow_shared(function, shared_mem, allowed)
         self.output.take()
         try:
             function(grid, block, tuple(values), shared_mem=shared_mem)
@@ -272,22 +282,20 @@ class Worker:
             self.functions[key] = self.modules[module].get_function(symbol)
         return self.functions[key]
 
-    def _allow_shared(self, function, dynamic: int) -> None:
-        """A kernel gets more than 48 KiB of shared memory only if asked for."""
-        if not dynamic:
-            return
-        driver = self.driver
+    def _allow_shared(self, function, dynamic: int, allowed: int | None) -> None:
+        """Static and dynamic shared memory have 48 KiB; more only where `allowed` asks for it."""
+        driver, limits = self.driver, self.limits
         static = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
-        most = self.runtime.deviceGetAttribute(
-            self.runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, self.runtime.getDevice()
-        )
+        most = limits.shared_per_block
+        if allowed is not None:
+            most = min(static + allowed, limits.shared_per_block_optin)
+            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.funcSetAttribute(function.ptr, attribute, most - static)
         if static + dynamic > most:
             raise LaunchError(
-                f"{static + dynamic} bytes of shared memory per block ({static} static, {dynamic} dynamic); "
-                f"the limit is {most}"
+                f"{static} bytes of static and {dynamic} of dynamic shared memory; a block has {most} "
+                f"(up to {limits.shared_per_block_optin} where the kernel opts in)"
             )
-        if static + dynamic > 48 << 10:
-            driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic)
 
     def _refused(self, error: Exception, symbol: str, shared_mem: int) -> Exception:
         """What CUDA says of a launch itself; a fault of an earlier kernel would be reported here too."""
@@ -317,7 +325,9 @@ class Worker:
     def _fault(self, kind: str, name: str, text: str) -> KernelFault:
         headline = text.split(":", 1)[-1].strip() + f" (cudaError{name})"
         fault = KernelFault(kind, headline, _EXPLANATIONS[kind], line=0)
-        if kind == "assert" and (match := _ASSERT.search(self.output.take())):
+        printed = self.output.take()
+        fault.launch = Launch(*cut_output(_ASSERT.sub("", printed)))
+        if kind == "assert" and (match := _ASSERT.search(printed)):
             fault.file, fault.line = os.path.basename(match["file"]), int(match["line"])
             fault.block = tuple(int(n) for n in match["block"].split(","))
             fault.thread = tuple(int(n) for n in match["thread"].split(","))

@@ -88,13 +88,16 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
                 raise LaunchError(f"{where} is an array of another device")
         elif isinstance(argument, bool | int | float | complex) and not isinstance(argument, numpy.generic):
             kind = type(argument).__name__
-            raise LaunchError(f"{where} is a Python {kind}, whose size is not known: pass numpy.int32(...) or the like")
+            raise LaunchError(
+                f"{where} is a Python {kind}, whose size is not known: pass numpy.int32(...) or the like"
+            )
         elif isinstance(argument, numpy.ndarray) and argument.ndim:
             raise LaunchError(f"{where} is a NumPy array; copy it to the device with dev.array(...)")
         elif isinstance(argument, numpy.generic | numpy.ndarray):
             given = argument.dtype.itemsize
         else:
-            raise LaunchError(f"{where} is a {type(argument).__name__}; pass a device array or a NumPy scalar")
+            kind = type(argument).__name__
+            raise LaunchError(f"{where} is a {kind}; pass a device array or a NumPy scalar")
         if given != size:
             kind = "an array (a pointer)" if isinstance(argument, array_type) else f"a {argument.dtype}"
             raise LaunchError(f"{where} is {kind} of {given} bytes; the kernel takes {size} bytes there")

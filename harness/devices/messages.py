@@ -16,13 +16,15 @@ _HEAD = re.compile(
     r"(?P<number>(?: #\d+(?:-D)?)?): (?P<message>.*)"
 )
 _CARET = re.compile(r"\s*\^\s*")
-_COUNT = re.compile(r"(?: and )?\d+ (?:catastrophic )?errors?( detected|\b.*limit)|Compilation terminated|Remark: The warn")
+_CLOSING = re.compile(
+    r"(?: and )?\d+ (?:catastrophic )?errors?(?: detected|\b.*limit)|Compilation terminated|Remark: "
+)
 _AT_LINE = re.compile(r"at line (\d+)(?: of (\S+))?")
 # Advice about an option that a student cannot set; the second message is what nvcc users need.
 _FLAG_ADVICE = re.compile(r" Consider using -default-device flag .*")
 _REMEDIES = (
     ("A function without execution space annotations",
-     "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place in this file"),
+     "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place here"),
     ("A namespace scope variable without memory space annotations",
      "write __device__, __constant__ or constexpr before a variable outside a function"),
 )  # fmt: skip
@@ -41,7 +43,7 @@ def parse_log(
         head = _HEAD.fullmatch(line)
         if head and not line.startswith("Remark: "):
             blocks.append((head, []))
-        elif _COUNT.match(line) or not line.strip():
+        elif _CLOSING.match(line) or not line.strip():
             continue
         elif blocks:
             blocks[-1][1].append(line)

@@ -122,7 +122,8 @@ def compile_ptx(
         _discard_cuda_headers(cuda)
         _cuda_headers()
         output, names, log = _run(*program)
-    messages = parse_log(log, source, name, includes_found, allowed=(*headers, *([str(cuda)] if cuda else ())))
+    allowed = (*headers, str(cuda)) if cuda else tuple(headers)
+    messages = parse_log(log, source, name, includes_found, allowed)
     if output is None:
         raise CompileError(describe(name, messages, log), messages)
     text, cubin = output
@@ -246,8 +247,9 @@ def _nvrtc():
         nvrtc.nvrtcVersion()
     except Exception as error:  # the bindings raise several kinds, their own among them
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        message = f"NVIDIA's compiler cannot be loaded ({reason}). Run: pip install nvidia-cuda-nvrtc cuda-bindings"
-        raise DeviceError(message) from error
+        raise DeviceError(
+            f"NVIDIA's compiler cannot be loaded ({reason}). Run: pip install nvidia-cuda-nvrtc cuda-bindings"
+        ) from error
     return nvrtc
 
 

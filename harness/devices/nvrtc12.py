@@ -15,7 +15,7 @@ from harness.errors import DeviceError
 
 _SIGNATURES = {
     "nvrtcVersion": (POINTER(c_int), POINTER(c_int)),
-    "nvrtcCreateProgram": (POINTER(c_void_p), c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
+    "nvrtcCreateProgram": (POINTER(c_void_p), c_char_p, c_char_p, c_int, *[POINTER(c_char_p)] * 2),
     "nvrtcDestroyProgram": (POINTER(c_void_p),),
     "nvrtcAddNameExpression": (c_void_p, c_char_p),
     "nvrtcCompileProgram": (c_void_p, c_int, POINTER(c_char_p)),
@@ -45,7 +45,8 @@ class Nvrtc12:
         path = path or find()
         if path is None:
             raise DeviceError(
-                "this driver is one of CUDA 12 and the compiler for it is missing. Run: pip install -e '.[cuda12]'"
+                "this driver is one of CUDA 12, and the compiler for it is missing. "
+                "Run: pip install -e '.[cuda12]'"
             )
         library = ctypes.CDLL(str(path))
         for name, arguments in _SIGNATURES.items():

@@ -177,8 +177,8 @@ def test_columns_count_characters_not_bytes():
 def test_many_messages_and_long_lines_are_cut():
     error = failure("".join(f"__device__ int f{i}() {{ return y{i}; }}\n" for i in range(300)))
     assert len(error.diagnostics) <= 20
-    first = failure("__global__ void k(float* a) { a[0] = 1" + " + 1" * 400 + " + b + " + "1 + " * 400 + "1; }")
-    first = first.diagnostics[0]
+    long = " + 1" * 400 + " + b + " + "1 + " * 400
+    first = failure(f"__global__ void k(float* a) {{ a[0] = 1{long}1; }}").diagnostics[0]
     assert len(first.source) <= 160 and first.source[first.column - 1] == "b"
 
 
@@ -218,12 +218,14 @@ def test_an_error_in_a_course_header_points_at_the_include(tmp_path):
 
 def test_an_error_instantiated_in_a_header_points_at_the_use(tmp_path):
     (tmp_path / "c.cuh").write_text("template <class T> __device__ float f(T x) { return x.y; }\n")
-    error = failure('#include "c.cuh"\n\n__global__ void k(float* a) {\n  a[0] = f(a);\n}', include_dirs=(tmp_path,))
+    source = '#include "c.cuh"\n\n__global__ void k(float* a) {\n  a[0] = f(a);\n}'
+    error = failure(source, include_dirs=(tmp_path,))
     assert error.diagnostics[0].line == 4 and "in c.cuh(1)" in error.diagnostics[0].message
 
 
 def test_warnings_are_the_students_own():
-    ptx = compile_ptx("#include <cuda_fp16.h>\n__global__ void k(float* a) {\n  int x = 1;\n  if (x = 2) a[0] = x;\n}")
+    kernel = "__global__ void k(float* a) {\n  int x = 1;\n  if (x = 2) a[0] = x;\n}"
+    ptx = compile_ptx("#include <cuda_fp16.h>\n" + kernel)
     assert [(w.severity, w.line) for w in ptx.warnings] == [("warning", 4)]
     assert "==" in ptx.warnings[0].message
 
@@ -407,8 +409,8 @@ def test_the_store_is_bounded(tmp_path, monkeypatch):
 
 
 def test_processes_in_parallel_share_one_cache(tmp_path):
-    program = ("from harness.devices.nvrtc import compile_ptx\n"
-               "print(compile_ptx('#include <cuda_fp16.h>\\n__global__ void k(half* a) {}').kernels)")  # fmt: skip
+    program = """from harness.devices.nvrtc import compile_ptx
+print(compile_ptx('#include <cuda_fp16.h>\\n__global__ void k(half* a) {}').kernels)"""
     environment = os.environ | {"BACKWARP_CACHE": str(tmp_path)}
     runs = [subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
             for _ in range(3)]  # fmt: skip
@@ -420,7 +422,8 @@ def test_processes_in_parallel_share_one_cache(tmp_path):
 def test_threads_in_parallel():
     results = []
     threads = [
-        threading.Thread(target=lambda i=i: results.append(compile_ptx(KERNEL + f"// {i}\n"))) for i in range(4)
+        threading.Thread(target=lambda i=i: results.append(compile_ptx(f"// {i}\n{KERNEL}")))
+        for i in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -113,3 +113,10 @@ def test_a_misconception_is_named_when_a_kernel_has_it(puzzle_id, name):
     assert failed, "no case tells this misconception from the right answer"
     claim = explain(puzzle, puzzle.kernel(m.kernel), failed[:1] + [o for o in known if o is not failed[0]])
     assert claim and claim.id == name
+
+
+def test_the_weight_gradient_has_enough_wrong_kernels():
+    puzzle = COURSE.load("09_conv2d_backward_weights")
+    wrong = [m for m in puzzle.mutants if m.kernel == "conv2d_backward_weights"]
+    named = [m for m in wrong if set(m.expected) & {known.id for known in puzzle.misconceptions}]
+    assert len(wrong) >= 21 and len(named) >= 12

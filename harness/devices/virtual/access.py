@@ -9,6 +9,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 
 from __future__ import annotations
 
+from .groups import GAP, SHARED_GAP
 from .state import READ, SHARED_WINDOW, WRITE
 from .types import TYPES, is_float, is_signed, llvm_type
 
@@ -100,37 +101,73 @@ class Access:
         if self.module.checks != "none":
             need = (READ if atomic or not write else 0) | (WRITE if write else 0)
             info = nbytes | write * INFO_WRITE | atomic * INFO_ATOMIC | shared * INFO_SHARED
-            self._check(ins, address, nbytes, need, info, shared)
+            group = self.groups.get(self.position)
+            if group is None:
+                self._check(ins, address, nbytes, need, info, shared)
+            elif not group.checked:
+                group.checked = True
+                self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
     def _check(self, ins, address: str, nbytes: int, need: int, info: int, shared: bool) -> None:
+        """One access: in range and aligned, and its granules in a state that allows it."""
+        slow, good = self.fresh_label("slow"), self.fresh_label("good")
+        index = self._granule(address, nbytes, nbytes, shared, slow)
+        self._check_shadow(index, max(1, nbytes // 4), need, shared, slow)
+        self._slow_path(slow, good, [(address, 0, self.site(ins))], info)
+
+    def _check_group(self, group, need: int, info: int) -> None:
+        """All accesses of a group at once; the slow path looks at each of them."""
+        shared = group.space == "shared"
+        first, span, nbytes = group.first, group.span, group.nbytes
+        base = self.address(f"[{group.base}]", group.space)
+        start = self.op("add i64", base, first) if first else base
+        slow, good = self.fresh_label("slow"), self.fresh_label("good")
+        index = self._granule(start, nbytes, span, shared, slow)
+        for at, width in _windows(span // 4, (SHARED_GAP if shared else GAP) // 4):
+            self._check_shadow(self.op("add i64", index, at) if at else index, width, need, shared, slow)
+        each = [(base, offset, self.site(ins)) for _, ins, offset in group.members]
+        self._slow_path(slow, good, each, info)
+
+    def _granule(self, address: str, nbytes: int, span: int, shared: bool, slow: str) -> str:
+        """Index of the first granule; goes to `slow` when [address, address + span) is misaligned or outside."""
         shift = nbytes.bit_length() - 1
-        limit = (SHARED_WINDOW if shared else self.module.arena_size) >> shift
+        limit = ((SHARED_WINDOW if shared else self.module.arena_size) - span >> shift) + 1
         index = address
         if shift:
             index = self.emit(f"call i64 @llvm.fshr.i64(i64 {address}, i64 {address}, i64 {shift})")
-        outside = self.op("icmp uge i64", index, limit)
-        slow, inside, good = (self.fresh_label(h) for h in ("slow", "inside", "good"))
-        self.branch(outside, slow, inside, unlikely=True)
+        inside = self.fresh_label("inside")
+        self.branch(self.op("icmp uge i64", index, limit), slow, inside, unlikely=True)
         self.label(inside)
-        shadow = self.shared_shadow if shared else self.shadow
         if nbytes < 4:
-            index = self.op("lshr i64", index, 2 - shift)
-        t = f"i{8 * max(1, nbytes // 4)}"
-        where = self.emit(f"getelementptr {t}, ptr {shadow}, i64 {index}")
-        state = self.emit(f"load {t}, ptr {where}, !invariant.load !1")
-        wanted = int.from_bytes(bytes([need]) * max(1, nbytes // 4), "little")
+            return self.op("lshr i64", index, 2 - shift)
+        return self.op("shl i64", index, shift - 2) if nbytes > 4 else index
+
+    def _check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str) -> None:
+        t = f"i{8 * granules}"
+        where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
+        state = self.emit(f"load {t}, ptr {where}, align 1, !invariant.load !1")
+        wanted = int.from_bytes(bytes([need]) * granules, "little")
         bits = self.op(f"and {t}", state, wanted)
-        self.branch(self.op(f"icmp eq {t}", bits, wanted), good, slow)
-        self.lines[-1] += ", !prof !2"
+        valid = self.fresh_label("valid")
+        self.branch(self.op(f"icmp ne {t}", bits, wanted), slow, valid, unlikely=True)
+        self.label(valid)
+
+    def _slow_path(self, slow: str, good: str, accesses, info: int) -> None:
+        """Out of line, at the end of the function: the runtime decides exactly, one access after the other."""
         self.module.declare("rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info")
-        # out of line, at the end of the function: the fast path stays straight
-        self.slow_paths += [
-            f"{slow}:",
-            f"  %ok.{slow} = call i32 @rt_check(i64 %env, i64 %thr, i64 {address}, i32 {self.site(ins)}, i32 {info})",
-            f"  %good.{slow} = icmp ne i32 %ok.{slow}, 0",
-            f"  br i1 %good.{slow}, label %{good}, label %{self.dead_label}",
-        ]
+        self.line(f"br label %{good}")
+        label = slow
+        for i, (base, offset, site) in enumerate(accesses):
+            next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
+            self.slow_paths += [
+                f"{label}:",
+                f"  %at.{label} = add i64 {base}, {offset}",
+                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 %thr, i64 %at.{label}, i32 {site}, i32 {info})",
+                f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
+                f"  br i1 %good.{label}, label %{next_}, label %{self.dead_label}",
+            ]
+            label = next_
         self.label(good)
 
     # -- ld, st -----------------------------------------------------------------------------------
@@ -269,3 +306,14 @@ def _lanes(operand: str) -> list[str]:
     if operand[0] == "{":
         return [part.strip() for part in operand[1:-1].split(",")]
     return [operand]
+
+
+def _windows(granules: int, gap: int) -> list[tuple[int, int]]:
+    """(first granule, how many) of the shadow words that prove `granules` in a row valid.
+
+    A short run is covered whole, by words that may overlap; in a long one two words are never a red zone apart.
+    """
+    if granules <= 16:
+        width = next(w for w in (8, 4, 2, 1) if w <= granules)
+        return [(at, width) for at in range(0, granules - width, width)] + [(granules - width, width)]
+    return [(at, 1) for at in range(0, granules - 1, gap)] + [(granules - 1, 1)]

@@ -56,7 +56,7 @@ class Collectives:
         return True
 
     def _barrier(self, ins, kind: str, reduction: str | None) -> None:
-        """arg0: how many threads take part, 0 for all of the block; arg1: arrive only; arg2: the predicate."""
+        """arg0: how many threads take part, 0 for all of the block; arg1: the predicate."""
         operands = list(ins.operands)
         target = operands.pop(0) if kind == "red" else None
         predicate = self.value(operands.pop(), "pred") if kind == "red" else "false"
@@ -67,8 +67,11 @@ class Collectives:
         if kind == "arrive":
             self.runtime_call("rt_arrive", number, count, site=self.site(ins))
             return
-        op = f"barrier_{reduction.split('.')[0]}" if reduction else "barrier"
-        self._wait("barrier", op, ins, [count, "0", self.cast("zext", "i1", predicate, "i64")], number)
+        if not reduction and count == "0":
+            self._wait("barrier", "barrier", ins, mask=number)  # __syncthreads(): no operands
+            return
+        op = f"barrier_{reduction.split('.')[0]}" if reduction else "barrier_count"
+        self._wait("barrier", op, ins, [count, self.cast("zext", "i1", predicate, "i64")], number)
         if target:
             self._results(target, "u32" if reduction == "popc.u32" else "pred")
 

@@ -13,7 +13,7 @@ from ...errors import CompileError, Diagnostic, KernelFault, LaunchError
 from ..nvrtc import Ptx, compile_ptx, demangle
 from . import lower, ptx, state
 from .diagnose import Diagnosis
-from .jit import Program
+from .jit import Program, runtime_address
 from .memory import SHARED_GUARD, Arena, Owner
 from .printf import Output
 from .schedule import _INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
@@ -154,7 +154,9 @@ class Module:
                     f"{demangle(kernel.name)} uses too much shared data ({kernel.shared_static:#x} bytes,"
                     f" {MAX_SHARED:#x} max): use dynamic shared memory, or a smaller tile"
                 )
-        self.program = Program(self.lowered.text, LEVEL[device.checks])
+        names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
+        names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
+        self.program = Program(self.lowered.text, LEVEL[device.checks], names)
         self.site_lines = np.array([at.line for at, _ in self.lowered.sites], np.uint32)
         self._place_variables()
 
@@ -221,7 +223,7 @@ class Kernel:
         self.max_dynamic_shared_size_bytes = MAX_SHARED - info.shared_static
         self._block_function = module.program.address(f"{info.name}.block")
         self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
-        self._run_function = module.program.address("rt_run")
+        self._run_function = runtime_address("rt_run")
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""

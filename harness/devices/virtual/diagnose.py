@@ -151,10 +151,11 @@ class Diagnosis:
         if not mask >> lane & 1:
             return dict(headline="Barrier error detected. Invalid arguments",
                         explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
-        what = f"The mask 0x{mask:08x} names lanes that never make this call; {extra} wait for them."
-        fields = dict(headline="Barrier error detected. Divergent thread(s) in warp", explanation=what)
+        what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which never make{'s' * (extra & extra - 1 == 0)} this call"
+        fields = dict(headline="Barrier error detected. Divergent thread(s) in warp", explanation=what + ".")
         if record["other_site"]:
-            fields["other"] = self.place(record["other_site"], record["other_thread"], record["block"])
+            other = self.place(record["other_site"], record["other_thread"], record["block"])
+            fields |= dict(other=other, explanation=f"{what}: thread {other.thread} waits at line {other.line}.")
         return fields
 
     def _early(self, kind: str, record) -> dict:
@@ -162,6 +163,16 @@ class Diagnosis:
         return dict(kind="barrier-divergence", headline="Divergent thread(s) in block",
                     explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier: since Volta"
                     " the barrier does not wait for them.")  # fmt: skip
+
+
+def _lanes(mask: int) -> str:
+    """`lane 3`, `lanes 0-15`, `16 lanes`."""
+    lanes = [i for i in range(32) if mask >> i & 1]
+    if len(lanes) == 1:
+        return f"lane {lanes[0]}"
+    if lanes and lanes[-1] - lanes[0] == len(lanes) - 1:
+        return f"lanes {lanes[0]}-{lanes[-1]}"
+    return f"{len(lanes)} lanes"
 
 
 def coordinates(linear: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -6,7 +6,10 @@ The runtime (runtime.cu) is compiled once per machine like a kernel and linked b
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import hashlib
+import itertools
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +21,8 @@ from ..store import Store, digest
 from . import lower, ptx, state
 
 _store = Store("objects")
+_serial = itertools.count()
+_lock = threading.Lock()
 _RUNTIME = Path(__file__).with_name("runtime.cu")
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
@@ -43,22 +48,31 @@ define void @call_start(i64 %env, i64 %thread) {{
 """
 
 
-class Program:
-    """Machine code of one module and the runtime, loaded; `address(name)` of its functions.
+#: functions of Python that compiled code may call: name -> ctypes callback, filled in by who offers them
+HOST_FUNCTIONS: dict[str, object] = {}
 
-    The code lives as long as this object.
+
+class Program:
+    """Machine code of one module, linked with the runtime and loaded.
+
+    names: functions whose `address(name)` will be asked for. The code lives as long as this object.
     """
 
-    def __init__(self, text: str, level: int):
-        _initialise()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(level))
-        self._code = _runtime(), compile_object(text, level)  # the engine refers to these bytes
-        for code in self._code:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+    def __init__(self, text: str, level: int, names):
+        builder = llvm.JITLibraryBuilder().add_object_img(compile_object(text, level))
+        builder.add_jit_library(_runtime().name).add_current_process()
+        for name in names:
+            builder.export_symbol(name)
+        with _lock:
+            self._library = builder.link(_linker(), f"program{next(_serial)}")
 
     def address(self, name: str) -> int:
-        return self._engine.get_function_address(name)
+        return self._library[name]
+
+
+def runtime_address(name: str) -> int:
+    """The address of an exported function of the runtime."""
+    return _runtime()[name]
 
 
 def compile_object(text: str, level: int) -> bytes:
@@ -95,7 +109,7 @@ def _initialise() -> None:
 
 
 def _target_machine(level: int):
-    """A new one each time: an execution engine takes possession of its own."""
+    """A new one each time: whoever gets it takes possession of it."""
     _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, reloc="pic", codemodel="small", jit=True
@@ -111,7 +125,22 @@ def _machine() -> str:
 
 
 @cache
-def _runtime() -> bytes:
+def _linker():
+    """One JIT linker for the process. Compiled code may call the C and maths libraries."""
+    ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    return llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
+
+
+@cache
+def _runtime():
+    """The runtime as a library that programs link against."""
+    builder = llvm.JITLibraryBuilder().add_object_img(_runtime_object()).add_current_process()
+    for name, function in HOST_FUNCTIONS.items():
+        builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    return builder.export_symbol("rt_run").link(_linker(), "runtime")
+
+
+def _runtime_object() -> bytes:
     source = state.c_header() + _RUNTIME.read_text()
     key = digest(source, *(path.read_text() for path in sorted(_RUNTIME.parent.glob("*.py"))), _machine())
     code = _store.get(key)
@@ -124,8 +153,3 @@ def _runtime() -> bytes:
         code = _compile(lowered.text + glue, 2)
         _store.put(key, code)
     return code
-
-
-def export(name: str, function) -> None:
-    """Make a ctypes callback callable from compiled code by name."""
-    llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)

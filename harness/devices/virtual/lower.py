@@ -20,6 +20,7 @@ from .access import Access
 from .collectives import BASES as COLLECTIVE_BASES
 from .collectives import Collectives
 from .emit import Emitter
+from .groups import access_groups
 from .memory import SHARED_GUARD
 from .ptx import Function, Instruction, Label, Location, Module, Variable
 from .state import SHARED_START
@@ -216,6 +217,8 @@ class Lowering(Access, Collectives, Emitter):
         self.coroutine = False
         self.spins: set[int] = set()
         self.position = 0
+        self.positions: dict[str, int] = {}
+        self.groups: dict = {}
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 
@@ -436,7 +439,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
     def _read_special(self, name: str) -> str:
         if name in _SPECIAL:
             return self.load_field(*_SPECIAL[name], invariant=True)
-        if name in ("%nsmid", "%gridid"):
+        if name in ("%nsmid", "%gridid") or name.startswith("%reserved_smem_offset"):
             return "1"
         linear = self.load_field("Thread", "linear", invariant=True)
         lane = self.op("and i32", linear, 31)
@@ -474,6 +477,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
             self._declare_variable(name, variable)
         self.known = {}
         self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
+        self.groups = {} if self.module.raw else access_groups(function.body)
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         if any(self._is_back_edge(i, item) for i, item in enumerate(function.body)) and not self.module.raw:
             self._step_counter()
@@ -490,9 +494,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
             if ended:  # unreachable code after a branch
                 self.lines.append(f"{self.fresh_label('unreachable')}:")
                 self.known.clear()
-            positions = self.positions
+            mine = self.positions, self.groups
             ended = self._instruction(i, item)
-            self.positions = positions
+            self.positions, self.groups = mine
         if not ended:
             self.line(f"br label %{self.return_label}")
         self.prefix, self.spins = outer
@@ -813,7 +817,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         if function.name in self.inlined or self.module.is_recursive(function.name):
             raise Unsupported(f"a barrier or warp collective inside the recursive function {function.name}",
                               ins.at.file or self.module.name, ins.at.line)  # fmt: skip
-        saved = (self.prefix, self.return_label, self.inherited_site, self.positions, self.position)
+        saved = (self.prefix, self.return_label, self.inherited_site, self.position)
         params = [(formal, self.params[self.prefix + actual]) for formal, actual in
                   list(zip(function.params, arguments, strict=True)) + list(zip(function.returns, returns, strict=False))]  # fmt: skip
         self.inherited_site = self.site(ins)
@@ -833,7 +837,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.known = {}
         self._leave(function)
         self.inlined.pop()
-        self.prefix, self.return_label, self.inherited_site, self.positions, self.position = saved
+        self.prefix, self.return_label, self.inherited_site, self.position = saved
         self.known = known
 
     def fresh_return(self, prefix: str) -> str:

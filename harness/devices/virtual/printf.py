@@ -115,4 +115,4 @@ def _printf(launch: int, format_address: int, arguments: int) -> int:
         return -1
 
 
-jit.export("bw_printf", _printf)
+jit.HOST_FUNCTIONS["bw_printf"] = _printf

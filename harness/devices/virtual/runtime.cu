@@ -238,6 +238,10 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
             if (mask >> i & 1 && warp[i].wait == WAIT_WARP && warp[i].op == t->op && warp[i].mask == mask)
                 present |= 1u << i;
         if (present == (mask & alive)) {
+            u32 missing = mask & (lanes < 32 ? (1u << lanes) - 1 : FULL) & ~alive;  // they have returned
+            if (missing && launch_of(env)->check_sync) {
+                record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0);
+            }
             complete(warp, t->op, present);
             progress = 1;
         }
@@ -252,25 +256,29 @@ EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count)
     return 0;
 }
 
+// How many threads take part in the barrier that `t` waits at; 0: all of the block.
+static __device__ u32 expected(Thread* t) { return t->op == OP_BARRIER ? 0 : (u32)t->arg0; }
+
 // Open the barrier that thread `t` waits at, if everybody who takes part is there.
 static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
-    u32 number = t->mask, waiting = 0, bits = 0, n = launch->threads;
-    u32 wanted = t->arg0 ? (u32)t->arg0 : alive;
+    u32* lines = (u32*)launch->site_lines;
+    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = launch->threads;
+    u32 wanted = expected(t) ? expected(t) : alive;
     Thread* elsewhere = 0;
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         waiting++;
-        bits += (u32)other->arg2;
-        if (launch->site_lines && ((u32*)launch->site_lines)[other->site] != ((u32*)launch->site_lines)[t->site])
-            elsewhere = other;
+        if (other->op != OP_BARRIER) bits += (u32)other->arg1;
+        if (!lines || lines[other->site] == lines[t->site]) here++;
+        else elsewhere = other;
     }
     if (waiting + env->arrived[number & 15] < wanted) return 0;
     if (elsewhere && launch->check_sync)
-        record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, waiting, elsewhere->site, elsewhere->linear);
-    if (alive < n && !t->arg0 && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, n - alive, 0, 0);
+        record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear);
+    if (alive < n && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, n - alive, 0, 0);
     env->arrived[number & 15] = 0;
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[i];
@@ -289,66 +297,86 @@ static __device__ void deadlock(Env* env, u32 n) {
     Thread* threads = threads_of(env);
     Thread* first = 0;
     Thread* other = 0;
-    u32 waiting = 0;
+    u32 waiting = 0, missing = 0;
     for (u32 i = 0; i < n; i++) {
         Thread* t = &threads[i];
         if (t->wait == WAIT_EXITED) continue;
-        if (!first) first = t;
-        if (t->wait == first->wait && t->site == first->site) waiting++;
-        else if (!other) other = t;
+        if (!first) {
+            first = t;
+            missing = t->mask;
+        }
+        int together = t->wait == first->wait && t->mask == first->mask && t->op == first->op;
+        if (together) waiting++;
+        if (together && t->linear / 32 == first->linear / 32) missing &= ~(1u << (t->linear & 31));
+        if (!together && !other && (first->wait != WAIT_WARP || t->linear / 32 == first->linear / 32)) other = t;
     }
     u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
-    record(env, first, first->site, kind, first->mask, waiting, other ? other->site : 0, other ? other->linear : POISON);
+    u32 extra = first->wait == WAIT_WARP ? missing : waiting;
+    record(env, first, first->site, kind, first->mask, extra, other ? other->site : 0, other ? other->linear : 0);
 }
 
 // ---- scheduling -------------------------------------------------------------------------------------------------
+
+// What can be done when not everybody waits at the same barrier: finish warp collectives, then open barriers.
+static __device__ int serve(Env* env, u32 n, u32 alive) {
+    Thread* threads = threads_of(env);
+    int progress = 0;
+    for (u32 w = 0; w < n; w += 32) {
+        u32 lanes = n - w < 32 ? n - w : 32, waiting = 0;
+        for (u32 lane = 0; lane < lanes; lane++) waiting |= threads[w + lane].wait == WAIT_WARP;
+        if (waiting) progress |= serve_warp(env, threads + w, lanes);
+    }
+    u32 seen = 0;  // barrier numbers looked at
+    for (u32 i = 0; i < n && !progress; i++) {
+        Thread* t = &threads[i];
+        if (t->wait != WAIT_BARRIER || seen >> (t->mask & 15) & 1) continue;
+        seen |= 1u << (t->mask & 15);
+        progress |= serve_barrier(env, t, alive);
+    }
+    return progress;
+}
 
 // Run the threads of one block as coroutines, in the order of the schedule.
 EXPORT void rt_block(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* order = (u32*)launch->order;
-    u32 n = launch->threads, alive = n, faulted = 0;
+    u32 n = launch->threads, faulted = 0;
     env->frames_used = 0;
     for (u32 i = 0; i < 16; i++) env->arrived[i] = 0;
-    for (u32 i = 0; i < n; i++) {
-        Thread* t = &threads[order[i]];
-        t->wait = WAIT_READY;
-        t->handle = 0;
-        call_start((u64)env, (u64)t);
-        if (t->wait == WAIT_EXITED) { alive--; faulted |= t->dead; }
-    }
-    while (alive) {
-        int progress = 0;
-        Thread* at_barrier = 0;
-        for (u32 w = 0; w < (n + 31) / 32; w++) {
-            Thread* warp = threads + 32 * w;
-            u32 lanes = n - 32 * w < 32 ? n - 32 * w : 32, in_warp = 0;
-            for (u32 lane = 0; lane < lanes; lane++) {
-                in_warp |= warp[lane].wait == WAIT_WARP;
-                if (warp[lane].wait == WAIT_BARRIER) at_barrier = &warp[lane];
-            }
-            if (in_warp) progress |= serve_warp(env, warp, lanes);
-        }
-        if (at_barrier && !progress) {
-            u32 seen = 0;  // barrier numbers looked at
-            for (u32 i = 0; i < n && !progress; i++) {
-                Thread* t = &threads[i];
-                if (t->wait != WAIT_BARRIER || seen >> (t->mask & 15) & 1) continue;
-                seen |= 1u << (t->mask & 15);
-                progress |= serve_barrier(env, t, alive);
-            }
-        }
+    int start = 1, together = 0;  // together: all threads wait at one plain __syncthreads(), so all may go on
+    for (;;) {
+        u32 alive = 0, progress = 0, at_barrier = 0;
+        u64 what = 0, where = 0;  // wait and op, mask and site of the first
+        Thread* first = 0;
         for (u32 i = 0; i < n; i++) {
             Thread* t = &threads[order[i]];
-            if (t->wait != WAIT_READY) continue;
-            progress = 1;
-            call_resume(t->handle);
-            if (t->wait == WAIT_EXITED) { alive--; faulted |= t->dead; }
+            if (start) {
+                t->wait = WAIT_READY;
+                call_start((u64)env, (u64)t);
+                progress = 1;
+            } else if (together || t->wait == WAIT_READY) {
+                call_resume(t->handle);
+                progress = 1;
+            }
+            u32 wait = t->wait;
+            if (wait == WAIT_EXITED) {
+                faulted |= t->dead;
+                continue;
+            }
+            alive++;
+            if (!first) {
+                first = t;
+                what = *(u64*)&t->wait;
+                where = *(u64*)&t->mask;
+            }
+            at_barrier += *(u64*)&t->wait == what && *(u64*)&t->mask == where;
         }
-        alive = 0;
-        for (u32 i = 0; i < n; i++) alive += threads[i].wait != WAIT_EXITED;
-        if (!progress && alive) {
+        if (!alive) return;
+        start = 0;
+        together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
+                   !env->arrived[first->mask & 15];
+        if (!together && !serve(env, n, alive) && !progress) {
             if (!faulted) deadlock(env, n);  // after a fault the rest only waits for the dead
             return;
         }

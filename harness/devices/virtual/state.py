@@ -51,6 +51,7 @@ _STRUCTS = {
         (_U32, "site"),
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
         (_U32, "depth"),  # of device function calls
+        (_U64, "unused"),  # makes it 128 bytes
     ],
     # One per launch, shared by all workers.
     "Launch": [
@@ -104,7 +105,7 @@ OPS = (
     "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
     "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
     "redux_add", "redux_min_s", "redux_max_s", "redux_min_u", "redux_max_u", "redux_and", "redux_or", "redux_xor",
-    "barrier_and", "barrier_or", "barrier_popc",
+    "barrier_count", "barrier_and", "barrier_or", "barrier_popc",
 )  # fmt: skip
 FAULT = {name: i for i, name in enumerate(FAULTS)}
 WAIT = {name: i for i, name in enumerate(WAITS)}

@@ -1,0 +1,83 @@
+"""Accesses of one basic block that one check can cover: the same base register, constant offsets.
+
+NVRTC unrolls loops, so a block often reads `[%rd1]`, `[%rd1+4]`, `[%rd1+8]` ... Between two allocations lies a red
+zone of at least GAP bytes (SHARED_GUARD in shared memory), so if two words less than that apart are valid,
+everything between them belongs to the same array.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from .ptx import Instruction, Label
+from .types import TYPES
+
+GAP = 252  # bytes; every red zone outside shared memory is longer
+SHARED_GAP = 2044
+_WRITES_NOTHING = {"st", "red", "bra", "brx", "ret", "exit", "membar", "fence", "prefetch", "prefetchu", "bar", "barrier"}
+_ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "atom"}
+_ADDRESS = re.compile(r"\[\s*(%[\w$.]+)\s*(?:\+\s*(-?\d+))?\s*\]")
+_REGISTER = re.compile(r"%[\w$.]+")
+
+
+@dataclass
+class Group:
+    """Accesses of `nbytes` each at base + offset, offsets congruent modulo nbytes."""
+
+    base: str
+    space: str
+    nbytes: int
+    write: bool
+    members: list[tuple[int, Instruction, int]] = field(default_factory=list)  # (position, instruction, offset)
+    checked: bool = False
+
+    @property
+    def first(self) -> int:
+        return min(offset for _, _, offset in self.members)
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first to behind the last."""
+        return max(offset for _, _, offset in self.members) + self.nbytes - self.first
+
+
+def access_groups(body) -> dict[int, Group]:
+    """Position in the body -> its group, for every access that shares a check with another."""
+    found: dict[int, Group] = {}
+    open_: dict[tuple, Group] = {}
+
+    def close(keys) -> None:
+        for key in list(keys):
+            group = open_.pop(key)
+            if len(group.members) > 1:
+                found.update((position, group) for position, _, _ in group.members)
+
+    for position, item in enumerate(body):
+        if isinstance(item, Label) or item.base in _ENDS:
+            close(open_)
+            continue
+        if item.base in ("ld", "st") and not item.pred and (access := _access(item)):
+            key, offset = access
+            group = open_.setdefault(key, Group(key[0], key[1], key[2], key[3]))
+            group.members.append((position, item, offset))
+        if item.operands and item.base not in _WRITES_NOTHING:
+            written = set(_REGISTER.findall(item.operands[0]))
+            close([key for key in open_ if key[0] in written])
+    close(open_)
+    return found
+
+
+def _access(ins: Instruction):
+    """((base, space, nbytes, write, residue), offset) of a plain load or store, or None."""
+    *mods, type_ = ins.opcode.split(".")[1:]
+    match = _ADDRESS.fullmatch(ins.operands[0 if ins.base == "st" else 1])
+    if not match or type_ not in TYPES or "volatile" in mods or "param" in mods:
+        return None
+    lanes = 4 if "v4" in mods else 2 if "v2" in mods else 1
+    nbytes = TYPES[type_][1] // 8 * lanes
+    if nbytes < 4:
+        return None
+    space = next((m.split("::")[0] for m in mods if m.split("::")[0] in ("global", "shared", "local", "const")), "generic")
+    offset = int(match[2] or 0)
+    return (match[1], space, nbytes, ins.base == "st", offset % nbytes), offset

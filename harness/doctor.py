@@ -1,0 +1,291 @@
+"""`backwarp doctor`: what this machine can do, and what to install for the rest.
+
+`report()` looks and judges, `main()` prints. Only what kernels need on the CPU decides the exit
+status; a missing GPU, notebook or tool is information.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness.devices import gpu
+from harness.devices.store import cache_root
+from harness.errors import BackwarpError
+
+_CHECKOUT = Path(__file__).resolve().parents[1]
+_TRIAL = "import sys; from harness.doctor import trial; trial(sys.argv[1])"
+_TRIAL_LIMIT = 120  # seconds
+_TRIAL_SOURCE = """
+__global__ void twice(float* a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) a[i] *= 2;
+}
+"""
+_CUPY_WHEELS = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy")
+_NOTEBOOKS = ("jupyterlab", "ipykernel", "nbclient", "ipywidgets")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. state: "ok", "missing" (works without) or "broken" (does not)."""
+
+    topic: str
+    state: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    findings: tuple[Finding, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether kernels can be graded on this machine."""
+        return all(f.state != "broken" for f in self.findings)
+
+
+def report() -> Report:
+    checks = (_python, _course, _compiler, _virtual_gpu, _cores, _cache, _gpu, _cupy, _notebooks, _sanitizer)
+    return Report(tuple(check() for check in checks))
+
+
+# --- the CPU path: these can be broken -----------------------------------------------------------
+
+
+def _python() -> Finding:
+    text = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    if sys.version_info < (3, 11):
+        return Finding("Python", "broken", text, "Python 3.11 or newer is needed")
+    return Finding("Python", "ok", text)
+
+
+def _course() -> Finding:
+    from harness.checkout import open_course
+
+    try:
+        course = open_course()
+    except BackwarpError as error:
+        first, *rest = str(error).splitlines()
+        return Finding("course", "broken", first, " ".join(line.strip() for line in rest))
+    return Finding("course", "ok", f"{len(course.ids())} puzzles in {course.root}")
+
+
+def _compiler() -> Finding:
+    from harness.devices.nvrtc import compile_ptx, version
+
+    try:
+        start = time.perf_counter()
+        compile_ptx(f"{_TRIAL_SOURCE}// {time.time_ns()}\n", flavour="fast")  # not from the cache
+        seconds = time.perf_counter() - start
+    except BackwarpError as error:
+        return Finding("CUDA compiler", "broken", _first_line(error), "pip install -e .")
+    text = f"NVRTC {version()}, no driver needed, {seconds * 1000:.0f} ms a kernel"
+    return Finding("CUDA compiler", "ok", text)
+
+
+def _virtual_gpu() -> Finding:
+    if not (llvm := _installed("llvmlite")):
+        return Finding("virtual GPU", "broken", "llvmlite is not installed", "pip install -e .")
+    worked, said = _try("cpu")
+    if not worked:
+        return Finding("virtual GPU", "broken", said, "pip install --force-reinstall llvmlite")
+    return Finding("virtual GPU", "ok", f"llvmlite {llvm}; {said}")
+
+
+def _try(kind: str) -> tuple[bool, str]:
+    """Runs a kernel in a process of its own: machine code that this CPU lacks would end it."""
+    paths = [str(_CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-c", _TRIAL, kind]
+    try:
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TRIAL_LIMIT)
+    except subprocess.TimeoutExpired:
+        return False, f"a trial kernel did not end within {_TRIAL_LIMIT} seconds"
+    if run.returncode:
+        lines = run.stderr.strip().splitlines() or [f"the trial ended with status {run.returncode}"]
+        return False, lines[-1][:200]
+    return True, run.stdout.strip()
+
+
+def trial(kind: str = "cpu") -> None:
+    """Runs a kernel and says how it went; any failure is an exception."""
+    import numpy
+
+    from harness.devices import open_device
+
+    start = time.perf_counter()
+    with open_device(kind) as device:
+        x = device.array(numpy.arange(100, dtype=numpy.float32), name="a")
+        device.compile(_TRIAL_SOURCE).get_function("twice")(4, 32, (x, numpy.int32(100)))
+        if not (x.get() == 2 * numpy.arange(100)).all():
+            raise SystemExit("a trial kernel gave a wrong result")
+        milliseconds = (time.perf_counter() - start) * 1000
+        print(f"a trial kernel ran in {milliseconds:.0f} ms on {device.name}")
+
+
+def _cores() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    installed = os.cpu_count() or usable
+    text = f"{usable} usable" + (f" of {installed}" if installed != usable else "")
+    return Finding("CPU cores", "ok", text)
+
+
+def _cache() -> Finding:
+    root = cache_root()
+    if root is None:
+        if os.environ.get("BACKWARP_CACHE", "").lower() in ("off", "0", "none"):
+            text = "switched off: every kernel is compiled anew"
+            return Finding("cache", "missing", text, "unset BACKWARP_CACHE")
+        text = "there is no directory for it that can be written"
+        return Finding("cache", "missing", text, "set BACKWARP_CACHE to one that can")
+    size = sum(p.stat().st_size for p in root.rglob("*") if p.is_file())
+    return Finding("cache", "ok", f"{root}, {size / 2**20:.0f} MB")
+
+
+# --- the rest: what is missing is not broken -----------------------------------------------------
+
+
+def _gpu() -> Finding:
+    driver = gpu.driver()
+    version = _driver_version()
+    if not driver.problem:
+        text = f"{driver.devices} found, driver {version or '?'} (CUDA {gpu.dotted(driver.version)})"
+        return Finding("GPU", "ok", text)
+    remedy = "not needed: kernels run on the virtual GPU"
+    if driver.version:
+        remedy = "update the NVIDIA driver to 525 or newer" if driver.version < gpu.MINIMUM_DRIVER else remedy
+    elif _in_wsl():
+        remedy = "in WSL the driver comes from Windows: install NVIDIA's driver there and none here"
+    elif Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        remedy = "if the host has one: start the container with --gpus all"
+    elif version or shutil.which("nvidia-smi"):
+        remedy = "parts of a driver are here: install the package that has libcuda.so.1 (libcuda1)"
+    return Finding("GPU", "missing", driver.problem, remedy)
+
+
+def _cupy() -> Finding:
+    """CuPy against the driver: one wheel, and the right one."""
+    driver = gpu.driver()
+    wheels = [name for name in _CUPY_WHEELS if _installed(name)]
+    if len(wheels) > 1:
+        names = " and ".join(wheels)
+        keep = _extra(driver) or "cuda13"
+        remedy = f"pip uninstall {' '.join(wheels)}, then pip install -e '.[{keep}]'"
+        return Finding("CuPy", "missing", f"{names} are both installed and exclude each other", remedy)
+    extra = _extra(driver)
+    if not wheels:
+        if extra:
+            return Finding("CuPy", "missing", "not installed", f"pip install -e '.[{extra}]'")
+        return Finding("CuPy", "missing", "not installed", "not needed without a GPU")
+    text = f"{wheels[0]} {_installed(wheels[0])}"
+    if extra == "cuda12" and wheels[0] == "cupy-cuda13x":
+        remedy = "pip uninstall cupy-cuda13x, then pip install -e '.[cuda12]'; or update the driver to 580"
+        return Finding("CuPy", "missing", f"{text} needs a driver of CUDA 13", remedy)
+    if extra == "cuda12" and not _nvrtc12():
+        text += ", but no compiler for this driver"
+        return Finding("CuPy", "missing", text, "pip install -e '.[cuda12]'")
+    if extra:
+        worked, said = _try("gpu")
+        return Finding("CuPy", "ok" if worked else "missing", f"{text}; {said}")
+    return Finding("CuPy", "ok", text)
+
+
+def _extra(driver: gpu.Driver) -> str:
+    """The extra of pyproject.toml for a driver: CUDA 13 comes with 580, CUDA 12 with 525."""
+    if driver.problem:
+        return ""
+    return "cuda13" if driver.version >= 13000 else "cuda12"
+
+
+def _nvrtc12() -> bool:
+    from harness.devices.nvrtc12 import find
+
+    return find() is not None
+
+
+def _notebooks() -> Finding:
+    absent = [name for name in _NOTEBOOKS if find_spec(name) is None]
+    if absent:
+        text = f"{', '.join(absent)} not installed"
+        return Finding("notebooks", "missing", text, "pip install -e '.[notebooks]'")
+    return Finding("notebooks", "ok", "jupyterlab and what it needs")
+
+
+def _sanitizer() -> Finding:
+    """NVIDIA's own checker, for kernels on a GPU."""
+    topic = "compute-sanitizer"
+    if path := shutil.which("compute-sanitizer"):
+        return Finding(topic, "ok", path)
+    if wheel := _installed("nvidia-cuda-sanitizer-api"):
+        return Finding(topic, "ok", f"package nvidia-cuda-sanitizer-api {wheel}")
+    if gpu.driver().problem:
+        return Finding(topic, "missing", "not installed", "not needed: the virtual GPU has its own checks")
+    return Finding(topic, "missing", "not installed", "pip install nvidia-cuda-sanitizer-api")
+
+
+def _driver_version() -> str:
+    """The driver's own version, such as 550.54.14, from NVIDIA's management library."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return ""
+    text = ctypes.create_string_buffer(80)
+    if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(text, 80):
+        return ""
+    library.nvmlShutdown()
+    return text.value.decode("ascii", "replace")
+
+
+def _in_wsl() -> bool:
+    return "microsoft" in platform.release().lower()
+
+
+def _installed(package: str) -> str:
+    """Its version, "" if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+# --- printing ------------------------------------------------------------------------------------
+
+_MARKS = {"ok": ("ok", "green"), "missing": ("--", "yellow"), "broken": ("!!", "bold red")}
+
+
+def main() -> int:
+    """Prints the report. 0 if kernels can be graded here, else 2."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    found = report()
+    for finding in found.findings:
+        mark, style = _MARKS[finding.state]
+        console.print(Text.assemble((mark, style), f"  {finding.topic:<18} {finding.text}"))
+        if finding.remedy:
+            console.print(Text(f"    {'':<18} {finding.remedy}", style="dim"))
+    if found.works:
+        console.print("\nKernels can be graded on this machine.")
+        return 0
+    console.print("\nKernels cannot be graded yet: put right what is marked !! above.")
+    return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

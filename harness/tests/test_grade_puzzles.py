@@ -1,0 +1,184 @@
+"""The course checks itself on the virtual GPU: solutions pass, stubs and mutants fail, mistakes are explained.
+
+Everything starts from the solutions, so this holds in a checkout where a student has edited the stubs.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.checkout import Course
+from harness.course import stub_text
+from harness.grade import Options, grade_file
+from harness.report.text import MOST_LINES, verdict_lines
+
+COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+IDS = COURSE.ids()
+MUTANTS = [pytest.param(i, m, id=f"{i[:2]}-{m.name}") for i in IDS for m in COURSE.load(i).mutants]
+WEIGHTS = "09_conv2d_backward_weights"
+
+
+def solution(puzzle_id):
+    return COURSE.load(puzzle_id).solution_path.read_text(encoding="utf-8")
+
+
+def lines(verdict):
+    return ["".join(text for text, _ in line) for line in verdict_lines(verdict)]
+
+
+@pytest.fixture
+def grade(tmp_path):
+    """Grades a text (or bytes) as the kernel file of a puzzle; every report is short."""
+
+    def run(puzzle_id, source, name="kernel.cu"):
+        path = tmp_path / name
+        if source is not None:
+            path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        verdict = grade_file(COURSE.load(puzzle_id), path, Options("cpu"))
+        assert len(lines(verdict)) <= MOST_LINES
+        assert pickle.loads(pickle.dumps(verdict)).lines == verdict.lines
+        return verdict
+
+    return run
+
+
+@pytest.mark.parametrize("puzzle_id", IDS)
+def test_every_solution_passes(puzzle_id, grade):
+    verdict = grade(puzzle_id, solution(puzzle_id))
+    assert verdict.passed, lines(verdict)
+    assert all(c.status == "passed" for c in verdict.cases)
+
+
+@pytest.mark.parametrize("puzzle_id", IDS)
+def test_every_stub_compiles_and_fails(puzzle_id, grade):
+    text = stub_text(COURSE.load(puzzle_id))
+    assert grade(puzzle_id, text).kind == "untouched"
+    assert grade(puzzle_id, "// mine\n" + text).kind in ("unwritten", "wrong", "fault")
+
+
+@pytest.mark.parametrize(("puzzle_id", "mutant"), MUTANTS)
+def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
+    verdict = grade(puzzle_id, mutant.apply(solution(puzzle_id)))
+    assert verdict.exit_status == 1
+    assert verdict.diagnosis in mutant.expected, lines(verdict)
+
+
+def edited(*pairs):
+    text = solution(WEIGHTS)
+    for old, new in pairs:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new, 1)
+    return text
+
+
+LOOPS = "    float sum = 0.0f;\n    for (int b = 0; b < batch; b++) {\n        for (int p"
+ROW = "((b * C_in + c) * H + p + r) * W + q + s"
+GUARD = "if (idx >= C_out * C_in * F * F) return;"
+MISTAKES = {
+    "syntax error": ([("float sum = 0.0f;", "float sum = 0.0f")], "compile", ["kernel.cu:", "error", "^", "float"]),
+    "row after row": ([(ROW, "(b * C_in + c) * H + (p + r + 1) * W + q + s")], None, []),
+    "out of the image": (
+        [(ROW, "(((b + 1) * C_in + c) * H + (p + r + 1)) * W + q + s")],
+        "out-of-bounds",
+        ["kernel.cu:", "thread (", "input[b=1,c=0,h=1,w=0]", "[b=1, c=1, h=3, w=3]"],
+    ),
+    "no guard": ([(GUARD, "")], "out-of-bounds", ["grad_weights[k=1,c=0,r=0,s=0]"]),
+    "never ends": ([("float sum = 0.0f;", "float sum = 0.0f; while (true);")], "timeout", ["kernel.cu:"]),
+    "no batch loop": ([(LOOPS, LOOPS.replace("b < batch", "b < 1"))], "batch_0_only", ["batch item 0 alone"]),
+    "wrong name": ([("backward_weights(", "bw_weights(")], "missing-kernel", ["conv2d_bw_weights", "Rename"]),
+    "a parameter too many": (
+        [("int C_out, int F) {", "int C_out, int F, int more) {")],
+        "signature",
+        ["10 parameters instead of 9", "conv2d_backward_weights(const float* grad_output"],
+    ),
+    "a parameter of another size": (
+        [("int C_out, int F) {", "int C_out, long F) {")],
+        "signature",
+        ["Parameter 9", "8 bytes", "int F"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_explained_quickly(name, grade):
+    edits, diagnosis, parts = MISTAKES[name]
+    started = time.perf_counter()
+    verdict = grade(WEIGHTS, edited(*edits))
+    assert time.perf_counter() - started < 10  # under 5 s on a machine that does nothing else
+    text = "\n".join(lines(verdict))
+    assert verdict.exit_status == 1 and verdict.diagnosis == (diagnosis or verdict.diagnosis), text
+    for part in parts:
+        assert part in text
+
+
+def test_a_million_printf_lines_are_cut_and_it_is_said(grade):
+    loop = 'for (int i = 0; i < 1000000; i++) printf("sum %d\\n", i);\n    float sum = 0.0f;'
+    verdict = grade(WEIGHTS, edited(("float sum = 0.0f;", loop)))
+    assert verdict.stdout.startswith("sum 0\n") and verdict.stdout_dropped > 0
+    assert "more lines, cut" in "\n".join(lines(verdict))
+
+
+def test_a_file_outside_the_course_is_refused_and_not_shown(grade, tmp_path):
+    (tmp_path / "secret.txt").write_text("the secret content")
+    for include in (f'"{tmp_path}/secret.txt"', '"secret.txt"', '"../../../../../../etc/passwd"'):
+        verdict = grade(WEIGHTS, f"#include {include}\n" + solution(WEIGHTS))
+        text = "\n".join([*lines(verdict), *verdict.lines, str(verdict.diagnostics)])
+        assert verdict.exit_status == 1 and "#include" in text
+        assert "secret content" not in text and "root:" not in text
+
+
+@pytest.mark.parametrize(
+    ("data", "says"), [(b"", "is empty"), (b"\xff\xfe", "UTF-8"), (None, "does not exist")]
+)
+def test_a_file_that_is_no_text_is_explained(data, says, grade):
+    verdict = grade(WEIGHTS, data)
+    assert verdict.exit_status == 1 and says in verdict.lines[0]
+
+
+SUM = solution(WEIGHTS)[
+    solution(WEIGHTS).index("    float sum = 0.0f;") : solution(WEIGHTS).index("    // END SOLUTION\n}")
+]
+OTHER_ORDER = """\
+    float sum = 0.0f;
+    for (int q = W_out - 1; q >= 0; q--)
+        for (int p = 0; p < H_out; ++p)
+            for (int b = 0; b < batch; ++b)
+                sum += input[((b * C_in + c) * H + p + r) * W + q + s] * grad_output[((b * C_out + k) * H_out + p) * W_out + q];
+    grad_weights[idx] = sum;
+"""
+POINTERS = """\
+    const float* in = input + (c * H + r) * W + s;
+    const float* grad = grad_output + k * H_out * W_out;
+    float sum = 0.0f;
+    for (int b = 0; b < batch; b++, in += C_in * H * W, grad += C_out * H_out * W_out)
+        for (int p = 0; p < H_out; p++)
+            for (int q = 0; q < W_out; q++) sum = fmaf(grad[p * W_out + q], in[p * W + q], sum);
+    grad_weights[idx] = sum;
+"""
+HELPER = "__device__ int at(int a, int b, int B, int c, int C, int d, int D) { return ((a * B + b) * C + c) * D + d; }\n"
+RIGHT = {
+    "other loop order": (SUM, OTHER_ORDER),
+    "double accumulation": ("float sum = 0.0f", "double sum = 0.0"),
+    "pointer arithmetic": (SUM, POINTERS),
+    "kernels without extern C": ('extern "C" ', ""),
+    "helper function": ("input[" + ROW + "]", "input[at(b, c, C_in, p + r, H, q + s, W)]"),
+    "unrolled loop": ("for (int q = 0;", "#pragma unroll 4\n            for (int q = 0;"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_another_right_way_to_write_it_passes(name, grade):
+    old, new = RIGHT[name]
+    assert old in solution(WEIGHTS)
+    verdict = grade(WEIGHTS, HELPER + solution(WEIGHTS).replace(old, new))
+    assert verdict.passed, lines(verdict)
+
+
+def test_another_seed_changes_inputs_and_not_the_verdict(tmp_path):
+    puzzle = COURSE.load(WEIGHTS)
+    assert all(grade_file(puzzle, puzzle.solution_path, Options("cpu", seed)).passed for seed in (1, 2))

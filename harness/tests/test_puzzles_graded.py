@@ -1,0 +1,215 @@
+"""The course checks itself on the virtual GPU: stubs fail, solutions pass, mutants get their diagnosis.
+
+Nothing here reads the student's own `puzzles/*/kernel.cu`, which may be solved, broken or gone: the
+pristine stub is derived from the solution. Only where CI is set are the committed stubs compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.checkout import open_course
+from harness.course import BEGIN, END, Puzzle, stub_text
+from harness.grade import Options, grade_file
+
+COURSE = open_course(Path(__file__).resolve().parent)
+PUZZLES = COURSE.puzzles()
+KERNELS = Path(__file__).with_name("kernels")
+MUTANTS = [(p, m) for p in PUZZLES for m in p.mutants]
+VARIANTS = sorted(KERNELS.glob("[0-9][0-9]_*.cu"))
+
+each_puzzle = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
+
+
+def grade(puzzle: Puzzle, source: str, folder: Path):
+    path = folder / "kernel.cu"
+    path.write_text(source, encoding="utf-8")
+    return grade_file(puzzle, path, Options(device="cpu"))
+
+
+def solution_of(puzzle: Puzzle) -> str:
+    return puzzle.solution_path.read_text(encoding="utf-8")
+
+
+def solution_lines(puzzle: Puzzle) -> list[str]:
+    """The lines between the markers, without blank ones."""
+    kept, inside = [], False
+    for line in solution_of(puzzle).splitlines():
+        if line.strip() in (BEGIN, END):
+            inside = line.strip() == BEGIN
+        elif inside and line.strip():
+            kept.append(line.strip())
+    return kept
+
+
+def lesson_of(puzzle: Puzzle) -> str:
+    return puzzle.lesson_path.read_text(encoding="utf-8")
+
+
+def flat(text: str) -> str:
+    """Text on one line, without comments, so that a signature is found however it is wrapped."""
+    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).replace("( ", "(")
+
+
+# ---- trees and texts --------------------------------------------------------------------------------
+
+
+def test_puzzles_and_solutions_mirror_each_other():
+    def folders(tree: str) -> set[str]:
+        return {p.name for p in (COURSE.root / tree).iterdir() if p.is_dir() and p.name[0].isdigit()}
+
+    assert folders("puzzles") == folders("solutions") == set(COURSE.ids())
+    for puzzle in PUZZLES:
+        assert [p.name for p in puzzle.solution_path.parent.iterdir()] == ["kernel.cu"], puzzle.id
+
+
+@pytest.mark.skipif(not os.environ.get("CI"), reason="a student's stubs may differ; compared where CI is set")
+@each_puzzle
+def test_the_committed_stub_is_the_pristine_one(puzzle):
+    assert puzzle.stub_path.read_text(encoding="utf-8") == stub_text(puzzle)
+
+
+@each_puzzle
+def test_stub_says_what_to_do(puzzle):
+    stub = stub_text(puzzle)
+    assert 15 <= len(stub.splitlines()) <= 40
+    assert f"You will write about {puzzle.lines} lines" in stub
+    assert 0.8 <= puzzle.lines / len(solution_lines(puzzle)) <= 1.25
+    numbers = [int(n) for n in re.findall(r"// TODO\((\d+)\):", stub)]
+    assert numbers and numbers == list(range(1, len(numbers) + 1))
+    assert f"backwarp grade {puzzle.number}" in stub and f"backwarp hint {puzzle.number}" in stub
+    for kernel in puzzle.kernels:
+        assert f"__global__ void {kernel.signature}" in flat(stub)
+
+
+@each_puzzle
+def test_lesson_has_what_a_student_needs(puzzle):
+    lesson = lesson_of(puzzle)
+    assert 60 <= len(lesson.splitlines()) <= 150
+    assert lesson.startswith(f"# {puzzle.number} ")
+    for kernel in puzzle.kernels:
+        assert kernel.signature in flat(lesson)
+    assert puzzle.cases[0].name in lesson, "the case done by hand is not named"
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", lesson)
+    assert pictures, "the lesson has no picture"
+    for link in pictures + re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", lesson):
+        assert (puzzle.folder / link).is_file(), link
+
+
+@each_puzzle
+def test_hints_are_three_and_differ(puzzle):
+    assert len(set(puzzle.hints)) == 3
+    assert all(len(hint.split()) >= 15 for hint in puzzle.hints)
+
+
+@each_puzzle
+def test_no_text_gives_the_solution_away(puzzle):
+    """No line of the solution with an index or a loop in it stands in lesson, stub, hints or diagnoses."""
+    texts = [lesson_of(puzzle), stub_text(puzzle), *puzzle.hints, *(m.says for m in puzzle.misconceptions)]
+    squeezed = ["".join(text.split()) for text in texts]
+    for line in solution_lines(puzzle):
+        code = "".join(line.split("//")[0].split())
+        if re.search(r"[\[(]", code):
+            assert not any(code in text for text in squeezed), line
+
+
+@each_puzzle
+def test_cases_cover_what_a_kernel_can_get_wrong(puzzle):
+    cases = [puzzle.full_dims(case) for case in puzzle.cases]
+    assert puzzle.cases[0].inputs, "the first case is the one done by hand, with exact inputs"
+    assert any(case.values == "integers" for case in puzzle.cases)
+    if puzzle.gradient_of:
+        assert any(case.check == "gradient" for case in puzzle.cases)
+    if "batch" in cases[0]:
+        assert any(d["batch"] > 1 for d in cases)
+    if {"H", "W"} <= cases[0].keys():
+        assert any(d["H"] > d["W"] for d in cases) and any(d["H"] < d["W"] for d in cases)
+    if {"H_out", "W_out"} <= cases[0].keys():
+        assert any(d["H_out"] == d["W_out"] == 1 for d in cases), "no output of 1 x 1"
+    if {"C_in", "C_out"} <= cases[0].keys():
+        assert any(d["C_in"] == 1 and d["batch"] > 1 for d in cases), "no case with one channel"
+        assert any(d["C_in"] != d["C_out"] > 1 for d in cases)
+
+
+@each_puzzle
+def test_every_misconception_is_met_by_a_mutant(puzzle):
+    expected = {name for m in puzzle.mutants for name in m.expected}
+    for m in puzzle.misconceptions:
+        assert m.id in expected, f"no mutant expects {m.id}"
+        assert m.says.endswith(".") and "\n" not in m.says
+
+
+# ---- kernels ----------------------------------------------------------------------------------------
+
+
+@each_puzzle
+def test_untouched_stub_is_recognised(puzzle, tmp_path):
+    verdict = grade(puzzle, stub_text(puzzle), tmp_path)
+    assert (verdict.exit_status, verdict.kind) == (1, "untouched")
+    assert any("TODO(1)" in line for line in verdict.lines)
+
+
+@each_puzzle
+def test_stub_compiles_and_fails(puzzle, tmp_path):
+    verdict = grade(puzzle, stub_text(puzzle) + "// touched\n", tmp_path)
+    assert (verdict.status, verdict.kind) == ("failed", "unwritten"), verdict.lines
+
+
+@each_puzzle
+def test_solution_passes(puzzle, tmp_path):
+    verdict = grade(puzzle, solution_of(puzzle), tmp_path)
+    assert verdict.passed, verdict.lines
+    assert len(verdict.cases) == sum(len(puzzle.kernels_of(case)) for case in puzzle.cases)
+
+
+@pytest.mark.parametrize(("puzzle", "mutant"), MUTANTS, ids=[f"{p.number}-{m.name}" for p, m in MUTANTS])
+def test_mutant_fails_with_its_diagnosis(puzzle, mutant, tmp_path):
+    verdict = grade(puzzle, mutant.apply(solution_of(puzzle)), tmp_path)
+    assert (verdict.status, verdict.exit_status) == ("failed", 1)
+    assert verdict.diagnosis in mutant.expected, (verdict.diagnosis, verdict.lines)
+    assert verdict.kernel == mutant.kernel
+    assert len(verdict.lines) <= 10, verdict.lines
+
+
+@pytest.mark.parametrize("path", VARIANTS, ids=lambda p: p.stem)
+def test_differently_written_kernels(path, tmp_path):
+    """`NN_right_*.cu` pass; `NN_wrong_*.cu` fail with one of the diagnoses after `// expect:`."""
+    source = path.read_text(encoding="utf-8")
+    number, sort, _ = path.stem.split("_", 2)
+    verdict = grade(COURSE.load(number), source, tmp_path)
+    if sort == "right":
+        assert verdict.passed, verdict.lines
+    else:
+        expected = re.search(r"^// expect: (.+)$", source, re.MULTILINE)[1].split(", ")
+        assert verdict.status == "failed"
+        assert verdict.diagnosis in expected, (verdict.diagnosis, verdict.lines)
+
+
+# ---- puzzle 09 is promised to others ----------------------------------------------------------------
+
+
+def test_puzzle_09_keeps_its_names():
+    puzzle = COURSE.load("09")
+    weights, bias = puzzle.kernels
+    assert weights.signature == (
+        "conv2d_backward_weights(const float* grad_output, const float* input, float* grad_weights, "
+        "int batch, int C_in, int H, int W, int C_out, int F)"
+    )
+    assert bias.signature == (
+        "conv2d_backward_bias(const float* grad_output, float* grad_bias, int batch, int C_out, int H_out, int W_out)"
+    )
+    promised = {"tiny_3x3", "numerical_gradient_check", "lenet_conv1", "lenet_conv2"}
+    assert {f"conv_bw_{name}" for name in promised} <= {case.name for case in puzzle.cases}
+
+
+def test_puzzle_09_has_enough_wrong_and_right_kernels():
+    puzzle = COURSE.load("09")
+    names = {m.id for m in puzzle.misconceptions}
+    wrong = [m for m in puzzle.mutants if m.kernel == "conv2d_backward_weights"]
+    named = [m for m in wrong if set(m.expected) <= names]
+    assert len(wrong) >= 21 and len(named) >= 12
+    assert len([path for path in VARIANTS if path.stem.startswith("09_right_")]) >= 4
