@@ -113,23 +113,23 @@ def broken_line(error: Exception, path: str) -> int:
     return line
 
 
-def read_source(path: Path) -> str:
-    """The text of a student's file; CourseError (a fact, the place, the remedy) where it has none."""
-    name = path.name
+def read_source(path: Path, name: str = "") -> str:
+    """The text of a student's file, called `name` in messages. Errors: CourseError where it has none."""
+    name = name or str(path)
     try:
         if path.is_dir():
-            raise CourseError(f"{path} is a folder; a kernel file such as kernel.cu was expected")
+            raise CourseError(f"{name} is a folder; a kernel file such as kernel.cu was expected")
         if not path.exists():
-            raise CourseError(f"{path} does not exist")
+            raise CourseError(f"{name} does not exist")
         if not path.is_file():
-            raise CourseError(f"{path} is not a regular file")
+            raise CourseError(f"{name} is not a regular file")
         if path.stat().st_size > MAX_SOURCE:
             raise CourseError(
-                f"{path} has {path.stat().st_size / 1e6:.1f} MB; more than 1 MB is not a kernel"
+                f"{name} has {path.stat().st_size / 1e6:.1f} MB; more than 1 MB is not a kernel"
             )
         data = path.read_bytes()
     except OSError as e:
-        raise CourseError(f"{path} cannot be read: {e.strerror}") from None
+        raise CourseError(f"{name} cannot be read: {e.strerror}") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:

@@ -190,7 +190,7 @@ def hint(puzzle_id: str, number: int | None) -> None:
     from .report.text import wrap
 
     for paragraph in puzzle.hints[show - 1].splitlines():
-        for line in wrap(paragraph, 98):
+        for line in wrap(paragraph, 98, hang=""):
             say(f"  {line}")
     if number is None and seen >= total:
         say(f"That was the last hint again; there are no more. The lesson: puzzles/{puzzle.id}/README.md")

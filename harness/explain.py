@@ -92,13 +92,14 @@ def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
     return [f"{kernel.name} cannot be launched: {error.code}", str(error)]
 
 
-def missing_kernel(kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:
+def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:
     """The kernel is not there: what is, and which of it was probably meant."""
     if not defined:
         says = f"{file} defines no __global__ function, but {kernel.name} is needed."
     else:
         says = f"{file} does not define the kernel {kernel.name}; it defines {', '.join(defined[:5])}."
-    near = difflib.get_close_matches(kernel.name, defined, n=1, cutoff=0.6)
+    spare = [name for name in defined if name not in {k.name for k in puzzle.kernels}]
+    near = difflib.get_close_matches(kernel.name, spare, n=1, cutoff=0.6)
     remedy = (
         f"Rename {near[0]} to {kernel.name}." if near else f"It must read: __global__ void {kernel.signature}"
     )
@@ -190,3 +191,12 @@ def schedule(same_build: bool, gpu: bool) -> str:
         "The debug build and the optimised build of this kernel give different results: it relies on "
         "something that C++ leaves undefined, such as an uninitialised variable or integer overflow."
     )
+
+
+def printing(shown: str, dropped: int) -> list[str]:
+    """Right so far, but the output took all the time."""
+    return [
+        f"The kernel prints so much ({shown.count(chr(10)) + dropped:,} lines in one launch) that not all "
+        "cases could be run in time.",
+        "Print from one thread only, and outside of loops: if (idx == 0) printf(...);",
+    ]

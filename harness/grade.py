@@ -7,6 +7,7 @@ and in the optimised build under two schedules of warps and blocks (on a GPU: in
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from . import explain, misconceptions
 from .checkout import Tunables, read_source, tunables
 from .course import Case, Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
-from .trial import Bench, Outcome, try_kernel
+from .trial import Bench, Outcome, Pace, try_kernel
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
 
 # What a second device can explain.
@@ -79,10 +80,14 @@ def shown_path(puzzle: Puzzle, path: Path) -> str:
 def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
     """The text of the file; Stop where there is nothing to compile."""
     try:
-        source = read_source(path)
+        source = read_source(path, verdict.file)
     except CourseError as e:
-        verdict.next = f"backwarp reset {puzzle.number}"
-        raise Stop("source", [*str(e).splitlines(), f"`{verdict.next}` writes the stub anew."]) from None
+        lines = str(e).splitlines()
+        verdict.next = f"backwarp grade {puzzle.number}"
+        if path == puzzle.stub_path:
+            verdict.next = f"backwarp reset {puzzle.number}"
+            lines.append(f"`{verdict.next}` writes the stub anew, and keeps a file that is there.")
+        raise Stop("source", lines) from None
     verdict.source_hash = hashlib.sha256(source.encode()).hexdigest()[:16]
     if source.split() == stub_text(puzzle).split():
         verdict.next = f"backwarp grade {puzzle.number}"
@@ -129,6 +134,7 @@ def on_device(
             for bench in benches:
                 prepare(bench, puzzle, source, name)
         except Stop as stop:
+            verdict.next = f"backwarp grade {puzzle.number}"
             return end(verdict, stop)
         outcomes, skipped = run_cases(puzzle, benches, tunables(source), options.seed)
         return conclude(puzzle, source, outcomes, skipped, verdict)
@@ -156,9 +162,8 @@ def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
         try:
             found = bench.module.get_function(kernel.name)
         except LaunchError:
-            raise Stop(
-                "missing-kernel", explain.missing_kernel(kernel, name, tuple(bench.module.functions))
-            ) from None
+            lines = explain.missing_kernel(puzzle, kernel, name, tuple(bench.module.functions))
+            raise Stop("missing-kernel", lines) from None
         sizes = tuple(found.params)
         if sizes != tuple(map(explain.param_size, kernel.params)):
             raise Stop("signature", explain.signature(kernel, sizes))
@@ -176,11 +181,21 @@ def in_order(puzzle: Puzzle) -> list[Case]:
 
 
 def run_cases(puzzle: Puzzle, benches: list[Bench], t: Tunables, seed: int):
-    """Every kernel in every case, until one does not end. Returns the outcomes and what was skipped."""
+    """Every kernel in every case, until one does not end, or time is up (see Pace).
+
+    Returns the outcomes and the (case, kernel) pairs that were not run.
+    """
     todo = [(case, kernel) for case in in_order(puzzle) for kernel in puzzle.kernels_of(case)]
-    outcomes = []
-    while todo and not (outcomes and outcomes[-1].timed_out):
-        outcomes.append(try_kernel(puzzle, *todo.pop(0), benches, t, seed))
+    outcomes, pace = [], Pace()
+    while todo and time.monotonic() < pace.deadline:
+        outcome = try_kernel(puzzle, *todo[0], benches, t, seed, pace)
+        if outcome.timed_out and pace.deadline < math.inf:
+            break  # its time was cut short
+        outcomes.append(outcome)
+        del todo[0]
+        if outcome.timed_out:
+            break
+        pace.after(outcome)
     return outcomes, todo
 
 
@@ -200,6 +215,9 @@ def conclude(
     shown = failed[0] if failed else next((o for o in outcomes if o.stdout), None)
     if shown:
         verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
+    if not failed and skipped:
+        verdict.lines = explain.printing(verdict.stdout, verdict.stdout_dropped)
+        return replace(verdict, status=FAILED, kind="printing", next=f"backwarp grade {puzzle.number}")
     if not failed:
         return replace(verdict, status=PASSED, kind="", next="")
     verdict.status, verdict.kind = FAILED, shown.kind
@@ -219,7 +237,6 @@ def lines_of(
         verdict.fault = asdict(shown.error)
         return explain.fault(shown.error, source)
     if isinstance(shown.error, LaunchError):
-        verdict.next = f"backwarp hint {puzzle.number}"
         return explain.launch_error(shown.error, shown.kernel)
     if not shown.mismatches:
         return list(shown.lines)

@@ -5,6 +5,8 @@ Outputs start as poison, inputs must come back unchanged, guard bands intact, an
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,8 +19,26 @@ from .course import Array, Case, Kernel, Launch, Puzzle, Scalar
 from .errors import BackwarpError, CourseError, KernelFault, LaunchError
 from .inputs import make_inputs
 
-SMALL = 100_000  # array elements of a case
-TIME_LIMIT = {True: 3.0, False: 10.0}  # seconds per launch: in a small case, in a large one
+SMALL = 400_000  # bytes of a case's arrays
+PATIENCE = 2.0  # seconds for all cases after the first that fails, or whose output had to be cut
+
+
+@dataclass
+class Pace:
+    """How long a launch may take: less once something has failed, or when the kernel prints without end."""
+
+    deadline: float = math.inf  # of time.monotonic
+    printing: bool = False
+
+    def limit(self, nbytes: int) -> float:
+        """Seconds for a launch on `nbytes` of arrays."""
+        seconds = 1.0 if self.printing else 3.0 if nbytes < SMALL else 10.0
+        return max(0.1, min(seconds, self.deadline - time.monotonic()))
+
+    def after(self, outcome: Outcome) -> None:
+        self.printing |= outcome.stdout_dropped > 0
+        if outcome.kind or self.printing:
+            self.deadline = min(self.deadline, time.monotonic() + PATIENCE)
 
 
 @dataclass
@@ -71,10 +91,11 @@ class Trial:
     dims: dict[str, int]
     arrays: dict[str, np.ndarray]
     targets: tuple[Expected, ...]
+    pace: Pace
 
 
 def try_kernel(
-    puzzle: Puzzle, case: Case, kernel: Kernel, benches: list[Bench], t: Tunables, seed: int
+    puzzle: Puzzle, case: Case, kernel: Kernel, benches: list[Bench], t: Tunables, seed: int, pace: Pace
 ) -> Outcome:
     """Run one kernel on one case, on every bench under every schedule."""
     dims = puzzle.full_dims(case)
@@ -88,13 +109,14 @@ def try_kernel(
         return replace(outcome, kind="tunable", lines=[f"no launch can be computed with {named}: {e}"])
     arrays = make_inputs(puzzle, case, kernel, seed)
     targets = expectations(puzzle, case, kernel, arrays)
-    trial, runs = Trial(outcome, launch, dims, arrays, targets), []
+    trial, runs = Trial(outcome, launch, dims, arrays, targets, pace), []
     for bench in benches:
         for schedule in bench.schedules:
             run = run_once(trial, bench, schedule)
             if run is None:
                 return outcome
             runs.append(run)
+            pace.after(outcome)
     outcome.observation = misconceptions.Observation(
         case, dims, arrays, targets, runs[0].results, runs[0].before
     )
@@ -107,7 +129,7 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     outcome, kernel, device = trial.outcome, trial.outcome.kernel, bench.device
     device.schedule = schedule
     handles = {p.name: place(device, p, trial) for p in kernel.arrays}
-    device.time_limit = TIME_LIMIT[sum(h.nbytes for h in handles.values()) < 4 * SMALL]
+    device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
     before = {p.name: handles[p.name].get() for p in kernel.outputs}
     try:
         done = bench.kernels[kernel.name](

@@ -26,7 +26,8 @@ class Verdict:
 
     status: "passed", "failed", or "error" (nothing could be judged on this machine).
     kind, where not passed: "source", "untouched", "compile", "unsupported", "missing-kernel", "signature",
-    "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "device".
+    "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
+    "device".
     case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
     source lines indented by four spaces. next: the command to try next.
     """

@@ -23,8 +23,8 @@ _TOKEN = re.compile(
     r"""
     (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
   | (?P<raw> \b(?:u8|[uUL])?R" )
-  | (?P<literal> (?:"(?:\\.|[^"\\\n])*(?P<end>"?)) | (?:'(?:\\.|[^'\\\n])*(?P<end2>'?)) )
-  | (?P<number> \.?[0-9](?:[eEpP][+-]|'?[\w.])* )
+  | (?P<literal> "(?:\\[^\n]|[^"\\\n])*(?P<end>"?) | '(?:\\[^\n]|[^'\\\n])*(?P<end2>'?) )
+  | (?P<number> \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|[\w.])* )
   | (?P<word> [^\W\d]\w* )
   | (?P<newline> \n )
   | (?P<hash> \#|%: )
@@ -123,12 +123,14 @@ def _lex(text: _Text, found: list[Include]) -> int | None:
     position, at_line_start, s = 0, True, text.text
     while position < len(s):
         token = _TOKEN.match(s, position)
-        kind, end = token.lastgroup, token.end()
+        end = token.end()
         if token["raw"]:
             end = _raw_end(text, end - 1)
             if end is None:
                 return position
         elif token["literal"] and not (token["end"] or token["end2"]):
+            return position
+        elif token["number"] and s[end : end + 1] == "'":
             return position
         elif token["hash"] and at_line_start:
             directive = _DIRECTIVE.match(s, position)
@@ -139,7 +141,9 @@ def _lex(text: _Text, found: list[Include]) -> int | None:
                 end = _check(text, position, found)
         elif token["word"] and _HAS.match(s, position):
             end = _check(text, position, found)
-        if kind == "newline":
+        if (token["raw"] or token["literal"]) and re.match(r"\w", s[end : end + 1]):
+            return position  # a user-defined suffix, or the prefix of a raw string
+        if "\n" in s[position:end]:
             at_line_start = True
         elif not (token["comment"] or s[position] in " \t\v\f\r"):
             at_line_start = False

@@ -169,7 +169,8 @@ def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> N
     """`w=0` over columns and `h=0` beside rows; where there are several planes, `c=0` and `b=0`."""
     (x0, y0), side = at, pen.cell_size
     if one_plane:
-        across, down, letters, step_x, step_y = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:], 1, 1
+        across, down, letters = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:]
+        step_x, step_y = 1, 1
     else:
         (across, down), letters = planes(shape), p.letters[-4:-2]
         step_x, step_y = shape[-1] + 0.5, shape[-2] + 0.5

@@ -65,8 +65,8 @@ class Probe:
             arrays[p.name] = array
             arguments.append(array)
         before = {p.name: arrays[p.name].get() for p in self.kernel.outputs}
-        chosen = (np.int32(block), np.int32(thread))
-        self.function(self.launch.grid, self.launch.block, (*arguments, *chosen), shared_mem=self.launch.shared_mem)
+        arguments += [np.int32(block), np.int32(thread)]
+        self.function(self.launch.grid, self.launch.block, tuple(arguments), shared_mem=self.launch.shared_mem)
         self.before = before
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 

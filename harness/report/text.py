@@ -27,6 +27,7 @@ HEADS = {
     "missing-kernel": "a kernel is missing",
     "signature": "a kernel has the wrong parameters",
     "device": "no device to run on",
+    "printing": "prints too much",
 }
 
 Span = tuple[str, str]
@@ -41,7 +42,8 @@ def verdict_lines(verdict: Verdict, width: int = WIDTH) -> list[Line]:
     room = MOST_LINES - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], [("  ...", "")]]
-    for extra in (printed(verdict), tally(verdict, width), notes(verdict, width)):
+    body += printed(verdict, room - len(body))
+    for extra in (tally(verdict, width), notes(verdict, width)):
         if len(body) + len(extra) <= room:
             body += extra
     return head + body + tail
@@ -51,7 +53,8 @@ def headline(verdict: Verdict) -> Line:
     mark, style = MARKS[verdict.status]
     line = [(f"{mark} ", style), (verdict.puzzle, "bold")]
     if verdict.passed:
-        return [*line, (f"   {verdict.case_total} cases on {verdict.device}, {verdict.seconds:.2g} s", "")]
+        cases = f"{verdict.case_total} case{'s' * (verdict.case_total != 1)}"
+        return [*line, (f"   {cases} on {verdict.device}, {verdict.seconds:.2g} s", "")]
     if not verdict.case:
         return [*line, (f"   {HEADS.get(verdict.kind, verdict.kind)}", "")]
     dims = " ".join(f"{name}={size}" for name, size in verdict.dims.items())
@@ -67,9 +70,10 @@ def body_lines(text: str, width: int) -> list[Line]:
     return [[("  " + part, "")] for part in wrap(text, width - 2)]
 
 
-def wrap(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int, hang: str = "  ") -> list[str]:
+    """Lines of at most `width` columns where words allow; `hang` indents all but the first."""
     return textwrap.wrap(
-        text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "
+        text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent=hang
     ) or [""]
 
 
@@ -81,16 +85,20 @@ def wrapped_spans(line: Line, width: int) -> list[Line]:
     return [first, *([("  " + part, "")] for part in parts[1:])]
 
 
-def printed(verdict: Verdict) -> list[Line]:
-    """The kernel's printf output, cut."""
+def printed(verdict: Verdict, room: int) -> list[Line]:
+    """The kernel's printf output, cut to `room` lines."""
     lines = verdict.stdout.splitlines()
-    if not lines:
+    if not lines or room < 1:
         return []
-    shown = [[("    " + printable(line)[:WIDTH], "dim")] for line in lines[:MOST_PRINTED]]
+    shown = lines[: max(0, min(MOST_PRINTED, room - 2))]
     left = len(lines) - len(shown) + verdict.stdout_dropped
-    if left:
-        shown.append([(f"    ... and {left:,} more lines, cut", "dim")])
-    return [[("  The kernel printed:", "")], *shown]
+    if not shown:
+        return [[(f"  The kernel printed {left:,} lines, not shown.", "")]]
+    found = [
+        [("  The kernel printed:", "")],
+        *([("    " + printable(line)[:WIDTH], "dim")] for line in shown),
+    ]
+    return found + ([[(f"    ... and {left:,} more lines, cut", "dim")]] if left else [])
 
 
 def tally(verdict: Verdict, width: int) -> list[Line]:

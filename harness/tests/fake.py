@@ -30,7 +30,14 @@ class FakeDevice:
         self.kernels, self.declared = kernels, {k.name: k for k in declared}
         self.kind, self.checks = kind, checks
         self.name, self.reason = f"fake {kind}", "asked for by a test"
-        self.schedule, self.time_limit, self.launches, self.compiled, self.closed = 0, 10.0, 0, 0, False
+        self.dropped, self.schedule, self.time_limit, self.launches, self.compiled, self.closed = (
+            0,
+            0,
+            10.0,
+            0,
+            0,
+            False,
+        )
 
     def __enter__(self):
         return self
@@ -76,7 +83,9 @@ class FakeKernel:
         values = {name: a.data if isinstance(a, FakeArray) else a for name, a in named.items()}
         self.device.handles = named
         printed = self.device.kernels[self.declared.name](values, self.device)
-        return SimpleNamespace(stdout=printed or "", stdout_dropped=0, counters={}, notes=[])
+        return SimpleNamespace(
+            stdout=printed or "", stdout_dropped=self.device.dropped, counters={}, notes=[]
+        )
 
 
 def fake_opener(kernels, puzzle, kinds=("cpu",), opened=None):

@@ -86,7 +86,7 @@ def test_the_ladder_shows_progress(course, backwarp):
 def test_a_solved_puzzle_passes_and_the_next_is_named(course, backwarp):
     solve(course, "01_twice")
     status, out, _ = backwarp("grade", "01")
-    assert status == 0 and out.startswith("ok 01_twice   1 cases on fake cpu")
+    assert status == 0 and out.startswith("ok 01_twice   1 case on fake cpu")
     assert "Next: read puzzles/02_again/README.md" in out
     solve(course, "02_again")
     assert backwarp("grade")[:1] == (0,)

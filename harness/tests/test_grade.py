@@ -371,3 +371,26 @@ def test_a_verdict_survives_pickle_and_json(puzzle):
         assert pickle.loads(pickle.dumps(verdict)) == verdict or kernel is not twice
         document = json.loads(dumps([verdict]))
         assert document["passed"] == verdict.passed and document["verdicts"][0]["puzzle"] == "01_a"
+
+
+def test_a_kernel_that_prints_all_the_time_is_stopped(puzzle, monkeypatch):
+    monkeypatch.setattr("harness.trial.PATIENCE", -1.0)
+
+    def talkative(a, device):
+        twice(a, device)
+        device.dropped = 5000
+        return "line\n" * 1000
+
+    verdict = grade(puzzle, talkative)
+    assert (verdict.status, verdict.kind) == ("failed", "printing")
+    assert "6,000 lines" in verdict.lines[0] and [c.status for c in verdict.cases].count("skipped") == 2
+
+
+def test_after_a_failure_the_other_cases_get_little_time(puzzle, monkeypatch):
+    monkeypatch.setattr("harness.trial.PATIENCE", -1.0)
+    verdict = grade(puzzle, lambda a, device: a["y"].fill(1))
+    assert (
+        verdict.case == "tiny"
+        and verdict.kind == "wrong"
+        and verdict.lines[-1] == "The other cases were not run."
+    )

@@ -1,4 +1,4 @@
-"""The course checks itself on the virtual GPU: solutions pass, stubs and mutants fail, mistakes are explained.
+"""The course checks itself on the virtual GPU: solutions pass, stubs and mutants fail, messages explain.
 
 Everything starts from the solutions, so this holds in a checkout where a student has edited the stubs.
 """
@@ -6,6 +6,7 @@ Everything starts from the solutions, so this holds in a checkout where a studen
 from __future__ import annotations
 
 import pickle
+import re
 import time
 from pathlib import Path
 
@@ -80,14 +81,18 @@ LOOPS = "    float sum = 0.0f;\n    for (int b = 0; b < batch; b++) {\n        f
 ROW = "((b * C_in + c) * H + p + r) * W + q + s"
 GUARD = "if (idx >= C_out * C_in * F * F) return;"
 MISTAKES = {
-    "syntax error": ([("float sum = 0.0f;", "float sum = 0.0f")], "compile", ["kernel.cu:", "error", "^", "float"]),
+    "syntax error": (
+        [("float sum = 0.0f;", "float sum = 0.0f")],
+        "compile",
+        ['kernel.cu:34: error: expected a ";"', "34 |", "^"],
+    ),
     "row after row": ([(ROW, "(b * C_in + c) * H + (p + r + 1) * W + q + s")], None, []),
     "out of the image": (
         [(ROW, "(((b + 1) * C_in + c) * H + (p + r + 1)) * W + q + s")],
         "out-of-bounds",
-        ["kernel.cu:", "thread (", "input[b=1,c=0,h=1,w=0]", "[b=1, c=1, h=3, w=3]"],
+        ["kernel.cu:38", "(0,0,0)", "input[b=1,c=0,h=1,w=0]", "[b=1, c=1,"],
     ),
-    "no guard": ([(GUARD, "")], "out-of-bounds", ["grad_weights[k=1,c=0,r=0,s=0]"]),
+    "no guard": ([(GUARD, "")], "out-of-bounds", ["thread (4,0,0)", "grad_output[b=1,"]),
     "never ends": ([("float sum = 0.0f;", "float sum = 0.0f; while (true);")], "timeout", ["kernel.cu:"]),
     "no batch loop": ([(LOOPS, LOOPS.replace("b < batch", "b < 1"))], "batch_0_only", ["batch item 0 alone"]),
     "wrong name": ([("backward_weights(", "bw_weights(")], "missing-kernel", ["conv2d_bw_weights", "Rename"]),
@@ -118,9 +123,13 @@ def test_a_mistake_is_explained_quickly(name, grade):
 
 def test_a_million_printf_lines_are_cut_and_it_is_said(grade):
     loop = 'for (int i = 0; i < 1000000; i++) printf("sum %d\\n", i);\n    float sum = 0.0f;'
+    started = time.perf_counter()
     verdict = grade(WEIGHTS, edited(("float sum = 0.0f;", loop)))
-    assert verdict.stdout.startswith("sum 0\n") and verdict.stdout_dropped > 0
-    assert "more lines, cut" in "\n".join(lines(verdict))
+    assert time.perf_counter() - started < 15
+    assert verdict.exit_status == 1 and verdict.stdout.startswith("sum 0\n")
+    assert any(
+        re.search("and [0-9,]+ more lines, cut|printed [0-9,]+ lines", line) for line in lines(verdict)
+    )
 
 
 def test_a_file_outside_the_course_is_refused_and_not_shown(grade, tmp_path):
@@ -140,15 +149,14 @@ def test_a_file_that_is_no_text_is_explained(data, says, grade):
     assert verdict.exit_status == 1 and says in verdict.lines[0]
 
 
-SUM = solution(WEIGHTS)[
-    solution(WEIGHTS).index("    float sum = 0.0f;") : solution(WEIGHTS).index("    // END SOLUTION\n}")
-]
+SUM = re.search(r"    float sum = 0.0f;.*?grad_weights\[idx\] = sum;\n", solution(WEIGHTS), re.DOTALL)[0]
 OTHER_ORDER = """\
     float sum = 0.0f;
     for (int q = W_out - 1; q >= 0; q--)
         for (int p = 0; p < H_out; ++p)
             for (int b = 0; b < batch; ++b)
-                sum += input[((b * C_in + c) * H + p + r) * W + q + s] * grad_output[((b * C_out + k) * H_out + p) * W_out + q];
+                sum += input[((b * C_in + c) * H + p + r) * W + q + s] *
+                       grad_output[((b * C_out + k) * H_out + p) * W_out + q];
     grad_weights[idx] = sum;
 """
 POINTERS = """\
@@ -160,7 +168,11 @@ POINTERS = """\
             for (int q = 0; q < W_out; q++) sum = fmaf(grad[p * W_out + q], in[p * W + q], sum);
     grad_weights[idx] = sum;
 """
-HELPER = "__device__ int at(int a, int b, int B, int c, int C, int d, int D) { return ((a * B + b) * C + c) * D + d; }\n"
+HELPER = """\
+__device__ int at(int a, int b, int B, int c, int C, int d, int D) {
+    return ((a * B + b) * C + c) * D + d;
+}
+"""
 RIGHT = {
     "other loop order": (SUM, OTHER_ORDER),
     "double accumulation": ("float sum = 0.0f", "double sum = 0.0"),

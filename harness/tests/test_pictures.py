@@ -59,7 +59,8 @@ def test_no_text_overlaps_or_leaves_the_picture(number, which):
     values = {**make_inputs(puzzle, case, kernel)}
     launch = kernel.launch(puzzle.full_dims(case), {})
     accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
-    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, np.ones((launch.grid, launch.block), bool))
+    writers = np.ones((launch.grid, launch.block), bool)
+    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers)
     picture.canvas.draw()
     frame = picture.bbox
     boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]

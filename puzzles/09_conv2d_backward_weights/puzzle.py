@@ -117,7 +117,7 @@ MISCONCEPTIONS = (
           "Only row 0 of grad_output is used: the loop over p is missing or stops after one round.",
           lambda a, d: gradient(a, d, a["grad_output"] * (np.arange(d["H_out"]) < 1)[:, None])),
     wrong("negated", 1,
-          "This is exactly minus the gradient: products are added; the minus sign comes later, in the update.",
+          "This is exactly minus the gradient: products are added; the minus comes later, in the update.",
           lambda a, d: -gradient(a, d)),
     wrong("last_product_only", 2,
           "Only the very last product is in the result: the sum is overwritten (=) instead of added to (+=).",
@@ -152,13 +152,14 @@ MISCONCEPTIONS = (
           lambda a, d: gradient(a, d, input=reread(
               a["input"], lambda b, c, h, w: ((b * d["C_in"] + c) * d["H"] + h) * d["H"] + w))),
     wrong("h_and_w_swapped", 3,
-          "H and W have changed places in the index of the input: its rows are W long, its channels H rows high.",
+          "H and W have changed places in the index of the input: a channel has H rows of W elements.",
           lambda a, d: gradient(a, d, input=reread(
               a["input"], lambda b, c, h, w: ((b * d["C_in"] + c) * d["W"] + h) * d["H"] + w))),
     wrong("h_out_and_w_out_swapped", 3,
           "H_out and W_out have changed places in the index of grad_output: its rows are W_out long.",
           lambda a, d: gradient(a, d, reread(
-              a["grad_output"], lambda b, k, p, q: ((b * d["C_out"] + k) * d["W_out"] + p) * d["H_out"] + q))),
+              a["grad_output"],
+              lambda b, k, p, q: ((b * d["C_out"] + k) * d["W_out"] + p) * d["H_out"] + q))),
     wrong("output_size_used_for_input", 3,
           "The input is indexed with H_out and W_out; its rows are W long and its channels H rows high.",
           lambda a, d: gradient(a, d, input=reread(
@@ -195,7 +196,8 @@ MISCONCEPTIONS = (
     wrong("bias_batch_stride_without_channels", 3,
           "The step from image to image in grad_output is one channel, not C_out channels.",
           lambda a, d: bias_gradient(reread(
-              a["grad_output"], lambda b, k, p, q: ((b + k) * d["H_out"] + p) * d["W_out"] + q)), kernel=BIAS),
+              a["grad_output"], lambda b, k, p, q: ((b + k) * d["H_out"] + p) * d["W_out"] + q)),
+          kernel=BIAS),
     wrong("bias_first_row_only", 2,
           "Only row 0 of grad_output is added up: every channel has H_out rows of W_out elements.",
           lambda a, d: a["grad_output"][:, :, 0].sum((0, 2)), kernel=BIAS),
