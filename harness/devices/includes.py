@@ -4,9 +4,9 @@ NVRTC opens any file that an ``#include`` names and quotes it in its messages. A
 the course's own headers (``puzzles/include``), CUDA's, and the shims for the C and C++ headers that
 NVRTC lacks; every other name is refused, and so is what this scan cannot decide.
 
-The scan is a lexer of C++ translation phases 2 and 3 (line splices, comments, raw strings). After
-the first conditional directive or malformed literal, where compilers differ in what they skip, it
-turns to the safe side and reads everything, comments included, as if it were code.
+The scan is a lexer of C++ translation phases 2 and 3 (line splices, comments, raw strings). From
+the first conditional directive, malformed literal or strange character on, where compilers differ in
+what they skip, it turns to the safe side: a directive in a comment or a string counts as well.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _TOKEN = re.compile(
   | (?P<raw> \b(?:u8|[uUL])?R" )
   | (?P<literal> "(?:\\[^\n]|[^"\\\n])*(?P<end>"?) | '(?:\\[^\n]|[^'\\\n])*(?P<end2>'?) )
   | (?P<number> \.?[0-9](?:[eEpP][+-]|'[0-9a-fA-F]|[\w.])* )
-  | (?P<word> [^\W\d]\w* )
+  | (?P<word> [A-Za-z_][A-Za-z_0-9]* )
   | (?P<newline> \n )
   | (?P<hash> \#|%: )
-  | (?P<other> . )
+  | (?P<plain> [ \t\v\f\r] | [!%&()*+,\-./:;<=>?\[\]^{|}~] )
+  | (?P<strange> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -128,7 +129,7 @@ def _lex(text: _Text, found: list[Include]) -> int | None:
             end = _raw_end(text, end - 1)
             if end is None:
                 return position
-        elif token["literal"] and not (token["end"] or token["end2"]):
+        elif token["strange"] or token["literal"] and not (token["end"] or token["end2"]):
             return position
         elif token["number"] and s[end : end + 1] == "'":
             return position

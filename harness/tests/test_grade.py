@@ -394,3 +394,17 @@ def test_after_a_failure_the_other_cases_get_little_time(puzzle, monkeypatch):
         and verdict.kind == "wrong"
         and verdict.lines[-1] == "The other cases were not run."
     )
+
+
+def test_a_device_that_fails_while_compiling_is_an_error_of_the_machine(puzzle):
+    def opener(kind, **options):
+        device = fake_opener({"twice": twice}, puzzle)(kind, **options)
+
+        def compile(*args, **options):
+            raise DeviceError("NVIDIA's compiler cannot be loaded.")
+
+        device.compile = compile
+        return device
+
+    verdict = grade_file(puzzle, puzzle.stub_path, Options(), opener)
+    assert (verdict.exit_status, verdict.kind, verdict.next) == (2, "device", "backwarp doctor")

@@ -1,0 +1,177 @@
+"""Variables as the compiler describes them: the DWARF sections of the unoptimised flavour's PTX.
+
+Names, types and extents are exact there, templates and structs included. Source: DWARF 2, sections 7.5
+(abbreviations), 7.5.4 (forms), 5.4 (arrays); PTX ISA, section 11.5 (.section).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_COMPILE_UNIT, _ARRAY, _SUBRANGE, _VARIABLE, _SUBPROGRAM = 17, 1, 33, 52, 46
+_POINTERS = {15, 16, 66}  # pointer, reference, rvalue reference
+_NAME, _BYTES, _TYPE, _LOCATION, _COUNT, _UPPER, _LINE = 3, 11, 73, 2, 55, 47, 59
+_LINKAGE = 0x2007
+_ADDRESS_OP, _PLUS_OP = 3, 35
+_SECTION = re.compile(r"\.section\s+\.(debug_\w+)\s*\{(.*?)\}", re.S)
+_DATUM = re.compile(r"\.b(8|16|32|64)\s+([^\n]+)")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A variable. symbol: its own in PTX, or of the depot that holds it at `offset`."""
+
+    name: str
+    symbol: str
+    offset: int
+    nbytes: int
+    shape: tuple[int, ...]  # () for what is no array
+    itemsize: int
+    line: int = 0
+
+
+@dataclass
+class _Entry:
+    tag: int
+    values: dict[int, object] = field(default_factory=dict)
+    children: list["_Entry"] = field(default_factory=list)
+
+
+def variables(text: str) -> list[Declared]:
+    """Variables with a place in memory; an empty list for PTX without debugging sections, or odd ones."""
+    sections = dict(_SECTION.findall(text))
+    if "debug_info" not in sections or "debug_abbrev" not in sections:
+        return []
+    try:
+        reader = _Reader(sections["debug_info"], _abbreviations(_Bytes(sections["debug_abbrev"])))
+        return list(reader.variables())
+    except (IndexError, KeyError, ValueError, RecursionError):
+        return []
+
+
+class _Bytes:
+    """A section's bytes; a symbol stands where its address would."""
+
+    def __init__(self, text: str):
+        data, self.symbols = bytearray(), {}
+        for width, values in _DATUM.findall(text):
+            for value in values.split(","):
+                value = value.strip()
+                if not re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", value):
+                    self.symbols[len(data)] = value
+                    value = "0"
+                nbytes = int(width) // 8
+                data += (int(value, 0) & (1 << 8 * nbytes) - 1).to_bytes(nbytes, "little")
+        self.data, self.at = bytes(data), 0
+
+    def take(self, nbytes: int) -> int:
+        start = self.at
+        self.at += nbytes
+        if self.at > len(self.data):
+            raise IndexError
+        return int.from_bytes(self.data[start : self.at], "little")
+
+    def uleb(self) -> int:
+        result = shift = 0
+        while True:
+            byte = self.take(1)
+            result |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return result
+
+    def string(self) -> str:
+        end = self.data.index(0, self.at)
+        text = self.data[self.at : end].decode("utf-8", "replace")
+        self.at = end + 1
+        return text
+
+
+def _abbreviations(section: _Bytes) -> dict[int, tuple[int, bool, list[tuple[int, int]]]]:
+    """Code -> (tag, has children, [(attribute, form)])."""
+    table = {}
+    while section.at < len(section.data) and (code := section.uleb()):
+        tag, children = section.uleb(), bool(section.take(1))
+        pairs = []
+        while (pair := (section.uleb(), section.uleb())) != (0, 0):
+            pairs.append(pair)
+        table[code] = (tag, children, pairs)
+    return table
+
+
+class _Reader:
+    def __init__(self, text: str, abbreviations):
+        self.section, self.abbreviations = _Bytes(text), abbreviations
+        self.entries: dict[int, _Entry] = {}
+        self.section.take(4 + 2 + 4 + 1)  # length, version, abbreviations, bytes of an address
+        self.root = self._entry()
+
+    def _entry(self) -> _Entry | None:
+        at = self.section.at
+        code = self.section.uleb()
+        if not code:
+            return None
+        tag, children, pairs = self.abbreviations[code]
+        entry = self.entries[at] = _Entry(tag, {attribute: self._value(form) for attribute, form in pairs})
+        if children:
+            while child := self._entry():
+                entry.children.append(child)
+        return entry
+
+    def _value(self, form: int):
+        s = self.section
+        if form in (1, 5, 6, 7, 11, 12, 17, 18, 19, 20):  # addresses, data, flags, references
+            return s.take({1: 8, 5: 2, 6: 4, 7: 8, 11: 1, 12: 1, 17: 1, 18: 2, 19: 4, 20: 8}[form])
+        if form in (3, 4, 9, 10):  # blocks
+            end = {3: lambda: s.take(2), 4: lambda: s.take(4), 9: s.uleb, 10: lambda: s.take(1)}[form]() + s.at
+            block = (s.at, end)
+            s.at = end
+            return block
+        if form == 8:
+            return s.string()
+        if form in (13, 15, 21):
+            return s.uleb()
+        raise ValueError(f"form {form}")
+
+    def variables(self):
+        work = [self.root]
+        while work:
+            entry = work.pop()
+            work.extend(reversed(entry.children))
+            if entry.tag == _VARIABLE and isinstance(entry.values.get(_LOCATION), tuple):
+                symbol, offset = self._place(*entry.values[_LOCATION])
+                if symbol:
+                    nbytes, shape, itemsize = self._type(entry.values.get(_TYPE, 0))
+                    yield Declared(str(entry.values.get(_NAME, "")), symbol, offset, nbytes, shape, itemsize,
+                                   int(entry.values.get(_LINE, 0)))  # fmt: skip
+
+    def _place(self, start: int, end: int) -> tuple[str, int]:
+        """`DW_OP_addr symbol [DW_OP_plus_uconst n]` -> (symbol, n); ("", 0) for a register."""
+        s = self.section
+        saved, s.at = s.at, start
+        try:
+            if s.take(1) != _ADDRESS_OP or s.at not in s.symbols:
+                return "", 0
+            symbol = s.symbols[s.at]
+            s.at += 8
+            return symbol, s.uleb() if s.at < end and s.take(1) == _PLUS_OP else 0
+        finally:
+            s.at = saved
+
+    def _type(self, at: int) -> tuple[int, tuple[int, ...], int]:
+        """(bytes, extents, bytes of an element) of a type."""
+        entry = self.entries[at]
+        if entry.tag == _ARRAY:
+            extents = tuple(
+                int(c.values.get(_COUNT, c.values.get(_UPPER, -1) + 1)) for c in entry.children if c.tag == _SUBRANGE
+            )
+            nbytes, inner, itemsize = self._type(entry.values[_TYPE])
+            for extent in extents:
+                nbytes *= extent
+            return nbytes, extents + inner, itemsize
+        if entry.tag in _POINTERS:
+            return 8, (), 8
+        if _BYTES in entry.values:
+            return int(entry.values[_BYTES]), (), int(entry.values[_BYTES])
+        return self._type(entry.values[_TYPE])  # typedef, const, volatile

@@ -1,0 +1,265 @@
+"""Whose element an access was meant for: the array that its pointer came from, else the one it lies beside."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ..nvrtc import demangle
+from . import debuginfo, ptx, state
+from .memory import LOCAL_BYTES, WORKER_BYTES, Owner
+from .provenance import WHOLE, Origin, Provenance, calls
+
+_NEAR = 256  # bytes around a module variable that are still its own
+_UNKNOWN = "unknown"
+
+
+class Owners:
+    """The arrays of one launch. `run` is the device's Run: module, kernel, grid, block, arena."""
+
+    def __init__(self, run):
+        self.run, self.module, self.arena = run, run.module, run.arena
+        self._parsed = self._provenance = self._declared = None
+
+    def find(self, address: int, site: int, shared: bool) -> Owner | None:
+        """The owner of an element at a device address, accessed at a site; None where nothing says whose it is.
+
+        shared: the access named shared memory. An address below zero is one that wrapped around.
+        """
+        space, offset = self._space(address, shared)
+        found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address, space))]
+        beside = self._beside(address, space, offset)
+        if len({(o.name, o.start) for o in found}) == 1:
+            return found[0]
+        if found:
+            return beside if beside and any(o.start == beside.start for o in found) else None
+        return beside
+
+    # -- where the address lies ------------------------------------------------------------------
+
+    def _space(self, address: int, shared: bool) -> tuple[str, int]:
+        """("global" | "shared" | "local", offset in a worker's memory)."""
+        inside = address - self.arena.workers_start
+        if not 0 <= inside < self.arena.workers * WORKER_BYTES:
+            return ("shared", inside) if shared else ("global", 0)
+        inside %= WORKER_BYTES
+        if shared or inside < state.SHARED_WINDOW:
+            return "shared", inside
+        return "local", inside - state.SHARED_WINDOW
+
+    def _beside(self, address: int, space: str, offset: int) -> Owner | None:
+        """The array that holds an address, or in whose red zone it lies."""
+        if space == "shared":
+            arrays = [o for o in self._shared(address - offset) if o.start <= max(address, o.start)]
+            before = [o for o in arrays if o.start <= address]
+            return max(before, key=lambda o: o.start) if before else min(arrays, key=lambda o: o.start, default=None)
+        if space == "local":
+            return Owner("a local array", address, 0, "local")
+        owner = self.arena.nearest(address) if 0 <= address < self.arena.size else None
+        if owner is self.module.variables_owner:
+            near = [o for o in self.module.owners if o.start - _NEAR <= address < o.start + o.nbytes + _NEAR]
+            return min(near, key=lambda o: distance(o, address), default=None)
+        if owner is None or distance(owner, address) > self.arena.red_zone(owner):
+            return None
+        return owner
+
+    def _shared(self, base: int) -> list[Owner]:
+        """The shared arrays of a block whose window starts at `base`."""
+        info, result = self.run.kernel.info, []
+        for name, offset, size in info.shared:
+            plain = local_name(name)
+            shape, itemsize = self._shape(name, plain, size)
+            result.append(Owner(plain, base + offset, size, "shared", shape, itemsize))
+        size = self.run.shared_mem
+        for name in self._dynamic_names():
+            itemsize = self._shape(name, demangle(name), size)[1]
+            result.append(Owner(demangle(name), base + info.dynamic_offset, size, "shared", (), itemsize))
+        return result
+
+    def _dynamic_names(self) -> list[str]:
+        names = [v.name for v in self.parsed.variables.values() if v.space == "shared" and v.extern]
+        return names or ["dynamic shared memory"] * bool(self.run.shared_mem)
+
+    # -- where the pointer came from ---------------------------------------------------------------
+
+    @property
+    def parsed(self) -> ptx.Module:
+        if self._parsed is None:
+            self._parsed = ptx.parse(self.module.compiled.text, self.module.name)
+        return self._parsed
+
+    @property
+    def declared(self) -> list[debuginfo.Declared]:
+        if self._declared is None:
+            self._declared = debuginfo.variables(self.module.compiled.text)
+        return self._declared
+
+    def _origins(self, site: int) -> set[Origin]:
+        if self._provenance is None:
+            self._provenance = Provenance(self.parsed, self.run.kernel.info.name)
+        origins = self._provenance.origins(*self.module.lowered.sites[site])
+        return set() if any(o.kind == _UNKNOWN for o in origins) else origins
+
+    def _of_origin(self, origin: Origin, address: int, space: str) -> Owner | None:
+        if origin.kind == "param":
+            return self._argument(origin)
+        if origin.kind == "local":
+            return self._local(origin, address)
+        for owner in self.module.owners:
+            if owner.name == demangle(origin.name) and owner.space in ("global", "const"):
+                return owner
+        base = address - self._space(address, space == "shared")[1] if space == "shared" else 0
+        return next((o for o in self._shared(base) if o.name == local_name(origin.name)), None)
+
+    def _argument(self, origin: Origin) -> Owner | None:
+        """The array whose address was passed in a kernel's parameter."""
+        for parameter in self.run.kernel.info.params:
+            if parameter.name == origin.name and origin.offset + 8 <= parameter.size:
+                start = self.run.device._params.start + parameter.offset + origin.offset
+                address = int(self.arena.bytes[start : start + 8].view(np.uint64)[0])
+                owner = self.arena.nearest(address) if 0 < address < self.arena.size else None
+                if owner and owner.start == address and owner.space == "global":
+                    return owner
+        return None
+
+    def _local(self, origin: Origin, address: int) -> Owner | None:
+        """A local array: its name where the compiler or the source says so; its index where its place is known."""
+        function = self.parsed.functions[origin.function]
+        depot = function.variables[origin.name]
+        name, offset, nbytes, shape, itemsize = self._local_array(origin, function, depot.size)
+        start = self._depot_start(function, address)
+        if start is None:
+            return Owner(name, address, 0, "local")
+        return Owner(name, start + offset, nbytes, "local", shape, itemsize)
+
+    def _local_array(self, origin: Origin, function: ptx.Function, nbytes: int):
+        """(name, offset in the depot, bytes, shape, bytes of an element)."""
+        in_depot = [d for d in self.declared if d.symbol == origin.name]
+        for d in in_depot:
+            if d.offset <= origin.offset < d.offset + d.nbytes or len(in_depot) == 1:
+                return d.name, d.offset, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
+        lines = [i.at.line for i in function.body or () if isinstance(i, ptx.Instruction) and i.at.line]
+        arrays = local_arrays(self.module.source, min(lines, default=0), max(lines, default=0))
+        if len(arrays) == 1 and not in_depot:
+            name, shape, itemsize = arrays[0]
+            if int(np.prod(shape, dtype=object)) * itemsize == nbytes:
+                return name, 0, nbytes, shape, itemsize
+        return "a local array", 0, nbytes, (), 4
+
+    def _depot_start(self, function: ptx.Function, address: int) -> int | None:
+        """The device address of a function's depot in the thread whose local memory holds `address`."""
+        starts = self._depot_offsets().get(function.name, set())
+        space, inside = self._space(address, False)
+        if space != "local" or len(starts) != 1:
+            return None
+        n = self.run.block[0] * self.run.block[1] * self.run.block[2]
+        each = LOCAL_BYTES // n // 4096 * 4096
+        return address - inside % each + next(iter(starts))
+
+    def _depot_offsets(self) -> dict[str, set[int]]:
+        """Where the depots of the functions start in a thread's local memory: several for one called from several."""
+        from .lower import align_up, call_parts
+
+        offsets: dict[str, set[int]] = {}
+        work = [(self.run.kernel.info.name, 0)]
+        while work and len(work) < 1000:
+            name, top = work.pop()
+            function = self.parsed.functions.get(name)
+            if function is None or top in offsets.get(name, ()) or len(offsets.get(name, ())) > 4:
+                continue
+            start = align_up(top, 16)
+            offsets.setdefault(name, set()).add(start)
+            for variable in function.variables.values():
+                if variable.space == "local":
+                    top = start + align_up(variable.size, 4) + state.LOCAL_GUARD
+            work += [(call_parts(ins)[1], top) for ins in calls(function)]
+        return offsets
+
+    def _shape(self, symbol: str, plain: str, nbytes: int) -> tuple[tuple[int, ...], int]:
+        """(extents, bytes of an element) of a variable: from the compiler, else from the source."""
+        for d in self.declared:
+            if d.symbol == symbol and (d.nbytes == nbytes or not d.nbytes):
+                return (d.shape if d.nbytes else ()), d.itemsize
+        return declared_shape(self.module.source, plain, nbytes)
+
+
+def distance(owner: Owner, address: int) -> int:
+    """Bytes from an array to an address outside it."""
+    return max(owner.start - address, address - (owner.start + owner.nbytes) + 1, 0)
+
+
+def local_name(symbol: str) -> str:
+    """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
+    match = re.match(r"_ZZ.*E(\d+)", symbol)
+    if match:
+        rest = symbol[match.end() :]
+        return rest[: int(match[1])]
+    return demangle(symbol)
+
+
+# -- declarations as the source has them, for the optimised flavour ------------------------------------
+
+_C_SIZES = {"char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
+            "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4, "float": 4, "int32_t": 4, "uint32_t": 4,
+            "half2": 4, "__half2": 4, "double": 8, "long": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float2": 8,
+            "int2": 8, "float4": 16, "int4": 16, "double2": 16}  # fmt: skip
+_CONSTANT = re.compile(r"\b(?:constexpr|const|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b")
+_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
+_LOCAL = re.compile(r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*[;={,]")
+
+
+def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...], int]:
+    """(extents, bytes of an element) of an array as the source declares it; ((), 4) where that is not plain.
+
+    Only literal extents and `constexpr`, `const` or `#define` integers are understood; what does not
+    multiply to `nbytes` is not believed, and neither is one of several declarations of a name.
+    """
+    pattern = rf"\b([A-Za-z_]\w*)\s+{re.escape(name)}\s*((?:\[[^\]]*\])+)"
+    found = {(m[1], m[2]) for m in re.finditer(pattern, _blank(source)) if m[1] in _C_SIZES}
+    fitting = set()
+    for type_, brackets in found:
+        itemsize = _C_SIZES[type_]
+        shape = extents(source, brackets)
+        if shape and int(np.prod(shape, dtype=object)) * itemsize == nbytes:
+            fitting.add((shape, itemsize))
+    if len(fitting) == 1:
+        return fitting.pop()
+    sizes = {_C_SIZES[type_] for type_, _ in found}
+    return (), sizes.pop() if len(sizes) == 1 else 4 if nbytes % 4 == 0 else 1
+
+
+def local_arrays(source: str, first: int, last: int) -> list[tuple[str, tuple[int, ...], int]]:
+    """(name, extents, bytes of an element) of the arrays declared in lines first to last, shared ones left out.
+
+    An array that is not understood has no extents.
+    """
+    text = "\n".join(_blank(source).split("\n")[max(first - 1, 0) : last])
+    found = []
+    for match in _LOCAL.finditer(text):
+        words = match["words"].split()
+        if words[0] in ("return", "extern", "static", "typedef", "using") or any(w.startswith("__") for w in words[:-1]):
+            continue
+        itemsize = _C_SIZES.get(words[-1], 0)
+        found.append((match["name"], extents(source, match["extents"]) if itemsize else (), itemsize))
+    return found
+
+
+def extents(source: str, brackets: str) -> tuple[int, ...]:
+    """`[TILE][TILE + 1]` -> (16, 17); () where an extent is not known."""
+    constants = dict(_CONSTANT.findall(source))
+    shape = []
+    for extent in re.findall(r"\[([^\]]*)\]", brackets):
+        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: constants.get(m[0], "?"), extent)
+        if not re.fullmatch(r"[\d\s+*()-]{1,40}", text):
+            return ()
+        try:
+            shape.append(int(eval(text, {"__builtins__": {}})))  # digits and + - * ( ) only
+        except (SyntaxError, ArithmeticError, ValueError, TypeError, MemoryError):
+            return ()
+    return tuple(shape)
+
+
+def _blank(source: str) -> str:
+    """The source without comments and strings; lines stay where they are."""
+    return _NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
