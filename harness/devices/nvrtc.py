@@ -305,7 +305,7 @@ def _run(api, source, name, options, headers, name_expressions):
 def _read(size_of, read, program) -> bytes:
     code, size = size_of(program)
     _require(code, "read its output")
-    buffer = b" " * size
+    buffer = b" " * max(size, 2)  # Python shares the bytes objects of length one, and this one is written to
     (code,) = read(program, buffer)
     _require(code, "read its output")
     return buffer

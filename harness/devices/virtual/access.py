@@ -10,7 +10,8 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import READ, SHARED_WINDOW, WRITE
+from .state import DTYPES, INFO_ATOMIC, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, READ, SHARED_WINDOW, WRITE
+from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
 _SPACES = {"global", "shared", "local", "const", "param"}
@@ -18,9 +19,6 @@ _SCOPES = {"cta", "cluster", "gpu", "sys"}
 _CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
           "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"}  # fmt: skip
 _ORDER = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
-
-#: bits of the `info` word that the slow path gets beside the size of the access
-INFO_WRITE, INFO_ATOMIC, INFO_SHARED = 1 << 8, 1 << 9, 1 << 10
 
 _RMW = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 _ATOM_TYPES = {
@@ -91,23 +89,75 @@ class Access:
             address = self.symbol(base, window=space == "shared")
         return self.op("add i64", address, offset) if offset else address
 
-    def pointer(self, ins, operand: str, space: str, nbytes: int, write: bool, atomic: bool = False) -> str:
-        """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16)."""
+    def pointer(self, ins, operand: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None) -> str:
+        """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16).
+
+        flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
+        """
         address = self.address(operand, space)
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"
         base = self.shared_memory if shared else self.arena
         if self.module.checks != "none":
-            need = (READ if atomic or not write else 0) | (WRITE if write else 0)
-            info = nbytes | write * INFO_WRITE | atomic * INFO_ATOMIC | shared * INFO_SHARED
+            need = (READ if flags & INFO_ATOMIC or not write else 0) | (WRITE if write else 0)
+            info = nbytes | write * INFO_WRITE | shared * INFO_SHARED | flags
             group = self.groups.get(self.position)
-            if group is None:
+            if self.module.checks == "full":
+                self._check_fully(ins, address, nbytes, need, info, value)
+            elif group is None:
                 self._check(ins, address, nbytes, need, info, shared)
             elif not group.checked:
                 group.checked = True
                 self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
+
+    def _check_fully(self, ins, address: str, nbytes: int, need: int, info: int, value: str | None) -> None:
+        """Bounds, then: has what is read been written; do two threads meet here; and note what is written."""
+        shared = bool(info & INFO_SHARED)
+        granules = max(1, nbytes // 4)
+        t = f"i{8 * granules}"
+        every = int.from_bytes(bytes([1]) * granules, "little")
+        slow, good = self.fresh_label("slow"), self.fresh_label("good")
+        index = self._granule(address, nbytes, nbytes, shared, slow)
+        reads = not info & INFO_WRITE or bool(info & INFO_ATOMIC)
+        self._check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
+        site = self.site(ins)
+        self._slow_path(slow, good, [(address, 0, site)], info)
+        index = self.op("lshr i64", address, 2)
+        if info & INFO_WRITE and not info & INFO_ATOMIC:
+            if nbytes >= 4:
+                where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
+                old = self.emit(f"load {t}, ptr {where}, align 1")
+                self.line(f"store {t} {self.op(f'or {t}', old, every * INIT)}, ptr {where}, align 1")
+            else:
+                self.runtime_call("rt_written", address, str(info), site=site)
+        race, done = self.fresh_label("race"), self.fresh_label("checked")
+        if info & INFO_WRITE or shared:
+            self.line(f"br label %{race}")
+        else:
+            self._skip_race(index, race, done)
+        self.label(race)
+        if value is not None:
+            info |= INFO_VALUE
+        self.runtime_call("rt_race", address, str(info), value or "0", site=site)
+        self.line(f"br label %{done}")
+        self.label(done)
+
+    def _skip_race(self, granule: str, race: str, done: str) -> None:
+        """A read of memory that nobody may write to, or that is quiet in this interval, needs no look at its cell."""
+        state = self.emit(f"load i8, ptr {self.emit(f'getelementptr i8, ptr {self.shadow}, i64 {granule}')}, align 1")
+        writable = self.fresh_label("writable")
+        self.branch(self.op("icmp ne i8", self.op("and i8", state, WRITE), 0), writable, done)
+        self.label(writable)
+        local = self.op("icmp uge i64", granule, (self.module.workers_start + 2 * SHARED_WINDOW) // 4)
+        global_ = self.fresh_label("cell")
+        self.branch(local, done, global_)
+        self.label(global_)
+        cell = self.emit(f"inttoptr i64 {self.load_field('Env', 'cells', invariant=True)} to ptr")
+        at = self.op("add i64", self.op("mul i64", granule, DTYPES["Cell"].itemsize), field_offset("Cell", "quiet"))
+        quiet = self.emit(f"load i32, ptr {self.emit(f'getelementptr i8, ptr {cell}, i64 {at}')}")
+        self.branch(self.op("icmp eq i32", quiet, self.load_field("Env", "epoch")), done, race)
 
     def _check(self, ins, address: str, nbytes: int, need: int, info: int, shared: bool) -> None:
         """One access: in range and aligned, and its granules in a state that allows it."""
@@ -144,9 +194,11 @@ class Access:
         return self.op("shl i64", index, shift - 2) if nbytes > 4 else index
 
     def _check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str) -> None:
+        """Go to `slow` unless all granules have all bits of `need`. In full mode the shadow changes as the kernel runs."""
+        fixed = "" if self.module.checks == "full" else ", !invariant.load !1"
         t = f"i{8 * granules}"
         where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
-        state = self.emit(f"load {t}, ptr {where}, align 1, !invariant.load !1")
+        state = self.emit(f"load {t}, ptr {where}, align 1{fixed}")
         wanted = int.from_bytes(bytes([need]) * granules, "little")
         bits = self.op(f"and {t}", state, wanted)
         valid = self.fresh_label("valid")
@@ -178,7 +230,8 @@ class Access:
         if space == "param" and (pointer := self.parameter_pointer(ins.operands[1])):
             align = 1
         else:
-            pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False), nbytes
+            flags = INFO_VOLATILE * ordered
+            pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False, flags), nbytes
         t = llvm_type(type_)
         targets = _lanes(ins.operands[0])
         for i, target in enumerate(targets):
@@ -197,7 +250,8 @@ class Access:
         if space == "param" and (pointer := self.parameter_pointer(ins.operands[0])):
             align = 1
         else:
-            pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True), nbytes
+            flags, value = INFO_VOLATILE * ordered, self._stored_bits(ins, type_, lanes)
+            pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True, flags, value), nbytes
         if ordered:
             self.line("fence release")
         t = llvm_type(type_)
@@ -208,6 +262,13 @@ class Access:
                 align = TYPES[type_][1] // 8 if align > 1 else 1
             value = self.value(source, type_)
             self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}")
+
+    def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
+        """What a store writes as i64, where racecheck wants to know whether two threads write the same."""
+        if self.module.checks != "full" or lanes > 1 or TYPES[type_][1] > 64 or self.module.raw:
+            return None
+        bits = TYPES[type_][1]
+        return self.resize(self.value(ins.operands[1], f"b{bits}"), f"i{bits}", "i64")
 
     # -- atom, red ------------------------------------------------------------------------------
 
@@ -227,7 +288,7 @@ class Access:
         operands = list(ins.operands)
         target = operands.pop(0) if ins.base == "atom" else "_"
         t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
-        pointer = self.pointer(ins, operands[0], space, nbytes, True, atomic=True)
+        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC)
         value = self.value(operands[1], type_)
         if operation == "cas":
             new = self.value(operands[2], type_)

@@ -63,6 +63,7 @@ class Array:
     def set(self, values) -> None:
         """Overwrite from the host; shape and dtype stay."""
         self._view()[...] = values
+        self._device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
 
     def intact(self) -> str | None:
         """Always None: a write outside an array has already raised a KernelFault."""
@@ -81,8 +82,9 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
-        cores = cores or available_cores()
-        self.arena = Arena(cores)
+        # one worker with full checks: races between blocks are looked for in one order of events
+        cores = 1 if checks == "full" else cores or available_cores()
+        self.arena = Arena(cores, races=checks == "full")
         self.workers = Workers(self.arena)
         self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
@@ -104,27 +106,27 @@ class VirtualGPU:
     def array(self, data, name: str = "array", axes: str = "", readonly: bool = False) -> Array:
         """Copy a NumPy array to the device. axes: a letter per axis, for messages. readonly: `const`."""
         data = np.ascontiguousarray(data)
-        made = self._new(data.shape, data.dtype, name, axes, readonly)
+        made = self._new(data.shape, data.dtype, name, axes, readonly, True)
         made.set(data)
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
         """An array of poison: NaN in floating point, 0x7f in every byte of an integer."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        made = self._new(shape, np.dtype(dtype), name, axes, False)
+        made = self._new(shape, np.dtype(dtype), name, axes, False, False)
         if made.dtype.kind == "f":
-            made.set(np.nan)
+            made._view().fill(np.nan)
         else:
             made._view().view(np.uint8).fill(0x7F)
         return made
 
-    def _new(self, shape, dtype, name: str, axes: str, readonly: bool) -> Array:
+    def _new(self, shape, dtype, name: str, axes: str, readonly: bool, written: bool) -> Array:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
         def owner(start: int) -> Owner:
             return Owner(name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly)
 
-        return Array(self, self.arena.allocate(owner, nbytes, writable=not readonly), tuple(shape), dtype)
+        return Array(self, self.arena.allocate(owner, nbytes, not readonly, written), tuple(shape), dtype)
 
     # -- modules ------------------------------------------------------------------------------------
 
@@ -313,7 +315,7 @@ class Run:
             base = self.arena.shared_base(worker)
             self.arena.unmark(base, state.SHARED_WINDOW)
             for offset, size in layout:
-                self.arena.mark(base + offset, size)
+                self.arena.mark(base + offset, size, written=False)
 
     def _launch_record(self) -> np.ndarray:
         dtype = state.DTYPES["Launch"]
@@ -332,6 +334,7 @@ class Run:
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": self.device.checks == "full",
+            "first_epoch": int(self.workers.envs["epoch"][0]) + 1,
             "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
         }.items():  # fmt: skip
             launch[name] = value

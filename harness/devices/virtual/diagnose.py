@@ -7,10 +7,9 @@ explanation: one plain sentence.
 from __future__ import annotations
 
 from ...errors import KernelFault, Place
-from .access import INFO_SHARED, INFO_WRITE
 from .memory import Owner
 from .printf import c_string
-from .state import FAULTS
+from .state import FAULTS, INFO_ATOMIC, INFO_SHARED, INFO_WRITE
 
 NOTES = {"exited-early"}
 
@@ -25,6 +24,8 @@ class Diagnosis:
         """(faults, notes), the first in the grid first."""
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
+        racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
+        all_.sort(key=lambda f: f.kind == "uninitialised-read" and f.array in racing)
         return [f for f in all_ if f.severity != "note"], [f for f in all_ if f.severity == "note"]
 
     # -- pieces -----------------------------------------------------------------------------------
@@ -35,14 +36,15 @@ class Diagnosis:
             "out-of-bounds": self._access, "misaligned": self._access, "read-only": self._access,
             "timeout": self._timeout, "assert": self._assert, "trap": self._trap,
             "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
-            "exited-early": self._early,
+            "exited-early": self._early, "uninitialised-read": self._uninitialised,
+            "uninitialised-register": self._register, "race": self._race, "warp-race": self._race,
         }[kind]  # fmt: skip
         fields = describe(kind, record)
         place = self.place(record["site"], record["thread"], record["block"])
         fault = KernelFault(
             file=place.file, line=place.line, thread=place.thread, block=place.block,
-            source=self.source_line(place.line), severity="note" if kind in NOTES else "error",
-            **{"kind": kind, **fields},
+            source=self.source_line(place.line),
+            **{"kind": kind, "severity": "note" if kind in NOTES else "error", **fields},
         )  # fmt: skip
         return fault
 
@@ -158,11 +160,57 @@ class Diagnosis:
             fields |= dict(other=other, explanation=f"{what}: thread {other.thread} waits at line {other.line}.")
         return fields
 
+    def _uninitialised(self, kind: str, record) -> dict:
+        info = int(record["extra"])
+        address = int(record["address"])
+        owner = self.run.owner(address, shared=False)
+        space = f"__{owner.space if owner and owner.space in ('shared', 'local') else 'global'}__"
+        fields = dict(headline=f"Uninitialized {space} memory read of size {info & 255} bytes")
+        if owner is None:
+            return fields | dict(explanation="This reads memory that nothing has written.")
+        element = owner.element(address)
+        return fields | dict(array=owner.name, index=element, shape=owner.describe_shape(),
+                             explanation=f"This reads {owner.name}[{element}], which nothing has written yet.")  # fmt: skip
+
+    def _register(self, kind: str, record) -> dict:
+        return dict(kind="uninitialised-read", headline="Uninitialized variable read",
+                    explanation="A variable used here has no value: on the way this thread took, nothing was assigned to it.")  # fmt: skip
+
+    def _race(self, kind: str, record) -> dict:
+        """Both sides; the earlier access is `other`."""
+        info, before = int(record["extra"]) & 0xFFFFFFFF, int(record["extra"]) >> 32
+        here = self.place(record["site"], record["thread"], record["block"])
+        other = self.place(record["other_site"], record["other_thread"], record["other_block"])
+        address = int(record["address"])
+        owner = self.run.owner(address, shared=False)
+        name = f"{owner.name}[{owner.element(address)}]" if owner else "the same address"
+        count = int(record["count"])
+        headline = (f"Race reported between {_access_name(before)} access at {other.file}:{other.line}"
+                    f" and {_access_name(info)} access at {here.file}:{here.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip
+        fields = dict(kind="race", headline=headline, other=other)
+        if owner:
+            fields |= dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape())
+        if other.block != here.block:
+            who = f"thread {other.thread} of block {other.block}"
+            why = "blocks run in any order"
+        elif kind == "warp-race":
+            who, why = f"thread {other.thread} of the same warp", "lanes of a warp need not run in step (__syncwarp)"
+            fields["severity"] = "warning"
+        else:
+            who, why = f"thread {other.thread}", "no __syncthreads() stands between"
+        verb = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
+        return fields | dict(explanation=f"{who[0].upper() + who[1:]} {verb[_access_name(before)]} {name} (line"
+                             f" {other.line}), this thread {verb[_access_name(info)]} it too; {why}.")  # fmt: skip
+
     def _early(self, kind: str, record) -> dict:
         gone = int(record["extra"])
         return dict(kind="barrier-divergence", headline="Divergent thread(s) in block",
                     explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier: since Volta"
                     " the barrier does not wait for them.")  # fmt: skip
+
+
+def _access_name(info: int) -> str:
+    return "Atomic" if info & INFO_ATOMIC else "Write" if info & INFO_WRITE else "Read"
 
 
 def _lanes(mask: int) -> str:

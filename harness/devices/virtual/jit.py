@@ -1,6 +1,6 @@
 """LLVM text -> machine code in this process, with a cache of object code on disk.
 
-The runtime (runtime.cu) is compiled once per machine like a kernel and linked beside each of them.
+The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked beside each of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import lower, ptx, state
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
-_RUNTIME = Path(__file__).with_name("runtime.cu")
+_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in ("common", "sanitizer", "schedule")]
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 define void @call_resume(i64 %handle) {{
@@ -80,7 +80,7 @@ def compile_object(text: str, level: int) -> bytes:
 
     level: LLVM's optimisation level, 1 to 3.
     """
-    key = digest(text, _machine(), str(level))
+    key = digest(text, _own_text(), _machine(), str(level))
     code = _store.get(key)
     if code is None:
         code = _compile(text, level)
@@ -125,6 +125,12 @@ def _machine() -> str:
 
 
 @cache
+def _own_text() -> str:
+    """The modules that decide what machine code a text becomes."""
+    return "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
+@cache
 def _linker():
     """One JIT linker for the process. Compiled code may call the C and maths libraries."""
     ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
@@ -141,12 +147,12 @@ def _runtime():
 
 
 def _runtime_object() -> bytes:
-    source = state.c_header() + _RUNTIME.read_text()
-    key = digest(source, *(path.read_text() for path in sorted(_RUNTIME.parent.glob("*.py"))), _machine())
+    source = state.c_header() + "".join(path.read_text() for path in _RUNTIME)
+    key = digest(source, _own_text(), _machine())
     code = _store.get(key)
     if code is None:
-        module = ptx.parse(compile_ptx(source, _RUNTIME.name, "runtime").text, _RUNTIME.name)
-        lowered = lower.lower(module, _RUNTIME.name, "none", 1 << 34, raw=True)
+        module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
+        lowered = lower.lower(module, "runtime.cu", "none", 1 << 34, raw=True)
         glue = _GLUE.format(
             block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
         )

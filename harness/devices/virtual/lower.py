@@ -25,6 +25,7 @@ from .memory import SHARED_GUARD
 from .ptx import Function, Instruction, Label, Location, Module, Variable
 from .state import SHARED_START
 from .types import llvm_type
+from .undefined import maybe_undefined, reads, writes
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b")
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
@@ -219,6 +220,7 @@ class Lowering(Access, Collectives, Emitter):
         self.position = 0
         self.positions: dict[str, int] = {}
         self.groups: dict = {}
+        self.undefined: set[str] = set()
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 
@@ -243,7 +245,7 @@ class Lowering(Access, Collectives, Emitter):
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
-                            ("dead", "0"), ("depth", "0"),
+                            ("dead", "0"), ("depth", "0"), ("clock", "0"),
                             ("local_top", self.load_field("Thread", "local", invariant=True))):  # fmt: skip
             self.store_field("Thread", name, value)
         return self._coroutine() if self.coroutine else self._plain_loop()
@@ -468,6 +470,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
             self.prefix = f"{function.name}#{self.serial}:"
             self.serial += 1
         self.declare_registers(function, self.prefix)
+        self._declare_flags(function)
         if not any(r == "%carry" for r in self.slots):
             if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
                    for i in function.body):  # fmt: skip
@@ -494,9 +497,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
             if ended:  # unreachable code after a branch
                 self.lines.append(f"{self.fresh_label('unreachable')}:")
                 self.known.clear()
-            mine = self.positions, self.groups
+            mine = self.positions, self.groups, self.undefined
             ended = self._instruction(i, item)
-            self.positions, self.groups = mine
+            self.positions, self.groups, self.undefined = mine
         if not ended:
             self.line(f"br label %{self.return_label}")
         self.prefix, self.spins = outer
@@ -551,6 +554,60 @@ define void @"{name}.block"(i64 %env) nounwind {{
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         self.position = index
+        if not self.undefined:
+            return self._guarded(ins)
+        self._check_registers(ins)
+        ended = self._guarded(ins)
+        if not ended:
+            self._assign_registers(ins)
+        return ended
+
+    # -- initcheck of registers: a flag for each that may be read before it is assigned ----------------
+
+    def _flag(self, register: str) -> str:
+        return f'%"defined {self.prefix}{register}"'
+
+    def _declare_flags(self, function: Function) -> None:
+        self.undefined = set()
+        if self.module.checks == "full" and not self.module.raw:
+            self.undefined = maybe_undefined(function.body, function.regs)
+        for register in sorted(self.undefined):
+            self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
+
+    def _defined(self, registers) -> str:
+        """i1: all of these registers have a value."""
+        value = "true"
+        for register in sorted(registers):
+            value = self.op("and i1", value, self.emit(f"load i1, ptr {self._flag(register)}"))
+        return value
+
+    def _check_registers(self, ins: Instruction) -> None:
+        used = reads(ins) & self.undefined
+        if ins.base == "mov":
+            used &= {ins.pred}
+        if used:
+            report, go_on = self.fresh_label("undefined"), self.fresh_label("defined")
+            self.branch(self._defined(used), go_on, report)
+            self.label(report)
+            self.runtime_call("rt_uninitialised", site=self.site(ins))
+            self.line(f"br label %{go_on}")
+            self.label(go_on)
+
+    def _assign_registers(self, ins: Instruction) -> None:
+        targets = writes(ins) & self.undefined
+        if not targets:
+            return
+        value = self._defined(reads(ins) & self.undefined - {ins.pred}) if ins.base == "mov" else "true"
+        if ins.pred:
+            guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
+        for register in sorted(targets):
+            new = value
+            if ins.pred:
+                before = self.emit(f"load i1, ptr {self._flag(register)}")
+                new = self.emit(f"select i1 {guard}, i1 {value}, i1 {before}")
+            self.line(f"store i1 {new}, ptr {self._flag(register)}")
+
+    def _guarded(self, ins: Instruction) -> bool:
         if ins.base == "bra":
             return self._branch(ins)
         if not ins.pred:
@@ -575,6 +632,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
             self._mov(ins)
         elif base in ("membar", "fence"):
             self.line("fence seq_cst")
+            if self.module.checks == "full" and not self.module.raw:
+                self.store_field("Launch", "fenced", 1)
         elif base == "brkpt" or base in _IGNORED:
             pass
         elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DeviceError
-from .state import GRANULE, PARTIAL, PARTIAL_WRITE, READ, SHARED_WINDOW, WRITE
+from .state import DTYPES, GRANULE, INIT, PARTIAL, READ, SHARED_WINDOW, WRITE
 
 MIB = 1 << 20
 WORKER_BYTES = 256 * MIB  # of one worker: its shared window, then its local memory
@@ -22,6 +22,7 @@ SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes
 LOCAL_BYTES = WORKER_BYTES - 2 * SHARED_WINDOW
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
+_RACE_SIZES = (4 << 30, 1 << 30)  # with 16 times half of it for the cells of racecheck
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -61,13 +62,21 @@ class Owner:
 
 
 class Arena:
-    """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched."""
+    """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    def __init__(self, workers: int):
-        for size in _SIZES:
+    races: also `cells`, racecheck's memory of who touched which granule of global memory and of worker 0's
+    shared memory.
+    """
+
+    def __init__(self, workers: int, races: bool = False):
+        self.cells = None
+        cell = DTYPES["Cell"].itemsize
+        for size in _RACE_SIZES if races else _SIZES:
             try:
                 self._map = _reserve(size)
                 self._shadow_map = _reserve(size // GRANULE)
+                if races:
+                    self.cells = np.frombuffer(_reserve((size // 2 + SHARED_WINDOW) // GRANULE * cell), np.uint8)
                 break
             except (OSError, ValueError, OverflowError):
                 continue
@@ -91,7 +100,7 @@ class Arena:
     def host(self, address: int = 0) -> int:
         return self.bytes.ctypes.data + address
 
-    def allocate(self, owner_of, nbytes: int, writable: bool = True) -> Owner:
+    def allocate(self, owner_of, nbytes: int, writable: bool = True, written: bool = True) -> Owner:
         """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full."""
         extent = _extent(nbytes)
         if starts := self._free.get(extent):
@@ -103,7 +112,7 @@ class Arena:
             self._top = start + extent
         owner = owner_of(start)
         bisect.insort(self._owners, owner, key=lambda o: o.start)
-        self.mark(start, nbytes, writable)
+        self.mark(start, nbytes, writable, written)
         return owner
 
     def free(self, owner: Owner) -> None:
@@ -120,13 +129,13 @@ class Arena:
         if not self._owners:
             self._top, self._free = _FIRST, {}
 
-    def mark(self, start: int, nbytes: int, writable: bool = True) -> None:
-        """Make [start, start + nbytes) valid; start is a multiple of 4."""
+    def mark(self, start: int, nbytes: int, writable: bool = True, written: bool = True) -> None:
+        """Make [start, start + nbytes) valid; start is a multiple of 4. written: it holds values, not poison."""
         whole, rest = divmod(nbytes, GRANULE)
         first = start // GRANULE
-        self.shadow[first : first + whole] = READ | (WRITE if writable else 0)
+        self.shadow[first : first + whole] = READ | (WRITE if writable else 0) | (INIT if written else 0)
         if rest:
-            self.shadow[first + whole] = PARTIAL | (PARTIAL_WRITE if writable else 0) | rest << 4
+            self.shadow[first + whole] = PARTIAL | (INIT if writable else 0) | (1 << rest) - 1 << 4
 
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0

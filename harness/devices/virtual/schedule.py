@@ -42,6 +42,8 @@ class Workers:
             env["threads"] = self.threads[worker].ctypes.data
             env["frames"], env["frames_size"] = self.frames[worker].ctypes.data, FRAME_BYTES
             env["worker"] = worker
+            if arena.cells is not None:
+                env["cells"] = arena.cells.ctypes.data
             self.threads[worker]["linear"] = np.arange(state.MAX_THREADS)
 
     def shape_threads(self, block: tuple[int, int, int]) -> None:

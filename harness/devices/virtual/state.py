@@ -29,9 +29,12 @@ _STRUCTS = {
         (_U64, "block_function"),  # host address: runs one block
         (_U64, "start_function"),  # host address: starts one thread as a coroutine
         (_U64, "arena_size"),
+        (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"),
+        (_U32, "epoch"),  # number of the current barrier interval, over all blocks and launches
+        (_U32, "block_epoch"),  # the first of the current block
         (_U32, "arrived", 16),  # bar.arrive, by barrier number
     ],
     # One per CUDA thread of the block a worker runs.
@@ -51,7 +54,19 @@ _STRUCTS = {
         (_U32, "site"),
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
         (_U32, "depth"),  # of device function calls
-        (_U64, "unused"),  # makes it 128 bytes
+        (_U32, "clock"),  # warp collectives passed: orders the lanes of a warp
+        (_U32, "unused"),  # makes it 128 bytes
+    ],
+    # Who touched a granule last, for racecheck. Entries of an earlier interval are void.
+    "Cell": [
+        (_U32, "write_epoch"), (_U32, "read_epoch"),
+        (_U32, "write_site"), (_U32, "read1_site"), (_U32, "read2_site"),
+        (_U32, "write_clock"), (_U32, "read1_clock"), (_U32, "read2_clock"),
+        (_U32, "write_block"), (_U32, "read_block"),
+        (_U32, "writer"), (_U32, "writer2"),  # threads; writer2 while the first is atomic, NOBODY else
+        (_U32, "reader1"), (_U32, "reader2"),  # two different threads are enough for every write after read
+        (_U32, "flags"),  # of the write: INFO bits, and the byte mask in the lowest four; of the reads: << 16
+        (_U32, "quiet"),  # the interval in which further reads need no look: nobody writes, two have read
     ],
     # One per launch, shared by all workers.
     "Launch": [
@@ -75,11 +90,14 @@ _STRUCTS = {
         (_U32, "shared_static"),  # as CUDA counts it, without guards
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
+        (_U32, "first_epoch"),
+        (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
     ],
     "Fault": [
-        (_U64, "address"), (_U64, "block"), (_U64, "extra"),
+        (_U64, "address"), (_U64, "block"), (_U64, "extra"), (_U64, "other_block"),
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
         (_U32, "count"),
+        (_U32, "pair"),  # the other site, where faults are kept by pairs
     ],
 }  # fmt: skip
 
@@ -94,11 +112,17 @@ LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
 
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
-READ, WRITE, PARTIAL, PARTIAL_WRITE = 1, 2, 4, 8  # PARTIAL: only the first `shadow >> 4` bytes are valid
+READ, WRITE = 1, 2  # allowed for the whole granule
+INIT = 4  # something has been written to all of it; the upper half of the byte says which bytes, until then
+PARTIAL = 8  # the last granule of an array: the upper half says which bytes exist, INIT that they may be written
+
+#: bits of the `info` word of a checked access, beside its size
+INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
-    "barrier-divergence", "shuffle-mask", "registers", "divergent-site", "exited-early",
+    "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "uninitialised-register", "race",
+    "warp-race",
 )  # fmt: skip
 WAITS = ("ready", "barrier", "warp", "exited")
 OPS = (
@@ -137,7 +161,9 @@ def c_header() -> str:
         lines.append(f"enum {{ {values} }};")
     constants = {
         "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS,
-        "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "PARTIAL": PARTIAL, "PARTIAL_WRITE": PARTIAL_WRITE,
+        "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
+        "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
+        "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE,
         "SHARED_WINDOW": SHARED_WINDOW, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")

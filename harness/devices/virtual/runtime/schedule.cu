@@ -1,96 +1,5 @@
-// The virtual GPU's own runtime: scheduling, barriers, warp collectives, slow paths of checks, faults.
-//
-// CUDA C++ through the same pipeline as a student's kernel, but on host addresses: Env, Thread, Launch and
-// Fault are declared in state.py, and functions without a body are found in the process (clock_gettime,
-// bw_printf) or written in LLVM by jit.py (call_*). Every rt_* function is called by generated code.
-
-typedef unsigned long long u64;
-typedef unsigned u32;
-
-extern "C" __device__ int clock_gettime(int clock, u64* seconds_and_nanoseconds);
-extern "C" __device__ int bw_printf(u64 launch, u64 format, u64 arguments);
-extern "C" __device__ u64 aligned_alloc(u64 alignment, u64 bytes);
-extern "C" __device__ void call_block(u64 env);               // env->block_function(env)
-extern "C" __device__ void call_start(u64 env, u64 thread);   // env->start_function(env, thread)
-extern "C" __device__ void call_resume(u64 handle);           // goes on where the coroutine suspended
-
-#define EXPORT extern "C" __device__ __noinline__
-
-constexpr int CLOCK_MONOTONIC_ID = 1;
-constexpr u32 FULL = 0xffffffffu;
-constexpr u64 POISON = 0xffffffffffffffffull;
-
-static __device__ Thread* threads_of(Env* env) { return (Thread*)env->threads; }
-static __device__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
-
-EXPORT u64 rt_clock() {
-    u64 now[2];
-    clock_gettime(CLOCK_MONOTONIC_ID, now);
-    return now[0] * 1000000000ull + now[1];
-}
-
-// ---- faults -----------------------------------------------------------------------------------------
-
-// Keep the first fault of each kind and site; count the rest. Returns whether this one was new.
-static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
-                             u32 other_site, u32 other_thread) {
-    Launch* launch = launch_of(env);
-    while (atomicCAS(&launch->lock, 0u, 1u)) {
-    }
-    __threadfence();
-    Fault* records = (Fault*)(launch + 1);
-    u32 i = 0;
-    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site)) i++;
-    int fresh = i == launch->kept;
-    if (i < MAX_RECORDS) {
-        Fault* r = &records[i];
-        // of several threads at one place, the first in the grid speaks: the message does not depend on the schedule
-        int earlier = fresh || env->block < r->block || (env->block == r->block && thread->linear < r->thread);
-        if (earlier) {
-            r->address = address; r->block = env->block; r->extra = extra;
-            r->kind = kind; r->site = site; r->thread = thread->linear;
-            r->other_site = other_site; r->other_thread = other_thread;
-        }
-        if (fresh) { r->count = 0; launch->kept++; }
-        r->count++;
-    }
-    if (kind != FAULT_EXITED_EARLY && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
-    __threadfence();
-    atomicExch(&launch->lock, 0u);
-    return fresh;
-}
-
-EXPORT int rt_fault(Env* env, Thread* thread, u32 site, u64 kind, u64 address, u64 extra) {
-    record(env, thread, site, (u32)kind, address, extra, 0, 0);
-    thread->dead = 1;
-    return 0;
-}
-
-// ---- the slow path of a checked access: is it really wrong, and how? --------------------------------------
-
-static __device__ int byte_allowed(Env* env, u64 address, u32 whole, u32 partial) {
-    if (address >= env->arena_size) return 0;
-    u32 shadow = ((unsigned char*)env->shadow)[address >> 2];
-    if ((shadow & whole) == whole) return 1;
-    return (shadow & partial) == partial && (address & 3) < (shadow >> 4);
-}
-
-EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
-    u32 size = info & 255;
-    int write = info >> 8 & 1, atomic = info >> 9 & 1, shared = info >> 10 & 1;
-    u32 whole = (!write || atomic ? READ : 0) | (write ? WRITE : 0);
-    u32 partial = PARTIAL | (write ? PARTIAL_WRITE : 0);
-    int inside = !shared || address < SHARED_WINDOW;
-    if (shared) address += env->shared_base;
-    int allowed = inside, readable = inside;
-    for (u32 i = 0; i < size; i++) {
-        allowed = allowed && byte_allowed(env, address + i, whole, partial);
-        readable = readable && byte_allowed(env, address + i, READ, PARTIAL);
-    }
-    if (allowed && (address & (size - 1)) == 0) return 1;
-    u32 kind = allowed ? FAULT_MISALIGNED : readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS;
-    return rt_fault(env, thread, site, kind, address, info);
-}
+// Scheduling: blocks of a grid, threads of a block as coroutines, barriers and warp collectives; the watchdog,
+// local memory, printf and assert.
 
 // ---- watchdog ---------------------------------------------------------------------------------------------
 
@@ -125,7 +34,7 @@ EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes) {
     unsigned char* shadow = (unsigned char*)(env->shadow + (address >> 2));
     for (u64 i = 0; i < (end - address) >> 2; i++) {
         words[i] = (u32)POISON;
-        shadow[i] = READ | WRITE;
+        shadow[i] = READ | WRITE;  // and not INIT
     }
     return address;
 }
@@ -215,8 +124,14 @@ static __device__ void complete(Thread* warp, u32 op, u32 present) {
             t->result0 = equal;
         } else if (op >= OP_REDUX_ADD && op <= OP_REDUX_XOR) t->result0 = total;
     }
+    u32 clock = 0;  // from here on the lanes know of each other
     for (u32 lane = 0; lane < 32; lane++)
-        if (present >> lane & 1) warp[lane].wait = WAIT_READY;
+        if (present >> lane & 1 && warp[lane].clock > clock) clock = warp[lane].clock;
+    for (u32 lane = 0; lane < 32; lane++)
+        if (present >> lane & 1) {
+            warp[lane].wait = WAIT_READY;
+            warp[lane].clock = clock + 1;
+        }
 }
 
 // Finish what can be finished in one warp. Returns whether anybody can go on.
@@ -240,7 +155,7 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
         if (present == (mask & alive)) {
             u32 missing = mask & (lanes < 32 ? (1u << lanes) - 1 : FULL) & ~alive;  // they have returned
             if (missing && launch_of(env)->check_sync) {
-                record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0);
+                record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0, 0);
             }
             complete(warp, t->op, present);
             progress = 1;
@@ -277,9 +192,11 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     }
     if (waiting + env->arrived[number & 15] < wanted) return 0;
     if (elsewhere && launch->check_sync)
-        record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear);
-    if (alive < n && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, n - alive, 0, 0);
+        record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear,
+               env->block);
+    if (alive < n && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, n - alive, 0, 0, 0);
     env->arrived[number & 15] = 0;
+    env->epoch++;
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
@@ -312,7 +229,7 @@ static __device__ void deadlock(Env* env, u32 n) {
     }
     u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
     u32 extra = first->wait == WAIT_WARP ? missing : waiting;
-    record(env, first, first->site, kind, first->mask, extra, other ? other->site : 0, other ? other->linear : 0);
+    record(env, first, first->site, kind, first->mask, extra, other ? other->site : 0, other ? other->linear : 0, env->block);
 }
 
 // ---- scheduling -------------------------------------------------------------------------------------------------
@@ -376,6 +293,7 @@ EXPORT void rt_block(Env* env) {
         start = 0;
         together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
                    !env->arrived[first->mask & 15];
+        if (together) env->epoch++;
         if (!together && !serve(env, n, alive) && !progress) {
             if (!faulted) deadlock(env, n);  // after a fault the rest only waits for the dead
             return;
@@ -387,12 +305,13 @@ EXPORT void rt_block(Env* env) {
 EXPORT void rt_run(Env* env) {
     Launch* launch = launch_of(env);
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
+    unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
     for (;;) {
         u64 i = atomicAdd(&launch->next_block, 1ull);
         if (i >= launch->blocks || launch->stop) return;
         if ((i & 63) == 63 && rt_clock() > launch->deadline) {
             launch->stop = 2;
-            record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, 2, 0, 0);
+            record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, 2, 0, 0, 0);
             return;
         }
         u64 block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
@@ -400,6 +319,10 @@ EXPORT void rt_run(Env* env) {
         env->ctaid_x = (u32)(block % launch->grid_x);
         env->ctaid_y = (u32)(block / launch->grid_x % launch->grid_y);
         env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
+        env->block_epoch = ++env->epoch;
+        if (launch->check_sync)  // nothing is written yet in this block's shared memory
+            for (u32 k = 0; k < launch->shared_bytes / 4; k++)
+                if (!(shadow[k] & PARTIAL)) shadow[k] &= READ | WRITE;
         for (u32 k = 0; k < (launch->shared_bytes + 7) / 8; k++) shared[k] = POISON;
         call_block((u64)env);
     }

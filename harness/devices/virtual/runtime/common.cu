@@ -1,0 +1,68 @@
+// The virtual GPU's own runtime, in three parts compiled as one: common, sanitizer, schedule.
+//
+// CUDA C++ through the same pipeline as a student's kernel, but on host addresses: Env, Thread, Launch,
+// Fault and Cell are declared in state.py, and functions without a body are found in the process (clock_gettime,
+// bw_printf) or written in LLVM by jit.py (call_*). Every rt_* function is called by generated code.
+
+typedef unsigned long long u64;
+typedef unsigned u32;
+
+extern "C" __device__ int clock_gettime(int clock, u64* seconds_and_nanoseconds);
+extern "C" __device__ int bw_printf(u64 launch, u64 format, u64 arguments);
+extern "C" __device__ u64 aligned_alloc(u64 alignment, u64 bytes);
+extern "C" __device__ void call_block(u64 env);               // env->block_function(env)
+extern "C" __device__ void call_start(u64 env, u64 thread);   // env->start_function(env, thread)
+extern "C" __device__ void call_resume(u64 handle);           // goes on where the coroutine suspended
+
+#define EXPORT extern "C" __device__ __noinline__
+
+constexpr int CLOCK_MONOTONIC_ID = 1;
+constexpr u32 FULL = 0xffffffffu;
+constexpr u64 POISON = 0xffffffffffffffffull;
+
+static __device__ Thread* threads_of(Env* env) { return (Thread*)env->threads; }
+static __device__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
+
+EXPORT u64 rt_clock() {
+    u64 now[2];
+    clock_gettime(CLOCK_MONOTONIC_ID, now);
+    return now[0] * 1000000000ull + now[1];
+}
+
+// ---- faults -----------------------------------------------------------------------------------------
+
+// Keep the first fault of each kind and site; count the rest. Returns whether this one was new.
+static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
+                             u32 other_site, u32 other_thread, u64 other_block) {
+    Launch* launch = launch_of(env);
+    while (atomicCAS(&launch->lock, 0u, 1u)) {
+    }
+    __threadfence();
+    Fault* records = (Fault*)(launch + 1);
+    u32 i = 0, pair = kind == FAULT_RACE || kind == FAULT_WARP_RACE ? other_site : 0;  // races are pairs of places
+    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site && records[i].pair == pair)) i++;
+    int fresh = i == launch->kept;
+    if (i < MAX_RECORDS) {
+        Fault* r = &records[i];
+        // of several threads at one place, the first in the grid speaks: the message does not depend on the schedule
+        int earlier = fresh || env->block < r->block || (env->block == r->block && thread->linear < r->thread);
+        if (earlier) {
+            r->address = address; r->block = env->block; r->extra = extra;
+            r->kind = kind; r->site = site; r->thread = thread->linear;
+            r->other_site = other_site; r->other_thread = other_thread; r->other_block = other_block;
+        }
+        if (fresh) { r->count = 0; r->pair = pair; launch->kept++; }
+        r->count++;
+    }
+    if (kind != FAULT_EXITED_EARLY && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
+    __threadfence();
+    atomicExch(&launch->lock, 0u);
+    return fresh;
+}
+
+EXPORT int rt_fault(Env* env, Thread* thread, u32 site, u64 kind, u64 address, u64 extra) {
+    record(env, thread, site, (u32)kind, address, extra, 0, 0, env->block);
+    thread->dead = 1;
+    return 0;
+}
+

@@ -1,0 +1,101 @@
+"""Which registers a function may read before anything is assigned to them.
+
+In unoptimised PTX a variable without an initialiser is a register that some path never writes. Copies (`mov`) are
+not uses: the compiler moves variables about where paths join, whether or not they are used later. So copies
+hand the state on, and only another instruction that reads the register is a fault.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .ptx import Instruction, Label
+
+_REGISTER = re.compile(r"%[\w$.]+")
+_READS_ALL = {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "call", "prefetch", "trap"}
+
+
+def reads(ins: Instruction) -> set[str]:
+    """Registers an instruction reads, its guard included."""
+    operands = ins.operands if ins.base in _READS_ALL else ins.operands[1:]
+    found = set(_REGISTER.findall(" ".join(operands)))
+    if ins.pred:
+        found.add(ins.pred)
+    return found
+
+
+def writes(ins: Instruction) -> set[str]:
+    if ins.base in _READS_ALL or not ins.operands:
+        return set()
+    return set(_REGISTER.findall(ins.operands[0]))
+
+
+def maybe_undefined(body, registers) -> set[str]:
+    """Registers that a path can read before they are assigned, and those that get copies of them."""
+    number = {name: 1 << i for i, name in enumerate(registers)}
+    blocks = _blocks(body)
+    assigned = {start: None for start in blocks}  # None: not reached
+    assigned[0] = 0
+    work = [0]
+    while work:  # forward: what is assigned on every path
+        start = work.pop()
+        state, _ = _through(body, start, blocks[start][0], assigned[start], number)
+        for target in blocks[start][1]:
+            merged = state if assigned[target] is None else assigned[target] & state
+            if merged != assigned[target]:
+                assigned[target] = merged
+                work.append(target)
+    found = 0
+    for start, (end, _) in blocks.items():
+        if assigned[start] is not None:
+            found |= _through(body, start, end, assigned[start], number)[1]
+    return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
+
+
+def _with_copies(body, found: set[str], number) -> set[str]:
+    copies = [(reads(i) & number.keys(), writes(i)) for i in body if isinstance(i, Instruction) and i.base == "mov"]
+    changed = bool(found)
+    while changed:
+        changed = False
+        for sources, targets in copies:
+            if sources & found and not targets <= found:
+                found |= targets
+                changed = True
+    return found
+
+
+def _blocks(body) -> dict[int, tuple[int, list[int]]]:
+    """Start -> (end, starts of the blocks that may follow)."""
+    labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
+    starts = {0} | set(labels.values())
+    for i, item in enumerate(body):
+        if isinstance(item, Instruction) and item.base in ("bra", "brx", "ret", "exit", "trap"):
+            starts.add(i + 1)
+    starts = sorted(s for s in starts if s <= len(body))
+    blocks = {}
+    for start, end in zip(starts, starts[1:] + [len(body)], strict=True):
+        last = body[end - 1] if end > start else None
+        follow = [end] if end < len(body) else []
+        if isinstance(last, Instruction):
+            if last.base == "bra":
+                follow = [labels[last.operands[0]]] + (follow if last.pred else [])
+            elif last.base == "brx":
+                follow = list(labels.values())
+            elif last.base in ("ret", "exit", "trap") and not last.pred:
+                follow = []
+        blocks[start] = (end, [f for f in follow if f < len(body)])
+    return {s: (e, [f for f in follow if f in blocks]) for s, (e, follow) in blocks.items()}
+
+
+def _through(body, start: int, end: int, state: int, number) -> tuple[int, int]:
+    """(assigned at the end, read while perhaps unassigned) of the block [start, end)."""
+    found = 0
+    for item in body[start:end]:
+        if isinstance(item, Label):
+            continue
+        for name in reads(item):
+            found |= number.get(name, 0) & ~state
+        if not item.pred:
+            for name in writes(item):
+                state |= number.get(name, 0)
+    return state, found
