@@ -94,6 +94,7 @@ class KernelFault(BackwarpError):
     headline: NVIDIA's own wording. explanation: one plain sentence.
     array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape it falls out of.
     other: the second side of a race or of a divergent barrier.
+    count: threads found doing the same at the same line; the first in the grid is named.
     more: further faults of the same run, first of each kind and line.
     """
 
@@ -110,6 +111,7 @@ class KernelFault(BackwarpError):
     severity: str = "error"  # "error" | "warning" | "note"
     source: str = ""  # the text of the line
     other: Place | None = None
+    count: int = 1
     more: list["KernelFault"] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -301,6 +301,12 @@ ATTEMPTS = {
     "home": '#include "~/secret.txt"\n',
     "backslash": '#include "..\\secret.txt"\n',
     "in a macro argument": '#define ID(x) x\n#include ID("{path}")\n',
+    "after a comment that ends on its line": 'int a; /*\n*/ #include "{path}"\n',
+    "after a number and an apostrophe": "int a = 0x1'\"'; /*\n#include \"{path}\"\n*/\n",
+    "after a character's suffix": "char a = '\"'R\"(\n#include \"{path}\"\n)\"'\n",
+    "after a backslash, splice and newline": '"\\\\\r\n\n#include "{path}"\n// "\n',
+    "after a universal character name": '\\u8R"(\n#include "{path}"\n)"\n',
+    "after a dollar sign": '$R"(\n#include "{path}"\n)"\n',
     "utf-8 prefix": '#include u8"{path}"\n',
 }
 

@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import DTYPES, INFO_ATOMIC, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, READ, SHARED_WINDOW, WRITE
+from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, READ, SHARED_WINDOW, WRITE
 from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
@@ -121,6 +121,8 @@ class Access:
         slow, good = self.fresh_label("slow"), self.fresh_label("good")
         index = self._granule(address, nbytes, nbytes, shared, slow)
         reads = not info & INFO_WRITE or bool(info & INFO_ATOMIC)
+        if self.position in self.copies:
+            reads, info = False, info | INFO_COPY
         self._check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
         site = self.site(ins)
         self._slow_path(slow, good, [(address, 0, site)], info)

@@ -6,22 +6,32 @@ explanation: one plain sentence.
 
 from __future__ import annotations
 
+import re
+
 from ...errors import KernelFault, Place
+from ..nvrtc import demangle
 from .memory import Owner
+from .owners import Owners
 from .printf import c_string
-from .state import FAULTS, INFO_ATOMIC, INFO_SHARED, INFO_WRITE
+from .state import FAULTS, INFO_ATOMIC, INFO_SHARED, INFO_WRITE, STOP_AFTER
+from .state import TIMEOUT_BLOCKS, TIMEOUT_SPENT, TIMEOUT_WAITED
 
 NOTES = {"exited-early"}
+_COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
+_SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
+_POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
+_NEAR = 1 << 20  # bytes: an address this close to null or to poison is one of them with an index
 
 
 class Diagnosis:
     """Turns the records of one launch into faults. `run` is the device's Run: module, kernel, grid, block, arena."""
 
     def __init__(self, run):
-        self.run = run
+        self.run, self.owners = run, Owners(run)
 
     def faults(self, records) -> tuple[list[KernelFault], list[KernelFault]]:
         """(faults, notes), the first in the grid first."""
+        self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
         racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
@@ -43,15 +53,27 @@ class Diagnosis:
         place = self.place(record["site"], record["thread"], record["block"])
         fault = KernelFault(
             file=place.file, line=place.line, thread=place.thread, block=place.block,
-            source=self.source_line(place.line),
+            source=self.source_line(place.line), count=int(record["count"]),
             **{"kind": kind, "severity": "note" if kind in NOTES else "error", **fields},
         )  # fmt: skip
+        if kind in _COUNTED and fault.count > 1:
+            fault.explanation += f" {'Many' if self.stopped else fault.count} threads do this."
         return fault
 
     def place(self, site: int, thread: int, block: int) -> Place:
-        at, _ = self.run.module.lowered.sites[site]
-        return Place(at.file or self.run.module.name, at.line, coordinates(thread, self.run.block),
+        at, text = self.run.module.lowered.sites[site]
+        line = at.line or self._definition(text or self.run.kernel.info.name)
+        return Place(at.file or self.run.module.name, line, coordinates(thread, self.run.block),
                      coordinates(block, self.run.grid))  # fmt: skip
+
+    def _definition(self, kernel: str) -> int:
+        """The line where a kernel is defined, for what belongs to no line of it; 0 where it is not found."""
+        match = re.search(rf"\b{re.escape(demangle(kernel))}\s*\(", self.run.module.source) if kernel else None
+        return self.run.module.source.count("\n", 0, match.start()) + 1 if match else 0
+
+    def owner(self, record) -> Owner | None:
+        """Whose element the access of a record was meant for."""
+        return self.owners.find(signed(record["address"]), int(record["site"]), bool(int(record["extra"]) & INFO_SHARED))
 
     def source_line(self, line: int) -> str:
         lines = self.run.module.source.splitlines()
@@ -60,61 +82,69 @@ class Diagnosis:
     # -- kinds --------------------------------------------------------------------------------------
 
     def _access(self, kind: str, record) -> dict:
-        info = int(record["extra"])
-        size, write = info & 255, bool(info & INFO_WRITE)
-        address = int(record["address"])
-        owner = self.run.owner(address, shared=bool(info & INFO_SHARED))
-        space = f"__{owner.space if owner and owner.space in ('shared', 'local') else 'global'}__"
-        verb, done = ("write", "writes") if write else ("read", "reads")
-        headline = f"Invalid {space} {verb} of size {size} bytes"
+        info, address, owner = int(record["extra"]), signed(record["address"]), self.owner(record)
+        size = info & 255
+        verb, done = _VERBS[_access_name(info)]
+        headline = f"Invalid {space_name(owner)} {verb} of size {size} bytes"
         if kind == "misaligned":
             return self._misaligned(headline, owner, address, size, done)
         if owner is None:
-            what = "the null pointer" if address < 4096 else "no array"
-            return dict(kind="invalid-address", headline=headline,
-                        explanation=f"The address 0x{address:x} belongs to {what}: is the pointer set?")  # fmt: skip
-        element = owner.element(address)
-        fields = dict(array=owner.name, index=element, shape=owner.describe_shape(), headline=headline)
-        name = f"{owner.name}[{element}]"
+            return dict(kind="invalid-address", headline=headline, explanation=_nowhere(done, address))
+        if not owner.nbytes and owner.space != "shared":
+            return dict(headline=headline, array=owner.name if owner.name.isidentifier() else "",
+                        explanation=f"This {done} outside {owner.name}.")  # fmt: skip
+        fields = dict(array=owner.name, shape=owner.describe_shape(), headline=headline)
         if kind == "read-only":
+            why = "is an input (const): kernels may only read it"
             if owner.space == "const":
-                why = f"{owner.name} is __constant__ memory"
-            else:
-                why = f"{owner.name} is an input (const): kernels may only read it"
-            return fields | dict(explanation=f"This writes {name}, but {why}.")
-        return fields | dict(explanation=f"This {done} {name}, {self._where(owner, address)}.")
+                why = "is __constant__ memory: kernels may only read it"
+            element = owner.element(address)
+            return fields | dict(index=element, explanation=f"This {done} {owner.name}[{element}], but {owner.name} {why}.")
+        end = owner.start + owner.nbytes
+        first, last = owner.element(address), owner.element(address + size - 1)
+        what = f"{owner.name}[{first}]"
+        if owner.start <= address < end:  # it begins inside and reaches over the end
+            what = f"{size} bytes from {what} to {owner.name}[{last}]"
+            return fields | dict(index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}.")
+        return fields | dict(index=first, explanation=f"This {done} {what}, {self._where(owner, address)}.")
 
     def _where(self, owner: Owner, address: int) -> str:
         count = owner.nbytes // owner.itemsize
         flat = (address - owner.start) // owner.itemsize
-        if owner.shape and len(owner.shape) > 1:
-            extent = f"{owner.name} has {count} elements, shape {owner.describe_shape()}"
-        else:
-            extent = f"{owner.name} has {count} element{'s' * (count != 1)}"
         if flat < 0:
-            return f"{-flat} before its start; {extent}"
-        past = flat - count
-        return f"{'just past its end' if past == 0 else f'{past + 1} past its last element'}; {extent}"
+            where = f"{-flat} before its start"
+        else:
+            where = "just past its end" if flat == count else f"{flat - count + 1} past its last element"
+        if not count:
+            return owner.remark or f"but {owner.name} has no elements"
+        return f"{where}; {self._extent(owner)}"
+
+    def _extent(self, owner: Owner) -> str:
+        count = owner.nbytes // owner.itemsize
+        text = f"{owner.name} has {count} element{'s' * (count != 1)}"
+        if len(owner.shape) > 1:
+            text += f", shape {owner.describe_shape()}"
+        return f"{text}: {owner.remark}" if owner.remark else text
 
     def _misaligned(self, headline: str, owner: Owner | None, address: int, size: int, done: str) -> dict:
         fields = dict(headline=f"{headline}: misaligned address")
         what = f"0x{address:x}"
-        if owner:
+        if owner and owner.nbytes:
             what = f"{owner.name}[{owner.element(address)}]"
             fields |= dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape())
         offset = address % size
         return fields | dict(
-            explanation=f"This {done} {size} bytes at {what}, which starts {offset} bytes after a multiple of {size}."
+            explanation=f"This {done} {size} bytes at once from {what} on, whose address is {offset} more than a multiple"
+            f" of {size}."
         )
 
     def _timeout(self, kind: str, record) -> dict:
         headline = "the launch timed out and was terminated"
-        if record["extra"] == 1:
-            what = "A thread went round this loop over 100 million times: its condition never becomes false."
-        elif record["extra"] == 0:
-            what = "The launch took too long; when it was stopped, a thread was in this loop."
-        else:
-            what = "The launch took too long: does the grid have far more threads than there is work?"
+        what = {
+            TIMEOUT_SPENT: "A thread went round this loop over 100 million times: does its condition ever become false?",
+            TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
+            TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
+        }.get(int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop.")
         return dict(headline=headline, explanation=what)
 
     def _assert(self, kind: str, record) -> dict:
@@ -134,10 +164,12 @@ class Diagnosis:
 
     def _barrier(self, kind: str, record) -> dict:
         place = self.place(record["site"], record["thread"], record["block"])
-        waiting = int(record["extra"])
+        waiting, wanted = int(record["extra"]), int(record["address"]) >> 32
         fields = dict(headline="Barrier error detected. Divergent thread(s) in block")
         who = f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier"
         if not record["other_site"]:
+            if wanted:
+                return fields | dict(explanation=f"{who}, which opens for {wanted} threads: the others never come.")
             return fields | dict(explanation=f"{who}, which never opens: the others do not come.")
         other = self.place(record["other_site"], record["other_thread"], record["block"])
         where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
@@ -153,9 +185,11 @@ class Diagnosis:
         if not mask >> lane & 1:
             return dict(headline="Barrier error detected. Invalid arguments",
                         explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
-        what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which never make{'s' * (extra & extra - 1 == 0)} this call"
+        one = extra & extra - 1 == 0
+        what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which {'has' if one else 'have'} returned before this call"
         fields = dict(headline="Barrier error detected. Divergent thread(s) in warp", explanation=what + ".")
         if record["other_site"]:
+            what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which never make{'s' * one} this call"
             other = self.place(record["other_site"], record["other_thread"], record["block"])
             fields |= dict(other=other, explanation=f"{what}: thread {other.thread} waits at line {other.line}.")
         return fields
@@ -163,11 +197,11 @@ class Diagnosis:
     def _uninitialised(self, kind: str, record) -> dict:
         info = int(record["extra"])
         address = int(record["address"])
-        owner = self.run.owner(address, shared=False)
-        space = f"__{owner.space if owner and owner.space in ('shared', 'local') else 'global'}__"
-        fields = dict(headline=f"Uninitialized {space} memory read of size {info & 255} bytes")
-        if owner is None:
-            return fields | dict(explanation="This reads memory that nothing has written.")
+        owner = self.owner(record)
+        fields = dict(headline=f"Uninitialized {space_name(owner)} memory read of size {info & 255} bytes")
+        if owner is None or not owner.nbytes:
+            what = owner.name if owner else "memory"
+            return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
         element = owner.element(address)
         return fields | dict(array=owner.name, index=element, shape=owner.describe_shape(),
                              explanation=f"This reads {owner.name}[{element}], which nothing has written yet.")  # fmt: skip
@@ -182,7 +216,7 @@ class Diagnosis:
         here = self.place(record["site"], record["thread"], record["block"])
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
         address = int(record["address"])
-        owner = self.run.owner(address, shared=False)
+        owner = self.owner(record)
         name = f"{owner.name}[{owner.element(address)}]" if owner else "the same address"
         count = int(record["count"])
         headline = (f"Race reported between {_access_name(before)} access at {other.file}:{other.line}"
@@ -207,6 +241,29 @@ class Diagnosis:
         return dict(kind="barrier-divergence", headline="Divergent thread(s) in block",
                     explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier: since Volta"
                     " the barrier does not wait for them.")  # fmt: skip
+
+
+_VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
+
+
+def signed(address) -> int:
+    """An address below zero has wrapped around."""
+    address = int(address)
+    return address - (1 << 64) if address >> 63 else address
+
+
+def space_name(owner: Owner | None) -> str:
+    return _SPACES.get(owner.space, "__global__") if owner else "__global__"
+
+
+def _nowhere(done: str, address: int) -> str:
+    """An address that belongs to no array."""
+    if abs(address) < _NEAR:
+        index = "" if address == 0 else " plus an index" if address > 0 else " minus an index"
+        return f"This {done} at address {address:#x}, a null pointer{index}: was the pointer ever set?"
+    if any(abs(address - signed(poison)) < _NEAR for poison in _POISON):
+        return f"This {done} through a pointer to which nothing was ever assigned."
+    return f"This {done} at address {address & (1 << 64) - 1:#x}, where no array is: where does the pointer come from?"
 
 
 def _access_name(info: int) -> str:

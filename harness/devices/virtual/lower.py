@@ -25,7 +25,7 @@ from .memory import SHARED_GUARD
 from .ptx import Function, Instruction, Label, Location, Module, Variable
 from .state import SHARED_START
 from .types import llvm_type
-from .undefined import maybe_undefined, reads, writes
+from .undefined import local_copies, maybe_undefined, reads, writes
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b")
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
@@ -221,6 +221,7 @@ class Lowering(Access, Collectives, Emitter):
         self.positions: dict[str, int] = {}
         self.groups: dict = {}
         self.undefined: set[str] = set()
+        self.copies: set[int] = set()
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 
@@ -497,9 +498,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
             if ended:  # unreachable code after a branch
                 self.lines.append(f"{self.fresh_label('unreachable')}:")
                 self.known.clear()
-            mine = self.positions, self.groups, self.undefined
+            mine = self.positions, self.groups, self.undefined, self.copies
             ended = self._instruction(i, item)
-            self.positions, self.groups, self.undefined = mine
+            self.positions, self.groups, self.undefined, self.copies = mine
         if not ended:
             self.line(f"br label %{self.return_label}")
         self.prefix, self.spins = outer
@@ -568,9 +569,10 @@ define void @"{name}.block"(i64 %env) nounwind {{
         return f'%"defined {self.prefix}{register}"'
 
     def _declare_flags(self, function: Function) -> None:
-        self.undefined = set()
+        self.undefined, self.copies = set(), set()
         if self.module.checks == "full" and not self.module.raw:
             self.undefined = maybe_undefined(function.body, function.regs)
+            self.copies = local_copies(function.body)
         for register in sorted(self.undefined):
             self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
 
@@ -730,7 +732,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
 
     def _exit(self, ins: Instruction) -> bool:
         """The thread ends, from however deep."""
-        self.store_field("Thread", "dead", 1)
+        self.store_field("Thread", "dead", state.DEAD_EXIT)
         self.line(f"br label %{self.dead_label}")
         return True
 

@@ -38,6 +38,7 @@ class Owner:
     itemsize: int = 1
     axes: str = ""
     readonly: bool = False
+    remark: str = ""  # for messages
 
     def contains(self, address: int) -> bool:
         return self.start <= address < self.start + self.nbytes
@@ -150,6 +151,10 @@ class Arena:
         if after and after.start - address <= max(_gap(after.nbytes), before and _gap(before.nbytes) or 0):
             return after
         return before
+
+    def red_zone(self, owner: Owner) -> int:
+        """Bytes after an allocation that belong to nobody."""
+        return _gap(owner.nbytes)
 
     def close(self) -> None:
         self.bytes = self.shadow = None  # the maps go with the last view

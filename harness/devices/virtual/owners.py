@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 
 import numpy as np
@@ -46,7 +48,7 @@ class Owners:
         inside %= WORKER_BYTES
         if shared or inside < state.SHARED_WINDOW:
             return "shared", inside
-        return "local", inside - state.SHARED_WINDOW
+        return "local", inside - (WORKER_BYTES - LOCAL_BYTES)
 
     def _beside(self, address: int, space: str, offset: int) -> Owner | None:
         """The array that holds an address, or in whose red zone it lies."""
@@ -72,9 +74,11 @@ class Owners:
             shape, itemsize = self._shape(name, plain, size)
             result.append(Owner(plain, base + offset, size, "shared", shape, itemsize))
         size = self.run.shared_mem
+        asked = f"the launch asks for {size} bytes of dynamic shared memory" if size else ""
         for name in self._dynamic_names():
             itemsize = self._shape(name, demangle(name), size)[1]
-            result.append(Owner(demangle(name), base + info.dynamic_offset, size, "shared", (), itemsize))
+            result.append(Owner(demangle(name), base + info.dynamic_offset, size, "shared", (), itemsize,
+                                remark=asked or "the launch asks for no dynamic shared memory"))  # fmt: skip
         return result
 
     def _dynamic_names(self) -> list[str]:
@@ -106,8 +110,8 @@ class Owners:
             return self._argument(origin)
         if origin.kind == "local":
             return self._local(origin, address)
-        for owner in self.module.owners:
-            if owner.name == demangle(origin.name) and owner.space in ("global", "const"):
+        for name, owner in zip(self.module.lowered.variables, self.module.owners, strict=True):
+            if name == origin.name:
                 return owner
         base = address - self._space(address, space == "shared")[1] if space == "shared" else 0
         return next((o for o in self._shared(base) if o.name == local_name(origin.name)), None)
@@ -205,6 +209,7 @@ _C_SIZES = {"char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half":
             "half2": 4, "__half2": 4, "double": 8, "long": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float2": 8,
             "int2": 8, "float4": 16, "int4": 16, "double2": 16}  # fmt: skip
 _CONSTANT = re.compile(r"\b(?:constexpr|const|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b")
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
 _LOCAL = re.compile(r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*[;={,]")
 
@@ -250,14 +255,22 @@ def extents(source: str, brackets: str) -> tuple[int, ...]:
     constants = dict(_CONSTANT.findall(source))
     shape = []
     for extent in re.findall(r"\[([^\]]*)\]", brackets):
-        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: constants.get(m[0], "?"), extent)
-        if not re.fullmatch(r"[\d\s+*()-]{1,40}", text):
-            return ()
         try:
-            shape.append(int(eval(text, {"__builtins__": {}})))  # digits and + - * ( ) only
-        except (SyntaxError, ArithmeticError, ValueError, TypeError, MemoryError):
+            shape.append(_integer(ast.parse(extent.strip()[:80], mode="eval").body, constants))
+        except (SyntaxError, ValueError):
             return ()
     return tuple(shape)
+
+
+def _integer(node: ast.expr, constants: dict[str, str]) -> int:
+    """The value of an expression of integers, known names and + - *. Errors: ValueError for any other."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name) and node.id in constants:
+        return int(constants[node.id])
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_integer(node.left, constants), _integer(node.right, constants))
+    raise ValueError
 
 
 def _blank(source: str) -> str:

@@ -111,6 +111,11 @@ SHARED_START = 1024  # device shared memory starts here, so that a null pointer 
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
 
+#: why a thread unwinds
+DEAD_FAULT, DEAD_EXIT = 1, 2
+#: why a launch has timed out; 0: its time is up
+TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED = 1, 2, 3
+
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
 INIT = 4  # something has been written to all of it; the upper half of the byte says which bytes, until then
@@ -118,6 +123,7 @@ PARTIAL = 8  # the last granule of an array: the upper half says which bytes exi
 
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
+INFO_COPY = 1 << 13  # of memory that need not have been written
 
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
@@ -163,7 +169,7 @@ def c_header() -> str:
         "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS,
         "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
-        "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE,
+        "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "SHARED_WINDOW": SHARED_WINDOW, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")

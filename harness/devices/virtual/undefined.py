@@ -52,6 +52,34 @@ def maybe_undefined(body, registers) -> set[str]:
     return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
 
 
+def local_copies(body) -> set[int]:
+    """Positions of loads from local memory whose values only go to local memory or into a call.
+
+    The compiler copies a struct with its padding, which nothing ever writes: that is no use of it.
+    """
+    local = {"%SP", "%SPL"}
+    loads: dict[str, list[int]] = {}
+    used: set[str] = set()
+    for position, ins in enumerate(body):
+        if isinstance(ins, Label):
+            continue
+        if ins.base in ("add", "cvta", "mov") and len(ins.operands) > 1 and ins.operands[1] in local:
+            local.add(ins.operands[0])
+        if ins.base == "ld" and not ins.pred and _base(ins.operands[1]) in local:
+            for name in writes(ins):
+                loads.setdefault(name, []).append(position)
+        elif ins.base == "st" and (".param" in ins.opcode or _base(ins.operands[0]) in local):
+            used |= set(_REGISTER.findall(ins.operands[0]))
+        else:
+            used |= reads(ins)
+    return {p for name, positions in loads.items() if name not in used for p in positions}
+
+
+def _base(address: str) -> str:
+    match = _REGISTER.search(address)
+    return match[0] if match else ""
+
+
 def _with_copies(body, found: set[str], number) -> set[str]:
     copies = [(reads(i) & number.keys(), writes(i)) for i in body if isinstance(i, Instruction) and i.base == "mov"]
     changed = bool(found)

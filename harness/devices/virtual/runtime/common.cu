@@ -62,7 +62,7 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
 
 EXPORT int rt_fault(Env* env, Thread* thread, u32 site, u64 kind, u64 address, u64 extra) {
     record(env, thread, site, (u32)kind, address, extra, 0, 0, env->block);
-    thread->dead = 1;
+    thread->dead = DEAD_FAULT;
     return 0;
 }
 

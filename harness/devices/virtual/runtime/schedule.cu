@@ -6,14 +6,14 @@
 EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
     Launch* launch = launch_of(env);
     if (launch->stop == 2) {
-        thread->dead = 1;
+        thread->dead = DEAD_FAULT;
         return 0;
     }
     int spent = thread->steps <= steps;
     thread->steps -= steps;
     if (!spent && rt_clock() < launch->deadline) return 1;
     launch->stop = 2;
-    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, spent);
+    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, steps != SLICE ? TIMEOUT_WAITED : spent ? TIMEOUT_SPENT : 0);
 }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
@@ -134,6 +134,14 @@ static __device__ void complete(Thread* warp, u32 op, u32 present) {
         }
 }
 
+// Those of the lanes that a fault has ended.
+static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
+    u32 found = 0;
+    for (u32 lane = 0; lane < 32; lane++)
+        if (lanes >> lane & 1 && warp[lane].dead & DEAD_FAULT) found |= 1u << lane;
+    return found;
+}
+
 // Finish what can be finished in one warp. Returns whether anybody can go on.
 static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
     int progress = 0;
@@ -154,7 +162,7 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
                 present |= 1u << i;
         if (present == (mask & alive)) {
             u32 missing = mask & (lanes < 32 ? (1u << lanes) - 1 : FULL) & ~alive;  // they have returned
-            if (missing && launch_of(env)->check_sync) {
+            if (missing && !faulted_lanes(warp, missing) && launch_of(env)->check_sync) {
                 record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0, 0);
             }
             complete(warp, t->op, present);
@@ -194,7 +202,9 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     if (elsewhere && launch->check_sync)
         record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear,
                env->block);
-    if (alive < n && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, n - alive, 0, 0, 0);
+    u32 gone = 0;  // they have returned; what a fault has ended is reported as that
+    for (u32 i = 0; i < n; i++) gone += threads[i].wait == WAIT_EXITED && !(threads[i].dead & DEAD_FAULT);
+    if (gone && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, gone, 0, 0, 0);
     env->arrived[number & 15] = 0;
     env->epoch++;
     for (u32 i = 0; i < n; i++) {
@@ -229,7 +239,8 @@ static __device__ void deadlock(Env* env, u32 n) {
     }
     u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
     u32 extra = first->wait == WAIT_WARP ? missing : waiting;
-    record(env, first, first->site, kind, first->mask, extra, other ? other->site : 0, other ? other->linear : 0, env->block);
+    u64 mask = first->mask | (u64)(first->wait == WAIT_BARRIER ? expected(first) : 0) << 32;
+    record(env, first, first->site, kind, mask, extra, other ? other->site : 0, other ? other->linear : 0, env->block);
 }
 
 // ---- scheduling -------------------------------------------------------------------------------------------------
@@ -278,7 +289,7 @@ EXPORT void rt_block(Env* env) {
             }
             u32 wait = t->wait;
             if (wait == WAIT_EXITED) {
-                faulted |= t->dead;
+                faulted |= t->dead & DEAD_FAULT;
                 continue;
             }
             alive++;
@@ -311,7 +322,7 @@ EXPORT void rt_run(Env* env) {
         if (i >= launch->blocks || launch->stop) return;
         if ((i & 63) == 63 && rt_clock() > launch->deadline) {
             launch->stop = 2;
-            record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, 2, 0, 0, 0);
+            record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
             return;
         }
         u64 block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
