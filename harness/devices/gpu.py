@@ -98,7 +98,7 @@ class _Process:
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,  # until the worker takes it: why it could not start
                 env=environment,
             )
         self._connection = Connection(ours.detach())
@@ -115,15 +115,18 @@ class _Process:
         error.fatal = fatal
         raise error
 
-    def end(self) -> int | None:
-        """Ends the child, whatever it is doing; returns its exit status."""
+    def end(self) -> str:
+        """Ends the child, whatever it is doing; returns how it ended."""
         self._connection.close()
         try:
             status = self._child.wait(0.2)
         except subprocess.TimeoutExpired:
             self._child.kill()
             status = self._child.wait()
-        return status
+        with self._child.stderr as pipe:
+            said = pipe.read().decode("utf-8", "replace").strip().splitlines()
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        return f"{how}: {said[-1]}" if said else how
 
 
 class GPU:
@@ -194,9 +197,7 @@ class GPU:
                     raise
                 raise DeviceError(f"the GPU did not answer within {limit:g} seconds") from None
             except (EOFError, ConnectionError) as error:
-                status = self._drop()
-                how = signal.Signals(-status).name if status and status < 0 else f"status {status}"
-                raise DeviceError(f"the GPU process ended unexpectedly ({how})") from error
+                raise DeviceError(f"the GPU process ended unexpectedly ({self._drop()})") from error
             except BaseException as error:
                 if getattr(error, "fatal", True):  # also Ctrl-C, which leaves an answer unread
                     self._drop()
@@ -219,9 +220,9 @@ class GPU:
         if handles:
             process.ask("free", (handles,), _START_LIMIT)
 
-    def _drop(self) -> int | None:
+    def _drop(self) -> str:
         process, self._process = self._process, None
-        return process.end() if process else None
+        return process.end() if process else ""
 
 
 class GpuArray:

@@ -375,10 +375,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business, which ends this process
     _die_with_parent()
     connection = Connection(int(sys.argv[1]))
+    status = 1
     try:
         serve(connection)
+        status = 0
     finally:
-        os._exit(0)  # tearing down a broken context can hang
+        os._exit(status)  # tearing down a broken context can hang
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
     before = body[: max(caret - 1, 0)] if caret is not None else body
     after = body[caret + 1 :] if caret is not None else []
     context = [text.strip() for text in (*before, *after)]
-    message = "\n".join([message[:500], *(c[:300] for c in context[:4])])
+    message = "\n    ".join([message[:500], *(c[:300] for c in context[:4])])
     if file is None:
         return Diagnostic(severity, message, name, len(lines) if head[0].startswith("At end") else 0)
     if file == name:

@@ -80,7 +80,7 @@ class Ptx:
         if name in self.overloads:
             count = len(self.overloads[name])
             raise LaunchError(f"{count} kernels are called {name}: give each its own name", code)
-        defined = ", ".join(self.kernels) or "no kernel at all (a kernel starts with __global__ void)"
+        defined = ", ".join(self.kernels) or "none (a kernel is __global__ void, not static, no template)"
         raise LaunchError(f"there is no kernel called {name}; the file defines {defined}", code)
 
 

@@ -208,6 +208,13 @@ def test_a_process_that_dies_is_named(kernel):
     assert kernel("prints")(1, 1, (numpy.int32(1),)).stdout == "line 0\n"
 
 
+def test_a_process_that_cannot_start_says_why(monkeypatch, tmp_path):
+    (tmp_path / "numpy.py").write_text("raise ImportError('numpy is unwell')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(DeviceError, match="ended unexpectedly .status 1: ImportError: numpy is unwell"):
+        GPU()
+
+
 def test_an_unknown_error_restarts_too(kernel):
     with pytest.raises(DeviceError, match="cudaErrorUnknown"):
         kernel("unheard_of")(1, 1, ())

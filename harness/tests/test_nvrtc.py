@@ -51,7 +51,7 @@ def test_a_missing_name_lists_what_there_is():
     with pytest.raises(LaunchError, match="no kernel called conv; the file defines k") as caught:
         compile_ptx(KERNEL).find("conv")
     assert caught.value.code == "cudaErrorInvalidDeviceFunction"
-    with pytest.raises(LaunchError, match="__global__ void"):
+    with pytest.raises(LaunchError, match="defines none .a kernel is __global__ void"):
         compile_ptx("").find("conv")
 
 

@@ -196,11 +196,8 @@ class Module:
         self.owners = []
         for name, (offset, variable) in self.lowered.variables.items():
             start = base + offset
-            shape, itemsize = self._declared_shape(name, variable)
-            self.owners.append(
-                Owner(demangle(name), start, variable.size, variable.space, shape, itemsize,
-                      readonly=variable.space == "const")
-            )  # fmt: skip
+            readonly = variable.space == "const"
+            self.owners.append(Owner(demangle(name), start, variable.size, variable.space, readonly=readonly))
             arena.mark(start, variable.size, writable=variable.space != "const")
             memory = arena.bytes[start : start + variable.size]
             memory[:] = 0
@@ -211,9 +208,6 @@ class Module:
                 memory[i * width : (i + 1) * width] = np.frombuffer(
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
-
-    def _declared_shape(self, name: str, variable: ptx.Variable) -> tuple[tuple[int, ...], int]:
-        return declared_shape(self.source, demangle(name), variable.size)
 
 
 class Kernel:
@@ -263,34 +257,6 @@ class Run:
                 fault.more, fault.launch = faults[1:], result
                 raise fault
         return result
-
-    def owner(self, address: int, shared: bool = False) -> Owner | None:
-        """Whose element a device address is, or would be."""
-        worker, inside = divmod(address - self.arena.workers_start, self.arena.shared_base(1) - self.arena.shared_base(0))
-        if shared or address >= self.arena.workers_start and worker < self.workers.count:
-            if shared or inside < state.SHARED_WINDOW:
-                return self._shared_owner(address, self.arena.shared_base(worker))
-            return Owner("a local array", address, 0, "local")
-        owner = self.arena.nearest(address)
-        if owner is self.module.variables_owner:
-            near = [o for o in self.module.owners if o.start <= address + 256]
-            return max(near, key=lambda o: o.start, default=None)
-        return owner
-
-    def _shared_owner(self, address: int, base: int) -> Owner | None:
-        arrays = [(n, o, s) for n, o, s in self.kernel.info.shared]
-        if self.shared_mem:
-            arrays.append(("dynamic shared memory", self.kernel.info.dynamic_offset, self.shared_mem))
-        best = None
-        for name, offset, size in arrays:
-            if best is None or offset <= address - base:
-                best = (name, offset, size)
-        if best is None:
-            return Owner("shared memory", base + state.SHARED_START, 0, "shared")
-        name, offset, size = best
-        plain = local_name(name)
-        shape, itemsize = declared_shape(self.module.source, plain, size)
-        return Owner(plain, base + offset, size, "shared", shape, itemsize)
 
     # -- setting up ---------------------------------------------------------------------------------------
 
@@ -396,43 +362,3 @@ def argument_bytes(argument, device: VirtualGPU, kernel: str, position: int) -> 
             " pass numpy.int32(n) or numpy.float32(x)"
         )
     raise LaunchError(f"argument {position} of {kernel} is a {kind}: arrays of the device and NumPy scalars are expected")
-
-
-def local_name(symbol: str) -> str:
-    """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
-    match = re.match(r"_ZZ.*E(\d+)", symbol)
-    if match:
-        rest = symbol[match.end() :]
-        return rest[: int(match[1])]
-    return demangle(symbol)
-
-
-_C_SIZES = {"char": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int16_t": 2,
-            "uint16_t": 2, "int": 4, "unsigned": 4, "float": 4, "int32_t": 4, "uint32_t": 4, "double": 8,
-            "long": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float2": 8, "int2": 8, "float4": 16,
-            "int4": 16, "double2": 16}  # fmt: skip
-
-
-def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...], int]:
-    """(shape, bytes per element) of an array as the source declares it; ((), 4) where that is not plain.
-
-    Only literal extents and `constexpr`, `const` or `#define` integers are understood; what does not multiply to
-    `nbytes` is not believed.
-    """
-    match = re.search(rf"\b([A-Za-z_]\w*)\s+{re.escape(name)}\s*((?:\[[^\]]*\])+)", source)
-    itemsize = _C_SIZES.get(match[1], 0) if match else 0
-    if not itemsize:
-        return (), 4 if nbytes % 4 == 0 else 1
-    constants = dict(re.findall(r"\b(?:constexpr|const|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b", source))
-    shape = []
-    for extent in re.findall(r"\[([^\]]*)\]", match[2]):
-        text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: constants.get(m[0], "?"), extent)
-        if not re.fullmatch(r"[\d\s+*()-]+", text):
-            return (), itemsize
-        try:
-            shape.append(int(eval(text, {"__builtins__": {}})))  # digits and + - * ( ) only
-        except (SyntaxError, ArithmeticError, ValueError):
-            return (), itemsize
-    if int(np.prod(shape, dtype=object)) * itemsize != nbytes:
-        return (), itemsize
-    return tuple(shape), itemsize

@@ -11,7 +11,7 @@ import re
 from ...errors import KernelFault, Place
 from ..nvrtc import demangle
 from .memory import Owner
-from .owners import Owners
+from .owners import Owners, element
 from .printf import c_string
 from .state import FAULTS, INFO_ATOMIC, INFO_SHARED, INFO_WRITE, STOP_AFTER
 from .state import TIMEOUT_BLOCKS, TIMEOUT_SPENT, TIMEOUT_WAITED
@@ -35,7 +35,7 @@ class Diagnosis:
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
         racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
-        all_.sort(key=lambda f: f.kind == "uninitialised-read" and f.array in racing)
+        all_.sort(key=lambda f: (f.severity == "warning", f.kind == "uninitialised-read" and f.array in racing))
         return [f for f in all_ if f.severity != "note"], [f for f in all_ if f.severity == "note"]
 
     # -- pieces -----------------------------------------------------------------------------------
@@ -98,11 +98,11 @@ class Diagnosis:
             why = "is an input (const): kernels may only read it"
             if owner.space == "const":
                 why = "is __constant__ memory: kernels may only read it"
-            element = owner.element(address)
-            return fields | dict(index=element, explanation=f"This {done} {owner.name}[{element}], but {owner.name} {why}.")
+            index = owner.element(address)
+            return fields | dict(index=index, explanation=f"This {done} {element(owner, address)}, but {owner.name} {why}.")
         end = owner.start + owner.nbytes
         first, last = owner.element(address), owner.element(address + size - 1)
-        what = f"{owner.name}[{first}]"
+        what = element(owner, address)
         if owner.start <= address < end:  # it begins inside and reaches over the end
             what = f"{size} bytes from {what} to {owner.name}[{last}]"
             return fields | dict(index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}.")
@@ -130,7 +130,7 @@ class Diagnosis:
         fields = dict(headline=f"{headline}: misaligned address")
         what = f"0x{address:x}"
         if owner and owner.nbytes:
-            what = f"{owner.name}[{owner.element(address)}]"
+            what = element(owner, address)
             fields |= dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape())
         offset = address % size
         return fields | dict(
@@ -202,9 +202,8 @@ class Diagnosis:
         if owner is None or not owner.nbytes:
             what = owner.name if owner else "memory"
             return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
-        element = owner.element(address)
-        return fields | dict(array=owner.name, index=element, shape=owner.describe_shape(),
-                             explanation=f"This reads {owner.name}[{element}], which nothing has written yet.")  # fmt: skip
+        return fields | dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape(),
+                             explanation=f"This reads {element(owner, address)}, which nothing has written yet.")  # fmt: skip
 
     def _register(self, kind: str, record) -> dict:
         return dict(kind="uninitialised-read", headline="Uninitialized variable read",
@@ -217,7 +216,7 @@ class Diagnosis:
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
         address = int(record["address"])
         owner = self.owner(record)
-        name = f"{owner.name}[{owner.element(address)}]" if owner else "the same address"
+        name = element(owner, address) if owner and owner.nbytes else "the same address"
         count = int(record["count"])
         headline = (f"Race reported between {_access_name(before)} access at {other.file}:{other.line}"
                     f" and {_access_name(info)} access at {here.file}:{here.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip

@@ -10,11 +10,19 @@ import re
 import struct
 
 from ...errors import Unsupported
-from .ptx import Function, Instruction, Label
+from .ptx import Function, Instruction, Label, Location
 from .types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
 _REGISTER = re.compile(r"%[\w$.]+")
 _CALL = re.compile(r"call (?:fast )?(\S+|<[^>]*>) @([\w.$\"]+)\((.*)\)")
+
+#: opcodes that are refused -> what a student would call them
+_REFUSED = {
+    "tex.": "textures", "tld4.": "textures", "txq.": "textures", "suld.": "surfaces", "sust.": "surfaces",
+    "sured.": "surfaces", "suq.": "surfaces", "wgmma.": "Hopper's wgmma", "tcgen05.": "Blackwell's tcgen05",
+    "cp.async.bulk": "TMA", "cp.reduce.async.bulk": "TMA", "tensormap.": "TMA", "barrier.cluster": "thread block clusters",
+    "mapa.": "thread block clusters", "getctarank.": "thread block clusters",
+}  # fmt: skip
 
 #: what an uninitialised register holds: a NaN, and an index far outside any array
 POISON = {"i1": "true", "half": "0xH7F7F", "float": "0x7FF7E00000000000", "double": "0x7FF7E7E7E7E7E7E7"}
@@ -84,7 +92,15 @@ class Emitter:
         self.line(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
 
     def unsupported(self, ins: Instruction):
-        raise Unsupported(f"the PTX instruction `{ins}`", ins.at.file or self.module.name, ins.at.line)
+        """Refuse an instruction, in a student's words where there are some."""
+        what = f"the PTX instruction `{ins}`"
+        if words := next((w for start, w in _REFUSED.items() if ins.opcode.startswith(start)), ""):
+            what = f"{words} ({what})"
+        at = self.location(ins)
+        raise Unsupported(what, at.file or self.module.name, at.line)
+
+    def location(self, ins: Instruction) -> Location:
+        return ins.at
 
     # -- values -------------------------------------------------------------------------------
 

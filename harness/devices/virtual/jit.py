@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 
 from ..nvrtc import compile_ptx
 from ..store import Store, digest
-from . import lower, ptx, state
+from . import lower, ptx, rounding, state
 
 _store = Store("objects")
 _serial = itertools.count()
@@ -90,8 +90,12 @@ def compile_object(text: str, level: int) -> bytes:
 
 def _compile(text: str, level: int) -> bytes:
     _initialise()
-    module = llvm.parse_assembly(text)
-    module.verify()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:  # PTX that no compiler wrote
+        reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
+        raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
     machine = _target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -156,6 +160,6 @@ def _runtime_object() -> bytes:
         glue = _GLUE.format(
             block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
         )
-        code = _compile(lowered.text + glue, 2)
+        code = _compile(lowered.text + glue + rounding.FUNCTIONS, 2)
         _store.put(key, code)
     return code

@@ -37,6 +37,10 @@ _SPECIAL = {
     "%nctaid.x": ("Launch", "grid_x"), "%nctaid.y": ("Launch", "grid_y"), "%nctaid.z": ("Launch", "grid_z"),
     "%smid": ("Env", "worker"), "%dynamic_smem_size": ("Launch", "shared_dynamic"),
 }  # fmt: skip
+_REFUSED_SPECIAL = {
+    "%envreg": "synchronisation of the whole grid (cooperative_groups::this_grid())", "%cluster": "thread block clusters",
+    "%nclusterid": "thread block clusters", "%is_explicit_cluster": "thread block clusters",
+}  # fmt: skip
 _LANEMASKS = {"eq": "shl i32 1, {}", "lt": "shl i32 1, {}; add i32 {0}, -1", "le": "shl i32 2, {}; add i32 {0}, -1",
               "gt": "shl i32 -2, {}", "ge": "shl i32 -1, {}"}  # fmt: skip
 
@@ -183,6 +187,21 @@ class ModuleLowering:
                 seen.add(f)
                 work.extend(self._calls.get(f, ()))
         return seen
+
+    def called_at(self, name: str) -> Location:
+        """The first line of the student's file from which a function is reached."""
+        callers = [f for f in defined(self.ptx) if name in self._calls[f.name]]
+        for caller in callers:
+            for ins in caller.body:
+                if called(ins) == name and ins.at.line:
+                    return ins.at
+        seen = [name]
+        for caller in callers:
+            if caller.name not in seen and not self.is_recursive(caller.name):
+                seen.append(caller.name)
+                if (at := self.called_at(caller.name)).line:
+                    return at
+        return Location()
 
     def is_recursive(self, name: str) -> bool:
         return any(name in self.closure(callee) for callee in self._calls.get(name, ()))
@@ -359,7 +378,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
             value = self.emit(f'load {returns}, ptr %"{f.returns[0].name}"')
             self.line(f"ret {returns} {value}")
         self.lines += ["dead:", f"  ret {returns}" + ("" if returns == "void" else " 0")]
-        return f'define {linkage}{returns} {symbol_name(f.name)}({", ".join(args)}) nounwind {{\n{self._text()}\n}}\n'
+        return f'define {linkage}{returns} {symbol_name(f.name, module.raw)}({", ".join(args)}) nounwind {{\n{self._text()}\n}}\n'
 
     def _formal(self, p: Variable, args: list[str]) -> None:
         name = f'%"{p.name}"'
@@ -460,7 +479,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
         if name == "%total_smem_size":
             static = self.load_field("Launch", "shared_static", invariant=True)
             return self.op("add i32", static, self.load_field("Launch", "shared_dynamic", invariant=True))
-        raise Unsupported(f"the special register {name}", self.module.name)
+        what = next((words for start, words in _REFUSED_SPECIAL.items() if name.startswith(start)), "")
+        raise Unsupported(what or f"the special register {name}", self.module.name)
 
     # -- bodies -----------------------------------------------------------------------------------
 
@@ -499,7 +519,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
                 self.lines.append(f"{self.fresh_label('unreachable')}:")
                 self.known.clear()
             mine = self.positions, self.groups, self.undefined, self.copies
-            ended = self._instruction(i, item)
+            ended = self._lower(i, item)
             self.positions, self.groups, self.undefined, self.copies = mine
         if not ended:
             self.line(f"br label %{self.return_label}")
@@ -551,6 +571,24 @@ define void @"{name}.block"(i64 %env) nounwind {{
         if not ins.at.line or self.module.raw:
             return self.inherited_site
         return str(self.module.new_site(ins.at, str(ins)))
+
+    def _lower(self, index: int, ins: Instruction) -> bool:
+        """As `_instruction`; whatever cannot be lowered is Unsupported, with the line that leads here."""
+        try:
+            return self._instruction(index, ins)
+        except Unsupported as error:
+            if error.line:
+                raise
+            at = self.location(ins)
+            raise Unsupported(error.what, at.file or self.module.name, at.line) from error
+        except (LookupError, ValueError, TypeError, AttributeError):  # PTX that no compiler wrote
+            self.unsupported(ins)
+
+    def location(self, ins: Instruction) -> Location:
+        """The student's line of an instruction, or of the call that leads to it."""
+        if ins.at.line or not self.inlined:
+            return ins.at if ins.at.line else self.module.called_at(self.function.name)
+        return self.module.called_at(self.inlined[-1])
 
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
@@ -830,7 +868,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         returns, name, arguments = call_parts(ins)
         function = self.module.ptx.functions.get(name)
         if function is None:
-            raise Unsupported("a call through a function pointer", ins.at.file or self.module.name, ins.at.line)
+            raise Unsupported("a call through a function pointer")
         if function.body is None:
             return self._external(ins, name, returns, arguments)
         if not self.module.raw and self.module.waits(name):
@@ -853,7 +891,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
                 args.append(f"ptr {self.params[self.prefix + actual][0]}")
             else:
                 returned = f"i{8 * formal.size}"
-        text = f"call {returned} {symbol_name(function.name)}({', '.join(args)})"
+        text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
         if returned == "void":
             self.line(text)
         else:
@@ -926,7 +964,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
             self.line(f"br label %{self.dead_label}")
             return True
         what = {"malloc": "malloc() on the device", "free": "free() on the device"}.get(name, f"the function {name}()")
-        raise Unsupported(what, ins.at.file or self.module.name, ins.at.line)
+        raise Unsupported(what)
 
     def _external_raw(self, name: str, returns, arguments) -> None:
         """The runtime calls host functions by name."""
@@ -950,8 +988,9 @@ def align_up(n: int, alignment: int) -> int:
     return -(-n // alignment) * alignment
 
 
-def symbol_name(name: str) -> str:
-    return f'@"{name}"' if not name.startswith("rt_") else f"@{name}"
+def symbol_name(name: str, raw: bool) -> str:
+    """A suffix that no name in C++ has keeps a student's functions apart from the runtime's and the system's."""
+    return f'@"{name}"' if raw else f'@"{name}.function"'
 
 
 def defined(module: Module):

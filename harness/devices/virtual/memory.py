@@ -57,6 +57,8 @@ class Owner:
         return ",".join(f"{names[i]}={v}" if names else str(v) for i, v in enumerate(reversed(index)))
 
     def describe_shape(self) -> str:
+        if not self.shape:
+            return ""
         if len(self.axes) == len(self.shape) and self.shape:
             return "[" + ", ".join(f"{a}={n}" for a, n in zip(self.axes, self.shape, strict=True)) + "]"
         return "[" + ", ".join(map(str, self.shape)) + "]"

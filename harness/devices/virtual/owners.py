@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +24,6 @@ class Owners:
 
     def __init__(self, run):
         self.run, self.module, self.arena = run, run.module, run.arena
-        self._parsed = self._provenance = self._declared = None
 
     def find(self, address: int, site: int, shared: bool) -> Owner | None:
         """The owner of an element at a device address, accessed at a site; None where nothing says whose it is.
@@ -60,7 +61,7 @@ class Owners:
             return Owner("a local array", address, 0, "local")
         owner = self.arena.nearest(address) if 0 <= address < self.arena.size else None
         if owner is self.module.variables_owner:
-            near = [o for o in self.module.owners if o.start - _NEAR <= address < o.start + o.nbytes + _NEAR]
+            near = [o for o in self._variables if o.start - _NEAR <= address < o.start + o.nbytes + _NEAR]
             return min(near, key=lambda o: distance(o, address), default=None)
         if owner is None or distance(owner, address) > self.arena.red_zone(owner):
             return None
@@ -87,22 +88,28 @@ class Owners:
 
     # -- where the pointer came from ---------------------------------------------------------------
 
-    @property
+    @cached_property
     def parsed(self) -> ptx.Module:
-        if self._parsed is None:
-            self._parsed = ptx.parse(self.module.compiled.text, self.module.name)
-        return self._parsed
+        return ptx.parse(self.module.compiled.text, self.module.name)
 
-    @property
+    @cached_property
     def declared(self) -> list[debuginfo.Declared]:
-        if self._declared is None:
-            self._declared = debuginfo.variables(self.module.compiled.text)
-        return self._declared
+        return debuginfo.variables(self.module.compiled.text)
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        return Provenance(self.parsed, self.run.kernel.info.name)
+
+    @cached_property
+    def _variables(self) -> dict[Owner, str]:
+        """The module's variables with their shapes, and their names in PTX."""
+        return {
+            replace(owner, **dict(zip(("shape", "itemsize"), self._shape(name, owner.name, owner.nbytes), strict=True))): name
+            for name, owner in zip(self.module.lowered.variables, self.module.owners, strict=True)
+        }
 
     def _origins(self, site: int) -> set[Origin]:
-        if self._provenance is None:
-            self._provenance = Provenance(self.parsed, self.run.kernel.info.name)
-        origins = self._provenance.origins(*self.module.lowered.sites[site])
+        origins = self.provenance.origins(*self.module.lowered.sites[site])
         return set() if any(o.kind == _UNKNOWN for o in origins) else origins
 
     def _of_origin(self, origin: Origin, address: int, space: str) -> Owner | None:
@@ -110,9 +117,8 @@ class Owners:
             return self._argument(origin)
         if origin.kind == "local":
             return self._local(origin, address)
-        for name, owner in zip(self.module.lowered.variables, self.module.owners, strict=True):
-            if name == origin.name:
-                return owner
+        if owner := next((o for o, name in self._variables.items() if name == origin.name), None):
+            return owner
         base = address - self._space(address, space == "shared")[1] if space == "shared" else 0
         return next((o for o in self._shared(base) if o.name == local_name(origin.name)), None)
 
@@ -186,6 +192,13 @@ class Owners:
             if d.symbol == symbol and (d.nbytes == nbytes or not d.nbytes):
                 return (d.shape if d.nbytes else ()), d.itemsize
         return declared_shape(self.module.source, plain, nbytes)
+
+
+def element(owner: Owner, address: int) -> str:
+    """`input[b=0,c=2]`; only the name for a variable that is no array."""
+    if not owner.shape and owner.nbytes == owner.itemsize and owner.contains(address):
+        return owner.name
+    return f"{owner.name}[{owner.element(address)}]"
 
 
 def distance(owner: Owner, address: int) -> int:

@@ -7,7 +7,7 @@ Only structure is understood here; what an instruction means is the business of 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import Unsupported
 
@@ -89,7 +89,8 @@ TYPE_BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2
               "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16}  # fmt: skip
 
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which stays
+_NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
@@ -121,17 +122,20 @@ class _Parser:
         self.at = Location()
         self.function: Function | None = None
         self.scopes: list[dict[str, str]] = []  # renamings of block-scoped registers and params
+        self.scope_starts: list[int] = []  # where in the body each of them begins
         self.serial = 0
 
     # -- text -> statements ---------------------------------------------------------------
 
     def parse(self, text: str) -> Module:
-        text = text.split("\t.section", 1)[0]
+        text, debug_sections, _ = text.partition("\n\t.section")
+        if "/*" in text:
+            text = _COMMENT.sub(_blank, text)
         buffer: list[str] = []
         depth = 0  # braces inside a statement: vector operands, initialisers
         for line in text.splitlines():
             if "//" in line:
-                line = _COMMENT.sub("", line)
+                line = _COMMENT.sub(_blank, line)
             line = line.strip()
             if not line:
                 continue
@@ -160,6 +164,7 @@ class _Parser:
                     if depth:
                         depth -= 1
                     else:
+                        self._unfinished(" ".join([*buffer, line[start:end]]))
                         self._close()
                         buffer.clear()
                         start = end + 1
@@ -169,7 +174,16 @@ class _Parser:
                     rest = self._labels(rest)
                 if rest:
                     buffer.append(rest)
+        self._unfinished(" ".join(buffer) if debug_sections else "")
+        if self.scopes or depth:
+            raise Unsupported("PTX whose braces do not match", self.at.file, self.at.line)
         return self.module
+
+    def _unfinished(self, text: str) -> None:
+        """What stands before a `}`: labels, and nothing else."""
+        rest = self._labels(text.strip())
+        if rest:
+            raise Unsupported(f"the PTX statement {rest[:60]!r}", self.at.file, self.at.line)
 
     def _loc(self, line: str) -> None:
         match = _LOC.match(line)
@@ -200,12 +214,37 @@ class _Parser:
             self.function.body = []
             self.module.functions[self.function.name] = self.function
             self.at = Location()
+        elif self.function is None:
+            raise Unsupported("a PTX block outside a function", self.at.file, self.at.line)
         self.scopes.append({})
+        self.scope_starts.append(len(self.function.body))
 
     def _close(self) -> None:
-        self.scopes.pop()
         if not self.scopes:
+            raise Unsupported("PTX whose braces do not match", self.at.file, self.at.line)
+        self.scopes.pop()
+        start = self.scope_starts.pop()
+        if self.scopes:
+            self._rename_labels(start)
+        else:
             self.function = None
+
+    def _rename_labels(self, start: int) -> None:
+        """Labels of an inner block get a suffix too, and the branches to them; the compiler's own are unique."""
+        body, tables = self.function.body, self.function.tables
+        inner = {item.name for item in body[start:] if isinstance(item, Label) and not item.name.startswith("$")}
+        if not inner:
+            return
+        self.serial += 1
+        new = {name: f"{name}${self.serial}" for name in inner}
+        for i in range(start, len(body)):
+            item = body[i]
+            if isinstance(item, Label):
+                body[i] = Label(new.get(item.name, item.name))
+            elif item.base == "bra":
+                body[i] = replace(item, operands=tuple(new.get(o, o) for o in item.operands))
+            elif item.base == "brx" and (targets := tables.get(item.operands[-1])):
+                tables[item.operands[-1]] = tuple(new.get(t, t) for t in targets)
 
     # -- statements -----------------------------------------------------------------------
 
@@ -276,14 +315,17 @@ class _Parser:
             yield Variable(space, type_, match[1], size, align or element, bool(match[2]), init, extern)
 
     def _declare_register(self, variable: Variable) -> None:
-        self.function.regs[self._rename(variable.name, len(self.scopes) > 1)] = variable.type
+        """Every register's name starts with %: one that inline assembly calls `p` is renamed."""
+        plain = variable.name[0] != "%"
+        name = self._rename(variable.name, plain or len(self.scopes) > 1, "%" if plain else "")
+        self.function.regs[name] = variable.type
 
-    def _rename(self, name: str, scoped: bool) -> str:
+    def _rename(self, name: str, scoped: bool, prefix: str = "") -> str:
         """A name declared in an inner block gets a suffix, so that scopes need no handling later."""
         if not scoped:
             return name
         self.serial += 1
-        self.scopes[-1][name] = f"{name}.{self.serial}"
+        self.scopes[-1][name] = f"{prefix}{name}.{self.serial}"
         return self.scopes[-1][name]
 
     def _name(self, name: str) -> str:
@@ -329,9 +371,15 @@ class _Parser:
         )
 
     def _operand(self, text: str) -> str:
-        if len(self.scopes) > 1:
-            text = re.sub(r"[%A-Za-z_$][\w$]*", lambda m: self._name(m[0]), text)
+        if len(self.scopes) > 1 or self.scopes[0]:
+            text = _NAME.sub(lambda m: self._name(m[0]), text)
         return text
+
+
+def _blank(comment: re.Match) -> str:
+    """A comment as blanks and line ends; a string as it is."""
+    text = comment[0]
+    return text if text[0] == '"' else "\n" * text.count("\n") or " "
 
 
 def _split_operands(text: str) -> list[str]:

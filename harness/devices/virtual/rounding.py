@@ -8,7 +8,7 @@ For double itself the few directed operations are functions that change the proc
 
 from __future__ import annotations
 
-from .table import canonical_nan, row
+from .table import row
 from .types import llvm_type
 
 #: LLVM's numbers of rounding modes
@@ -86,14 +86,14 @@ def narrow(e, value: str, to: str, direction: str = "rn") -> str:
     back = widen(e, nearest, to)
     t = {"f32": "i32"}.get(to, "i16")
     raw = nearest if to == "bf16" else e.cast("bitcast", llvm_type(to), nearest, t)
-    negative = e.op("fcmp olt double", value, "0.0")
     if direction == "rz":
         magnitudes = (e.emit(f"call double @llvm.fabs.f64(double {v})") for v in (back, value))
         wrong, step = e.op("fcmp ogt double", *magnitudes), "-1"
     else:
         wrong = e.op(f"fcmp {'ogt' if direction == 'rm' else 'olt'} double", back, value)
-        inwards = ("1", "-1") if direction == "rm" else ("-1", "1")
-        step = e.emit(f"select i1 {negative}, {t} {inwards[0]}, {t} {inwards[1]}")
+        negative = e.op("fcmp olt double", value, "0.0")
+        steps = ("1", "-1") if direction == "rm" else ("-1", "1")  # on the bits of a negative, a positive number
+        step = e.emit(f"select i1 {negative}, {t} {steps[0]}, {t} {steps[1]}")
     raw = e.op(f"add {t}", raw, e.emit(f"select i1 {wrong}, {t} {step}, {t} 0"))
     return raw if to == "bf16" else e.cast("bitcast", t, raw, llvm_type(to))
 

@@ -52,15 +52,17 @@ _SMALLEST_NORMAL = {"half": "0xH0400", "float": "0x3810000000000000", "double": 
 
 @dataclass(frozen=True)
 class Row:
-    """pattern, body, whether the body sets the destination itself, and the least and most operands it takes."""
+    """pattern, body, whether the body sets the destination itself, and how many operands it can take."""
 
-    pattern: re.Pattern
+    pattern: str
+    regex: re.Pattern
     body: object
     is_statement: bool
     operands: range
 
 
-_ROWS: dict[str, list[Row]] = {}
+#: opcode up to its first dot -> its rows
+ROWS: dict[str, list[Row]] = {}
 
 
 def row(*patterns: str):
@@ -98,7 +100,7 @@ def _parameters(function, fixed: int) -> range:
 def _register(patterns, body, is_statement: bool, operands: range) -> None:
     for pattern in patterns:
         base = re.match(r"\w+", pattern)[0]
-        _ROWS.setdefault(base, []).append(Row(_compile(pattern), body, is_statement, operands))
+        ROWS.setdefault(base, []).append(Row(pattern, _compile(pattern), body, is_statement, operands))
 
 
 def _compile(pattern: str) -> re.Pattern:
@@ -109,8 +111,8 @@ def _compile(pattern: str) -> re.Pattern:
 @cache
 def find(opcode: str) -> Row | None:
     """The row of a full opcode spelling."""
-    for candidate in _ROWS.get(opcode.split(".", 1)[0], ()):
-        if candidate.pattern.fullmatch(opcode):
+    for candidate in ROWS.get(opcode.split(".", 1)[0], ()):
+        if candidate.regex.fullmatch(opcode):
             return candidate
     return None
 

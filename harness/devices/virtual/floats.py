@@ -1,0 +1,140 @@
+"""Rows of floating-point arithmetic, rounded to nearest or approximate; directed rounding is in `rounding`.
+
+The approximate instructions are computed to full precision (they differ from the hardware within their
+documented error), but keep its documented special cases.
+
+Source: PTX ISA, sections 9.7.3 (floating point), 9.7.4 (half precision) and 9.7.5.
+"""
+
+from __future__ import annotations
+
+from .rounding import bfloat_to_float, float_to_bfloat, narrow, odd_sum, widen
+from .table import canonical_nan, expand, row, statement
+from .types import llvm_type
+
+# -- f32, f64, f16 -----------------------------------------------------------------------------------------
+
+for _name in ("add", "sub", "mul"):
+    row(f"{_name}{{.rn}}{{.ftz}}{{.sat}}.f32", f"{_name}{{.rn}}.f64", f"{_name}{{.rn}}{{.ftz}}{{.sat}}.<half>")(
+        f"f{_name} {{t}} {{a}}, {{b}}"
+    )
+row("fma.rn{.ftz}{.sat}.f32", "fma.rn.f64", "mad.rn{.ftz}{.sat}.f32", "mad.rn.f64")(
+    "call {t} @llvm.fma.{s}({t} {a}, {t} {b}, {t} {c})"
+)
+row("div.(rn|full){.ftz}.f32", "div.rn.f64")("fdiv {t} {a}, {b}")
+row("rcp.(rn|approx){.ftz}.f32", "rcp.rn.f64")("fdiv {t} 1.0, {a}")
+row("sqrt.(rn|approx){.ftz}.f32", "sqrt.rn.f64")("call {t} @llvm.sqrt.{s}({t} {a})")
+row("rsqrt.approx{.ftz}.f32", "rsqrt.approx.f64")("call {t} @llvm.sqrt.{s}({t} {a}); fdiv {t} 1.0, {0}")
+row("sin.approx{.ftz}.f32")("call {t} @llvm.sin.{s}({t} {a})")
+row("cos.approx{.ftz}.f32")("call {t} @llvm.cos.{s}({t} {a})")
+row("lg2.approx{.ftz}.f32")("call {t} @llvm.log2.{s}({t} {a})")
+row("ex2.approx{.ftz}.f32")("call {t} @llvm.exp2.{s}({t} {a})")
+row("tanh.approx.f32")("call {t} @llvm.tanh.{s}({t} {a})")
+row("ex2.approx.<half>")("fpext {t} {a} to float; call float @llvm.exp2.f32(float {0}); fptrunc float {1} to {t}")
+row("tanh.approx.<half>")("fpext {t} {a} to float; call float @llvm.tanh.f32(float {0}); fptrunc float {1} to {t}")
+row("neg{.ftz}.f32", "neg.f64", "neg{.ftz}.<half>")("fneg {t} {a}")
+row("abs{.ftz}.f32", "abs.f64", "abs{.ftz}.<half>")("call {t} @llvm.fabs.{s}({t} {a})")
+row("copysign.f32", "copysign.f64")("call {t} @llvm.copysign.{s}({t} {b}, {t} {a})")
+row("min{.ftz}.f32", "min.f64", "min{.ftz}.<half>")("call {t} @llvm.minimumnum.{s}({t} {a}, {t} {b})")
+row("max{.ftz}.f32", "max.f64", "max{.ftz}.<half>")("call {t} @llvm.maximumnum.{s}({t} {a}, {t} {b})")
+
+
+@row("min{.ftz}.NaN.f32", "min{.ftz}.NaN.<half>")
+def _min_nan(e, mods, a, b):
+    smaller = expand(e, "call {t} @llvm.minimum.{s}({t} {a}, {t} {b})", mods[-1], a=a, b=b)
+    return canonical_nan(e, smaller, mods[-1], a, b)
+
+
+@row("max{.ftz}.NaN.f32", "max{.ftz}.NaN.<half>")
+def _max_nan(e, mods, a, b):
+    larger = expand(e, "call {t} @llvm.maximum.{s}({t} {a}, {t} {b})", mods[-1], a=a, b=b)
+    return canonical_nan(e, larger, mods[-1], a, b)
+
+
+@row("div.approx{.ftz}.f32")
+def _div_approx(e, mods, a, b):
+    """a * (1/b), whose reciprocal is lost for |b| > 2**126: then 0, or NaN for an infinite a."""
+    quotient = e.op("fdiv float", a, b)
+    size = e.emit(f"call float @llvm.fabs.f32(float {b})")
+    lost = e.op("fcmp ogt float", size, "0x47D0000000000000")
+    zero = e.emit(f"call float @llvm.copysign.f32(float 0.0, float {b})")
+    infinite = e.op("fcmp oeq float", size, "0x7FF0000000000000")
+    product = e.op("fmul float", a, zero)
+    product = e.emit(f"select i1 {infinite}, float {quotient}, float {product}")
+    return e.emit(f"select i1 {lost}, float {product}, float {quotient}")
+
+
+@row("rcp.approx.ftz.f64")
+def _rcp_upper(e, mods, a):
+    return _upper_word(e, e.op("fdiv double", "1.0", _upper(e, a)))
+
+
+@row("rsqrt.approx.ftz.f64")
+def _rsqrt_upper(e, mods, a):
+    root = e.emit(f"call double @llvm.sqrt.f64(double {_upper(e, a)})")
+    return _upper_word(e, e.op("fdiv double", "1.0", root))
+
+
+def _upper(e, value: str) -> str:
+    """Only the upper 32 bits of a double count."""
+    raw = e.op("and i64", e.cast("bitcast", "double", value, "i64"), -(1 << 32))
+    return e.cast("bitcast", "i64", raw, "double")
+
+
+def _upper_word(e, value: str) -> str:
+    """The result has 32 zero bits at its end, a NaN too."""
+    raw = e.cast("bitcast", "double", canonical_nan(e, value, "f64", value), "i64")
+    return e.cast("bitcast", "i64", e.op("and i64", raw, -(1 << 32)), "double")
+
+
+@statement("testp.(finite|infinite|number|notanumber|normal|subnormal).<float>")
+def _testp(e, ins, mods, d, a):
+    """Zero counts as normal. The masks are those of LLVM's is.fpclass."""
+    mask = {"finite": 0x1F8, "infinite": 0x204, "number": 0x3FC, "notanumber": 3, "normal": 0x168, "subnormal": 0x90}
+    t, value = llvm_type(mods[-1]), e.value(a, mods[-1])
+    e.set(d, e.emit(f"call i1 @llvm.is.fpclass.{mods[-1]}({t} {value}, i32 {mask[mods[0]]})"), "pred")
+
+
+# -- half precision ------------------------------------------------------------------------------------------
+
+
+@row("fma.rn{.ftz}{.sat}.<half>", "fma.rn{.ftz}.relu.<half>")
+def _fma_half(e, mods, a, b, c):
+    """In double: where that rounds, the exact sum is too far from a tie of halves for it to matter."""
+    a, b, c = (widen(e, v, "f16") for v in (a, b, c))
+    return narrow(e, e.op("fadd double", e.op("fmul double", a, b), c), "f16")
+
+
+@row("fma.rn{.relu}.<bfloat>")
+def _fma_bfloat(e, mods, a, b, c):
+    a, b, c = (widen(e, v, "bf16") for v in (a, b, c))
+    return narrow(e, odd_sum(e, e.op("fmul double", a, b), c), "bf16")
+
+
+row("neg.<bfloat>")("xor i16 {a}, -32768")
+row("abs.<bfloat>")("and i16 {a}, 32767")
+
+
+@row("min.<bfloat>")
+def _min_bfloat(e, mods, a, b):
+    return _select_bfloat(e, "minimumnum", a, b)
+
+
+@row("max.<bfloat>")
+def _max_bfloat(e, mods, a, b):
+    return _select_bfloat(e, "maximumnum", a, b)
+
+
+@row("min.NaN.<bfloat>")
+def _min_nan_bfloat(e, mods, a, b):
+    return _select_bfloat(e, "minimum", a, b)
+
+
+@row("max.NaN.<bfloat>")
+def _max_nan_bfloat(e, mods, a, b):
+    return _select_bfloat(e, "maximum", a, b)
+
+
+def _select_bfloat(e, intrinsic: str, a: str, b: str) -> str:
+    a, b = (bfloat_to_float(e, v) for v in (a, b))
+    return float_to_bfloat(e, e.emit(f"call float @llvm.{intrinsic}.f32(float {a}, float {b})"), "rz")
