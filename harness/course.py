@@ -191,7 +191,8 @@ class Case:
 
     values: "normal", or "integers" (small integers, exact in float32, compared for equality).
     inputs: exact values by array name. check: "reference", or "gradient" (the expected values are
-    finite differences, see Gradient). kernels: names, where not all kernels take part.
+    finite differences, see Gradient). kernels: names, where not all kernels take part. special: an infinity
+    or NaN is right where the reference has the same; elsewhere, and in other cases, it never is.
     """
 
     name: str
@@ -201,6 +202,7 @@ class Case:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     check: str = "reference"
     kernels: tuple[str, ...] = ()
+    special: bool = False
 
     def __post_init__(self) -> None:
         require(

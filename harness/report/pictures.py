@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Puzzle
 
 from .probe import Access, Probe
@@ -222,9 +223,8 @@ def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
         accesses, writers = list(probe.accesses(block, thread)), probe.writers()
-    values = dict(probe.inputs)
-    reference = kernel.reference({n: a.astype(np.float64) for n, a in probe.inputs.items()}, probe.dims)
-    values[kernel.outputs[0].name] = np.asarray(reference)
+    reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
+    values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
     return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers)
 
 

@@ -39,14 +39,22 @@ def case_of(puzzle_id, case_name, kernel_name):
     return case, puzzle.full_dims(case), arrays, expectations(puzzle, case, kernel, arrays)
 
 
+def stored(values, dtype):
+    """Values as an output array holds them; NaN in an array of integers is poison."""
+    if dtype.startswith("float"):
+        return values.astype(dtype)
+    poison = int.from_bytes(b"\x7f" * np.dtype(dtype).itemsize)
+    return np.where(np.isnan(values), poison, np.nan_to_num(values)).astype(dtype)
+
+
 def foreseen(puzzle, case, m):
     """What a kernel with the misconception `m` would show; None where that cannot be known."""
     kernel = puzzle.kernel(m.kernel)
     case, dims, arrays, targets = case_of(puzzle.id, case.name, kernel.name)
     with np.errstate(all="ignore"):
         values = outputs_of(kernel, m.compute(reference_arrays(arrays), dict(dims)), dims)
-    results = {t.array.name: values[t.array.name].astype(t.array.dtype) for t in targets}
-    before = {name: np.full_like(a, np.nan) for name, a in results.items()}
+    results = {t.array.name: stored(values[t.array.name], t.array.dtype) for t in targets}
+    before = {t.array.name: stored(np.full(t.values.shape, np.nan), t.array.dtype) for t in targets}
     return Observation(case, dims, arrays, targets, results, before)
 
 
@@ -95,8 +103,10 @@ def test_the_references_give_finite_values_in_every_case(puzzle_id):
     for case in in_order(puzzle):
         for kernel in puzzle.kernels_of(case):
             for target in case_of(puzzle_id, case.name, kernel.name)[3]:
-                assert np.isfinite(target.values).all() and np.isfinite(target.tolerance).all()
-                assert (target.magnitude + target.tolerance >= np.abs(target.values) * (1 - 1e-6)).all()
+                finite = np.isfinite(target.values)
+                assert (finite.all() or case.special) and np.isfinite(target.tolerance).all()
+                allowed = target.magnitude + target.tolerance
+                assert (allowed >= np.abs(target.values) * (1 - 1e-6))[finite].all()
 
 
 @pytest.mark.parametrize(("puzzle_id", "name"), NAMED)

@@ -7,59 +7,23 @@ from __future__ import annotations
 
 from .rounding import bfloat_to_float, directed, float_to_bfloat, float_to_half, narrow, odd_sum, widen
 from .table import canonical_nan, expand, flush, relu, saturate, statement
-from .types import TYPES, is_float, is_signed, llvm_type
+from .types import TYPES, is_signed, llvm_type
 
 _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-_MODIFIERS = ("ftz", "sat", "relu", "satfinite")
 
 
-def _rounding(mods) -> str:
-    return next((m for m in mods[:-2] if m not in _MODIFIERS), "")
-
-
-@statement("cvt{.(rn|rz|rm|rp|rni|rzi|rmi|rpi)}{.ftz}{.sat}.<number>.<number>")
-def _cvt(e, ins, mods, d, a):
+@statement("cvt{.sat}.<integer>.<integer>")
+def _int_to_int(e, ins, mods, d, a):
     to, source = mods[-2:]
-    rounding = _rounding(mods)
-    if rounding not in _allowed_roundings(to, source) or "ftz" in mods and "f32" not in (to, source):
-        e.unsupported(ins)
-    value = e.value(a, source)
-    if "ftz" in mods and source == "f32":
-        value = flush(e, value, source)
-    if is_float(source):
-        result = (_float_to_float if is_float(to) else _float_to_int)(e, value, to, source, rounding)
-    elif is_float(to):
-        result = _int_to_float(e, value, to, source, rounding)
-    else:
-        result = _int_to_int(e, value, to, source, "sat" in mods)
-    if "ftz" in mods and to == "f32":
-        result = flush(e, result, to)
-    if "sat" in mods and is_float(to):
-        result = saturate(e, result, to)
-    e.set(d, result, to)
-
-
-def _allowed_roundings(to: str, source: str) -> tuple[str, ...]:
-    """A rounding is demanded where the conversion can lose something, and refused elsewhere."""
-    if not is_float(source):
-        return ("rn", "rz", "rm", "rp") if is_float(to) else ("",)
-    if not is_float(to):
-        return tuple(_TO_INTEGRAL)
-    bits, source_bits = TYPES[to][1], TYPES[source][1]
-    if bits == source_bits:
-        return ("", *_TO_INTEGRAL)
-    return ("rn", "rz", "rm", "rp") if bits < source_bits else ("",)
-
-
-def _int_to_int(e, value: str, to: str, source: str, sat: bool) -> str:
-    t, bits = TYPES[to]
-    s, source_bits = TYPES[source]
-    if sat:
+    s, value = llvm_type(source), e.value(a, source)
+    if "sat" in mods:
         k = "s" if is_signed(source) else "u"
         (low, high), (source_low, source_high) = _range(to), _range(source)
+        if low <= source_low and source_high <= high:  # nothing to clamp: refused by the manual
+            e.unsupported(ins)
         value = e.emit(f"call {s} @llvm.{k}max.{s}({s} {value}, {s} {max(low, source_low)})")
         value = e.emit(f"call {s} @llvm.{k}min.{s}({s} {value}, {s} {min(high, source_high)})")
-    return e.resize(value, s, t, is_signed(source))
+    e.set(d, e.resize(value, s, llvm_type(to), is_signed(source)), to)
 
 
 def _range(type_: str) -> tuple[int, int]:
@@ -67,7 +31,14 @@ def _range(type_: str) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(type_) else (0, (1 << bits) - 1)
 
 
-def _int_to_float(e, value: str, to: str, source: str, rounding: str) -> str:
+@statement("cvt.<round>{.ftz}{.sat}.f32.<integer>", "cvt.<round>{.sat}.(f16|f64).<integer>")
+def _int_to_float(e, ins, mods, d, a):
+    to, source = mods[-2:]
+    result = _rounded_integer(e, e.value(a, source), to, source, mods[0])
+    e.set(d, saturate(e, result, to) if "sat" in mods else result, to)
+
+
+def _rounded_integer(e, value: str, to: str, source: str, rounding: str) -> str:
     op = "sitofp" if is_signed(source) else "uitofp"
     s, bits = TYPES[source]
     if to != "f16" and (rounding == "rn" or bits <= 32 and to == "f64"):
@@ -82,37 +53,66 @@ def _int_to_float(e, value: str, to: str, source: str, rounding: str) -> str:
     return narrow(e, odd_sum(e, upper, lower), to, rounding)
 
 
-def _float_to_int(e, value: str, to: str, source: str, rounding: str) -> str:
+@statement("cvt.<round_to_integer>{.ftz}{.sat}.<integer>.f32", "cvt.<round_to_integer>{.sat}.<integer>.(f16|f64)")
+def _float_to_int(e, ins, mods, d, a):
     """Out of range: the nearest end of it. NaN: 0, or the top bit alone where one of the types has 64 bits."""
+    to, source = mods[-2:]
+    value = e.value(a, source)
+    if "ftz" in mods:
+        value = flush(e, value, source)
     wide = TYPES[to][1] == 64 or source == "f64"
     if source == "f16":
         value, source = e.cast("fpext", "half", value, "float"), "f32"
     s, (t, bits) = llvm_type(source), TYPES[to]
-    value = e.emit(f"call {s} @llvm.{_TO_INTEGRAL[rounding]}.{source}({s} {value})")
+    value = e.emit(f"call {s} @llvm.{_TO_INTEGRAL[mods[0]]}.{source}({s} {value})")
     result = e.emit(f"call {t} @llvm.fpto{'s' if is_signed(to) else 'u'}i.sat.{t}.{source}({s} {value})")
-    if not wide:
-        return result
-    nan = e.op(f"fcmp uno {s}", value, value)
-    return e.emit(f"select i1 {nan}, {t} {-(1 << bits - 1)}, {t} {result}")
+    if wide:
+        nan = e.op(f"fcmp uno {s}", value, value)
+        result = e.emit(f"select i1 {nan}, {t} {-(1 << bits - 1)}, {t} {result}")
+    e.set(d, result, to)
 
 
-def _float_to_float(e, value: str, to: str, source: str, rounding: str) -> str:
-    t, s = llvm_type(to), llvm_type(source)
+@statement(
+    "cvt{.<round_to_integer>}{.ftz}{.sat}.f32.f32", "cvt{.<round_to_integer>}{.sat}.(f16.f16|f64.f64)",
+    "cvt{.ftz}{.sat}.(f32.f16|f64.f32)", "cvt{.sat}.f64.f16",
+    "cvt.<round>{.ftz}{.sat}.(f16.f32|f32.f64)", "cvt.<round>{.sat}.f16.f64",
+)  # fmt: skip
+def _float_to_float(e, ins, mods, d, a):
+    to, source = mods[-2:]
+    value = e.value(a, source)
+    if "ftz" in mods and source == "f32":
+        value = flush(e, value, source)
     if to == source:
-        if not rounding:
-            return value
-        return expand(e, f"call {{t}} @llvm.{_TO_INTEGRAL[rounding]}.{{s}}({{t}} {{a}})", to, a=value)
-    if TYPES[to][1] > TYPES[source][1]:
-        if source == "f16":
-            value, s = e.cast("fpext", "half", value, "float"), "float"
-        return value if t == s else e.cast("fpext", s, value, t)
-    if rounding == "rn" and source == "f64" and to == "f32":
-        return e.cast("fptrunc", "double", value, "float")
-    if rounding == "rn" and source == "f32":
-        result = float_to_half(e, value)
+        result = _integral(e, value, to, mods[0])
+    elif TYPES[to][1] > TYPES[source][1]:
+        result = _extended(e, value, to, source)
     else:
-        result = narrow(e, value if source == "f64" else widen(e, value, source), to, rounding)
-    return canonical_nan(e, result, "f16", result) if to == "f16" else result
+        result = _shortened(e, value, to, source, mods[0])
+    if "ftz" in mods and to == "f32":
+        result = flush(e, result, to)
+    e.set(d, saturate(e, result, to) if "sat" in mods else result, to)
+
+
+def _integral(e, value: str, type_: str, rounding: str) -> str:
+    if rounding not in _TO_INTEGRAL:
+        return value
+    return expand(e, f"call {{t}} @llvm.{_TO_INTEGRAL[rounding]}.{{s}}({{t}} {{a}})", type_, a=value)
+
+
+def _extended(e, value: str, to: str, source: str) -> str:
+    if source == "f16":
+        value = e.cast("fpext", "half", value, "float")
+    return value if to == "f32" else e.cast("fpext", "float", value, "double")
+
+
+def _shortened(e, value: str, to: str, source: str, rounding: str) -> str:
+    if rounding != "rn" or (to, source) == ("f16", "f64"):
+        value = narrow(e, value if source == "f64" else widen(e, value, source), to, rounding)
+    elif to == "f16":
+        value = float_to_half(e, value)
+    else:
+        value = e.cast("fptrunc", "double", value, "float")
+    return canonical_nan(e, value, "f16", value) if to == "f16" else value
 
 
 # -- from f32 to the formats of neural networks ----------------------------------------------------------------
@@ -124,7 +124,7 @@ def _from_bfloat(e, ins, mods, d, a):
 
 
 @statement("cvt.(rn|rz){.relu}{.satfinite}.bf16.f32", "cvt.(rn|rz){.relu}.satfinite.f16.f32",
-           "cvt.(rn|rz).relu{.satfinite}.f16.f32")  # fmt: skip
+           "cvt.(rn|rz).relu.f16.f32")  # fmt: skip
 def _to_half_precision(e, ins, mods, d, a):
     e.set(d, _half_bits(e, mods, mods[-2], a), "b16")
 
@@ -140,9 +140,9 @@ def _half_bits(e, mods, to: str, operand: str) -> str:
     """The bits of an f32 operand as f16 or bf16."""
     value = e.value(operand, "f32")
     if to == "bf16":
-        bits = float_to_bfloat(e, value, _rounding(mods))
+        bits = float_to_bfloat(e, value, mods[0])
     else:
-        half = _float_to_float(e, value, "f16", "f32", _rounding(mods))
+        half = _shortened(e, value, "f16", "f32", mods[0])
         bits = e.cast("bitcast", "half", relu(e, half, "f16") if "relu" in mods else half, "i16")
     if "relu" in mods and to == "bf16":
         bits = relu(e, bits, "bf16")

@@ -16,6 +16,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
+from ...errors import Unsupported
 from ..nvrtc import compile_ptx
 from ..store import Store, digest
 from . import lower, ptx, rounding, state

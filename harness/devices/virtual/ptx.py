@@ -120,6 +120,7 @@ class _Parser:
         self.student = {n for n, name in files.items() if name.rsplit("/", 1)[-1] == base}
         self.student_file = student_file
         self.at = Location()
+        self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
         self.scopes: list[dict[str, str]] = []  # renamings of block-scoped registers and params
         self.scope_starts: list[int] = []  # where in the body each of them begins
@@ -190,13 +191,15 @@ class _Parser:
         if not match:
             return
         file, number, outer_file, outer = match.groups()
+        if self.at_home is None:
+            self.at_home = int(file) in self.student
         if int(file) in self.student:
             if int(number):  # line 0 is the compiler's own: keep the line before
                 self.at = Location(self.student_file, int(number))
         elif outer_file and int(outer_file) in self.student:
             self.at = Location(self.student_file, int(outer))
-        elif not outer_file:
-            self.at = Location()
+        elif not outer_file and not self.at_home:
+            self.at = Location()  # in a student's function, code of a header belongs to the line before
 
     def _labels(self, text: str) -> str:
         """Take leading labels off a statement; returns the rest."""
@@ -213,7 +216,7 @@ class _Parser:
             self.function = self._header(header)
             self.function.body = []
             self.module.functions[self.function.name] = self.function
-            self.at = Location()
+            self.at, self.at_home = Location(), None
         elif self.function is None:
             raise Unsupported("a PTX block outside a function", self.at.file, self.at.line)
         self.scopes.append({})
@@ -227,7 +230,22 @@ class _Parser:
         if self.scopes:
             self._rename_labels(start)
         else:
+            self._check_targets()
             self.function = None
+
+    def _check_targets(self) -> None:
+        """Every branch of the function leads somewhere."""
+        names = [item.name for item in self.function.body if isinstance(item, Label)]
+        labels = set(names)
+        if len(labels) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise Unsupported(f"PTX with two labels {twice}", self.at.file, self.at.line)
+        for ins in self.function.body:
+            if isinstance(ins, Label) or ins.base not in ("bra", "brx"):
+                continue
+            targets = self.function.tables.get(ins.operands[-1], ()) if ins.base == "brx" else ins.operands[:1]
+            if not targets or not labels.issuperset(targets):
+                raise Unsupported(f"the PTX branch `{ins}`, whose target is missing", ins.at.file, ins.at.line)
 
     def _rename_labels(self, start: int) -> None:
         """Labels of an inner block get a suffix too, and the branches to them; the compiler's own are unique."""
