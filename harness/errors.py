@@ -57,7 +57,10 @@ class Unsupported(CompileError):
     def __init__(self, what: str, file: str = "", line: int = 0, source: str = ""):
         message = f"the virtual GPU does not support {what}"
         super().__init__(message, (Diagnostic("error", message, file, line, 0, source),))
-        self.what, self.file, self.line = what, file, line
+        self.what, self.file, self.line, self.source = what, file, line, source
+
+    def __reduce__(self):  # the message is made from the parts: between processes the parts travel
+        return Unsupported, (self.what, self.file, self.line, self.source), {"diagnostics": self.diagnostics}
 
 
 class LaunchError(BackwarpError):

@@ -9,10 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -20,18 +16,16 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
-from pathlib import Path
 
 import numpy
 
+from harness.devices.child import Child
 from harness.devices.launching import Launch, Limits, check_arguments, check_shape, triple
 from harness.devices.nvrtc import Ptx, demangle, parameter_sizes
 from harness.errors import DeviceError, KernelFault, LaunchError
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525
 _START_LIMIT = 120  # seconds for CUDA to start and for requests that launch nothing
-_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 # --- is there a GPU? -----------------------------------------------------------------------------
@@ -81,54 +75,6 @@ def available() -> tuple[bool, str]:
     return True, f"{found.devices} GPU with a driver for CUDA {dotted(found.version)}"
 
 
-# --- the child process ---------------------------------------------------------------------------
-
-
-class _Process:
-    """One child: request and answer, with a limit on the time in between."""
-
-    def __init__(self):
-        ours, theirs = socket.socketpair()
-        environment = dict(os.environ)
-        paths = [str(_CHECKOUT), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
-        with theirs:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "harness.devices.gpu_worker", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,  # until the worker takes it: why it could not start
-                env=environment,
-            )
-        self._connection = Connection(ours.detach())
-
-    def ask(self, request: str, arguments: tuple, limit: float):
-        """The answer's value. TimeoutError if it takes longer; EOFError if the child is gone."""
-        self._connection.send((request, arguments))
-        if not self._connection.poll(limit):
-            raise TimeoutError
-        answer = self._connection.recv()
-        if answer[0] == "ok":
-            return answer[1]
-        error, fatal = answer[1:]
-        error.fatal = fatal
-        raise error
-
-    def end(self) -> str:
-        """Ends the child, whatever it is doing; returns how it ended."""
-        self._connection.close()
-        try:
-            status = self._child.wait(0.2)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            status = self._child.wait()
-        with self._child.stderr as pipe:
-            said = pipe.read().decode("utf-8", "replace").strip().splitlines()
-        how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return f"{how}: {said[-1]}" if said else how
-
-
 class GPU:
     """See harness.devices.open_device."""
 
@@ -138,7 +84,7 @@ class GPU:
         self.checks, self.schedule, self.reason = checks, seed, reason
         self.time_limit = 10.0
         self._lock = threading.RLock()
-        self._process: _Process | None = None
+        self._process: Child | None = None
         self._generation = 0
         self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of arrays let go of
         self._closed = False
@@ -203,15 +149,15 @@ class GPU:
                     self._drop()
                 raise
 
-    def _running(self, request: str) -> _Process:
+    def _running(self, request: str) -> Child:
         if self._process is None:
-            self._process = _Process()
+            self._process = Child("harness.devices.gpu_worker")
             self._generation += 1
             if request != "hello":
                 self._process.ask("hello", (), _START_LIMIT)
         return self._process
 
-    def _free_unused(self, process: _Process) -> None:
+    def _free_unused(self, process: Child) -> None:
         handles = []
         while self._unused:
             generation, handle = self._unused.popleft()

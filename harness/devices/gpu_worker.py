@@ -15,7 +15,6 @@ import ctypes
 import math
 import os
 import re
-import signal
 import sys
 import tempfile
 from dataclasses import dataclass, fields
@@ -23,6 +22,7 @@ from multiprocessing.connection import Connection
 
 import numpy
 
+from harness.devices.child import attach
 from harness.devices.launching import Launch, Limits, cut_output
 from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
 
@@ -340,14 +340,6 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _die_with_parent() -> None:
-    """A process stuck in an endless kernel does not notice that its parent has gone."""
-    try:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux
-    except (OSError, AttributeError):
-        pass
-
-
 def serve(connection: Connection) -> None:
     worker = None
     output = Output()
@@ -372,9 +364,7 @@ def serve(connection: Connection) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business, which ends this process
-    _die_with_parent()
-    connection = Connection(int(sys.argv[1]))
+    connection = attach()
     status = 1
     try:
         serve(connection)

@@ -107,8 +107,7 @@ def compile_ptx(
     headers, needs_cuda = _headers(source, name, includes_found, include_dirs)
     options = (*FLAVOURS[flavour], f"-arch={arch}", "-std=c++17", f"-include={_PRELUDE}")
     release = ".".join(map(str, api.nvrtcVersion()[1:])) if api else version()
-    key = digest(_FORMAT, release, name, source, "\0".join(options), "\0".join(name_expressions),
-                 *(part for item in sorted(headers.items()) for part in item), str(needs_cuda))  # fmt: skip
+    key = _key(release, name, source, options, name_expressions, headers, needs_cuda)
     cached = _load(_store.get(key))
     if cached:
         return cached
@@ -130,6 +129,20 @@ def compile_ptx(
     ptx = Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
     _store.put(key, _dump(ptx))
     return ptx
+
+
+def fingerprint(source: str, name: str, include_dirs: tuple[str, ...], name_expressions: tuple[str, ...]) -> str:
+    """A hash of all that decides what a kernel file compiles to, beside the flavour. No compiler is loaded.
+
+    Raises CompileError for an include that is refused.
+    """
+    headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
+    return _key(version(), name, source, (), name_expressions, headers, needs_cuda)
+
+
+def _key(release, name, source, options, name_expressions, headers, needs_cuda) -> str:
+    return digest(_FORMAT, release, name, source, "\0".join(options), "\0".join(name_expressions),
+                  *(part for item in sorted(headers.items()) for part in item), str(needs_cuda))  # fmt: skip
 
 
 # --- headers -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from harness.devices import gpu, launching
+from harness.devices import child, gpu, launching
 from harness.devices.gpu import GPU
 from harness.devices.launching import cut_output
 from harness.devices.nvrtc import parameter_sizes
@@ -234,7 +234,7 @@ def test_launch_errors_do_not_restart(device, kernel):
 
 
 def test_ctrl_c_leaves_no_answer_behind(device, kernel, monkeypatch):
-    monkeypatch.setattr(gpu.Connection, "poll", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(child.Connection, "poll", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         kernel("prints")(1, 1, (numpy.int32(5),))
     monkeypatch.undo()

@@ -5,44 +5,31 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 
-from ...errors import CompileError, Diagnostic, KernelFault, LaunchError
-from ..nvrtc import Ptx, compile_ptx, demangle
+from ...errors import CompileError, LaunchError
+from ..launching import Launch, Limits, check_arguments, check_shape, triple
+from ..nvrtc import Ptx, demangle
 from . import lower, ptx, state
+from .build import Built, build, build_ptx
 from .diagnose import Diagnosis
 from .jit import Program, runtime_address
-from .memory import SHARED_GUARD, Arena, Owner
+from .memory import Arena, Owner
 from .printf import Output
-from .schedule import _INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
 
 CHECKS = ("full", "memory", "none")
-FLAVOUR = {"full": "debug", "memory": "fast", "none": "fast"}
-LEVEL = {"full": 1, "memory": 3, "none": 3}  # of LLVM's optimisation
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_BLOCK = (1024, 1024, 64)
-MAX_SHARED = 48 << 10  # static and dynamic together, without opting in
-MAX_SHARED_OPTIN = 163 << 10  # of compute capability 8.0
+LIMITS = Limits()
 _PARAMS_BYTES = 4352
-
-
-@dataclass
-class Launch:
-    """What a launch left behind beside the arrays. notes: faults of severity "note"."""
-
-    stdout: str = ""
-    stdout_dropped: int = 0
-    counters: dict = field(default_factory=dict)
-    notes: list[KernelFault] = field(default_factory=list)
 
 
 class Array:
     """An array in device memory."""
 
     def __init__(self, device: VirtualGPU, owner: Owner, shape, dtype):
-        self._device, self._owner = device, owner
+        self.device, self._owner = device, owner
         self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
         self.size = int(np.prod(shape, dtype=np.int64))
         weakref.finalize(self, device.arena.free, owner)
@@ -53,7 +40,7 @@ class Array:
         return self._owner.start
 
     def _view(self) -> np.ndarray:
-        memory = self._device.arena.bytes[self._owner.start : self._owner.start + self.nbytes]
+        memory = self.device.arena.bytes[self._owner.start : self._owner.start + self.nbytes]
         return memory.view(self.dtype).reshape(self.shape)
 
     def get(self) -> np.ndarray:
@@ -63,7 +50,7 @@ class Array:
     def set(self, values) -> None:
         """Overwrite from the host; shape and dtype stay."""
         self._view()[...] = values
-        self._device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
+        self.device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
 
     def intact(self) -> str | None:
         """Always None: a write outside an array has already raised a KernelFault."""
@@ -132,33 +119,33 @@ class VirtualGPU:
 
     def compile(self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()) -> Module:
         """CUDA C++ -> Module. Errors: CompileError; Unsupported for what the virtual GPU does not have."""
-        compiled = compile_ptx(source, name, FLAVOUR[self.checks], tuple(include_dirs), tuple(name_expressions))
-        return Module(self, source, name, compiled)
+        try:
+            built = build(source, name, include_dirs, name_expressions, self.checks, self.arena.size)
+        except CompileError as error:
+            raise _with_source(error, source, name) from None
+        return Module(self, source, name, built)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
-        return Module(self, text, name, Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)}))
+        compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
+        return Module(self, text, name, build_ptx(compiled, name, self.checks, self.arena.size))
 
 
 class Module:
     """Compiled kernels. functions: their plain names."""
 
-    def __init__(self, device: VirtualGPU, source: str, name: str, compiled: Ptx):
-        self.device, self.source, self.name, self.compiled = device, source, name, compiled
-        try:
-            parsed = ptx.parse(compiled.text, name)
-            self.lowered = lower.lower(parsed, name, device.checks, device.arena.size)
-        except CompileError as error:
-            raise self._with_source(error) from None
+    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built):
+        self.device, self.source, self.name = device, source, name
+        self.compiled, self.lowered = built.compiled, built.lowered
         for kernel in self.lowered.kernels.values():
-            if kernel.shared_static > MAX_SHARED:
+            if kernel.shared_static > LIMITS.shared_per_block:
                 raise CompileError(
                     f"{demangle(kernel.name)} uses too much shared data ({kernel.shared_static:#x} bytes,"
-                    f" {MAX_SHARED:#x} max): use dynamic shared memory, or a smaller tile"
+                    f" {LIMITS.shared_per_block:#x} max): use dynamic shared memory, or a smaller tile"
                 )
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
-        self.program = Program(self.lowered.text, LEVEL[device.checks], names)
+        self.program = Program(built.code, names)
         self.site_lines = np.array([at.line for at, _ in self.lowered.sites], np.uint32)
         self._place_variables()
 
@@ -173,16 +160,6 @@ class Module:
     def get_function(self, name: str) -> Kernel:
         """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
         return Kernel(self, self.lowered.kernels[self.compiled.find(name)], name)
-
-    def _with_source(self, error: CompileError) -> CompileError:
-        """Add the text of the line to the diagnostics of a refusal."""
-        lines = self.source.splitlines()
-        error.diagnostics = tuple(
-            Diagnostic(d.severity, d.message, d.file or self.name, d.line, d.column,
-                       d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else ""))
-            for d in error.diagnostics
-        )  # fmt: skip
-        return error
 
     # -- module variables -----------------------------------------------------------------------------
 
@@ -216,7 +193,7 @@ class Kernel:
     def __init__(self, module: Module, info: lower.KernelInfo, name: str):
         self.module, self.info, self.name = module, info, name
         self.params = tuple(p.size for p in info.params)
-        self.max_dynamic_shared_size_bytes = MAX_SHARED - info.shared_static
+        self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static
         self._block_function = module.program.address(f"{info.name}.block")
         self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
         self._run_function = runtime_address("rt_run")
@@ -247,7 +224,7 @@ class Run:
         envs["start_function"] = self.kernel._start_function
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         with Output(self.arena, launch) as output:
-            self.workers.run(self.kernel._run_function, launch, inline=threads <= _INLINE_THREADS)
+            self.workers.run(self.kernel._run_function, launch, inline=threads <= INLINE_THREADS)
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
@@ -261,17 +238,11 @@ class Run:
     # -- setting up ---------------------------------------------------------------------------------------
 
     def _write_params(self, args) -> None:
-        params = self.kernel.info.params
-        if len(args) != len(params):
-            raise LaunchError(f"{self.kernel.name} takes {len(params)} arguments, {len(args)} given")
+        check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
         memory = self.arena.bytes[self.device._params.start :]
-        for i, (parameter, argument) in enumerate(zip(params, args, strict=True)):
-            data = argument_bytes(argument, self.device, self.kernel.name, i)
-            if len(data) != parameter.size:
-                raise LaunchError(
-                    f"argument {i} of {self.kernel.name} has {len(data)} bytes, the parameter has {parameter.size}"
-                )
-            memory[parameter.offset : parameter.offset + len(data)] = np.frombuffer(data, np.uint8)
+        for parameter, argument in zip(self.kernel.info.params, args, strict=True):
+            data = np.frombuffer(argument_bytes(argument), np.uint8)
+            memory[parameter.offset : parameter.offset + data.size] = data
 
     def _mark_shared(self) -> None:
         info = self.kernel.info
@@ -310,6 +281,16 @@ class Run:
 # -- helpers ----------------------------------------------------------------------------------------------
 
 
+def _with_source(error: CompileError, source: str, name: str) -> CompileError:
+    """Add the text of the line to the diagnostics of a refusal."""
+    lines = source.splitlines()
+    error.diagnostics = tuple(
+        replace(d, file=d.file or name, source=d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else ""))
+        for d in error.diagnostics
+    )
+    return error
+
+
 def available_cores() -> int:
     try:
         return len(os.sched_getaffinity(0))
@@ -317,48 +298,24 @@ def available_cores() -> int:
         return os.cpu_count() or 1
 
 
-def triple(value, what: str) -> tuple[int, int, int]:
-    """A grid or block as three positive integers. Errors: LaunchError."""
-    given = value
-    value = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
-    if not 1 <= len(value) <= 3 or not all(isinstance(v, (int, np.integer)) for v in value):
-        raise LaunchError(f"{what} {given!r} is not one to three integers", "cudaErrorInvalidConfiguration")
-    return tuple(int(v) for v in value) + (1,) * (3 - len(value))
-
-
 def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
     """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
-    code = "cudaErrorInvalidConfiguration"
+    static = kernel.info.shared_static
+    check_shape(grid, block, static + max(shared_mem, 0), LIMITS)
     threads = block[0] * block[1] * block[2]
-    for what, values, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
-        for axis, value, limit in zip("xyz", values, limits, strict=True):
-            if not 1 <= value <= limit:
-                raise LaunchError(f"{what}.{axis} is {value}; it must be between 1 and {limit}", code)
-    if threads > state.MAX_THREADS:
-        raise LaunchError(f"the block has {'x'.join(map(str, block))} = {threads} threads; CUDA allows 1024", code)
     if kernel.info.max_threads and threads > kernel.info.max_threads:
         raise LaunchError(
-            f"the block has {threads} threads; __launch_bounds__ of {kernel.name} allows {kernel.info.max_threads}", code
+            f"the block has {threads} threads; __launch_bounds__ of {kernel.name} allows {kernel.info.max_threads}",
+            "cudaErrorInvalidConfiguration",
         )
-    static, limit = kernel.info.shared_static, kernel.max_dynamic_shared_size_bytes
-    if shared_mem < 0 or shared_mem > min(limit, MAX_SHARED_OPTIN - static):
+    if not 0 <= shared_mem <= kernel.max_dynamic_shared_size_bytes:
         raise LaunchError(
-            f"{static} bytes of static and {shared_mem} of dynamic shared memory; a block has {MAX_SHARED}"
-            f" (up to {MAX_SHARED_OPTIN} where the kernel opts in)", "cudaErrorInvalidValue",
-        )  # fmt: skip
+            f"{static} bytes of static and {shared_mem} of dynamic shared memory; a block has {LIMITS.shared_per_block}"
+            f" (up to {LIMITS.shared_per_block_optin} where the kernel opts in)"
+        )
 
 
-def argument_bytes(argument, device: VirtualGPU, kernel: str, position: int) -> bytes:
+def argument_bytes(argument) -> bytes:
     if isinstance(argument, Array):
-        if argument._device is not device:
-            raise LaunchError(f"argument {position} of {kernel} is an array of another device")
         return argument.pointer.to_bytes(8, "little")
-    if isinstance(argument, (np.generic, np.ndarray)) and np.ndim(argument) == 0:
-        return argument.tobytes()
-    kind = type(argument).__name__
-    if isinstance(argument, (bool, int, float)):
-        raise LaunchError(
-            f"argument {position} of {kernel} is a Python {kind}, whose size CUDA cannot know:"
-            " pass numpy.int32(n) or numpy.float32(x)"
-        )
-    raise LaunchError(f"argument {position} of {kernel} is a {kind}: arrays of the device and NumPy scalars are expected")
+    return argument.tobytes()

@@ -1,4 +1,4 @@
-"""LLVM text -> machine code in this process, with a cache of object code on disk.
+"""LLVM text -> machine code, and its loading into this process.
 
 The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked beside each of them.
 """
@@ -59,12 +59,12 @@ class Program:
     names: functions whose `address(name)` will be asked for. The code lives as long as this object.
     """
 
-    def __init__(self, text: str, level: int, names):
-        builder = llvm.JITLibraryBuilder().add_object_img(compile_object(text, level))
-        builder.add_jit_library(_runtime().name).add_current_process()
-        for name in names:
-            builder.export_symbol(name)
+    def __init__(self, code: bytes, names):
         with _lock:
+            builder = llvm.JITLibraryBuilder().add_object_img(code)
+            builder.add_jit_library(_runtime().name).add_current_process()
+            for name in names:
+                builder.export_symbol(name)
             self._library = builder.link(_linker(), f"program{next(_serial)}")
 
     def address(self, name: str) -> int:
@@ -72,24 +72,13 @@ class Program:
 
 
 def runtime_address(name: str) -> int:
-    """The address of an exported function of the runtime."""
-    return _runtime()[name]
+    """The address of an exported function of the runtime; compiles it, where that has not been done."""
+    with _lock:
+        return _runtime()[name]
 
 
 def compile_object(text: str, level: int) -> bytes:
-    """LLVM text -> an object file, from the cache where it has been compiled before.
-
-    level: LLVM's optimisation level, 1 to 3.
-    """
-    key = digest(text, _own_text(), _machine(), str(level))
-    code = _store.get(key)
-    if code is None:
-        code = _compile(text, level)
-        _store.put(key, code)
-    return code
-
-
-def _compile(text: str, level: int) -> bytes:
+    """LLVM text -> an object file. level: LLVM's optimisation level, 1 to 3."""
     _initialise()
     try:
         module = llvm.parse_assembly(text)
@@ -122,7 +111,7 @@ def _target_machine(level: int):
 
 
 @cache
-def _machine() -> str:
+def machine() -> str:
     """What object code depends on beside its text."""
     features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:16]
     version = ".".join(map(str, llvm.llvm_version_info))
@@ -130,7 +119,7 @@ def _machine() -> str:
 
 
 @cache
-def _own_text() -> str:
+def own_text() -> str:
     """The modules that decide what machine code a text becomes."""
     return "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*.py")))
 
@@ -153,7 +142,7 @@ def _runtime():
 
 def _runtime_object() -> bytes:
     source = state.c_header() + "".join(path.read_text() for path in _RUNTIME)
-    key = digest(source, _own_text(), _machine())
+    key = digest(source, own_text(), machine())
     code = _store.get(key)
     if code is None:
         module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
@@ -161,6 +150,6 @@ def _runtime_object() -> bytes:
         glue = _GLUE.format(
             block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
         )
-        code = _compile(lowered.text + glue + rounding.FUNCTIONS, 2)
+        code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 2)
         _store.put(key, code)
     return code

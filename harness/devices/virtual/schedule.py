@@ -19,7 +19,7 @@ from .memory import LOCAL_BYTES, Arena
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
 _STACK = 64 << 20
-_INLINE_THREADS = 2048  # grids up to this size run in the calling thread
+INLINE_THREADS = 2048  # grids up to this size run in the calling thread
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 
 

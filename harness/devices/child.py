@@ -1,0 +1,72 @@
+"""A child process for work that may crash, hang or eat memory: requests and answers over one connection.
+
+The child is `python -m MODULE FD`; it calls `attach()` and answers ("ok", value) or ("error", exception, fatal).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class Child:
+    """The parent's side: request and answer, with a limit on the time in between."""
+
+    def __init__(self, module: str):
+        ours, theirs = socket.socketpair()
+        environment = dict(os.environ)
+        paths = [str(_CHECKOUT), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
+        with theirs:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", module, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,  # why it could not start, or how it ended
+                env=environment,
+            )
+        self._connection = Connection(ours.detach())
+
+    def ask(self, request: str, arguments: tuple, limit: float):
+        """The answer's value. TimeoutError if it takes longer; EOFError if the child is gone."""
+        self._connection.send((request, arguments))
+        if not self._connection.poll(limit):
+            raise TimeoutError
+        answer = self._connection.recv()
+        if answer[0] == "ok":
+            return answer[1]
+        error, fatal = answer[1:]
+        error.fatal = fatal
+        raise error
+
+    def end(self) -> str:
+        """Ends the child, whatever it is doing; returns how it ended."""
+        self._connection.close()
+        try:
+            status = self._child.wait(0.2)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            status = self._child.wait()
+        with self._child.stderr as pipe:
+            said = pipe.read().decode("utf-8", "replace").strip().splitlines()
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        return f"{how}: {said[-1]}" if said else how
+
+
+def attach() -> Connection:
+    """The child's side: its connection. Ctrl-C is the parent's business; the child dies with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux
+    except (OSError, AttributeError):
+        pass
+    return Connection(int(sys.argv[1]))

@@ -1,0 +1,107 @@
+"""CUDA C++ -> all that a module needs: PTX, what was lowered, machine code. From the cache, or from a child process.
+
+Templates that never end and loops unrolled a million times make a compiler eat time and memory; so NVRTC and LLVM
+run apart (build_worker.py), under limits, and take nothing down with them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import threading
+from dataclasses import dataclass
+
+from ...errors import CompileError, DeviceError
+from ..child import Child
+from ..nvrtc import Ptx, compile_ptx, fingerprint
+from ..store import Store, digest
+from . import jit, lower, ptx
+
+SECONDS = 15  # of one build
+FLAVOUR = {"full": "debug", "memory": "fast", "none": "fast"}
+LEVEL = {"full": 1, "memory": 3, "none": 3}  # of LLVM's optimisation
+_store = Store("modules")
+_child: Child | None = None  # kept between builds
+_turn = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Built:
+    """A module ready to be loaded."""
+
+    compiled: Ptx
+    lowered: lower.Lowered
+    code: bytes  # an object file
+
+
+def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int) -> Built:
+    """Compile a kernel file for the virtual GPU.
+
+    Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
+    """
+    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size
+    key = digest(fingerprint(*request[:4]), checks, str(arena_size), jit.own_text(), jit.machine())
+    if data := _store.get(key):
+        try:
+            return pickle.loads(data)  # our own code and data: whoever can write there can do worse
+        except Exception:  # written by another version of Python or of a library
+            pass
+    threading.Thread(target=jit.runtime_address, args=("rt_run",), daemon=True).start()  # meanwhile, it is needed too
+    built = _apart(request)
+    _store.put(key, pickle.dumps(built))
+    return built
+
+
+def build_here(source, name, include_dirs, name_expressions, checks, arena_size) -> Built:
+    """The build itself, in this process."""
+    compiled = compile_ptx(source, name, FLAVOUR[checks], include_dirs, name_expressions)
+    return build_ptx(compiled, name, checks, arena_size)
+
+
+def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int) -> Built:
+    lowered = lower.lower(ptx.parse(compiled.text, name), name, checks, arena_size)
+    return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks]))
+
+
+# -- the parent's side --------------------------------------------------------------------------------
+
+
+def _apart(request) -> Built:
+    """The build in the child, which is kept unless it had to be ended."""
+    global _child
+    with _turn:
+        child, _child = _child or Child("harness.devices.virtual.build_worker"), None
+        try:
+            built = child.ask("build", request, SECONDS)
+        except CompileError:
+            _child = child
+            raise
+        except TimeoutError:
+            child.end()
+            raise CompileError(
+                f"the compiler did not finish within {SECONDS} seconds and was stopped: templates that instantiate"
+                " each other, or a loop unrolled very often?"
+            ) from None
+        except (EOFError, ConnectionError):
+            raise _crash(child.end()) from None
+        except BaseException:  # Ctrl-C leaves an answer unread
+            child.end()
+            raise
+        _child = child
+        return built
+
+
+def _crash(how: str) -> CompileError | DeviceError:
+    """What to say when the child has ended by itself."""
+    if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):
+        return CompileError("the compiler ran out of memory on this file: is an array or a template huge?")
+    if "Error" in how and "SIG" not in how:
+        return DeviceError(f"the compilers cannot be started ({how})")
+    return CompileError(f"the compiler crashed on this file ({how})")
+
+
+@atexit.register
+def _end_child() -> None:
+    if _child:
+        _child.end()
