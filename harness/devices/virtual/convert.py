@@ -153,10 +153,15 @@ def _half_bits(e, mods, to: str, operand: str) -> str:
     return bits
 
 
-@statement("cvt.rna.tf32.f32")
+@statement("cvt.rna{.satfinite}.tf32.f32")
 def _to_tf32(e, ins, mods, d, a):
     """To 10 bits of fraction, ties away from zero."""
     raw = e.value(a, "b32")
+    size = e.op("and i32", raw, 0x7FFFFFFF)
     rounded = e.op("and i32", e.op("add i32", raw, 0x1000), -0x2000)
-    is_nan = e.op("icmp ugt i32", e.op("and i32", raw, 0x7FFFFFFF), 0x7F800000)
+    if "satfinite" in mods:
+        infinite = e.op("icmp uge i32", size, 0x7F7FF000)  # or rounds to infinity
+        largest = e.op("or i32", e.op("and i32", raw, -0x80000000), 0x7F7FE000)
+        rounded = e.emit(f"select i1 {infinite}, i32 {largest}, i32 {rounded}")
+    is_nan = e.op("icmp ugt i32", size, 0x7F800000)
     e.set(d, e.emit(f"select i1 {is_nan}, i32 {0x7FFFFFFF}, i32 {rounded}"), "b32")

@@ -128,7 +128,11 @@ class VirtualGPU:
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
         compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
-        return Module(self, text, name, build_ptx(compiled, name, self.checks, self.arena.size))
+        try:
+            built = build_ptx(compiled, name, self.checks, self.arena.size)
+        except CompileError as error:
+            raise _with_source(error, text, name) from None
+        return Module(self, text, name, built)
 
 
 class Module:
