@@ -76,10 +76,13 @@ def runtime_address(name: str) -> int:
     with _lock:
         return _runtime()[name]
 
+_HUGE = 50_000  # lines of LLVM that are not worth optimising
+
 
 def compile_object(text: str, level: int) -> bytes:
     """LLVM text -> an object file. level: LLVM's optimisation level, 1 to 3."""
     _initialise()
+    level = level if text.count("\n") < _HUGE else 0
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -98,6 +101,8 @@ def compile_object(text: str, level: int) -> bytes:
 
 @cache
 def _initialise() -> None:
+    # the register allocator's own bound lets it take minutes over a kernel with a thousand branches
+    llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 

@@ -98,6 +98,7 @@ _STRUCTS = {
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
         (_U32, "count"),
         (_U32, "pair"),  # the other site, where faults are kept by pairs
+        (_U32, "worker"),
     ],
 }  # fmt: skip
 

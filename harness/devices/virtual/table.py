@@ -49,7 +49,7 @@ PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
 REGISTER = {"bf16": "b16", "f16x2": "b32", "bf16x2": "b32", "tf32": "b32"}
 
 _INTRINSIC = {"half": "f16", "float": "f32", "double": "f64"}
-_SMALLEST_NORMAL = {"half": "0xH0400", "float": "0x3810000000000000", "double": "0x0010000000000000"}
+_SMALLEST_NORMAL = {"half": 1 << 10, "float": 1 << 23, "double": 1 << 52}  # as its bits
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,12 @@ def pack(e, lane: str, low: str, high: str) -> str:
 
 def flush(e, value: str, type_: str) -> str:
     """.ftz: a subnormal becomes a zero of its sign."""
-    t = llvm_type(type_)
-    return expand(e, f"call {{t}} @llvm.fabs.{{s}}({{t}} {{a}}); fcmp olt {{t}} {{0}}, {_SMALLEST_NORMAL[t]};"
-                     "call {t} @llvm.copysign.{s}({t} 0.0, {t} {a}); select i1 {1}, {t} {2}, {t} {a}",
-                  type_, a=value)  # fmt: skip
+    t, bits = TYPES[type_]
+    raw = e.cast("bitcast", t, value, f"i{bits}")
+    sign = 1 << bits - 1
+    size = e.op(f"and i{bits}", raw, sign - 1)
+    zero = e.cast("bitcast", f"i{bits}", e.op(f"and i{bits}", raw, -sign), t)
+    return e.emit(f"select i1 {e.op(f'icmp ult i{bits}', size, _SMALLEST_NORMAL[t])}, {t} {zero}, {t} {value}")
 
 
 def saturate(e, value: str, type_: str) -> str:

@@ -198,7 +198,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         waiting++;
         if (other->op != OP_BARRIER) bits += (u32)other->arg1;
         if (!lines || lines[other->site] == lines[t->site]) here++;
-        else elsewhere = other;
+        else if (!elsewhere) elsewhere = other;
     }
     if (waiting + env->arrived[number & 15] < wanted) return 0;
     if (elsewhere && launch->check_sync)
