@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, READ, SHARED_WINDOW, WRITE
+from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
 from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
@@ -152,7 +152,11 @@ class Access:
         writable = self.fresh_label("writable")
         self.branch(self.op("icmp ne i8", self.op("and i8", state, WRITE), 0), writable, done)
         self.label(writable)
-        local = self.op("icmp uge i64", granule, (self.module.workers_start + 2 * SHARED_WINDOW) // 4)
+        # local memory is a thread's own: past LOCAL_START in one of the slots
+        inside = self.op("sub i64", granule, self.module.slots_start // 4)
+        in_slot = self.op("icmp ult i64", inside, self.module.slots_start // 4)
+        late = self.op("icmp uge i64", self.op("and i64", inside, SLOT_BYTES // 4 - 1), LOCAL_START // 4)
+        local = self.op("and i1", in_slot, late)
         global_ = self.fresh_label("cell")
         self.branch(local, done, global_)
         self.label(global_)
@@ -348,7 +352,7 @@ class Access:
         address = self.value(ins.operands[1], "u64")
         worker = self.op("sub i64", address, self.shared_base)
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
-        local = self.op("icmp uge i64", address, self.module.workers_start)
+        local = self.op("icmp uge i64", address, self.module.slots_start)
         outside = self.op("xor i1", in_shared, "true")
         result = {
             "shared": in_shared,

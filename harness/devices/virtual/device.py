@@ -69,10 +69,10 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.epochs = 0  # barrier intervals so far, for racecheck
+        self.arena = Arena(races=checks == "full")
         # one worker with full checks: races between blocks are looked for in one order of events
-        cores = 1 if checks == "full" else cores or available_cores()
-        self.arena = Arena(cores, races=checks == "full")
-        self.workers = Workers(self.arena)
+        self.workers = Workers(self.arena, 1 if checks == "full" else cores or available_cores())
         self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, _PARAMS_BYTES, "param"),
@@ -214,12 +214,13 @@ class Run:
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.shared_mem = grid, block, shared_mem
+        self.slots = self.workers.slots if kernel.info.resident and grid[0] * grid[1] * grid[2] > 1 else 1
         check_launch(kernel, grid, block, shared_mem)
         self._write_params(args)
 
     def go(self) -> Launch:
         self._mark_shared()
-        self.workers.shape_threads(self.block)
+        self.workers.shape_threads(self.block, self.slots)
         envs = self.workers.envs
         launch = self._launch_record()
         envs["launch"] = launch.ctypes.data
@@ -229,6 +230,7 @@ class Run:
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         with Output(self.arena, launch) as output:
             self.workers.run(self.kernel._run_function, launch, inline=threads <= INLINE_THREADS)
+        self.device.epochs = int(launch["epochs"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
@@ -252,8 +254,8 @@ class Run:
         info = self.kernel.info
         layout = [(offset, size) for _, offset, size in info.shared] + [(info.dynamic_offset, self.shared_mem)]
         self.shared_end = info.dynamic_offset + self.shared_mem
-        for worker in range(self.workers.count):
-            base = self.arena.shared_base(worker)
+        for slot in self.workers.in_use(self.slots):
+            base = self.arena.shared_base(slot)
             self.arena.unmark(base, state.SHARED_WINDOW)
             for offset, size in layout:
                 self.arena.mark(base + offset, size, written=False)
@@ -275,7 +277,7 @@ class Run:
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": self.device.checks == "full",
-            "first_epoch": int(self.workers.envs["epoch"][0]) + 1,
+            "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
             "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
         }.items():  # fmt: skip
             launch[name] = value

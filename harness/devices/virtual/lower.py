@@ -63,6 +63,7 @@ class KernelInfo:
     shared_static: int  # bytes as CUDA counts them
     dynamic_offset: int  # where dynamic shared memory starts in the window
     coroutine: bool
+    resident: bool  # its blocks may wait for one another: as many as fit run in turns
     max_threads: int
 
 
@@ -91,7 +92,7 @@ class ModuleLowering:
 
     def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool):
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
-        self.workers_start = arena_size // 2
+        self.slots_start = arena_size // 2
         self.declarations: dict[str, str] = {}
         self.sites: list[tuple[Location, str]] = [(Location(), "")]
         self.variables: dict[str, tuple[int, Variable]] = {}
@@ -167,6 +168,11 @@ class ModuleLowering:
                 or any(self.waits(callee) for callee in self._calls.get(name, ()))
             )
         return self._waits[name]
+
+    def spins(self, name: str) -> bool:
+        """Whether a kernel has a loop in which a thread may wait for memory to change."""
+        functions = (self.ptx.functions[f] for f in self.closure(name))
+        return any(f.body is not None and spinning_loops(f, self._touches_order) for f in functions)
 
     def _touches_order(self, ins: Instruction) -> bool:
         """An instruction through which one thread can wait for another."""
@@ -259,7 +265,7 @@ class Lowering(Access, Collectives, Emitter):
             self.params[p.name] = ("%params", offset)
             offset += p.size
         module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
-                                            f.max_threads)  # fmt: skip
+                                            self.coroutine and module.spins(f.name), f.max_threads)  # fmt: skip
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         self._prologue()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..nvrtc import demangle
 from . import debuginfo, ptx, state
-from .memory import LOCAL_BYTES, WORKER_BYTES, Owner
+from .memory import LOCAL_BYTES, Owner
 from .provenance import WHOLE, Origin, Provenance, calls
 
 _NEAR = 256  # bytes around a module variable that are still its own
@@ -43,13 +43,13 @@ class Owners:
 
     def _space(self, address: int, shared: bool) -> tuple[str, int]:
         """("global" | "shared" | "local", offset in a worker's memory)."""
-        inside = address - self.arena.workers_start
-        if not 0 <= inside < self.arena.workers * WORKER_BYTES:
+        inside = address - self.arena.slots_start
+        if not 0 <= inside < self.arena.slots * state.SLOT_BYTES:
             return ("shared", inside) if shared else ("global", 0)
-        inside %= WORKER_BYTES
+        inside %= state.SLOT_BYTES
         if shared or inside < state.SHARED_WINDOW:
             return "shared", inside
-        return "local", inside - (WORKER_BYTES - LOCAL_BYTES)
+        return "local", inside - state.LOCAL_START
 
     def _beside(self, address: int, space: str, offset: int) -> Owner | None:
         """The array that holds an address, or in whose red zone it lies."""

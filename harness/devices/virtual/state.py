@@ -13,12 +13,12 @@ from .types import FIELDS
 _U64, _U32, _I32 = "unsigned long long", "unsigned", "int"
 
 _STRUCTS = {
-    # One per worker, that is per CPU thread that runs blocks.
+    # One per slot: the place of a block that is running. A worker (a CPU thread) has one slot or several.
     "Env": [
         (_U64, "arena"),  # host address of device address 0
         (_U64, "shadow"),  # host address of the shadow of device address 0
-        (_U64, "shared_base"),  # device address of this worker's shared window
-        (_U64, "local_base"),  # device address of this worker's local memory
+        (_U64, "shared_base"),  # device address of this slot's shared window
+        (_U64, "local_base"),  # device address of this slot's local memory
         (_U64, "globals_base"),  # device address of the module's variables
         (_U64, "params"),  # device address of the kernel's parameters
         (_U64, "launch"),  # host address of the Launch
@@ -34,8 +34,11 @@ _STRUCTS = {
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"),
         (_U32, "epoch"),  # number of the current barrier interval, over all blocks and launches
-        (_U32, "block_epoch"),  # the first of the current block
         (_U32, "arrived", 16),  # bar.arrive, by barrier number
+        (_U32, "running"),  # the block has threads that have not ended
+        (_U32, "start"),  # its threads have not started yet
+        (_U32, "together"),  # all of them wait at one plain __syncthreads(), so all may go on
+        (_U32, "faulted"),
     ],
     # One per CUDA thread of the block a worker runs.
     "Thread": [
@@ -91,6 +94,8 @@ _STRUCTS = {
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
         (_U32, "first_epoch"),
+        (_U32, "epochs"),  # the last that was given out
+        (_U32, "slots"),  # blocks that a worker runs in turns
         (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
     ],
     "Fault": [
@@ -106,7 +111,9 @@ MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
 MAX_DEPTH = 1024  # nested device function calls
-SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a worker
+SLOT_BYTES = 64 << 20  # bytes of address space of a slot: its shared window, a gap, its local memory
+SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a block
+LOCAL_START = 2 * SHARED_WINDOW  # in a slot
 SHARED_START = 1024  # device shared memory starts here, so that a null pointer is nobody's
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
@@ -171,7 +178,7 @@ def c_header() -> str:
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
-        "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+        "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     return "\n".join(lines) + "\n"
