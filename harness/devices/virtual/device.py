@@ -78,6 +78,7 @@ class VirtualGPU:
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, _PARAMS_BYTES, "param"),
                                            _PARAMS_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
+        self._workspace = self.arena.allocate(lambda start: Owner("the grid's workspace", start, 64, "global"), 64)
 
     def __enter__(self):
         return self
@@ -185,7 +186,9 @@ class Module:
             width = ptx.TYPE_BYTES[variable.type]
             for i, value in enumerate(variable.init):
                 if isinstance(value, tuple):
-                    value = base + self.lowered.variables[value[1]][0] + value[2]
+                    name, addend = value[1:3]
+                    at = self.lowered.functions.get(name)
+                    value = (base + self.lowered.variables[name][0] if at is None else at) + addend
                 memory[i * width : (i + 1) * width] = np.frombuffer(
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
@@ -214,11 +217,18 @@ class Run:
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.shared_mem = grid, block, shared_mem
-        self.slots = self.workers.slots if kernel.info.resident and grid[0] * grid[1] * grid[2] > 1 else 1
+        blocks, resident = grid[0] * grid[1] * grid[2], self.workers.slots * self.workers.count
+        if kernel.info.grid_sync and blocks > resident:
+            raise LaunchError(
+                f"{blocks} blocks synchronise as a grid; {resident} fit on the virtual GPU together",
+                "cudaErrorCooperativeLaunchTooLarge",
+            )
+        self.slots = self.workers.slots if kernel.info.resident and blocks > 1 else 1
         check_launch(kernel, grid, block, shared_mem)
         self._write_params(args)
 
     def go(self) -> Launch:
+        self.arena.bytes[self.device._workspace.start :][:64] = 0
         self._mark_shared()
         self.workers.shape_threads(self.block, self.slots)
         envs = self.workers.envs
@@ -277,6 +287,7 @@ class Run:
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": self.device.checks == "full",
+            "grid_workspace": self.device._workspace.start,
             "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
             "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
         }.items():  # fmt: skip

@@ -35,7 +35,7 @@ class Diagnosis:
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
         racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
-        all_.sort(key=lambda f: (f.severity == "warning", f.kind == "uninitialised-read" and f.array in racing))
+        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and f.array in racing, f.severity == "warning"))
         return [f for f in all_ if f.severity != "note"], [f for f in all_ if f.severity == "note"]
 
     # -- pieces -----------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class Workers:
         self.envs = np.zeros(slots, state.DTYPES["Env"])
         self.threads = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Thread"])
         self.frames = np.empty((slots, FRAME_BYTES), np.uint8)
+        self.extras = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Extra"])
         self._pool: ThreadPoolExecutor | None = None
         self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
         self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
@@ -41,6 +42,7 @@ class Workers:
         self.envs["shared_base"] = arena.shared_base(0) + np.arange(slots) * state.SLOT_BYTES
         self.envs["local_base"] = arena.local_base(0) + np.arange(slots) * state.SLOT_BYTES
         self.envs["threads"] = self.threads.ctypes.data + np.arange(slots) * self.threads[0].nbytes
+        self.envs["extras"] = self.extras.ctypes.data + np.arange(slots) * self.extras[0].nbytes
         self.envs["frames"] = self.frames.ctypes.data + np.arange(slots) * FRAME_BYTES
         self.envs["frames_size"] = FRAME_BYTES
         self.envs["worker"] = np.arange(slots) // self.slots

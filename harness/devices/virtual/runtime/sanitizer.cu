@@ -33,7 +33,8 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
     }
     if (!allowed) return rt_fault(env, thread, site, readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address, info);
     if (address & (size - 1)) return rt_fault(env, thread, site, FAULT_MISALIGNED, address, info);
-    if (launch_of(env)->check_sync && need & READ && !(info & INFO_COPY)) {
+    int local = address >= env->arena_size / 2 && (address & (SLOT_BYTES - 1)) >= LOCAL_START;
+    if (launch_of(env)->check_sync && need & READ && !(info & INFO_COPY && local)) {
         for (u32 i = 0; i < size; i++)
             if (!byte_written(env, address + i)) {
                 record(env, thread, site, FAULT_UNINITIALISED_READ, address + i, info, 0, 0, 0);

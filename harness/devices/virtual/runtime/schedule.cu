@@ -96,7 +96,9 @@ static __device__ u64 reduce(u32 op, u64 x, u64 y) {
 }
 
 // All lanes of `present` have arrived at `op`: give each its result.
-static __device__ void complete(Thread* warp, u32 op, u32 present) {
+static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
+    if (op == OP_MATRIX) multiply_matrices(env, warp, present);
+    if (op == OP_EXCHANGE) exchange_rows(env, warp, present);
     u32 ballot = 0, first = __ffs(present) - 1;
     u64 total = warp[first].arg0;
     int same = 1;
@@ -167,7 +169,7 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
             if (missing && !faulted_lanes(warp, missing) && launch_of(env)->check_sync) {
                 record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0, 0);
             }
-            complete(warp, t->op, present);
+            complete(env, warp, t->op, present);
             progress = 1;
         }
     }
