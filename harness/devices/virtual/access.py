@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
+from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, PARAM_BYTES, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
 from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
@@ -368,6 +368,7 @@ class Access:
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
         local = self.op("icmp uge i64", address, self.module.slots_start)
         outside = self.op("xor i1", in_shared, "true")
+        params = self.load_field("Env", "params", invariant=True)
         first, nbytes = self.module.constants
         constant = self.op("sub i64", address, self.op("add i64", "%globals", first))
         in_const = self.op("icmp ult i64", constant, nbytes)
@@ -375,6 +376,7 @@ class Access:
             "shared": in_shared,
             "local": self.op("and i1", local, outside),
             "const": in_const,
+            "param": self.op("icmp ult i64", self.op("sub i64", address, params), PARAM_BYTES),
             "global": self.op("xor i1", self.op("or i1", local, in_const), "true"),
         }.get(space)
         if result is None:

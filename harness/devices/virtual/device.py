@@ -22,7 +22,6 @@ from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadlin
 
 CHECKS = ("full", "memory", "none")
 LIMITS = Limits()
-_PARAMS_BYTES = 4352
 
 
 class Array:
@@ -75,8 +74,8 @@ class VirtualGPU:
         self.workers = Workers(self.arena, 1 if checks == "full" else cores or available_cores())
         self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
-        self._params = self.arena.allocate(lambda start: Owner("parameters", start, _PARAMS_BYTES, "param"),
-                                           _PARAMS_BYTES, writable=False)  # fmt: skip
+        self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
+                                           state.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
         self._workspace = self.arena.allocate(lambda start: Owner("the grid's workspace", start, 64, "global"), 64)
 

@@ -118,6 +118,7 @@ _STRUCTS = {
 }  # fmt: skip
 
 MAX_THREADS = 1024  # of a block
+PARAM_BYTES = 4352  # of a kernel's parameters
 MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
