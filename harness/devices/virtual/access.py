@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, READ, SHARED_WINDOW, WRITE
+from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, PARAM_BYTES, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
 from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
@@ -94,7 +94,10 @@ class Access:
 
         flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
         """
-        address = self.address(operand, space)
+        return self.checked(ins, self.address(operand, space), space, nbytes, write, flags, value)
+
+    def checked(self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None) -> str:
+        """`pointer` for an i64 address that has been computed."""
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"
@@ -123,6 +126,8 @@ class Access:
         reads = not info & INFO_WRITE or bool(info & INFO_ATOMIC)
         if self.position in self.copies:
             reads, info = False, info | INFO_COPY
+        elif not ins.at.line or ins.at.header:  # CUDA's own headers set their structs bit by bit
+            info |= INFO_COPY
         self._check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
         site = self.site(ins)
         self._slow_path(slow, good, [(address, 0, site)], info)
@@ -152,7 +157,11 @@ class Access:
         writable = self.fresh_label("writable")
         self.branch(self.op("icmp ne i8", self.op("and i8", state, WRITE), 0), writable, done)
         self.label(writable)
-        local = self.op("icmp uge i64", granule, (self.module.workers_start + 2 * SHARED_WINDOW) // 4)
+        # local memory is a thread's own: past LOCAL_START in one of the slots
+        inside = self.op("sub i64", granule, self.module.slots_start // 4)
+        in_slot = self.op("icmp ult i64", inside, self.module.slots_start // 4)
+        late = self.op("icmp uge i64", self.op("and i64", inside, SLOT_BYTES // 4 - 1), LOCAL_START // 4)
+        local = self.op("and i1", in_slot, late)
         global_ = self.fresh_label("cell")
         self.branch(local, done, global_)
         self.label(global_)
@@ -245,6 +254,7 @@ class Access:
             self.set(target, value, type_)
         if ordered:
             self.line("fence acquire")
+            self._note_order(ins)
 
     def _store(self, ins) -> None:
         space, type_, lanes, ordered = self._modifiers(ins)
@@ -256,6 +266,7 @@ class Access:
             pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True, flags, value), nbytes
         if ordered:
             self.line("fence release")
+            self._note_order(ins)
         t = llvm_type(type_)
         for i, source in enumerate(_lanes(ins.operands[1])):
             where = pointer
@@ -264,6 +275,11 @@ class Access:
                 align = TYPES[type_][1] // 8 if align > 1 else 1
             value = self.value(source, type_)
             self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}")
+
+    def _note_order(self, ins) -> None:
+        """Acquire and release order blocks as fences do: racecheck then keeps quiet about them."""
+        if self.module.checks == "full" and any(f".{m}" in ins.opcode for m in ("acquire", "release", "acq_rel")):
+            self.store_field("Launch", "fenced", 1)
 
     def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
         """What a store writes as i64, where racecheck wants to know whether two threads write the same."""
@@ -291,6 +307,8 @@ class Access:
         target = operands.pop(0) if ins.base == "atom" else "_"
         t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
         pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC)
+        if not self.module.raw:
+            self._note_order(ins)
         value = self.value(operands[1], type_)
         if operation == "cas":
             new = self.value(operands[2], type_)
@@ -348,12 +366,18 @@ class Access:
         address = self.value(ins.operands[1], "u64")
         worker = self.op("sub i64", address, self.shared_base)
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
-        local = self.op("icmp uge i64", address, self.module.workers_start)
+        local = self.op("icmp uge i64", address, self.module.slots_start)
         outside = self.op("xor i1", in_shared, "true")
+        params = self.load_field("Env", "params", invariant=True)
+        first, nbytes = self.module.constants
+        constant = self.op("sub i64", address, self.op("add i64", "%globals", first))
+        in_const = self.op("icmp ult i64", constant, nbytes)
         result = {
             "shared": in_shared,
             "local": self.op("and i1", local, outside),
-            "global": self.op("xor i1", local, "true"),
+            "const": in_const,
+            "param": self.op("icmp ult i64", self.op("sub i64", address, params), PARAM_BYTES),
+            "global": self.op("xor i1", self.op("or i1", local, in_const), "true"),
         }.get(space)
         if result is None:
             self.unsupported(ins)

@@ -22,7 +22,6 @@ from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadlin
 
 CHECKS = ("full", "memory", "none")
 LIMITS = Limits()
-_PARAMS_BYTES = 4352
 
 
 class Array:
@@ -69,15 +68,16 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.epochs = 0  # barrier intervals so far, for racecheck
+        self.arena = Arena(races=checks == "full")
         # one worker with full checks: races between blocks are looked for in one order of events
-        cores = 1 if checks == "full" else cores or available_cores()
-        self.arena = Arena(cores, races=checks == "full")
-        self.workers = Workers(self.arena)
+        self.workers = Workers(self.arena, 1 if checks == "full" else cores or available_cores())
         self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
-        self._params = self.arena.allocate(lambda start: Owner("parameters", start, _PARAMS_BYTES, "param"),
-                                           _PARAMS_BYTES, writable=False)  # fmt: skip
+        self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
+                                           state.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
+        self._workspace = self.arena.allocate(lambda start: Owner("the grid's workspace", start, 64, "global"), 64)
 
     def __enter__(self):
         return self
@@ -185,7 +185,9 @@ class Module:
             width = ptx.TYPE_BYTES[variable.type]
             for i, value in enumerate(variable.init):
                 if isinstance(value, tuple):
-                    value = base + self.lowered.variables[value[1]][0] + value[2]
+                    name, addend = value[1:3]
+                    at = self.lowered.functions.get(name)
+                    value = (base + self.lowered.variables[name][0] if at is None else at) + addend
                 memory[i * width : (i + 1) * width] = np.frombuffer(
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
@@ -214,12 +216,20 @@ class Run:
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.shared_mem = grid, block, shared_mem
+        blocks, resident = grid[0] * grid[1] * grid[2], self.workers.slots * self.workers.count
+        if kernel.info.grid_sync and blocks > resident:
+            raise LaunchError(
+                f"{blocks} blocks synchronise as a grid; {resident} fit on the virtual GPU together",
+                "cudaErrorCooperativeLaunchTooLarge",
+            )
+        self.slots = self.workers.slots if kernel.info.resident and blocks > 1 else 1
         check_launch(kernel, grid, block, shared_mem)
         self._write_params(args)
 
     def go(self) -> Launch:
+        self.arena.bytes[self.device._workspace.start :][:64] = 0
         self._mark_shared()
-        self.workers.shape_threads(self.block)
+        self.workers.shape_threads(self.block, self.slots)
         envs = self.workers.envs
         launch = self._launch_record()
         envs["launch"] = launch.ctypes.data
@@ -229,6 +239,7 @@ class Run:
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         with Output(self.arena, launch) as output:
             self.workers.run(self.kernel._run_function, launch, inline=threads <= INLINE_THREADS)
+        self.device.epochs = int(launch["epochs"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
@@ -252,8 +263,8 @@ class Run:
         info = self.kernel.info
         layout = [(offset, size) for _, offset, size in info.shared] + [(info.dynamic_offset, self.shared_mem)]
         self.shared_end = info.dynamic_offset + self.shared_mem
-        for worker in range(self.workers.count):
-            base = self.arena.shared_base(worker)
+        for slot in self.workers.in_use(self.slots):
+            base = self.arena.shared_base(slot)
             self.arena.unmark(base, state.SHARED_WINDOW)
             for offset, size in layout:
                 self.arena.mark(base + offset, size, written=False)
@@ -275,7 +286,8 @@ class Run:
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": self.device.checks == "full",
-            "first_epoch": int(self.workers.envs["epoch"][0]) + 1,
+            "grid_workspace": self.device._workspace.start,
+            "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
             "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
         }.items():  # fmt: skip
             launch[name] = value

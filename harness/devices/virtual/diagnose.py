@@ -35,7 +35,7 @@ class Diagnosis:
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
         racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
-        all_.sort(key=lambda f: (f.severity == "warning", f.kind == "uninitialised-read" and f.array in racing))
+        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and f.array in racing, f.severity == "warning"))
         faults = [f for f in all_ if f.severity != "note"]
         return faults, [] if faults else all_  # a note beside a fault is only its consequence
 
@@ -75,14 +75,14 @@ class Diagnosis:
     def owner(self, record) -> Owner | None:
         """Whose element the access of a record was meant for."""
         shared = bool(int(record["extra"]) & INFO_SHARED)
-        return self.owners.find(self.address(record), int(record["site"]), shared, int(record["worker"]))
+        return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
 
     def address(self, record) -> int:
         """The address of an access; below zero where it wrapped around, in shared memory at 32 bits."""
         address = int(record["address"])
         bits, start = 64, 0
         if int(record["extra"]) & INFO_SHARED:
-            bits, start = 32, self.run.arena.shared_base(int(record["worker"]))
+            bits, start = 32, self.run.arena.shared_base(int(record["slot"]))
         half = 1 << bits - 1
         return (address - start + half) % (2 * half) - half + start
 

@@ -24,7 +24,7 @@ from . import lower, ptx, rounding, state
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
-_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in ("common", "sanitizer", "schedule")]
+_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in ("common", "sanitizer", "asynchronous", "matrix", "schedule")]
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 define void @call_resume(i64 %handle) {{

@@ -17,17 +17,20 @@ from dataclasses import dataclass, field
 from ...errors import Unsupported
 from . import opcodes, state
 from .access import Access
+from .asynchronous import Asynchronous
 from .collectives import BASES as COLLECTIVE_BASES
 from .collectives import Collectives
 from .emit import Emitter
 from .groups import access_groups
+from .matrix import Matrix
 from .memory import SHARED_GUARD
 from .ptx import Function, Instruction, Label, Location, Module, Variable
 from .state import SHARED_START
 from .types import llvm_type
 from .undefined import local_copies, maybe_undefined, reads, writes
 
-_WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b")
+_WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
+_FUNCTIONS = 1 << 60  # pointers to functions begin here
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 _SPECIAL = {
@@ -38,7 +41,7 @@ _SPECIAL = {
     "%smid": ("Env", "worker"), "%dynamic_smem_size": ("Launch", "shared_dynamic"),
 }  # fmt: skip
 _REFUSED_SPECIAL = {
-    "%envreg": "synchronisation of the whole grid (cooperative_groups::this_grid())", "%cluster": "thread block clusters",
+    "%cluster": "thread block clusters",
     "%nclusterid": "thread block clusters", "%is_explicit_cluster": "thread block clusters",
 }  # fmt: skip
 _LANEMASKS = {"eq": "shl i32 1, {}", "lt": "shl i32 1, {}; add i32 {0}, -1", "le": "shl i32 2, {}; add i32 {0}, -1",
@@ -63,6 +66,8 @@ class KernelInfo:
     shared_static: int  # bytes as CUDA counts them
     dynamic_offset: int  # where dynamic shared memory starts in the window
     coroutine: bool
+    grid_sync: bool  # it synchronises the whole grid: all blocks must be resident
+    resident: bool  # its blocks may wait for one another: as many as fit run in turns
     max_threads: int
 
 
@@ -75,7 +80,7 @@ class Lowered:
     sites: list[tuple[Location, str]]  # site number -> where, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
     variables_bytes: int
-    notes: list[str] = field(default_factory=list)
+    functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
 
 
 def lower(module: Module, name: str, checks: str, arena_size: int, raw: bool = False) -> Lowered:
@@ -91,16 +96,21 @@ class ModuleLowering:
 
     def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool):
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
-        self.workers_start = arena_size // 2
+        self.slots_start = arena_size // 2
         self.declarations: dict[str, str] = {}
         self.sites: list[tuple[Location, str]] = [(Location(), "")]
         self.variables: dict[str, tuple[int, Variable]] = {}
         self.variables_bytes = 0
         self.kernels: dict[str, KernelInfo] = {}
         self._waits: dict[str, bool] = {}
-        self._calls = {
-            f.name: {c for c in map(called, f.body) if c in module.functions} for f in defined(module)
-        }
+        self.pointed = pointed_functions(module)
+        self._calls = {f.name: self._callees(f) for f in defined(module)}
+
+    def _callees(self, function: Function) -> set[str]:
+        """Functions that one may call; through a pointer, any whose address is taken."""
+        names = {c for c in map(called, function.body) if c}
+        found = {n for n in names if n in self.ptx.functions}
+        return found | {f.name for f in self.pointed} if any(n[0] == "%" for n in names) else found
 
     def lower(self) -> Lowered:
         self._place_variables()
@@ -114,7 +124,7 @@ class ModuleLowering:
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}']  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
-                       self.variables_bytes)  # fmt: skip
+                       self.variables_bytes, {f.name: self.function_address(f.name) for f in self.pointed})  # fmt: skip
 
     def _is_defined(self, declaration: str) -> bool:
         name = re.search(r"@([\w.$]+)\(", declaration)
@@ -135,15 +145,18 @@ class ModuleLowering:
         return [f for f in defined(self.ptx) if f.name in wanted]
 
     def _place_variables(self) -> None:
-        top = 0
-        for variable in self.ptx.variables.values():
-            if variable.space in ("global", "const"):
+        """Module variables at offsets from globals_base, with red zones between; __constant__ ones together, last."""
+        top = first_constant = 0
+        for space in ("global", "const"):
+            first_constant = top
+            for variable in (v for v in self.ptx.variables.values() if v.space == space):
                 if variable.extern:
                     raise Unsupported(f"the external variable {variable.name}", self.name)
                 top = align_up(top, max(variable.align, 16))
                 self.variables[variable.name] = (top, variable)
                 top += align_up(variable.size, 16) + max(256, align_up(variable.size, 256))
         self.variables_bytes = top
+        self.constants = first_constant, top - first_constant
 
     def declare(self, name: str, returns: str, arguments: str) -> None:
         if name not in self.declarations:
@@ -167,6 +180,20 @@ class ModuleLowering:
                 or any(self.waits(callee) for callee in self._calls.get(name, ()))
             )
         return self._waits[name]
+
+    def spins(self, name: str) -> bool:
+        """Whether a kernel has a loop in which a thread may wait for memory to change."""
+        functions = (self.ptx.functions[f] for f in self.closure(name))
+        return any(f.body is not None and spinning_loops(f, self._touches_order) for f in functions)
+
+    def function_address(self, name: str) -> int:
+        """What a pointer to a function holds: no address of memory, so that reading there is a fault."""
+        return _FUNCTIONS + 16 * list(self.ptx.functions).index(name)
+
+    def mentions(self, name: str, text: str) -> bool:
+        """Whether an instruction of a function, or of one that it calls, has `text` in it."""
+        bodies = (self.ptx.functions[f].body or () for f in self.closure(name))
+        return any(text in str(i) for body in bodies for i in body if isinstance(i, Instruction))
 
     def _touches_order(self, ins: Instruction) -> bool:
         """An instruction through which one thread can wait for another."""
@@ -221,7 +248,7 @@ class ModuleLowering:
         return tuple(arrays), packed, SHARED_START + align_up(packed, alignment) + guards
 
 
-class Lowering(Access, Collectives, Emitter):
+class Lowering(Access, Asynchronous, Collectives, Matrix, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -259,7 +286,8 @@ class Lowering(Access, Collectives, Emitter):
             self.params[p.name] = ("%params", offset)
             offset += p.size
         module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
-                                            f.max_threads)  # fmt: skip
+                                            module.mentions(f.name, "%envreg"),
+                                            self.coroutine and module.spins(f.name), f.max_threads)  # fmt: skip
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         self._prologue()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
@@ -268,6 +296,8 @@ class Lowering(Access, Collectives, Emitter):
                             ("dead", "0"), ("depth", "0"), ("clock", "0"),
                             ("local_top", self.load_field("Thread", "local", invariant=True))):  # fmt: skip
             self.store_field("Thread", name, value)
+        if module.mentions(f.name, "cp.async"):
+            self.runtime_call("rt_copy_reset", site=0)
         return self._coroutine() if self.coroutine else self._plain_loop()
 
     def _plain_loop(self) -> str:
@@ -479,6 +509,10 @@ define void @"{name}.block"(i64 %env) nounwind {{
         if name == "%total_smem_size":
             static = self.load_field("Launch", "shared_static", invariant=True)
             return self.op("add i32", static, self.load_field("Launch", "shared_dynamic", invariant=True))
+        if name in ("%envreg1", "%envreg2"):  # the upper and lower half of the address of the grid's workspace
+            workspace = self.load_field("Launch", "grid_workspace", invariant=True)
+            half = self.op("lshr i64", workspace, 32) if name == "%envreg1" else workspace
+            return self.cast("trunc", "i64", half, "i32")
         what = next((words for start, words in _REFUSED_SPECIAL.items() if name.startswith(start)), "")
         raise Unsupported(what or f"the special register {name}", self.module.name)
 
@@ -676,7 +710,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
                 self.store_field("Launch", "fenced", 1)
         elif base == "brkpt" or base in _IGNORED:
             pass
-        elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins)):
+        elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins) or self.asynchronous(ins)
+                  or self.matrix(ins)):
             self.unsupported(ins)
         return False
 
@@ -839,6 +874,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
         pointer, offset = self.params.get(self.prefix + name, ("", 0))
         if pointer == "%params":
             return self.op("add i64", "%paramaddress", offset + extra)
+        if (function := self.module.ptx.functions.get(name)) and function.body is not None and not function.entry:
+            return str(self.module.function_address(name))
         raise Unsupported(f"the address of {name}", self.module.name)
 
     def _shared_offset(self, variable: Variable) -> int:
@@ -868,7 +905,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
         returns, name, arguments = call_parts(ins)
         function = self.module.ptx.functions.get(name)
         if function is None:
-            raise Unsupported("a call through a function pointer")
+            self._call_pointer(ins, name, returns, arguments)
+            return False
         if function.body is None:
             return self._external(ins, name, returns, arguments)
         if not self.module.raw and self.module.waits(name):
@@ -904,6 +942,37 @@ define void @"{name}.block"(i64 %env) nounwind {{
             dead = self.op("icmp ne i32", self.load_field("Thread", "dead"), 0)
             self.branch(dead, self.dead_label, alive, unlikely=True)
             self.label(alive)
+
+    def _call_pointer(self, ins: Instruction, register: str, returns, arguments) -> None:
+        """A call through a pointer: a switch over the functions whose address is taken and that fit the call."""
+        if self.register_type(register) is None:
+            raise Unsupported(f"the function {register}")
+        pointer, after = self.value(register, "u64"), self.fresh_label("after")
+        candidates = [f for f in self.module.pointed if self._fits(f, returns, arguments)]
+        if any(self.module.waits(f.name) for f in candidates):
+            raise Unsupported("a barrier or warp collective in a function that is called through a pointer")
+        labels = [self.fresh_label("target") for _ in candidates]
+        cases = " ".join(f"i64 {self.module.function_address(f.name)}, label %{label}"
+                         for f, label in zip(candidates, labels, strict=True))  # fmt: skip
+        nowhere = self.fresh_label("nowhere")
+        self.line(f"switch i64 {pointer}, label %{nowhere} [ {cases} ]")
+        self.label(nowhere)
+        self.runtime_call("rt_fault", str(state.FAULT["trap"]), "0", "0", site=self.site(ins))
+        self.line(f"br label %{self.dead_label}")
+        known = dict(self.known)
+        for f, label in zip(candidates, labels, strict=True):
+            self.label(label)
+            self.known = dict(known)
+            self._call_function(ins, f, returns, arguments)
+            self.line(f"br label %{after}")
+        self.label(after)
+        self.known = known
+
+    def _fits(self, function: Function, returns, arguments) -> bool:
+        if len(function.params) != len(arguments) or len(function.returns) < len(returns):
+            return False
+        sizes = [self._variable(a).size if self._variable(a) else 0 for a in arguments]
+        return all(not size or size == p.size for size, p in zip(sizes, function.params, strict=True))
 
     def _argument(self, actual: str, formal: Variable) -> str:
         key = self.prefix + actual
@@ -995,6 +1064,17 @@ def symbol_name(name: str, raw: bool) -> str:
 
 def defined(module: Module):
     return (f for f in module.functions.values() if f.body is not None)
+
+
+def pointed_functions(module: Module) -> list[Function]:
+    """Functions whose address is taken: named in an operand that is no call, or in an initialiser."""
+    named = {
+        operand.split("+")[0].strip()
+        for f in defined(module) for i in f.body
+        if isinstance(i, Instruction) and i.base == "mov" for operand in i.operands[1:]
+    }  # fmt: skip
+    named |= {v[1] for variable in module.variables.values() for v in variable.init if isinstance(v, tuple)}
+    return [f for f in defined(module) if f.name in named and not f.entry]
 
 
 def call_parts(ins: Instruction) -> tuple[list[str], str, list[str]]:

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DeviceError
-from .state import DTYPES, GRANULE, INIT, PARTIAL, READ, SHARED_WINDOW, WRITE
+from .state import DTYPES, GRANULE, INIT, LOCAL_START, PARTIAL, READ, SLOT_BYTES, WRITE
 
 MIB = 1 << 20
-WORKER_BYTES = 256 * MIB  # of one worker: its shared window, then its local memory
 SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
-LOCAL_BYTES = WORKER_BYTES - 2 * SHARED_WINDOW
+LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
-_RACE_SIZES = (4 << 30, 1 << 30)  # with 16 times half of it for the cells of racecheck
+_RACE_SIZES = (4 << 30, 1 << 30)  # and 16 times that for the cells of racecheck
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -67,11 +66,10 @@ class Owner:
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, racecheck's memory of who touched which granule of global memory and of worker 0's
-    shared memory.
+    races: also `cells`, racecheck's memory of who touched which granule.
     """
 
-    def __init__(self, workers: int, races: bool = False):
+    def __init__(self, races: bool = False):
         self.cells = None
         cell = DTYPES["Cell"].itemsize
         for size in _RACE_SIZES if races else _SIZES:
@@ -79,7 +77,7 @@ class Arena:
                 self._map = _reserve(size)
                 self._shadow_map = _reserve(size // GRANULE)
                 if races:
-                    self.cells = np.frombuffer(_reserve((size // 2 + SHARED_WINDOW) // GRANULE * cell), np.uint8)
+                    self.cells = np.frombuffer(_reserve(size // GRANULE * cell), np.uint8)
                 break
             except (OSError, ValueError, OverflowError):
                 continue
@@ -88,17 +86,17 @@ class Arena:
         self.size = size
         self.bytes = np.frombuffer(self._map, np.uint8)
         self.shadow = np.frombuffer(self._shadow_map, np.uint8)
-        self.workers_start = size // 2
-        self.workers = max(1, min(workers, self.workers_start // WORKER_BYTES))
+        self.slots_start = size // 2
+        self.slots = self.slots_start // SLOT_BYTES
         self._top = _FIRST
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
 
-    def shared_base(self, worker: int) -> int:
-        return self.workers_start + worker * WORKER_BYTES
+    def shared_base(self, slot: int) -> int:
+        return self.slots_start + slot * SLOT_BYTES
 
-    def local_base(self, worker: int) -> int:
-        return self.shared_base(worker) + 2 * SHARED_WINDOW
+    def local_base(self, slot: int) -> int:
+        return self.shared_base(slot) + LOCAL_START
 
     def host(self, address: int = 0) -> int:
         return self.bytes.ctypes.data + address
@@ -110,7 +108,7 @@ class Arena:
             start = starts.pop()
         else:
             start = self._top
-            if start + extent > self.workers_start:
+            if start + extent > self.slots_start:
                 raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
             self._top = start + extent
         owner = owner_of(start)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..nvrtc import demangle
 from . import debuginfo, ptx, state
-from .memory import LOCAL_BYTES, WORKER_BYTES, Owner
+from .memory import LOCAL_BYTES, Owner
 from .provenance import WHOLE, Origin, Provenance, calls
 
 _parse = lru_cache(maxsize=4)(ptx.parse)
@@ -27,13 +27,13 @@ class Owners:
     def __init__(self, run):
         self.run, self.module, self.arena = run, run.module, run.arena
 
-    def find(self, address: int, site: int, shared: bool, worker: int) -> Owner | None:
+    def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
         """The owner of an element at a device address, accessed at a site; None where nothing says whose it is.
 
         shared: the access named shared memory. An address below zero is one that wrapped around.
-        worker: which ran the block; each has shared and local memory of its own.
+        slot: where the block ran; each has shared and local memory of its own.
         """
-        self._window = self.arena.shared_base(worker)
+        self._window = self.arena.shared_base(slot)
         space = self._space(address, shared)
         found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
         beside = self._beside(address, space)
@@ -50,7 +50,7 @@ class Owners:
         inside = address - self._window
         if shared or 0 <= inside < state.SHARED_WINDOW:
             return "shared"
-        return "local" if WORKER_BYTES - LOCAL_BYTES <= inside < WORKER_BYTES else "global"
+        return "local" if state.LOCAL_START <= inside < state.SLOT_BYTES else "global"
 
     def _beside(self, address: int, space: str) -> Owner | None:
         """The array that holds an address, or in whose red zone it lies."""
@@ -164,7 +164,7 @@ class Owners:
             return None
         n = self.run.block[0] * self.run.block[1] * self.run.block[2]
         each = LOCAL_BYTES // n // 4096 * 4096
-        first = self._window + WORKER_BYTES - LOCAL_BYTES
+        first = self._window + state.LOCAL_START
         return first + (address - first) // each * each + next(iter(starts))
 
     def _depot_offsets(self) -> dict[str, set[int]]:

@@ -7,7 +7,7 @@ Only structure is understood here; what an instruction means is the business of 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, replace, replace
 
 from ...errors import Unsupported
 
@@ -18,6 +18,7 @@ class Location:
 
     file: str = ""
     line: int = 0
+    header: bool = False  # code of a header, expanded in this line
 
 
 @dataclass(frozen=True)
@@ -198,8 +199,8 @@ class _Parser:
                 self.at = Location(self.student_file, int(number))
         elif outer_file and int(outer_file) in self.student:
             self.at = Location(self.student_file, int(outer))
-        elif not outer_file and not self.at_home:
-            self.at = Location()  # in a student's function, code of a header belongs to the line before
+        elif not outer_file:  # in a student's function, code of a header belongs to the line before
+            self.at = replace(self.at, header=True) if self.at_home else Location()
 
     def _labels(self, text: str) -> str:
         """Take leading labels off a statement; returns the rest."""

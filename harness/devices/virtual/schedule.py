@@ -17,6 +17,7 @@ from . import state
 from .memory import LOCAL_BYTES, Arena
 
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
+SLOTS = 32  # blocks a worker runs in turns
 FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
 _STACK = 64 << 20
 INLINE_THREADS = 2048  # grids up to this size run in the calling thread
@@ -26,46 +27,54 @@ _RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 class Workers:
     """The CPU threads of a device and their state, kept between launches."""
 
-    def __init__(self, arena: Arena):
-        self.arena = arena
-        self.count = arena.workers
-        self.envs = np.zeros(self.count, state.DTYPES["Env"])
-        self.threads = np.zeros((self.count, state.MAX_THREADS), state.DTYPES["Thread"])
-        self.frames = [np.empty(FRAME_BYTES, np.uint8) for _ in range(self.count)]
+    def __init__(self, arena: Arena, count: int):
+        self.arena, self.count = arena, min(count, arena.slots)
+        self.slots = min(arena.slots // self.count, SLOTS)  # of each worker, where blocks may wait for one another
+        slots = self.count * self.slots
+        self.envs = np.zeros(slots, state.DTYPES["Env"])
+        self.threads = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Thread"])
+        self.frames = np.empty((slots, FRAME_BYTES), np.uint8)
+        self.extras = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Extra"])
         self._pool: ThreadPoolExecutor | None = None
-        self._shape: tuple | None = None
-        for worker in range(self.count):
-            env = self.envs[worker]
-            env["arena"], env["shadow"] = arena.host(), arena.shadow.ctypes.data
-            env["arena_size"] = arena.size
-            env["shared_base"], env["local_base"] = arena.shared_base(worker), arena.local_base(worker)
-            env["threads"] = self.threads[worker].ctypes.data
-            env["frames"], env["frames_size"] = self.frames[worker].ctypes.data, FRAME_BYTES
-            env["worker"] = worker
-            if arena.cells is not None:
-                env["cells"] = arena.cells.ctypes.data
-            self.threads[worker]["linear"] = np.arange(state.MAX_THREADS)
+        self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
+        self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
+        self.envs["arena_size"] = arena.size
+        self.envs["shared_base"] = arena.shared_base(0) + np.arange(slots) * state.SLOT_BYTES
+        self.envs["local_base"] = arena.local_base(0) + np.arange(slots) * state.SLOT_BYTES
+        self.envs["threads"] = self.threads.ctypes.data + np.arange(slots) * self.threads[0].nbytes
+        self.envs["extras"] = self.extras.ctypes.data + np.arange(slots) * self.extras[0].nbytes
+        self.envs["frames"] = self.frames.ctypes.data + np.arange(slots) * FRAME_BYTES
+        self.envs["frames_size"] = FRAME_BYTES
+        self.envs["slot"] = np.arange(slots)
+        self.envs["worker"] = np.arange(slots) // self.slots
+        if arena.cells is not None:
+            self.envs["cells"] = arena.cells.ctypes.data
 
-    def shape_threads(self, block: tuple[int, int, int]) -> None:
-        """Coordinates and local memory of every thread of a block."""
-        if self._shape == block:
-            return
+    def in_use(self, slots: int) -> list[int]:
+        """The slots of a launch in which every worker uses `slots`."""
+        return [worker * self.slots + i for worker in range(self.count) for i in range(slots)]
+
+    def shape_threads(self, block: tuple[int, int, int], slots: int) -> None:
+        """Coordinates and local memory of every thread of a block, in every slot that is used."""
         n = block[0] * block[1] * block[2]
         linear = np.arange(n)
         each = LOCAL_BYTES // n // 4096 * 4096
-        for worker in range(self.count):
-            threads = self.threads[worker][:n]
+        for slot in self.in_use(slots):
+            if self._shapes.get(slot) == block:
+                continue
+            threads = self.threads[slot][:n]
+            threads["linear"] = linear
             threads["tid_x"] = linear % block[0]
             threads["tid_y"] = linear // block[0] % block[1]
             threads["tid_z"] = linear // (block[0] * block[1])
-            threads["local"] = self.arena.local_base(worker) + linear * each
+            threads["local"] = self.arena.local_base(slot) + linear * each
             threads["local_end"] = threads["local"] + each
-        self._shape = block
+            self._shapes[slot] = block
 
     def run(self, run_address: int, launch: np.ndarray, inline: bool) -> None:
         """Call rt_run on every worker that is of use; returns when the grid has ended."""
         function = _RUN(run_address)
-        stride = self.envs.dtype.itemsize
+        stride = self.envs.dtype.itemsize * self.slots
         addresses = [self.envs.ctypes.data + i * stride for i in range(self.count)]
         count = min(self.count, int(launch["blocks"][0]))
         if inline or count == 1 and threading.current_thread() is not threading.main_thread():

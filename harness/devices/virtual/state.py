@@ -13,12 +13,12 @@ from .types import FIELDS
 _U64, _U32, _I32 = "unsigned long long", "unsigned", "int"
 
 _STRUCTS = {
-    # One per worker, that is per CPU thread that runs blocks.
+    # One per slot: the place of a block that is running. A worker (a CPU thread) has one slot or several.
     "Env": [
         (_U64, "arena"),  # host address of device address 0
         (_U64, "shadow"),  # host address of the shadow of device address 0
-        (_U64, "shared_base"),  # device address of this worker's shared window
-        (_U64, "local_base"),  # device address of this worker's local memory
+        (_U64, "shared_base"),  # device address of this slot's shared window
+        (_U64, "local_base"),  # device address of this slot's local memory
         (_U64, "globals_base"),  # device address of the module's variables
         (_U64, "params"),  # device address of the kernel's parameters
         (_U64, "launch"),  # host address of the Launch
@@ -29,13 +29,17 @@ _STRUCTS = {
         (_U64, "block_function"),  # host address: runs one block
         (_U64, "start_function"),  # host address: starts one thread as a coroutine
         (_U64, "arena_size"),
+        (_U64, "extras"),  # host address of Extra[1024]
         (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
-        (_U32, "worker"),
+        (_U32, "worker"), (_U32, "slot"),
         (_U32, "epoch"),  # number of the current barrier interval, over all blocks and launches
-        (_U32, "block_epoch"),  # the first of the current block
         (_U32, "arrived", 16),  # bar.arrive, by barrier number
+        (_U32, "running"),  # the block has threads that have not ended
+        (_U32, "start"),  # its threads have not started yet
+        (_U32, "together"),  # all of them wait at one plain __syncthreads(), so all may go on
+        (_U32, "faulted"),
     ],
     # One per CUDA thread of the block a worker runs.
     "Thread": [
@@ -56,6 +60,15 @@ _STRUCTS = {
         (_U32, "depth"),  # of device function calls
         (_U32, "clock"),  # warp collectives passed: orders the lanes of a warp
         (_U32, "unused"),  # makes it 128 bytes
+    ],
+    # What few kernels need of a thread: operands of matrix instructions, copies under way.
+    "Extra": [
+        (_U64, "data", 24),  # elements given to a matrix instruction, then its results
+        (_U32, "copies"),
+        (_U32, "group"),  # number of the group of copies that is not committed yet
+        (_U64, "copy_to", 64), (_U64, "copy_from", 64),  # device addresses
+        (_U32, "copy_size", 64), (_U32, "copy_bytes", 64),  # written; of these read, the rest is zero
+        (_U32, "copy_site", 64), (_U32, "copy_group", 64),
     ],
     # Who touched a granule last, for racecheck. Entries of an earlier interval are void.
     "Cell": [
@@ -91,6 +104,9 @@ _STRUCTS = {
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
         (_U32, "first_epoch"),
+        (_U32, "epochs"),  # the last that was given out
+        (_U32, "slots"),  # blocks that a worker runs in turns
+        (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
         (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
     ],
     "Fault": [
@@ -98,16 +114,20 @@ _STRUCTS = {
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
         (_U32, "count"),
         (_U32, "pair"),  # the other site, where faults are kept by pairs
-        (_U32, "worker"),
+        (_U32, "slot"),
     ],
 }  # fmt: skip
 
 MAX_THREADS = 1024  # of a block
+PARAM_BYTES = 4352  # of a kernel's parameters
+MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
 MAX_DEPTH = 1024  # nested device function calls
-SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a worker
+SLOT_BYTES = 64 << 20  # bytes of address space of a slot: its shared window, a gap, its local memory
+SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a block
+LOCAL_START = 2 * SHARED_WINDOW  # in a slot
 SHARED_START = 1024  # device shared memory starts here, so that a null pointer is nobody's
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
@@ -124,7 +144,7 @@ PARTIAL = 8  # the last granule of an array: the upper half says which bytes exi
 
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
-INFO_COPY = 1 << 13  # of memory that need not have been written
+INFO_COPY = 1 << 13  # local memory need not have been written: the value is only handed on
 
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
@@ -136,7 +156,7 @@ OPS = (
     "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
     "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
     "redux_add", "redux_min_s", "redux_max_s", "redux_min_u", "redux_max_u", "redux_and", "redux_or", "redux_xor",
-    "barrier_count", "barrier_and", "barrier_or", "barrier_popc",
+    "exchange", "matrix", "barrier_count", "barrier_and", "barrier_or", "barrier_popc",
 )  # fmt: skip
 FAULT = {name: i for i, name in enumerate(FAULTS)}
 WAIT = {name: i for i, name in enumerate(WAITS)}
@@ -167,12 +187,12 @@ def c_header() -> str:
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
-        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS,
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES,
         "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
-        "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+        "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     return "\n".join(lines) + "\n"

@@ -33,7 +33,8 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
     }
     if (!allowed) return rt_fault(env, thread, site, readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address, info);
     if (address & (size - 1)) return rt_fault(env, thread, site, FAULT_MISALIGNED, address, info);
-    if (launch_of(env)->check_sync && need & READ && !(info & INFO_COPY)) {
+    int local = address >= env->arena_size / 2 && (address & (SLOT_BYTES - 1)) >= LOCAL_START;
+    if (launch_of(env)->check_sync && need & READ && !(info & INFO_COPY && local)) {
         for (u32 i = 0; i < size; i++)
             if (!byte_written(env, address + i)) {
                 record(env, thread, site, FAULT_UNINITIALISED_READ, address + i, info, 0, 0, 0);
@@ -81,7 +82,7 @@ static __device__ int same_value(Env* env, u64 address, u32 size, u64 value) {
 
 static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int benign) {
     Launch* launch = launch_of(env);
-    int shared = address >= env->shared_base && address < env->shared_base + SHARED_WINDOW;
+    int shared = address >= env->arena_size / 2;
     Cell* c = (Cell*)env->cells + (address >> 2);
     int write = (info & INFO_WRITE) != 0, atomic = (info & INFO_ATOMIC) != 0, relaxed = info & (INFO_ATOMIC | INFO_VOLATILE);
     int across = !shared && !relaxed && !launch->fenced;  // blocks are ordered by nothing but fences and atomics
@@ -92,7 +93,7 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
             if (how) race(env, t, site, address, info, how, c->flags & 0xffff, c->write_site, c->writer, env->block);
             else if (!both_atomic && (how = unordered(t, c->writer2, c->write_clock)))
                 race(env, t, site, address, info, how, c->flags & 0xffff, c->write_site, c->writer2, env->block);
-        } else if (across && c->write_epoch < env->block_epoch && !(c->flags & (INFO_ATOMIC | INFO_VOLATILE)))
+        } else if (across && c->write_block != (u32)env->block && !(c->flags & (INFO_ATOMIC | INFO_VOLATILE)))
             race(env, t, site, address, info, 2, c->flags & 0xffff, c->write_site, c->writer, c->write_block);
     }
     if (write && c->read_epoch >= launch->first_epoch && c->flags >> 16 & bytes) {
@@ -101,7 +102,7 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
             if (how) race(env, t, site, address, info, how, c->flags >> 16, c->read1_site, c->reader1, env->block);
             else if ((how = unordered(t, c->reader2, c->read2_clock)))
                 race(env, t, site, address, info, how, c->flags >> 16, c->read2_site, c->reader2, env->block);
-        } else if (across && c->read_epoch < env->block_epoch && !(c->flags >> 16 & INFO_VOLATILE))
+        } else if (across && c->read_block != (u32)env->block && !(c->flags >> 16 & INFO_VOLATILE))
             race(env, t, site, address, info, 2, c->flags >> 16, c->read1_site, c->reader1, c->read_block);
     }
     u32 flags = (info & (INFO_WRITE | INFO_ATOMIC | INFO_VOLATILE)) | bytes;
@@ -132,7 +133,8 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     u32 size = (u32)info & 255;
     if (info & INFO_SHARED) address += env->shared_base;
-    if (!env->cells || address >= env->local_base || (address >= env->shared_base + SHARED_WINDOW)) return 0;
+    u64 in_slots = address - env->arena_size / 2;  // local memory is a thread's own
+    if (!env->cells || (address >= env->arena_size / 2 && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW)) return 0;
     int benign = info & INFO_VALUE && same_value(env, address, size, value);
     for (u32 at = 0; at < size; at += 4) {
         u32 bytes = size >= 4 ? 15 : ((1u << size) - 1) << (address & 3);

@@ -96,7 +96,9 @@ static __device__ u64 reduce(u32 op, u64 x, u64 y) {
 }
 
 // All lanes of `present` have arrived at `op`: give each its result.
-static __device__ void complete(Thread* warp, u32 op, u32 present) {
+static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
+    if (op == OP_MATRIX) multiply_matrices(env, warp, present);
+    if (op == OP_EXCHANGE) exchange_rows(env, warp, present);
     u32 ballot = 0, first = __ffs(present) - 1;
     u64 total = warp[first].arg0;
     int same = 1;
@@ -167,11 +169,17 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
             if (missing && !faulted_lanes(warp, missing) && launch_of(env)->check_sync) {
                 record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0, 0);
             }
-            complete(warp, t->op, present);
+            complete(env, warp, t->op, present);
             progress = 1;
         }
     }
     return progress;
+}
+
+// A new barrier interval, for racecheck.
+static __device__ void new_epoch(Env* env) {
+    Launch* launch = launch_of(env);
+    if (launch->check_sync) env->epoch = ++launch->epochs;  // one worker only
 }
 
 // ---- barriers ---------------------------------------------------------------------------------------------------
@@ -208,7 +216,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     for (u32 i = 0; i < n; i++) gone += threads[i].wait == WAIT_EXITED && !(threads[i].dead & DEAD_FAULT);
     if (gone && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, gone, 0, 0, 0);
     env->arrived[number & 15] = 0;
-    env->epoch++;
+    new_epoch(env);
     for (u32 i = 0; i < n; i++) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
@@ -266,77 +274,94 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
     return progress;
 }
 
-// Run the threads of one block as coroutines, in the order of the schedule.
-EXPORT void rt_block(Env* env) {
+// Let every thread of a block that can go on do so, once. Returns whether the block is still running.
+static __device__ int advance(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* order = (u32*)launch->order;
-    u32 n = launch->threads, faulted = 0;
-    env->frames_used = 0;
-    for (u32 i = 0; i < 16; i++) env->arrived[i] = 0;
-    int start = 1, together = 0;  // together: all threads wait at one plain __syncthreads(), so all may go on
-    for (;;) {
-        u32 alive = 0, progress = 0, at_barrier = 0;
-        u64 what = 0, where = 0;  // wait and op, mask and site of the first
-        Thread* first = 0;
-        for (u32 i = 0; i < n; i++) {
-            Thread* t = &threads[order[i]];
-            if (start) {
-                t->wait = WAIT_READY;
-                call_start((u64)env, (u64)t);
-                progress = 1;
-            } else if (together || t->wait == WAIT_READY) {
-                call_resume(t->handle);
-                progress = 1;
-            }
-            u32 wait = t->wait;
-            if (wait == WAIT_EXITED) {
-                faulted |= t->dead & DEAD_FAULT;
-                continue;
-            }
-            alive++;
-            if (!first) {
-                first = t;
-                what = *(u64*)&t->wait;
-                where = *(u64*)&t->mask;
-            }
-            at_barrier += *(u64*)&t->wait == what && *(u64*)&t->mask == where;
+    u32 n = launch->threads, start = env->start, together = env->together;
+    u32 alive = 0, progress = 0, at_barrier = 0;
+    u64 what = 0, where = 0;  // wait and op, mask and site of the first
+    Thread* first = 0;
+    for (u32 i = 0; i < n; i++) {
+        Thread* t = &threads[order[i]];
+        if (start) {
+            t->wait = WAIT_READY;
+            call_start((u64)env, (u64)t);
+            progress = 1;
+        } else if (together || t->wait == WAIT_READY) {
+            call_resume(t->handle);
+            progress = 1;
         }
-        if (!alive) return;
-        start = 0;
-        together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
-                   !env->arrived[first->mask & 15];
-        if (together) env->epoch++;
-        if (!together && !serve(env, n, alive) && !progress) {
-            if (!faulted) deadlock(env, n);  // after a fault the rest only waits for the dead
-            return;
+        if (t->wait == WAIT_EXITED) {
+            env->faulted |= t->dead & DEAD_FAULT;
+            continue;
         }
+        alive++;
+        if (!first) {
+            first = t;
+            what = *(u64*)&t->wait;
+            where = *(u64*)&t->mask;
+        }
+        at_barrier += *(u64*)&t->wait == what && *(u64*)&t->mask == where;
+    }
+    if (!alive) return 0;
+    env->start = 0;
+    env->together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
+                    !env->arrived[first->mask & 15];
+    if (env->together) new_epoch(env);
+    else if (!serve(env, n, alive) && !progress) {
+        if (!env->faulted) deadlock(env, n);  // after a fault the rest only waits for the dead
+        return 0;
+    }
+    return 1;
+}
+
+// Run one block of coroutines to its end.
+EXPORT void rt_block(Env* env) {
+    while (advance(env)) {
     }
 }
 
-// What a worker does: blocks, until there are none.
-EXPORT void rt_run(Env* env) {
+// Put the next block into a slot. Returns 0 when there is none.
+static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
+    u64 i = atomicAdd(&launch->next_block, 1ull);
+    if (i >= launch->blocks || launch->stop) return 0;
+    if ((i & 63) == 63 && rt_clock() > launch->deadline) {
+        launch->stop = 2;
+        record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
+        return 0;
+    }
+    u64 block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
+    env->block = block;
+    env->ctaid_x = (u32)(block % launch->grid_x);
+    env->ctaid_y = (u32)(block / launch->grid_x % launch->grid_y);
+    env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
+    env->start = 1;
+    env->together = env->faulted = 0;
+    env->frames_used = 0;
+    for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;
+    new_epoch(env);
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
     unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
-    for (;;) {
-        u64 i = atomicAdd(&launch->next_block, 1ull);
-        if (i >= launch->blocks || launch->stop) return;
-        if ((i & 63) == 63 && rt_clock() > launch->deadline) {
-            launch->stop = 2;
-            record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
-            return;
-        }
-        u64 block = (i * launch->block_multiplier + launch->block_offset) % launch->blocks;
-        env->block = block;
-        env->ctaid_x = (u32)(block % launch->grid_x);
-        env->ctaid_y = (u32)(block / launch->grid_x % launch->grid_y);
-        env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
-        env->block_epoch = ++env->epoch;
-        if (launch->check_sync)  // nothing is written yet in this block's shared memory
-            for (u32 k = 0; k < launch->shared_bytes / 4; k++)
-                if (!(shadow[k] & PARTIAL)) shadow[k] &= READ | WRITE;
-        for (u32 k = 0; k < (launch->shared_bytes + 7) / 8; k++) shared[k] = POISON;
-        call_block((u64)env);
+    if (launch->check_sync)  // nothing is written yet in this block's shared memory
+        for (u32 k = 0; k < launch->shared_bytes / 4; k++)
+            if (!(shadow[k] & PARTIAL)) shadow[k] &= READ | WRITE;
+    for (u32 k = 0; k < (launch->shared_bytes + 7) / 8; k++) shared[k] = POISON;
+    return 1;
+}
+
+// What a worker does: blocks, until there are none. Where blocks may wait for one another, several in turns.
+EXPORT void rt_run(Env* env) {
+    u32 slots = launch_of(env)->slots;
+    if (slots == 1) {
+        while (next_block(env)) call_block((u64)env);
+        return;
     }
+    u32 running = 0;
+    for (u32 s = 0; s < slots; s++) running += env[s].running = next_block(&env[s]);
+    while (running)
+        for (u32 s = 0; s < slots; s++)
+            if (env[s].running && !advance(&env[s])) running -= !(env[s].running = next_block(&env[s]));
 }

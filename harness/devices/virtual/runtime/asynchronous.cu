@@ -1,0 +1,100 @@
+// cp.async: copies that arrive at the wait, as late as is legal. mbarrier: barriers in shared memory.
+
+static __device__ Extra* extra_of(Env* env, Thread* thread) { return (Extra*)env->extras + thread->linear; }
+
+EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
+    Extra* e = extra_of(env, thread);
+    e->copies = e->group = 0;
+    return 0;
+}
+
+// Let copy `i` arrive: what is read, is read now.
+static __device__ void arrive(Env* env, Thread* thread, Extra* e, u32 i) {
+    u64 to = e->copy_to[i], from = e->copy_from[i];
+    u32 size = e->copy_size[i], bytes = e->copy_bytes[i], site = e->copy_site[i];
+    if (launch_of(env)->check_sync) {
+        for (u32 k = 0; k < bytes; k++)
+            if (!byte_written(env, from + k)) {
+                record(env, thread, site, FAULT_UNINITIALISED_READ, from + k, bytes, 0, 0, 0);
+                break;
+            }
+        for (u32 k = 0; k < size; k += 4) {
+            if (k < bytes) rt_race(env, thread, site, from + k, 4, 0);
+            rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
+            *shadow_of(env, to + k) |= INIT;
+        }
+    }
+    for (u32 k = 0; k < size; k++)
+        *(unsigned char*)(env->arena + to + k) = k < bytes ? *(unsigned char*)(env->arena + from + k) : 0;
+}
+
+// Let all copies of the groups before `group` arrive, in the order in which they were started.
+static __device__ void arrive_before(Env* env, Thread* thread, Extra* e, u64 group) {
+    u32 kept = 0;
+    for (u32 i = 0; i < e->copies; i++) {
+        if (e->copy_group[i] < group) {
+            arrive(env, thread, e, i);
+            continue;
+        }
+        e->copy_to[kept] = e->copy_to[i]; e->copy_from[kept] = e->copy_from[i];
+        e->copy_size[kept] = e->copy_size[i]; e->copy_bytes[kept] = e->copy_bytes[i];
+        e->copy_site[kept] = e->copy_site[i]; e->copy_group[kept] = e->copy_group[i];
+        kept++;
+    }
+    e->copies = kept;
+}
+
+EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
+    Extra* e = extra_of(env, thread);
+    if (bytes > size) bytes = size;
+    for (u32 k = 0; k < size; k++)
+        if (!byte_allowed(env, to + k, WRITE)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, to + k, size | INFO_WRITE);
+    for (u32 k = 0; k < bytes; k++)
+        if (!byte_allowed(env, from + k, READ)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, from + k, size);
+    if (to & (size - 1)) return rt_fault(env, thread, site, FAULT_MISALIGNED, to, size | INFO_WRITE);
+    if (from & (size - 1) && bytes) return rt_fault(env, thread, site, FAULT_MISALIGNED, from, size);
+    if (e->copies == MAX_COPIES) arrive_before(env, thread, e, e->copy_group[0] + 1);
+    u32 i = e->copies++;
+    e->copy_to[i] = to; e->copy_from[i] = from; e->copy_size[i] = (u32)size; e->copy_bytes[i] = (u32)bytes;
+    e->copy_site[i] = site; e->copy_group[i] = e->group;
+    return 1;
+}
+
+EXPORT int rt_copy_commit(Env* env, Thread* thread, u32 site) {
+    extra_of(env, thread)->group++;
+    return 0;
+}
+
+// All but the `pending` newest committed groups have arrived; NOBODY: everything, committed or not.
+EXPORT int rt_copy_wait(Env* env, Thread* thread, u32 site, u64 pending) {
+    Extra* e = extra_of(env, thread);
+    if (pending == NOBODY) arrive_before(env, thread, e, ~0ull);
+    else if (e->group > pending) arrive_before(env, thread, e, e->group - pending);
+    return 0;
+}
+
+// An mbarrier is 64 bits: 20 of the expected count, 20 of the pending count, 24 of the phase.
+enum { MBARRIER_INIT, MBARRIER_ARRIVE, MBARRIER_ARRIVE_DROP, MBARRIER_TEST, MBARRIER_INVALIDATE, MBARRIER_PARITY };
+
+static __device__ void new_epoch(Env* env);
+
+EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrier, u64 argument) {
+    u64 old = *barrier, expected = old & 0xfffff, pending = old >> 20 & 0xfffff, phase = old >> 40;
+    if (what == MBARRIER_INIT) {
+        *barrier = argument | argument << 20;
+    } else if (what == MBARRIER_TEST) {
+        return phase != argument >> 40;
+    } else if (what == MBARRIER_PARITY) {
+        return (phase & 1) != argument;
+    } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
+        if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
+        pending = pending - argument & 0xfffff;
+        if (pending == 0) {
+            pending = expected;
+            phase++;
+            new_epoch(env);
+        }
+        *barrier = expected | pending << 20 | phase << 40;
+    }
+    return old;
+}

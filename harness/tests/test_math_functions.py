@@ -1,0 +1,116 @@
+"""CUDA's math functions on the virtual GPU against the C library, in both flavours, within CUDA's documented error.
+
+The bounds are those of the CUDA C++ Programming Guide, "Mathematical Functions", in units in the last place.
+Float results are compared with double arithmetic, double results with long double where NumPy has more bits there;
+where the reference itself is a double, its own error of up to one unit is allowed for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from harness.devices.virtual.device import VirtualGPU
+
+N = 1024
+WIDE = np.longdouble if np.finfo(np.longdouble).nmant > 60 else np.float64
+
+
+@dataclass(frozen=True)
+class Function:
+    """name: of the float version, ending in f. ulps: documented for (float, double). reference: of wide arrays.
+
+    domain: where its arguments are drawn from: "linear" and "spread" (over the exponents) intervals, positive
+    or of both signs. exact_reference: the reference is a double whatever it is given.
+    """
+
+    name: str
+    ulps: tuple[int, int]
+    reference: object
+    domain: tuple = (-10.0, 10.0)
+    edges: tuple = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0)
+    exact_reference: bool = False
+
+
+def from_python(function):
+    """A function of Python floats as one of arrays; where it refuses, NaN."""
+
+    def one(*values: float) -> float:
+        try:
+            return function(*map(float, values))
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return math.inf
+
+    return lambda *arrays: np.array([one(*v) for v in zip(*arrays, strict=True)])
+
+
+def lgamma(x: float) -> float:
+    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+
+
+def tgamma(x: float) -> float:
+    return math.copysign(math.inf, x) if x == 0 else math.gamma(x)
+
+
+LARGE = "large"  # magnitudes of 1e5 to 1e30, and small ones
+POSITIVE = "positive"  # over all exponents
+ANY = "any"  # over all exponents, both signs
+
+ONE_ARGUMENT = (
+    Function("sqrtf", (0, 0), np.sqrt, POSITIVE),
+    Function("rsqrtf", (2, 1), lambda x: 1 / np.sqrt(x), POSITIVE),
+    Function("cbrtf", (1, 1), np.cbrt, ANY),
+    Function("rcbrtf", (1, 1), lambda x: 1 / np.cbrt(x), ANY),
+    Function("expf", (2, 1), np.exp, (-110.0, 95.0)),
+    Function("exp2f", (2, 1), np.exp2, (-155.0, 130.0)),
+    Function("exp10f", (2, 1), lambda x: np.power(x.dtype.type(10), x), (-46.0, 39.0)),
+    Function("expm1f", (1, 1), np.expm1, (-3.0, 3.0)),
+    Function("logf", (1, 1), np.log, POSITIVE),
+    Function("log2f", (1, 1), np.log2, POSITIVE),
+    Function("log10f", (2, 1), np.log10, POSITIVE),
+    Function("log1pf", (1, 1), np.log1p, (-0.99, 5.0)),
+    Function("sinf", (2, 2), np.sin),
+    Function("cosf", (2, 2), np.cos),
+    Function("tanf", (4, 2), np.tan),
+    Function("asinf", (2, 2), np.arcsin, (-1.0, 1.0)),
+    Function("acosf", (2, 2), np.arccos, (-1.0, 1.0)),
+    Function("atanf", (2, 2), np.arctan, ANY),
+    Function("sinhf", (3, 2), np.sinh),
+    Function("coshf", (2, 1), np.cosh),
+    Function("tanhf", (2, 1), np.tanh, (-4.0, 4.0)),
+    Function("asinhf", (3, 3), np.arcsinh, ANY),
+    Function("acoshf", (4, 3), np.arccosh, (1.0, 50.0)),
+    Function("atanhf", (3, 2), np.arctanh, (-0.999, 0.999)),
+    Function("erff", (2, 2), from_python(math.erf), (-4.0, 4.0), exact_reference=True),
+    Function("erfcf", (4, 5), from_python(math.erfc), (-4.0, 9.0), exact_reference=True),
+    Function("lgammaf", (6, 4), from_python(lgamma), (0.01, 40.0), exact_reference=True),
+    Function("tgammaf", (11, 10), from_python(tgamma), (0.05, 33.0), exact_reference=True),
+)
+LARGE_ARGUMENTS = tuple(
+    Function(name, ulps, function, LARGE)
+    for name, ulps, function in (("sinf", (2, 2), np.sin), ("cosf", (2, 2), np.cos), ("tanf", (4, 2), np.tan))
+)
+EXACT = tuple(
+    Function(name, (0, 0), function, domain)
+    for name, function in (
+        ("floorf", np.floor), ("ceilf", np.ceil), ("truncf", np.trunc), ("rintf", np.rint), ("fabsf", np.abs),
+        ("nearbyintf", np.rint), ("roundf", lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)),
+    )
+    for domain in ((-70.0, 70.0), ANY)
+)  # fmt: skip
+TWO_ARGUMENTS = (
+    Function("powf", (9, 2), np.power, (0.01, 20.0)),
+    Function("atan2f", (3, 2), np.arctan2, ANY),
+    Function("hypotf", (3, 2), np.hypot, (-1e5, 1e5)),
+    Function("fmodf", (0, 0), from_python(math.fmod), (-1e4, 1e4), exact_reference=True),
+    Function("remainderf", (0, 0), from_python(math.remainder), (-1e4, 1e4), exact_reference=True),
+    Function("fmaxf", (0, 0), np.fmax, ANY),
+    Function("fminf", (0, 0), np.fmin, ANY),
+    Function("fdimf", (0, 0), lambda x, y: np.where(x > y, x - y, x * 0 + y * 0), (-10.0, 10.0), (0.0, 1.0, -1.0)),
+    Function("copysignf", (0, 0), np.copysign, ANY),
+)
