@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,16 +24,16 @@ WIDE = np.longdouble if np.finfo(np.longdouble).nmant > 60 else np.float64
 class Function:
     """name: of the float version, ending in f. ulps: documented for (float, double). reference: of wide arrays.
 
-    domain: where its arguments are drawn from: "linear" and "spread" (over the exponents) intervals, positive
-    or of both signs. exact_reference: the reference is a double whatever it is given.
+    domain: what arguments are drawn from: an interval, or POSITIVE, ANY or LARGE. edges: arguments tried besides,
+    in all combinations. python: the reference computes in Python's floats.
     """
 
     name: str
     ulps: tuple[int, int]
     reference: object
-    domain: tuple = (-10.0, 10.0)
+    domain: tuple | str = (-10.0, 10.0)
     edges: tuple = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0)
-    exact_reference: bool = False
+    python: bool = False
 
 
 def from_python(function):
@@ -55,6 +56,12 @@ def lgamma(x: float) -> float:
 
 def tgamma(x: float) -> float:
     return math.copysign(math.inf, x) if x == 0 else math.gamma(x)
+
+
+def away_from_ties(x: np.ndarray) -> np.ndarray:
+    """round(): to the nearest integer, ties away from zero."""
+    x = x.astype(np.float64)
+    return np.trunc(x + np.copysign(np.nextafter(0.5, 0), x))
 
 
 LARGE = "large"  # magnitudes of 1e5 to 1e30, and small ones
@@ -86,10 +93,10 @@ ONE_ARGUMENT = (
     Function("asinhf", (3, 3), np.arcsinh, ANY),
     Function("acoshf", (4, 3), np.arccosh, (1.0, 50.0)),
     Function("atanhf", (3, 2), np.arctanh, (-0.999, 0.999)),
-    Function("erff", (2, 2), from_python(math.erf), (-4.0, 4.0), exact_reference=True),
-    Function("erfcf", (4, 5), from_python(math.erfc), (-4.0, 9.0), exact_reference=True),
-    Function("lgammaf", (6, 4), from_python(lgamma), (0.01, 40.0), exact_reference=True),
-    Function("tgammaf", (11, 10), from_python(tgamma), (0.05, 33.0), exact_reference=True),
+    Function("erff", (2, 2), from_python(math.erf), (-4.0, 4.0), python=True),
+    Function("erfcf", (4, 5), from_python(math.erfc), (-4.0, 9.0), python=True),
+    Function("lgammaf", (6, 4), from_python(lgamma), (0.01, 40.0), python=True),
+    Function("tgammaf", (11, 10), from_python(tgamma), (0.05, 33.0), python=True),
 )
 LARGE_ARGUMENTS = tuple(
     Function(name, ulps, function, LARGE)
@@ -99,7 +106,7 @@ EXACT = tuple(
     Function(name, (0, 0), function, domain)
     for name, function in (
         ("floorf", np.floor), ("ceilf", np.ceil), ("truncf", np.trunc), ("rintf", np.rint), ("fabsf", np.abs),
-        ("nearbyintf", np.rint), ("roundf", lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)),
+        ("nearbyintf", np.rint), ("roundf", away_from_ties),
     )
     for domain in ((-70.0, 70.0), ANY)
 )  # fmt: skip
@@ -107,10 +114,75 @@ TWO_ARGUMENTS = (
     Function("powf", (9, 2), np.power, (0.01, 20.0)),
     Function("atan2f", (3, 2), np.arctan2, ANY),
     Function("hypotf", (3, 2), np.hypot, (-1e5, 1e5)),
-    Function("fmodf", (0, 0), from_python(math.fmod), (-1e4, 1e4), exact_reference=True),
-    Function("remainderf", (0, 0), from_python(math.remainder), (-1e4, 1e4), exact_reference=True),
+    Function("fmodf", (0, 0), from_python(math.fmod), (-1e4, 1e4), python=True),
+    Function("remainderf", (0, 0), from_python(math.remainder), (-1e4, 1e4), python=True),
     Function("fmaxf", (0, 0), np.fmax, ANY),
     Function("fminf", (0, 0), np.fmin, ANY),
     Function("fdimf", (0, 0), lambda x, y: np.where(x > y, x - y, x * 0 + y * 0), (-10.0, 10.0), (0.0, 1.0, -1.0)),
     Function("copysignf", (0, 0), np.copysign, ANY),
 )
+GROUPS = {"one argument": ONE_ARGUMENT, "large arguments": LARGE_ARGUMENTS, "exact": EXACT, "two arguments": TWO_ARGUMENTS}
+
+
+def draw(domain, dtype, rng) -> np.ndarray:
+    if isinstance(domain, tuple):
+        return rng.uniform(*domain, N).astype(dtype)
+    sign = 1 if domain == POSITIVE else rng.choice([-1, 1], N)
+    if domain == LARGE:
+        return (sign * 10.0 ** rng.uniform(-3, 30, N)).astype(dtype)
+    bits = np.finfo(dtype).bits
+    return sign * np.abs(rng.integers(0, np.finfo(dtype).max.view(f"u{bits // 8}"), N, f"u{bits // 8}").view(dtype))
+
+
+def arguments(function: Function, count: int, dtype) -> list[np.ndarray]:
+    rng = np.random.default_rng(sum(map(ord, function.name)))
+    edges = np.array(list(product(function.edges, repeat=count)), dtype).T
+    return [np.concatenate([e, draw(function.domain, dtype, rng)]) for e in edges]
+
+
+def source(functions, type_: str, count: int) -> str:
+    names = dict.fromkeys(f.name if type_ == "float" else f.name.removesuffix("f") for f in functions)
+    values = ", ".join(f"x{i}[i]" for i in range(count))
+    parameters = ", ".join(f"const {type_}* x{i}" for i in range(count))
+    return "\n".join(
+        f'extern "C" __global__ void test_{name}({type_}* y, {parameters}, int n) {{\n'
+        f"    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = {name}({values});\n}}"
+        for name in names
+    )
+
+
+def ulps(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """By how many units in the last place each result is off; 0 for equal infinities and for two NaNs."""
+    rounded = wanted.astype(got.dtype)
+    unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, np.finfo(got.dtype).max)))
+    off = np.abs(got.astype(wanted.dtype) - wanted) / unit
+    same = (got == rounded) | np.isnan(got) & np.isnan(rounded)
+    return np.where(same, np.where(np.isfinite(rounded), off, 0), np.where(np.isfinite(off), off, np.inf))
+
+
+@pytest.mark.parametrize("checks", ["memory", "full"])
+@pytest.mark.parametrize("type_", ["float", "double"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_math_functions(group, type_, checks):
+    functions, dtype = GROUPS[group], np.dtype(type_)
+    count = 2 if group == "two arguments" else 1
+    wrong = []
+    with VirtualGPU(checks) as device, np.errstate(all="ignore"):
+        module = device.compile(source(functions, type_, count))
+        for function in functions:
+            inputs = arguments(function, count, dtype)
+            out = device.empty(len(inputs[0]), dtype)
+            kernel = module.get_function("test_" + (function.name if type_ == "float" else function.name.removesuffix("f")))
+            n = len(inputs[0])
+            kernel(-(-n // 128), 128, (out, *map(device.array, inputs), np.int32(n)))
+            wide = np.float64 if type_ == "float" else WIDE
+            wanted = np.asarray(function.reference(*(x.astype(wide) for x in inputs)))
+            bound = function.ulps[type_ == "double"]
+            if bound:  # half a unit: of the rounding; one: of a reference of the same precision
+                bound += 0.5 + (type_ == "double" and (function.python or wide is np.float64))
+            off = ulps(out.get(), wanted)
+            worst = int(np.argmax(off))
+            if off[worst] > bound:
+                values = ", ".join(str(x[worst]) for x in inputs)
+                wrong.append(f"{function.name}({values}) = {out.get()[worst]}, not {wanted[worst]}: {off[worst]:.2f} ulp")
+    assert not wrong, "\n" + "\n".join(wrong)
