@@ -44,7 +44,8 @@ def cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     """The loss (N,) of every sample: -log of the probability of its label."""
     logits = _logits(logits)
     labels = _labels(labels, logits.shape)
-    return -log_softmax(logits)[np.arange(len(labels)), labels]
+    below = logits - logits.max(axis=1, keepdims=True)
+    return np.log(np.exp(below).sum(axis=1)) - below[np.arange(len(labels)), labels]
 
 
 def mean_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> float:

@@ -229,7 +229,7 @@ CASES = {
 }  # fmt: skip
 
 SOURCE = "\n".join(
-    f"{case.before}\n{K}{name}(int* out, const int* a, int n) {{\n  int i = threadIdx.x, x = a[i], r = 0;\n"
+    f"{case.before}\n{K}t_{name}(int* out, const int* a, int n) {{\n  int i = threadIdx.x, x = a[i], r = 0;\n"
     f"  {case.body}\n  out[i] = r;\n}}"
     for name, case in CASES.items()
 )
@@ -245,7 +245,7 @@ def modules():
 def test_meaning(modules, name, checks):
     dev = device(checks)
     out, a = dev.array(np.zeros(N, np.int32), name="out"), dev.array(A, name="a", readonly=True)
-    done = modules[checks].get_function(name)(1, N, (out, a, np.int32(N)))
+    done = modules[checks].get_function(f"t_{name}")(1, N, (out, a, np.int32(N)))
     with np.errstate(over="ignore"):
         expected = np.array([CASES[name].model(int(i), int(A[i])) for i in I], np.int64).astype(np.int32)
     np.testing.assert_array_equal(out.get(), expected)

@@ -1,8 +1,8 @@
-"""CUDA's math functions on the virtual GPU against the C library, in both flavours, within CUDA's documented error.
+"""CUDA's math functions on the virtual GPU against the C library and NumPy, in both flavours, within CUDA's documented error.
 
 The bounds are those of the CUDA C++ Programming Guide, "Mathematical Functions", in units in the last place.
-Float results are compared with double arithmetic, double results with long double where NumPy has more bits there;
-where the reference itself is a double, its own error of up to one unit is allowed for.
+Float results are compared with double arithmetic, double results with long double; where the reference for a double
+is itself one, its own error of up to one unit is allowed for.
 """
 
 from __future__ import annotations
@@ -50,8 +50,15 @@ def from_python(function):
     return lambda *arrays: np.array([one(*v) for v in zip(*arrays, strict=True)])
 
 
-def lgamma(x: float) -> float:
-    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+def lgamma(x: np.ndarray) -> np.ndarray:
+    """Stirling's series at x + 24, less the factors between (Abramowitz and Stegun, 6.1.15 and 6.1.41)."""
+    shifted, skipped = x + 24, np.log(np.prod([x + i for i in range(24)], axis=0))
+    terms = ((1, 12), (-1, 360), (1, 1260), (-1, 1680), (1, 1188), (-691, 360360))
+    series = sum(x.dtype.type(a) / (b * shifted ** (2 * k + 1)) for k, (a, b) in enumerate(terms))
+    pi = 4 * np.arctan(x.dtype.type(1))
+    value = (shifted - 0.5) * np.log(shifted) - shifted + np.log(2 * pi) / 2 + series - skipped
+    value = np.where((x == 1) | (x == 2), 0, value)
+    return np.where((x == np.floor(x)) & (x <= 0) | np.isinf(x), np.inf, value)
 
 
 def tgamma(x: float) -> float:
@@ -95,8 +102,8 @@ ONE_ARGUMENT = (
     Function("atanhf", (3, 2), np.arctanh, (-0.999, 0.999)),
     Function("erff", (2, 2), from_python(math.erf), (-4.0, 4.0), python=True),
     Function("erfcf", (4, 5), from_python(math.erfc), (-4.0, 9.0), python=True),
-    Function("lgammaf", (6, 4), from_python(lgamma), (0.01, 40.0), python=True),
-    Function("tgammaf", (11, 10), from_python(tgamma), (0.05, 33.0), python=True),
+    Function("lgammaf", (6, 4), lgamma, (0.01, 40.0)),
+    Function("tgammaf", (5, 10), from_python(tgamma), (0.05, 33.0), python=True),
 )
 LARGE_ARGUMENTS = tuple(
     Function(name, ulps, function, LARGE)
@@ -111,7 +118,7 @@ EXACT = tuple(
     for domain in ((-70.0, 70.0), ANY)
 )  # fmt: skip
 TWO_ARGUMENTS = (
-    Function("powf", (9, 2), np.power, (0.01, 20.0)),
+    Function("powf", (4, 2), np.power, (0.01, 20.0)),
     Function("atan2f", (3, 2), np.arctan2, ANY),
     Function("hypotf", (3, 2), np.hypot, (-1e5, 1e5)),
     Function("fmodf", (0, 0), from_python(math.fmod), (-1e4, 1e4), python=True),
@@ -130,8 +137,9 @@ def draw(domain, dtype, rng) -> np.ndarray:
     sign = 1 if domain == POSITIVE else rng.choice([-1, 1], N)
     if domain == LARGE:
         return (sign * 10.0 ** rng.uniform(-3, 30, N)).astype(dtype)
-    bits = np.finfo(dtype).bits
-    return sign * np.abs(rng.integers(0, np.finfo(dtype).max.view(f"u{bits // 8}"), N, f"u{bits // 8}").view(dtype))
+    pattern = f"u{dtype.itemsize}"
+    patterns = rng.integers(0, np.array(np.finfo(dtype).max).view(pattern), N, pattern)
+    return (sign * patterns.view(dtype)).astype(dtype)
 
 
 def arguments(function: Function, count: int, dtype) -> list[np.ndarray]:
@@ -152,20 +160,25 @@ def source(functions, type_: str, count: int) -> str:
 
 
 def ulps(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """By how many units in the last place each result is off; 0 for equal infinities and for two NaNs."""
-    rounded = wanted.astype(got.dtype)
-    unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, np.finfo(got.dtype).max)))
-    off = np.abs(got.astype(wanted.dtype) - wanted) / unit
-    same = (got == rounded) | np.isnan(got) & np.isnan(rounded)
-    return np.where(same, np.where(np.isfinite(rounded), off, 0), np.where(np.isfinite(off), off, np.inf))
+    """How many floating-point numbers lie between each result and the rounded exact one; 0 for two NaNs."""
+    got, rounded = (order(x) for x in (got, wanted.astype(got.dtype)))
+    return np.abs(got - rounded)
+
+
+def order(x: np.ndarray) -> np.ndarray:
+    """Numbers that are consecutive for neighbouring floats; one for all NaNs, and far from any other."""
+    size = np.abs(x).view(f"i{x.itemsize}").astype(object)
+    return np.where(np.isnan(x), 1 << 80, np.where(x < 0, -size, size))
 
 
 @pytest.mark.parametrize("checks", ["memory", "full"])
 @pytest.mark.parametrize("type_", ["float", "double"])
 @pytest.mark.parametrize("group", GROUPS)
 def test_math_functions(group, type_, checks):
-    functions, dtype = GROUPS[group], np.dtype(type_)
+    functions, dtype = GROUPS[group], np.dtype("f4" if type_ == "float" else "f8")
     count = 2 if group == "two arguments" else 1
+    if type_ == "double" and WIDE is np.float64:
+        pytest.skip("no reference is more precise than double on this machine")
     wrong = []
     with VirtualGPU(checks) as device, np.errstate(all="ignore"):
         module = device.compile(source(functions, type_, count))
@@ -178,11 +191,11 @@ def test_math_functions(group, type_, checks):
             wide = np.float64 if type_ == "float" else WIDE
             wanted = np.asarray(function.reference(*(x.astype(wide) for x in inputs)))
             bound = function.ulps[type_ == "double"]
-            if bound:  # half a unit: of the rounding; one: of a reference of the same precision
-                bound += 0.5 + (type_ == "double" and (function.python or wide is np.float64))
+            if bound and type_ == "double" and function.python:
+                bound += 1  # of the reference, which is no more precise
             off = ulps(out.get(), wanted)
             worst = int(np.argmax(off))
             if off[worst] > bound:
                 values = ", ".join(str(x[worst]) for x in inputs)
-                wrong.append(f"{function.name}({values}) = {out.get()[worst]}, not {wanted[worst]}: {off[worst]:.2f} ulp")
+                wrong.append(f"{function.name}({values}) = {out.get()[worst]}, not {wanted[worst]}: {off[worst]} ulp")
     assert not wrong, "\n" + "\n".join(wrong)

@@ -98,13 +98,10 @@ class VirtualGPU:
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
-        """An array of poison: NaN in floating point, 0x7f in every byte of an integer."""
+        """An array of poison: NaN with all bits set in floating point, 0x7f in every byte of an integer."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         made = self._new(shape, np.dtype(dtype), name, axes, False, False)
-        if made.dtype.kind == "f":
-            made._view().fill(np.nan)
-        else:
-            made._view().view(np.uint8).fill(0x7F)
+        made._view().view(np.uint8).fill(0xFF if made.dtype.kind == "f" else 0x7F)
         return made
 
     def _new(self, shape, dtype, name: str, axes: str, readonly: bool, written: bool) -> Array:

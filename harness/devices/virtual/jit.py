@@ -21,6 +21,7 @@ from ..nvrtc import compile_ptx
 from ..store import Store, digest
 from . import lower, ptx, rounding, state
 
+_HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
@@ -76,13 +77,12 @@ def runtime_address(name: str) -> int:
     with _lock:
         return _runtime()[name]
 
-_HUGE = 50_000  # lines of LLVM that are not worth optimising
-
 
 def compile_object(text: str, level: int) -> bytes:
     """LLVM text -> an object file. level: LLVM's optimisation level, 1 to 3."""
     _initialise()
-    level = level if text.count("\n") < _HUGE else 0
+    if max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE:
+        level = 0
     try:
         module = llvm.parse_assembly(text)
         module.verify()
