@@ -150,9 +150,7 @@ def draw_array(
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     count = int(np.prod(shape))
     readable = count <= MOST_VALUES and side >= READABLE
-    written = [f"{v:g}" for v in values.flat] if readable and values is not None else []
-    if any(len(text) > LONGEST_VALUE for text in written):
-        written = []
+    written = in_cells(values) if readable and values is not None else []
     pen.text(x0, y0 - 52, p.name, "label")
     pen.text(x0, y0 - 33, heading(kernel, p.name, shape), "label", FAINT)
     for flat in range(count):
@@ -167,6 +165,15 @@ def draw_array(
         if readable and len(shape) > 1:
             pen.text(x + 0.07 * side, y + 0.17 * side, str(flat), "index", INK if kind else FAINT)
     name_axes(pen, p, shape, at, one_plane=across * down == 1)
+
+
+def in_cells(values: np.ndarray) -> list[str]:
+    """The numbers as short texts, with two decimals if need be; none where one is too long even then."""
+    for style in ("g", ".2f"):
+        written = [format(v, style) for v in values.flat]
+        if max(map(len, written)) <= LONGEST_VALUE:
+            return written
+    return []
 
 
 def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> None:

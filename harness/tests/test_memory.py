@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.devices.virtual.memory import MIB, SHARED_GUARD, WORKER_BYTES, Arena, Owner
-from harness.devices.virtual.state import INIT, PARTIAL, READ, SHARED_WINDOW, WRITE
+from harness.devices.virtual.memory import LOCAL_BYTES, MIB, SHARED_GUARD, Arena, Owner
+from harness.devices.virtual.state import INIT, PARTIAL, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
 from harness.errors import DeviceError
 
 
 @pytest.fixture(scope="module")
 def shared_arena():
-    arena = Arena(2)
+    arena = Arena()
     yield arena
     arena.close()
 
@@ -98,12 +98,16 @@ def test_whose_an_address_is(arena):
     assert arena.nearest(b.start - 400) is b
 
 
-def test_worker_memory_is_apart():
-    arena = Arena(3)
-    assert arena.shared_base(0) == arena.workers_start == arena.size // 2
-    assert arena.shared_base(2) - arena.shared_base(1) == WORKER_BYTES
+@pytest.mark.parametrize("races", [False, True])
+def test_memory_of_running_blocks_is_apart(races):
+    arena = Arena(races)
+    assert arena.shared_base(0) == arena.slots_start == arena.size // 2
+    assert arena.shared_base(2) - arena.shared_base(1) == SLOT_BYTES
     assert arena.local_base(1) >= arena.shared_base(1) + SHARED_WINDOW
-    assert arena.shared_base(3) <= arena.size and SHARED_GUARD % 128 == 0  # the 32 banks stay where they are
+    assert arena.local_base(1) + LOCAL_BYTES == arena.shared_base(2)
+    assert arena.shared_base(arena.slots) <= arena.size and arena.slots >= 8
+    assert SHARED_GUARD % 128 == 0  # the 32 banks stay where they are
+    assert (arena.cells is not None) == races
     arena.close()
 
 

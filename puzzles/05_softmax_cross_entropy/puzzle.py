@@ -258,7 +258,7 @@ BW_ROW = """if (b >= batch) return;
 BW_SEARCH = """float largest = row[0];
     for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);
 
-"""
+    float sum"""
 BW_SUM = "for (int k = 0; k < classes; k++) sum += expf(row[k] - largest);\n\n    for"
 PROBABILITY = "float probability = expf(row[k] - largest) / sum;"
 RIGHT = "k == labels[b] ? 1.0f : 0.0f"
@@ -377,7 +377,7 @@ PUZZLE = Puzzle(
     title="Softmax and cross entropy",
     part=1,
     teaches="How a network's error becomes one number, how its gradient starts, and how exp is kept from overflowing.",
-    lines=24,
+    lines=17,
     kernels=(
         Kernel(
             FORWARD,

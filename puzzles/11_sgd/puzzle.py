@@ -214,7 +214,7 @@ PUZZLE = Puzzle(
         Case(
             "sgd_tiny_4", dict(n=4, **factors(0.5, 0.5, 0.25)),
             note="done by hand in the lesson",
-            inputs={"weights": [2, -4, 8, 0], "velocity": [4, 0, -2, 6], "gradient": [1, 3, -2, -1]},
+            inputs={"weights": [2, -4, 8, 0], "velocity": [4, 2, -2, 6], "gradient": [1, 3, -4, -1]},
         ),
         Case("first_step", dict(n=10, **factors(0.2, 0.9, 0.1)), note="every velocity is 0",
              inputs={"velocity": "zeros"}),

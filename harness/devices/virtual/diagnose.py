@@ -34,8 +34,8 @@ class Diagnosis:
         self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
-        racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
-        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and f.array in racing, f.severity == "warning"))
+        # a dead thread or a race leaves memory unwritten: such a read comes last
+        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and bool(f.array), f.severity == "warning"))
         faults = [f for f in all_ if f.severity != "note"]
         return faults, [] if faults else all_  # a note beside a fault is only its consequence
 
