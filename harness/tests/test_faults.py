@@ -162,6 +162,15 @@ ZOO = {
         "This writes at address 0x123456789ab8, where no array is: where does the pointer come from?",
         kind="invalid-address", args="wild",
     ),
+    "function_pointer_never_set": Case(
+        f"(const float* a, float* b, int n) {{ {I} if (i < n) b[i] = functions[i % 3](2);  // FAULT\n"
+        "  if (i == 100) functions[2] = same; }",
+        "The pointer that is called here does not hold a function with these parameters: was it ever set?"
+        " 3 threads do this.",
+        kind="invalid-address", headline="an illegal instruction was encountered", thread=(2, 0, 0),
+        before="typedef float (*Function)(float); __device__ float same(float x) { return x; }\n"
+        "__device__ float twice(float x) { return 2 * x; } __device__ Function functions[3] = {same, twice};",
+    ),
     # -- alignment ------------------------------------------------------------------------------------
     "misaligned_float2": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i == 0) *(float2*)(b + 3) = make_float2(1, 2); }}  // FAULT",

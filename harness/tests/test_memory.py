@@ -65,6 +65,15 @@ def test_freed_large_memory_is_given_back(arena):
     assert not arena.bytes[owner.start + 4096 : owner.start + owner.nbytes - 4096].any()
 
 
+@pytest.mark.parametrize("nbytes", [5, 5000, 3 * MIB + 5])
+def test_clearing(arena, nbytes):
+    owner = arena.make(nbytes + 8)
+    arena.bytes[owner.start : owner.start + nbytes + 8] = 7
+    arena.clear(owner.start + 4, nbytes)
+    memory = arena.bytes[owner.start : owner.start + nbytes + 8]
+    assert (memory[:4] == 7).all() and not memory[4:-4].any() and (memory[-4:] == 7).all()
+
+
 def test_allocations_are_aligned_and_far_apart(arena):
     owners = sorted((arena.make(n) for n in (4, 100_000, 12, 3 * MIB)), key=lambda o: o.start)
     for a, b in zip(owners, owners[1:], strict=False):

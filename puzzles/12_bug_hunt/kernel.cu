@@ -8,7 +8,7 @@
 
 constexpr int BLOCK = 64;  // threads of a block
 
-// TODO(1): find the mistake. Should be: the sum of grad_output over all images and places of channel c.
+// TODO(1): find the mistake. Should be: the sum of grad_output over images, rows and columns.
 extern "C" __global__ void bias_gradient(const float* grad_output,  // [batch, C, H, W]
                                          float* grad_bias,          // [C]
                                          int batch, int C, int H, int W) {
@@ -52,15 +52,15 @@ extern "C" __global__ void smooth(const float* loss,  // [n]
     smoothed[i] = sum / count;
 }
 
-// TODO(4): find the mistake. Should be: for every block, the sum of its BLOCK elements of loss.
-extern "C" __global__ void block_sum(const float* loss,  // [n]
-                                     float* sums,        // [blocks]
-                                     int n) {
+// TODO(4): find the mistake. Should be: the sum of loss[i] and all before it in its block.
+extern "C" __global__ void running_sum(const float* loss,  // [n]
+                                       float* sums,        // [n]
+                                       int n) {
     __shared__ float part[BLOCK];
     int i = blockIdx.x * BLOCK + threadIdx.x;
-    part[threadIdx.x] = i < n ? loss[i] : 0.0f;
-    if (threadIdx.x > 0) return;
+    if (i < n) part[threadIdx.x] = loss[i];
+    if (i >= n) return;
     float sum = 0.0f;
-    for (int t = 0; t < BLOCK; t++) sum += part[t];
-    sums[blockIdx.x] = sum;
+    for (int t = 0; t <= threadIdx.x; t++) sum += part[t];
+    sums[i] = sum;
 }

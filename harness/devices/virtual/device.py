@@ -178,7 +178,7 @@ class Module:
             self.owners.append(Owner(demangle(name), start, variable.size, variable.space, readonly=readonly))
             arena.mark(start, variable.size, writable=variable.space != "const")
             memory = arena.bytes[start : start + variable.size]
-            memory[:] = 0
+            arena.clear(start, variable.size)
             width = ptx.TYPE_BYTES[variable.type]
             for i, value in enumerate(variable.init):
                 if isinstance(value, tuple):

@@ -163,6 +163,10 @@ class Diagnosis:
         return dict(headline=f"Assertion `{message}` failed", explanation=f"assert({message}) is false here.")
 
     def _trap(self, kind: str, record) -> dict:
+        _, text = self.run.module.lowered.sites[record["site"]]
+        if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
+            what = "The pointer that is called here does not hold a function with these parameters: was it ever set?"
+            return dict(kind="invalid-address", headline="an illegal instruction was encountered", explanation=what)
         return dict(kind="assert", headline="an illegal instruction was encountered",
                     explanation="The kernel called __trap().")  # fmt: skip
 

@@ -5,6 +5,7 @@ The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import hashlib
@@ -133,6 +134,8 @@ def own_text() -> str:
 def _linker():
     """One JIT linker for the process. Compiled code may call the C and maths libraries."""
     ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    with contextlib.suppress(OSError):  # converts halves where the processor does not
+        ctypes.CDLL(ctypes.util.find_library("gcc_s") or "libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
     return llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
 
 

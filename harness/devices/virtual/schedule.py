@@ -69,6 +69,8 @@ class Workers:
             threads["tid_z"] = linear // (block[0] * block[1])
             threads["local"] = self.arena.local_base(slot) + linear * each
             threads["local_end"] = threads["local"] + each
+            threads["local_top"] = threads["local"]
+            self.arena.forget_local(slot)
             self._shapes[slot] = block
 
     def run(self, run_address: int, launch: np.ndarray, inline: bool) -> None:
