@@ -114,7 +114,8 @@ def outputs_of(kernel: Kernel, result: object, dims: Mapping[str, int]) -> dict[
 def expected(case: Case, kernel: Kernel, p: Array, values: np.ndarray, magnitude: np.ndarray) -> Expected:
     """Values with their tolerance: none for integers, scaled for floating point."""
     if case.special:
-        magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
+        sizes = np.where(np.isfinite(values), np.abs(values), 0.0)
+        magnitude = np.where(np.isfinite(magnitude), magnitude, sizes)
         return replace(expected(replace(case, special=False), kernel, p, values, magnitude), special=True)
     if not p.dtype.startswith("float"):
         return Expected(p, values, np.zeros(values.shape), magnitude)

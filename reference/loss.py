@@ -8,15 +8,17 @@ right class y gets:
 
     p[k] = exp(z[k]) / sum over j of exp(z[j])              loss = -log p[y]
 
-exp(1000) is beyond float64, and for z = (0, -1000) p[1] is so small that it is stored as 0, with the logarithm
--infinity. Neither happens when the largest logit m of the row is taken out first and p is never formed:
+exp(1000) is beyond float64, and for z = (0, -1000) p[1] is so small that it is stored as 0, with the
+logarithm -infinity. Neither happens when the largest logit m of the row is taken out first and p is never
+formed:
 
     loss = log(sum over j of exp(z[j] - m)) + (m - z[y])
 
 The largest term of the sum is exp(0) = 1, so the sum lies between 1 and K.
 
-The loss of a batch is the mean over its samples. So the gradient of every logit has the factor 1 / N here, the
-chain rule carries it into all gradients before this one, and no other layer divides by the batch size again.
+The loss of a batch is the mean over its samples. So the gradient of every logit has the factor 1 / N here,
+the chain rule carries it into all gradients before this one, and no other layer divides by the batch size
+again.
 Arrays of any real type are accepted and taken as float64. What does not fit is a ValueError.
 """
 
@@ -76,8 +78,8 @@ def _logits(logits: ArrayLike) -> Array:
     logits = np.asarray(logits, dtype=np.float64)
     if logits.ndim != 2 or not logits.shape[1]:
         raise ValueError(
-            f"logits have the shape {logits.shape}; they must be (N, K), with at least one class K, and with the "
-            "batch size N even when it is 1"
+            f"logits have the shape {logits.shape}; they must be (N, K), with at least one class K, and with "
+            "the batch size N even when it is 1"
         )
     return logits
 

@@ -79,7 +79,8 @@ class Probe:
             arguments.append(array)
         before = {p.name: arrays[p.name].get() for p in self.kernel.outputs}
         arguments += [np.int32(block), np.int32(thread)]
-        self.function(self.launch.grid, self.launch.block, tuple(arguments), shared_mem=self.launch.shared_mem)
+        launch = self.launch
+        self.function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem)
         self.before = before
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 

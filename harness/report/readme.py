@@ -22,7 +22,7 @@ MUTANTS = ("one row too far", "loop over the batch stops after image 0")
 def main() -> None:
     course = open_course()
     puzzle = course.load("09")
-    console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(record=True, width=104, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for name in MUTANTS:
         mutant = next(m for m in puzzle.mutants if m.name == name)
         with tempfile.TemporaryDirectory() as folder:
@@ -30,7 +30,7 @@ def main() -> None:
             path.write_text(mutant.apply(puzzle.solution_path.read_text()))
             verdict = grade_file(puzzle, path, Options(device="cpu"))
         console.print(Text.assemble(("$ ", "bold green"), ("backwarp grade 09", "bold")))
-        for line in verdict_lines(verdict, 96):
+        for line in verdict_lines(verdict, 104):
             console.print(Text.assemble(*line))
         console.print()
     target = course.root / ".github" / "verdict.svg"

@@ -7,8 +7,8 @@ says what the operations are; NAN stands for "some NaN".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
 from fractions import Fraction
+from functools import cache, cached_property
 from math import isqrt
 
 NAN = "some NaN"
@@ -176,7 +176,9 @@ def sqrt(f: Format, a: int, mode: str = "rn") -> int:
     number = f.value(a) * 4**1200  # an integer
     root = isqrt(int(number))
     inexact = root * root != number
-    return f.round((Fraction(root) + Fraction(inexact, 2)) / 2**1200, mode)  # the half: a bit that is left over
+    return f.round(
+        (Fraction(root) + Fraction(inexact, 2)) / 2**1200, mode
+    )  # the half: a bit that is left over
 
 
 def minimum(f: Format, a: int, b: int, nan: bool = False, sign: int = 1) -> int:

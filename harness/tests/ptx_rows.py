@@ -7,7 +7,7 @@ function of Python numbers that says what must come out:
 
 Values: s* are signed and u*, b* unsigned Python ints; floats are their bit patterns; "pred" is a bool. The
 result is taken modulo its width, or is `exact.NAN`, "any NaN". Further types name what values to try:
-"n" and "n64" are u32 that matter as bit positions, "f32i" and "f64i" floats around the ranges of integers.
+"n" is a u32 that matters as a bit position, "f32i" and "f64i" are floats that are interesting to convert.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, cached_property
 from itertools import islice, product
 
@@ -61,10 +62,20 @@ class Near:
         return abs(got - self.number) <= max(self.absolute, self.relative * abs(self.number))
 
 
-# -- values ----------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------
 
 _EDGES = (0, 1, 2, 3, 5, 7, 8, 15, 16, 24, 31, 32, 33, 63, 64, 127, 128, 255, 256, 1000)
 _POSITIONS = (*range(36), 62, 63, 64, 65, 127, 128, 254, 255, 256, 257, 288, 1 << 31, (1 << 32) - 1)
+_FLOAT_TIES = (
+    2049,
+    2051,
+    (1 << 24) + 1,
+    (1 << 24) + 3,
+    (1 << 53) + 1,
+    (1 << 53) + 3,
+    (1 << 63) + (1 << 39),
+    (1 << 63) + 1024,
+)
 FORMATS = {"f16": exact.F16, "bf16": exact.BF16, "f32": exact.F32, "f64": exact.F64}
 
 
@@ -72,7 +83,13 @@ def _integers(bits: int) -> list[int]:
     mask = (1 << bits) - 1
     edges = [v & mask for v in _EDGES] + [-v & mask for v in _EDGES]
     edges += [(1 << bits - 1) + v for v in (-2, -1, 0, 1)]
-    edges += [0x5555555555555555 & mask, 0xAAAAAAAAAAAAAAAA & mask, 0x0123456789ABCDEF & mask, 0xFEDCBA9876543210 & mask]
+    edges += [v for v in _FLOAT_TIES if v <= mask]
+    edges += [
+        0x5555555555555555 & mask,
+        0xAAAAAAAAAAAAAAAA & mask,
+        0x0123456789ABCDEF & mask,
+        0xFEDCBA9876543210 & mask,
+    ]
     return edges
 
 
@@ -80,22 +97,30 @@ def _floats(f: exact.Format) -> list[int]:
     """Zeros, ones, the ends of each range, neighbours, ties, infinities and NaNs, of both signs."""
     least_normal, one = 1 << f.fraction, f.one
     two, half = one + least_normal, one - least_normal
-    sizes = [0, 1, 2, 3, least_normal >> 1, least_normal - 1, least_normal, least_normal + 1, least_normal << 1,
-             half, one - 1, one, one + 1, one + 2, one + (least_normal >> 1), two, two + (least_normal >> 2),
-             one + (f.fraction << f.fraction), one + (f.fraction + 1 << f.fraction) + 1,
-             f.infinity - 1, f.infinity - 2, f.infinity - least_normal,
-             f.infinity, f.infinity | least_normal >> 1, (f.infinity | least_normal - 1)]  # fmt: skip
-    return sizes + [f.sign | size for size in sizes]
+    sizes = [0, 1, 2, 3, least_normal >> 1, least_normal - 1, least_normal, least_normal + 1]
+    sizes += [least_normal << 1, half, one - 1, one, one + 1, one + 2, one + (least_normal >> 1), two]
+    sizes += [
+        two + (least_normal >> 2),
+        one + (f.fraction << f.fraction),
+        one + (f.fraction + 1 << f.fraction) + 1,
+    ]
+    sizes += [f.infinity + d for d in (-least_normal, -2, -1, 0, least_normal >> 1, least_normal - 1)]
+    return sizes + [f.sign | x for x in sizes]
 
 
-def _around_integers(f: exact.Format) -> list[int]:
-    """Floats at and beside halves, and at and beside the ends of the integer types."""
-    values = []
-    for number in (0.5, 1, 1.5, 2.5, 3.5, 99.25, *(float(1 << n) for n in (7, 8, 15, 16, 24, 31, 32, 52, 53, 63, 64))):
-        pattern = f.round(exact.Fraction(number))
-        values += [pattern - 1, pattern, pattern + 1]
-        values += [f.round(exact.Fraction(number) + exact.Fraction(d, 2)) for d in (-2, -1, 1)]
-    return values + [f.sign | v for v in values] + _floats(f)
+def _for_conversion(f: exact.Format) -> list[int]:
+    """Floats at and beside halves, the ends of the integer types, and the ties of narrower formats."""
+    numbers = [Fraction(n) for n in (0.5, 1, 1.5, 2.5, 3.5, 99.25)]
+    numbers += [Fraction(1 << n) for n in (7, 8, 15, 16, 24, 31, 32, 52, 53, 63, 64)]
+    numbers += [n + Fraction(d, 2) for n in numbers for d in (-2, -1, 1)]
+    for narrow in FORMATS.values():
+        if narrow.fraction < f.fraction:
+            for pattern in (0, 1, 2, narrow.one, narrow.one + 1, narrow.infinity - 2):
+                numbers.append((narrow.value(pattern) + narrow.value(pattern + 1)) / 2)
+            largest = narrow.value(narrow.infinity - 1)
+            numbers.append(largest + (largest - narrow.value(narrow.infinity - 2)) / 2)
+    values = [pattern + d for pattern in map(f.round, numbers) for d in (-1, 0, 1)]
+    return [v for v in values + [f.sign | v for v in values] if v >= 0] + _floats(f)
 
 
 def _random(bits: int, count: int, rng) -> list[int]:
@@ -105,7 +130,13 @@ def _random(bits: int, count: int, rng) -> list[int]:
 @cache
 def width(type_: str) -> int:
     """Bits of a type of a case."""
-    return 1 if type_ == "pred" else 32 if type_ == "n" or type_.endswith("x2") else int(re.search(r"\d+", type_)[0])
+    return (
+        1
+        if type_ == "pred"
+        else 32
+        if type_ == "n" or type_.endswith("x2")
+        else int(re.search(r"\d+", type_)[0])
+    )
 
 
 def _samples(type_: str, rng) -> tuple[list[int], list[int]]:
@@ -115,7 +146,7 @@ def _samples(type_: str, rng) -> tuple[list[int], list[int]]:
     if type_ == "n":
         return list(_POSITIONS), []
     if type_[-1] == "i":
-        return _around_integers(FORMATS[type_[:-1]]), _random(FORMATS[type_[:-1]].bits, _RANDOM, rng)
+        return _for_conversion(FORMATS[type_[:-1]]), _random(FORMATS[type_[:-1]].bits, _RANDOM, rng)
     if type_.endswith("x2"):
         lanes = _floats(FORMATS[type_[:-2]])
         return [int(rng.choice(lanes)) << 16 | lane for lane in lanes], _random(32, _RANDOM, rng)
@@ -137,7 +168,12 @@ def values(types: tuple[str, ...]) -> list[tuple[int, ...]]:
     return chosen + [tuple(c[i] for c, i in zip(columns, draw, strict=True)) for draw in draws.tolist()]
 
 
-# -- kernels ---------------------------------------------------------------------------------------------
+# -- kernels -----------------------------------------------------------------------------------------
+
+
+def size(type_: str) -> int:
+    """Bytes of an operand in memory."""
+    return 4 if type_ == "pred" else max(width(type_), 16) // 8
 
 
 def register(type_: str) -> str:
@@ -148,51 +184,69 @@ def register(type_: str) -> str:
     return plain if plain in ("f32", "f64") else f"b{max(width(type_), 16)}"
 
 
+_PROLOGUE = """
+	.reg .b32 %i, %n, %t;
+	.reg .b64 %p, %o, %x;
+	.reg .pred %end;
+	mov.u32 %i, %ctaid.x;
+	mov.u32 %n, %ntid.x;
+	mov.u32 %t, %tid.x;
+	mad.lo.u32 %i, %i, %n, %t;
+	setp.ge.u32 %end, %i, {count};
+	@%end bra $L_end;
+"""
+
+
 def kernel(name: str, cases: list[Case], count: int, operands: tuple[str, ...]) -> str:
-    """A kernel that loads the operands, executes each case and stores each result as 8 bytes at out[case][i]."""
-    pointers = ", ".join(f".param .u64 p{i}" for i in range(len(operands) + 1))
-    lines = ["mov.u32 %i, %ctaid.x;", "mov.u32 %n, %ntid.x;", "mov.u32 %t, %tid.x;", "mad.lo.u32 %i, %i, %n, %t;",
-             f"setp.ge.u32 %end, %i, {count};", "@%end bra $L_end;"]  # fmt: skip
-    for i, type_ in enumerate(operands):
-        size = 4 if type_ == "pred" else max(width(type_), 16) // 8
-        lines += [f"ld.param.u64 %p, [p{i}];", f"mul.wide.u32 %o, %i, {size};", "add.u64 %p, %p, %o;"]
-        letter = "abc"[i]
+    """A kernel that loads the operands, executes each case and stores its result as 8 bytes at out[case][i]."""
+    parameters = ", ".join(f".param .u64 p{i}" for i in range(len(operands) + 1))
+    lines = []
+    for i, (letter, type_) in enumerate(zip("abc", operands, strict=False)):
+        lines += [f".reg .{register(type_)} %{letter};", *_point(i, size(type_))]
         if type_ == "pred":
             lines += ["ld.global.u32 %t, [%p];", f"setp.ne.u32 %{letter}, %t, 0;"]
         else:
             lines.append(f"ld.global.{register(type_)} %{letter}, [%p];")
-    lines += [f"ld.param.u64 %p, [p{len(operands)}];", "mul.wide.u32 %o, %i, 8;", "add.u64 %p, %p, %o;"]
-    declared = [f".reg .{register(t)} %{'abc'[i]};" for i, t in enumerate(operands)]
+    lines += _point(len(operands), 8)
     for k, case in enumerate(cases):
-        lines += ["{", f".reg .{register(case.result.split('|')[0])} %d, %e;", "mov.u64 %x, 0;"]
-        lines += [part.strip() + ";" for part in re.sub(r"(?<![\w.%])([a-e])(?!\w)", r"%\1", case.line).split(";") if part.strip()]
+        body = re.sub(r"(?<![\w.%])([a-e])(?!\w)", r"%\1", case.line)
+        lines += ["{", f".reg .{register(case.result.split('|')[0])} %d, %e;", "mov.u64 %x, 0;", f"{body};"]
         lines += [*_widen(case.result), f"st.global.u64 [%p+{8 * k * count}], %x;", "}"]
-    body = "\n\t".join([".reg .b32 %i, %n, %t;", ".reg .b64 %p, %o, %x;", ".reg .pred %end;", *declared, *lines])
-    return f".visible .entry {name}({pointers})\n{{\n\t{body}\n$L_end:\n\tret;\n}}\n"
+    body = _PROLOGUE.format(count=count) + "\t" + "\n\t".join(lines)
+    return f".visible .entry {name}({parameters})\n{{{body}\n$L_end:\n\tret;\n}}\n"
+
+
+def _point(parameter: int, nbytes: int) -> list[str]:
+    """%p: the address of element %i of an array."""
+    return [f"ld.param.u64 %p, [p{parameter}];", f"mul.wide.u32 %o, %i, {nbytes};", "add.u64 %p, %p, %o;"]
 
 
 def _widen(result: str) -> list[str]:
-    """%d, or two predicates, as the 64 bits of %x."""
-    if result == "pred":
-        return ["selp.u64 %x, 1, 0, %d;"]
+    """%d, or two predicates %d and %e, as the 64 bits of %x."""
     if result == "pred|pred":
         return ["selp.u64 %x, 1, 0, %d;", "@%e add.u64 %x, %x, 2;"]
-    move = {"f32": "mov.b32 %t, %d;", "f64": "mov.b64 %x, %d;", "b64": "mov.b64 %x, %d;"}.get(register(result))
-    if move is None or register(result) == "f32":
-        source = "%t" if move else "%d"
-        return [*([move] if move else []), f"cvt.u64.u{16 if register(result) == 'b16' else 32} %x, {source};"]
-    return [move]
+    return {
+        "pred": ["selp.u64 %x, 1, 0, %d;"],
+        "b16": ["cvt.u64.u16 %x, %d;"],
+        "b32": ["cvt.u64.u32 %x, %d;"],
+        "f32": ["mov.b32 %t, %d;", "cvt.u64.u32 %x, %t;"],
+        "b64": ["mov.b64 %x, %d;"],
+        "f64": ["mov.b64 %x, %d;"],
+    }[register(result)]
 
 
 def module(kernels: list[str]) -> str:
     return ".version 8.0\n.target sm_80\n.address_size 64\n" + "\n".join(kernels)
 
 
-# -- running -----------------------------------------------------------------------------------------------
+# -- running -----------------------------------------------------------------------------------------
 
 
 def check(device, cases: list[Case]) -> None:
-    """Run every case over its values. AssertionError: which line, with which operands, gave what instead of what."""
+    """Run every case over its values.
+
+    AssertionError: which line, with which operands, gave what instead of what.
+    """
     made = [(operands, batch, values(operands)) for operands, batch in batches(cases)]
     loaded = device.load_ptx(module([kernel(f"k{i}", b, len(v), o) for i, (o, b, v) in enumerate(made)]))
     wrong = []
@@ -200,7 +254,9 @@ def check(device, cases: list[Case]) -> None:
         results = _launch(device, loaded.get_function(f"k{i}"), operands, inputs, len(batch))
         seen = [tuple(map(operand, patterns, operands)) for patterns in inputs]
         for case, got in zip(batch, results, strict=True):
-            wrong += [_describe(case, inputs[j], *what) for j, *what in islice(_mismatches(case, seen, got), 3)]
+            wrong += [
+                _describe(case, inputs[j], *what) for j, *what in islice(_mismatches(case, seen, got), 3)
+            ]
     assert not wrong, "\n" + "\n".join(wrong[:40])
 
 
@@ -215,10 +271,8 @@ def batches(cases: list[Case]):
 
 
 def _launch(device, function, operands, inputs, count: int) -> np.ndarray:
-    arrays = []
-    for i, type_ in enumerate(operands):
-        size = 4 if type_ == "pred" else max(width(type_), 16) // 8
-        arrays.append(device.array(np.array([v[i] for v in inputs], f"u{size}")))
+    columns = zip(*inputs, strict=True)
+    arrays = [device.array(np.array(c, f"u{size(t)}")) for c, t in zip(columns, operands, strict=True)]
     out = device.empty((count, len(inputs)), np.uint64)
     function(-(-len(inputs) // 128), 128, (*arrays, out))
     return out.get()
@@ -256,7 +310,7 @@ def _describe(case: Case, patterns, got: int, expected) -> str:
 
 
 def _agrees(got: int, expected, type_: str) -> bool:
-    """Whether a pattern is an int, some NaN, Near a number, or lane by lane (the low one first) one of these."""
+    """Whether a pattern is what is expected: an int, NAN, Near, or a tuple of these by lanes, the low one first."""
     if isinstance(expected, tuple):
         return all(_agrees(got >> 16 * i & 0xFFFF, lane, type_[:-2]) for i, lane in enumerate(expected))
     if expected is exact.NAN:

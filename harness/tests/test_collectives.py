@@ -303,3 +303,28 @@ def test_a_barrier_among_too_few_never_opens():
         with pytest.raises(KernelFault) as caught:
             dev.compile(source).get_function("k")(1, 64, (np.int32(1),))
         assert caught.value.kind == "barrier-divergence"
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_cooperative_groups(checks):
+    source = f"""#include <cooperative_groups.h>
+    #include <cooperative_groups/reduce.h>
+    namespace cg = cooperative_groups;
+    {K}k(int* out) {{
+      auto block = cg::this_thread_block();
+      auto tile = cg::tiled_partition<8>(block);
+      __shared__ int s[32];
+      int i = block.thread_rank();
+      s[i] = i;
+      block.sync();
+      int sum = cg::reduce(tile, s[31 - i], cg::plus<int>());
+      bool nine = tile.any(i == 9);
+      out[i] = sum + 1000 * nine + 10000 * tile.thread_rank() + 100000 * tile.shfl(i, 2);
+    }}"""
+    dev = device(checks)
+    out = dev.array(np.zeros(32, np.int32))
+    dev.compile(source).get_function("k")(1, 32, (out,))
+    i = np.arange(32)
+    tile = i // 8
+    expected = 8 * 31 - (64 * tile + 28) + 1000 * (tile == 1) + 10000 * (i % 8) + 100000 * (8 * tile + 2)
+    np.testing.assert_array_equal(out.get(), expected)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.compare import ATOL, RTOL, compare, expectations, pattern, show_pair
-from harness.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle
+from harness.course import Case, Gradient, In, InOut, Kernel, Launch, Out, Puzzle
 from harness.errors import CourseError
 
 ONE = Case("c", {"N": 4, "M": 3})
@@ -76,6 +76,35 @@ def test_a_declared_magnitude_and_tolerance_are_used():
 def test_nan_and_infinity_never_pass(bad):
     found = target(x=np.full((4, 3), np.float32(bad)))
     assert compare(found, np.full((4, 3), np.float32(bad))).count == 12
+
+
+UNUSUAL = np.float32([[1, np.nan, np.inf], [-np.inf, 2, np.nan], [3, 4, 5], [6, 7, 8]])
+SPECIAL = Case("c", {"N": 4, "M": 3}, special=True)
+
+
+def test_a_special_case_wants_nan_and_infinity_where_the_reference_has_them():
+    found = target(x=UNUSUAL, case=SPECIAL)
+    poison = np.full((4, 3), np.uint32(0xFFFFFFFF)).view(np.float32)
+    assert compare(found, UNUSUAL.copy(), poison) is None
+    for index, bad in (((0, 1), 0.0), ((0, 2), -np.inf), ((0, 2), 3e38), ((1, 0), np.nan), ((1, 1), np.inf)):
+        got = UNUSUAL.copy()
+        got[index] = bad
+        assert compare(found, got, poison).count == 1
+
+
+def test_an_updated_array_may_have_elements_that_come_out_as_they_were():
+    before = np.float32([[1, 2, 3]])
+    found = targets(
+        lambda a, d: a["x"] + 1, before, Case("c", {"N": 1, "M": 3}), (InOut("x", n="N", m="M"),)
+    )[0]
+    assert compare(found, before.copy(), before).unwritten == 3
+    assert compare(found, np.float32([[1, 7, 3]]), before).unwritten == 0
+
+
+def test_poison_is_no_expected_nan_unless_the_array_came_in_like_that():
+    assert compare(target(x=UNUSUAL, case=SPECIAL), UNUSUAL.copy(), before=UNUSUAL.copy()).count == 2
+    inplace = targets(lambda a, d: a["x"], UNUSUAL, SPECIAL, (InOut("x", n="N", m="M"),))[0]
+    assert compare(inplace, UNUSUAL.copy(), before=UNUSUAL.copy()) is None
 
 
 def test_integer_cases_are_compared_for_equality():

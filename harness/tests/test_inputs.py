@@ -70,6 +70,23 @@ def test_a_case_can_fix_its_inputs(values):
     np.testing.assert_array_equal(x, np.float32([[1, 2, 3], [4, 5, 6]]))
 
 
+def test_a_case_can_say_how_its_inputs_are_made():
+    def zeros_between(rng, a, d):
+        return rng.standard_normal((d["B"], d["N"])) * [0, 1, 0]
+
+    x = made(case=Case("c", {"B": 2, "N": 3}, inputs={"x": zeros_between}))["x"]
+    assert x.dtype == np.float32 and x.astype(bool).tolist() == [[False, True, False]] * 2
+    own = In("x", values="zeros", b="B", n="N")
+    x = made(own, Y, case=Case("c", {"B": 2, "N": 3}, inputs={"x": "integers"}))["x"]
+    assert x.all() and (x == np.round(x)).all()
+
+
+def test_the_nan_of_inputs_is_not_the_nan_of_poison():
+    x = made(case=Case("c", {"B": 1, "N": 3}, inputs={"x": [np.nan, 1, -np.nan]}))["x"]
+    assert np.isnan(x).tolist() == [[True, False, True]]
+    assert not np.isin(x.view(np.uint32), [0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF]).any()
+
+
 def test_fixed_inputs_of_the_wrong_size_are_refused():
     with pytest.raises(CourseError, match="case c: x has 2 values"):
         made(case=Case("c", {"B": 2, "N": 3}, inputs={"x": [1, 2]}))

@@ -1,8 +1,8 @@
-"""CUDA's math functions on the virtual GPU against the C library and NumPy, in both flavours, within CUDA's documented error.
+"""CUDA's math functions, compiled in both flavours, against NumPy, within the error that CUDA documents.
 
 The bounds are those of the CUDA C++ Programming Guide, "Mathematical Functions", in units in the last place.
-Float results are compared with double arithmetic, double results with long double; where the reference for a double
-is itself one, its own error of up to one unit is allowed for.
+Float results are compared with double arithmetic, double results with long double; where the reference for a
+double is itself one, its own error of up to one unit is allowed for.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ WIDE = np.longdouble if np.finfo(np.longdouble).nmant > 60 else np.float64
 
 @dataclass(frozen=True)
 class Function:
-    """name: of the float version, ending in f. ulps: documented for (float, double). reference: of wide arrays.
+    """name: of the float version, ending in f. ulps: documented for (float, double). reference: of arrays.
 
-    domain: what arguments are drawn from: an interval, or POSITIVE, ANY or LARGE. edges: arguments tried besides,
-    in all combinations. python: the reference computes in Python's floats.
+    domain: what arguments are drawn from: an interval, or POSITIVE, ANY or LARGE. edges: arguments tried
+    besides, in all combinations. python: the reference computes in Python's floats.
     """
 
     name: str
@@ -126,10 +126,17 @@ TWO_ARGUMENTS = (
     Function("remainderf", (0, 0), from_python(math.remainder), (-1e4, 1e4), python=True),
     Function("fmaxf", (0, 0), np.fmax, ANY),
     Function("fminf", (0, 0), np.fmin, ANY),
-    Function("fdimf", (0, 0), lambda x, y: np.where(x > y, x - y, x * 0 + y * 0), (-10.0, 10.0), (0.0, 1.0, -1.0)),
+    Function(
+        "fdimf", (0, 0), lambda x, y: np.where(x > y, x - y, x * 0 + y * 0), (-10.0, 10.0), (0.0, 1.0, -1.0)
+    ),
     Function("copysignf", (0, 0), np.copysign, ANY),
 )
-GROUPS = {"one argument": ONE_ARGUMENT, "large arguments": LARGE_ARGUMENTS, "exact": EXACT, "two arguments": TWO_ARGUMENTS}
+GROUPS = {
+    "one argument": ONE_ARGUMENT,
+    "large arguments": LARGE_ARGUMENTS,
+    "exact": EXACT,
+    "two arguments": TWO_ARGUMENTS,
+}
 
 
 def draw(domain, dtype, rng) -> np.ndarray:
@@ -186,7 +193,9 @@ def test_math_functions(group, type_, checks):
         for function in functions:
             inputs = arguments(function, count, dtype)
             out = device.empty(len(inputs[0]), dtype)
-            kernel = module.get_function("test_" + (function.name if type_ == "float" else function.name.removesuffix("f")))
+            kernel = module.get_function(
+                "test_" + (function.name if type_ == "float" else function.name.removesuffix("f"))
+            )
             n = len(inputs[0])
             kernel(-(-n // 128), 128, (out, *map(device.array, inputs), np.int32(n)))
             wide = np.float64 if type_ == "float" else WIDE
@@ -198,5 +207,7 @@ def test_math_functions(group, type_, checks):
             worst = int(np.argmax(off))
             if off[worst] > bound:
                 values = ", ".join(str(x[worst]) for x in inputs)
-                wrong.append(f"{function.name}({values}) = {out.get()[worst]}, not {wanted[worst]}: {off[worst]} ulp")
+                wrong.append(
+                    f"{function.name}({values}) = {out.get()[worst]}, not {wanted[worst]}: {off[worst]} ulp"
+                )
     assert not wrong, "\n" + "\n".join(wrong)

@@ -37,6 +37,7 @@ NAMED = {
     "mean": lambda a, d: a["x"].mean(0),
     "fails": lambda a, d: total(a, d).reshape(7, 7),
     "never_known": lambda a, d: total(a, d) * np.nan,
+    "overflow": lambda a, d: np.where(total(a, d) > 1, np.nan, total(a, d)),
 }
 
 
@@ -72,6 +73,14 @@ ALL = ("first_only", "last_only", "transposed", "last_row_missing", "never_known
 @pytest.mark.parametrize("name", ["first_only", "last_only", "last_row_missing"])
 def test_a_declared_misconception_is_recognised(name):
     assert claim(NAMED[name], ALL) == name
+
+
+def test_infinity_is_as_good_as_nan_for_a_value_that_cannot_be_known():
+    def write(a, d):
+        return np.where(total(a, d) > 1, np.inf, total(a, d))
+
+    assert claim(write, ("overflow", *ALL)) == "overflow"
+    assert claim(lambda a, d: np.where(total(a, d) > 1, 7.0, total(a, d)), ("overflow", *ALL)) is None
 
 
 def test_the_claim_carries_the_sentence_and_the_hint():

@@ -1,4 +1,4 @@
-"""Comparison and selection: every comparison of every type, with its boolean operators, NaNs and packed forms."""
+"""Comparison and selection: every comparison of every type, with boolean operators, NaNs and packed forms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def flushes(type_: str) -> tuple[str, ...]:
     return ("", ".ftz") if type_ in ("f16", "f32") else ("",)
 
 
-# -- setp ------------------------------------------------------------------------------------------------
+# -- setp --------------------------------------------------------------------------------------------
 
 SETP = [
     Case(f"setp.{name}{ftz}.{t} d|e, a, b", f"{t} {t} -> pred|pred", partial(both, name, t, ftz))
@@ -87,7 +87,7 @@ SINK = [
     Case("setp.ge.s16 d, -3, a", "s16 -> pred", lambda a: a <= -3),
 ]
 
-# -- set ---------------------------------------------------------------------------------------------------
+# -- set ---------------------------------------------------------------------------------------------
 
 
 def result(to: str, holds: bool) -> int:
@@ -129,7 +129,7 @@ SET_PACKED += [
     for op, f in BOOLEAN.items() for to in ("f16x2", "u32")
 ]  # fmt: skip
 
-# -- selection -------------------------------------------------------------------------------------------------
+# -- selection ---------------------------------------------------------------------------------------
 
 KINDS = (*BITS, *INTS, "f32", "f64")
 
@@ -143,7 +143,9 @@ def not_negative(ftz: str, c: int) -> bool:
 SELECT = [Case(f"selp.{t} d, a, b, c", f"{t} {t} pred -> {t}", lambda a, b, c: a if c else b) for t in KINDS]
 SELECT += [Case("selp.s32 d, 5, -1, a", "pred -> s32", lambda a: 5 if a else -1)]
 SELECT += [Case("selp.b32 d, a, b, !c", "b32 b32 pred -> b32", lambda a, b, c: b if c else a)]
-SELECT += [Case(f"slct.{t}.s32 d, a, b, c", f"{t} {t} s32 -> {t}", lambda a, b, c: a if c >= 0 else b) for t in KINDS]
+SELECT += [
+    Case(f"slct.{t}.s32 d, a, b, c", f"{t} {t} s32 -> {t}", lambda a, b, c: a if c >= 0 else b) for t in KINDS
+]
 SELECT += [Case(f"slct{z}.{t}.f32 d, a, b, c", f"{t} {t} f32 -> {t}",
                 lambda a, b, c, z=z: a if not_negative(z, c) else b) for t in KINDS for z in ("", ".ftz")]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`cvt` between every pair of types, in every rounding, with .ftz and .sat; the formats of neural networks."""
+"""`cvt` between all pairs of types, in every rounding, with .ftz and .sat; the formats of neural networks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def case(mods: str, to: str, source: str, function) -> Case:
     return Case(f"cvt{mods}.{to}.{source} d, a", f"{held(source, fine=True)} -> {held(to)}", function)
 
 
-# -- integers ----------------------------------------------------------------------------------------------
+# -- integers ----------------------------------------------------------------------------------------
 
 
 def integer(to: str, source: str, sat: bool, a: int) -> int:
@@ -70,7 +70,7 @@ WIDER = [  # the register of the result is wider than its type, or that of the s
 ]
 
 
-# -- integers and floats ---------------------------------------------------------------------------------------
+# -- integers and floats -----------------------------------------------------------------------------
 
 
 def to_float(to: str, source: str, mode: str, ftz: str, sat: str, a: int) -> int:
@@ -100,7 +100,7 @@ FROM_FLOAT = [case(f".{mode}{ftz}{sat}", to, source, partial(from_float, to, sou
               for to in INTS for source in FLOATS for mode in ROUND_TO_INTEGER for ftz, sat in options(source)]  # fmt: skip
 
 
-# -- floats ------------------------------------------------------------------------------------------------------
+# -- floats ------------------------------------------------------------------------------------------
 
 
 def between(to: str, source: str, mode: str, ftz: str, sat: str, a: int) -> int:
@@ -130,7 +130,7 @@ BETWEEN_FLOATS = [case(f"{mode}{ftz}{sat}", to, source, partial(between, to, sou
                   for to in FLOATS for source in FLOATS for mode in modes(to, source)
                   for ftz, sat in options(to, source)]  # fmt: skip
 
-# -- bfloat16, pairs, tf32 -----------------------------------------------------------------------------------------
+# -- bfloat16, pairs, tf32 ---------------------------------------------------------------------------
 
 
 def half(f: Format, mode: str, relu: str, finite: str, a: int) -> int:
@@ -159,16 +159,24 @@ for mode in ("rn", "rz"):
                 convert = partial(half, f, mode, relu, finite)
                 mods = f".{mode}{relu}{finite}"
                 FORMATS_OF_NETWORKS += [
-                    Case(f"cvt{mods}.{t}.f32 d, a", f"f32 -> {t}", convert),
+                    Case(f"cvt{mods}.{t}.f32 d, a", f"f32i -> {t}", convert),
                     Case(f"cvt{mods}.{t}x2.f32 d, a, b", f"f32 f32 -> {t}x2",
                          lambda a, b, convert=convert: (convert(b), convert(a))),
                 ]  # fmt: skip
-FORMATS_OF_NETWORKS += [Case(f"cvt.rna{s}.tf32.f32 d, a", "f32 -> b32", partial(tf32, s)) for s in ("", ".satfinite")]
 FORMATS_OF_NETWORKS += [
-    Case("cvt.rn.f16x2.f32 d, 0f3F800000, a", "f32 -> f16x2", lambda a: (half(F16, "rn", "", "", a), F16.one)),
+    Case(f"cvt.rna{s}.tf32.f32 d, a", "f32i -> b32", partial(tf32, s)) for s in ("", ".satfinite")
+]
+FORMATS_OF_NETWORKS += [
+    Case(
+        "cvt.rn.f16x2.f32 d, 0f3F800000, a", "f32 -> f16x2", lambda a: (half(F16, "rn", "", "", a), F16.one)
+    ),
     Case("cvt.rn.f32.s32 d, -16777217", "b32 -> f32", lambda a: 0xCB800000),
     Case("cvt.rzi.s64.f64 d, 0d7FF8000000000000", "b32 -> s64", lambda a: 1 << 63),
-    Case("cvt.rn.f16.f64 d, 0d400921FB54442D18", "b32 -> f16", lambda a: exact.convert(F64, F16, 0x400921FB54442D18)),
+    Case(
+        "cvt.rn.f16.f64 d, 0d400921FB54442D18",
+        "b32 -> f16",
+        lambda a: exact.convert(F64, F16, 0x400921FB54442D18),
+    ),
 ]
 
 GROUPS = {"integers": INTEGERS, "wider": WIDER, "to float": TO_FLOAT, "from float": FROM_FLOAT,

@@ -1,4 +1,4 @@
-"""f32 and f64 arithmetic: bit for bit where PTX defines the bits, within the documented error where it does not."""
+"""f32 and f64 arithmetic: bit for bit where PTX defines the bits, else within the documented error."""
 
 from __future__ import annotations
 
@@ -50,9 +50,11 @@ SINGLE = {
     ]
     for mode in MODES
 }
-DOUBLE = [arithmetic(op, "f64", mode) for op in OPERANDS for mode in MODES if mode or op in ("add", "sub", "mul")]
+DOUBLE = [
+    arithmetic(op, "f64", mode) for op in OPERANDS for mode in MODES if mode or op in ("add", "sub", "mul")
+]
 
-# -- signs, minimum and maximum, properties ----------------------------------------------------------------
+# -- signs, minimum and maximum, properties ----------------------------------------------------------
 
 
 def pick(sign: int, type_: str, ftz: str, nan: str, a: int, b: int) -> int:
@@ -83,20 +85,24 @@ for t, ftz in (("f32", ""), ("f32", ".ftz"), ("f64", "")):
     for op, sign in (("min", 1), ("max", -1)):
         SIGNS.append(Case(f"{op}{ftz}.{t} d, a, b", f"{t} {t} -> {t}", partial(pick, sign, t, ftz, "")))
         if t == "f32":
-            SIGNS.append(Case(f"{op}{ftz}.NaN.f32 d, a, b", "f32 f32 -> f32", partial(pick, sign, t, ftz, "NaN")))
+            SIGNS.append(
+                Case(f"{op}{ftz}.NaN.f32 d, a, b", "f32 f32 -> f32", partial(pick, sign, t, ftz, "NaN"))
+            )
 for t in ("f32", "f64"):
     f = FORMATS[t]
     SIGNS.append(Case(f"copysign.{t} d, a, b", f"{t} {t} -> {t}", lambda a, b, f=f: a & f.sign | b & ~f.sign))
     SIGNS += [Case(f"testp.{p}.{t} d, a", f"{t} -> pred", partial(test, f)) for p, test in PROPERTIES.items()]
 
-# -- constants ---------------------------------------------------------------------------------------------
+# -- constants ---------------------------------------------------------------------------------------
 
 PI32, PI64 = 0x40490FDB, 0x400921FB54442D18
 CONSTANTS = [
     Case("add.f32 d, a, 0f40490FDB", "f32 -> f32", lambda a: exact.add(F32, a, PI32)),
     Case("mul.f64 d, 0d400921FB54442D18, a", "f64 -> f64", lambda a: exact.mul(F64, a, PI64)),
     Case("add.f32 d, a, 0d400921FB54442D18", "f32 -> f32", lambda a: exact.add(F32, a, PI32)),
-    Case("add.f64 d, a, 0f40490FDB", "f64 -> f64", lambda a: exact.add(F64, a, exact.convert(F32, F64, PI32))),
+    Case(
+        "add.f64 d, a, 0f40490FDB", "f64 -> f64", lambda a: exact.add(F64, a, exact.convert(F32, F64, PI32))
+    ),
     Case("mul.f32 d, a, 0.1", "f32 -> f32", lambda a: exact.mul(F32, a, 0x3DCCCCCD)),
     Case("mul.f64 d, a, -2.5e-1", "f64 -> f64", lambda a: exact.mul(F64, a, 0xBFD0000000000000)),
     Case("fma.rn.f32 d, a, 2.0, 0f00000000", "f32 -> f32", lambda a: exact.fma(F32, a, 0x40000000, 0)),
@@ -105,10 +111,14 @@ CONSTANTS = [
     Case("min.f32 d, a, 0fFF800000", "f32 -> f32", lambda a: 0xFF800000),
     Case("max.f32 d, a, 0f7FC00000", "f32 -> f32", lambda a: NAN if F32.is_nan(a) else a),
     Case("mul.f32 d, a, 0f00000001", "f32 -> f32", lambda a: exact.mul(F32, a, 1)),
-    Case("fma.rz.f64 d, a, 0d3FF0000000000001, a", "f64 -> f64", lambda a: exact.fma(F64, a, F64.one + 1, a, "rz")),
+    Case(
+        "fma.rz.f64 d, a, 0d3FF0000000000001, a",
+        "f64 -> f64",
+        lambda a: exact.fma(F64, a, F64.one + 1, a, "rz"),
+    ),
 ]
 
-# -- approximations: the documented error, and the documented results at the ends ----------------------------
+# -- approximations: the documented error, and the documented results at the ends --------------------
 
 
 def approximate(function, f, error: dict, ftz: str, a: int):
@@ -155,7 +165,8 @@ def periodic(function, x: float) -> float:
 
 
 TINY = 2.0**-149
-ERRORS = {  # the manual's bounds for the primary range; one unit in the last place of subnormal results beside
+#: the manual's bounds for the primary range; one unit in the last place of subnormal results beside
+ERRORS = {
     "ex2.approx": (lambda x: single(exp2(x)), {"relative": 2.0**-22.5, "absolute": TINY}),
     "lg2.approx": (log2, {"relative": 2.0**-22.6, "absolute": 2.0**-22.6}),
     "sin.approx": (partial(periodic, math.sin), {"absolute": 2.0**-20.9}),
@@ -170,8 +181,14 @@ APPROXIMATE = [
     for ftz in ("", ".ftz")
 ]
 APPROXIMATE += [
-    Case("tanh.approx.f32 d, a", "f32 -> f32", partial(approximate, math.tanh, F32, {"relative": 2.0**-11}, "")),
-    Case("rsqrt.approx.f64 d, a", "f64 -> f64", partial(approximate, reciprocal_root, F64, {"relative": 2.0**-52}, "")),
+    Case(
+        "tanh.approx.f32 d, a", "f32 -> f32", partial(approximate, math.tanh, F32, {"relative": 2.0**-11}, "")
+    ),
+    Case(
+        "rsqrt.approx.f64 d, a",
+        "f64 -> f64",
+        partial(approximate, reciprocal_root, F64, {"relative": 2.0**-52}, ""),
+    ),
 ]
 
 

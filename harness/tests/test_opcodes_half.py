@@ -49,7 +49,9 @@ for op in ("add", "sub", "mul"):
     for mode in ("", ".rn"):
         for ftz in ("", ".ftz"):
             for sat in ("", ".sat"):
-                ARITHMETIC += scalar_and_packed(op + mode + ftz + sat, "f16", 2, partial(arithmetic, op, "f16", ftz, sat))
+                ARITHMETIC += scalar_and_packed(
+                    op + mode + ftz + sat, "f16", 2, partial(arithmetic, op, "f16", ftz, sat)
+                )
 FUSED = []
 for ftz in ("", ".ftz"):
     for end in ("", ".sat", ".relu"):
@@ -57,7 +59,7 @@ for ftz in ("", ".ftz"):
 for end in ("", ".relu"):
     FUSED += scalar_and_packed(f"fma.rn{end}", "bf16", 3, partial(arithmetic, "fma", "bf16", "", end))
 
-#: a product that is a tie of bfloat16, moved by an addend beyond the precision of double; and the like for halves
+#: products that are ties, moved by an addend, for bfloat16 one beyond the precision of double
 TIES = [
     Case("fma.rn.bf16 d, a, 0x3F81, 0x1000", "bf16 -> bf16", lambda a: exact.fma(BF16, a, 0x3F81, 0x1000)),
     Case("fma.rn.bf16 d, a, 0x3F81, 0x9000", "bf16 -> bf16", lambda a: exact.fma(BF16, a, 0x3F81, 0x9000)),
@@ -101,7 +103,10 @@ def near(function, error: dict, a: int):
 #: the manual's errors, and half a unit in the last place of the result
 EXP2 = partial(near, lambda x: 2.0**x if x < 100 else math.inf, {"relative": 2.0**-9.9, "absolute": 2.0**-24})
 TANH = partial(near, math.tanh, {"absolute": 2.0**-10.987})
-APPROXIMATE = [*scalar_and_packed("ex2.approx", "f16", 1, EXP2), *scalar_and_packed("tanh.approx", "f16", 1, TANH)]
+APPROXIMATE = [
+    *scalar_and_packed("ex2.approx", "f16", 1, EXP2),
+    *scalar_and_packed("tanh.approx", "f16", 1, TANH),
+]
 
 GROUPS = {"arithmetic": ARITHMETIC, "fused": FUSED, "ties": TIES, "signs": SIGNS, "approximate": APPROXIMATE}
 

@@ -30,7 +30,7 @@ def signed(x: int, n: int) -> int:
     return x - (1 << n) if x >> n - 1 else x
 
 
-# -- arithmetic and logic --------------------------------------------------------------------------------
+# -- arithmetic and logic ----------------------------------------------------------------------------
 
 ARITHMETIC = [
     Case(f"{op}.{t} d, a, b", f"{t} {t} -> {t}", f)
@@ -79,7 +79,7 @@ LOGIC += [
 ]
 
 
-# -- 24-bit and byte products --------------------------------------------------------------------------------
+# -- 24-bit and byte products ------------------------------------------------------------------------
 
 
 def product24(type_: str, a: int, b: int) -> int:
@@ -123,7 +123,7 @@ PRODUCTS.append(
 )  # fmt: skip
 
 
-# -- division ----------------------------------------------------------------------------------------------
+# -- division ----------------------------------------------------------------------------------------
 
 
 def quotient(a: int, b: int) -> int:
@@ -138,7 +138,7 @@ def remainder(a: int, b: int) -> int:
 DIVISION = [Case(f"div.{t} d, a, b", f"{t} {t} -> {t}", quotient) for t in INTS]
 DIVISION += [Case(f"rem.{t} d, a, b", f"{t} {t} -> {t}", remainder) for t in INTS]
 
-# -- chains of carries: 128-bit and 96-bit numbers from the pieces that are there -------------------------------
+# -- chains of carries: 128-bit and 96-bit numbers from the pieces that are there --------------------
 
 _PARTS = ".reg .b32 %l, %h, %m, %k, %r, %s; mov.b64 {%l, %h}, a; mov.b64 {%m, %k}, b; "
 
@@ -189,7 +189,7 @@ for t in ("u32", "s32", "u64", "s64"):
              lambda a, b, c, low=low, n=n: low(a * b) + low(c) + (low(a) + low(b) >> n) >> n),
     ]  # fmt: skip
 
-# -- shifts ------------------------------------------------------------------------------------------------
+# -- shifts ------------------------------------------------------------------------------------------
 
 SHIFTS = []
 for t in BITS:
@@ -211,7 +211,7 @@ for left in (False, True):
         opcode = f"shf.{'l' if left else 'r'}.{'wrap' if wrap else 'clamp'}.b32"
         SHIFTS.append(Case(f"{opcode} d, a, b, c", "b32 b32 n -> b32", partial(funnel, left, wrap)))
 
-# -- counting and fields --------------------------------------------------------------------------------------
+# -- counting and fields -----------------------------------------------------------------------------
 
 
 def highest(a: int, n: int) -> int:
@@ -274,19 +274,29 @@ for n in (32, 64):
             Case(f"bfe.{t} d, a, b, c", f"{t} n n -> {t}", partial(extract, n, t[0] == "s")),
         ]  # fmt: skip
     FIELDS += [
-        Case(f"bfi.b{n} d, a, b, {start}, c", f"b{n} b{n} n -> b{n}", lambda a, b, c, n=n, s=start: insert(n, a, b, s, c))
+        Case(
+            f"bfi.b{n} d, a, b, {start}, c",
+            f"b{n} b{n} n -> b{n}",
+            lambda a, b, c, n=n, s=start: insert(n, a, b, s, c),
+        )
         for start in (0, 5, 31, 32, 63, 64, 200)
     ]
     FIELDS += [
-        Case(f"bfi.b{n} d, a, b, c, {length}", f"b{n} b{n} n -> b{n}", lambda a, b, c, n=n, k=length: insert(n, a, b, c, k))
+        Case(
+            f"bfi.b{n} d, a, b, c, {length}",
+            f"b{n} b{n} n -> b{n}",
+            lambda a, b, c, n=n, k=length: insert(n, a, b, c, k),
+        )
         for length in (0, 1, 9, 32, 64, 255)
     ]
 for mode in ("clamp", "wrap"):
     FIELDS.append(Case(f"bmsk.{mode}.b32 d, a, b", "n n -> b32", partial(mask, mode == "wrap")))
     for t in ("u32", "s32"):
-        FIELDS.append(Case(f"szext.{mode}.{t} d, a, b", "b32 n -> b32", partial(extend, mode == "wrap", t == "s32")))
+        FIELDS.append(
+            Case(f"szext.{mode}.{t} d, a, b", "b32 n -> b32", partial(extend, mode == "wrap", t == "s32"))
+        )
 
-# -- permutation and truth tables --------------------------------------------------------------------------------
+# -- permutation and truth tables --------------------------------------------------------------------
 
 
 def permute(a: int, b: int, selector: int) -> int:
@@ -318,7 +328,9 @@ def permute_by(mode: str, a: int, b: int, selector: int) -> int:
 
 def truth(table: int, a: int, b: int, c: int) -> int:
     """The manual's construction: bit i of the table says what comes out where the bits of a, b, c are i's."""
-    minterms = ((a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c) for i in range(8) if table >> i & 1)
+    minterms = (
+        (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c) for i in range(8) if table >> i & 1
+    )
     return reduce(or_, minterms, 0)
 
 
@@ -330,16 +342,20 @@ def lop3_bool(table: str, op: str, a: int, b: int, c: int, q: bool) -> bool:
 PERMUTE = [Case("prmt.b32 d, a, b, c", "b32 b32 b32 -> b32", permute)]
 PERMUTE += [Case(f"prmt.b32 d, a, b, {s:#x}", "b32 b32 -> b32", lambda a, b, s=s: permute(a, b, s))
             for s in (0x3210, 0x0123, 0x7531, 0xBA98, 0x5410, 0x1032)]  # fmt: skip
-PERMUTE += [Case(f"prmt.b32.{m} d, a, b, c", "b32 b32 n -> b32", partial(permute_by, m)) for m in PERMUTATIONS]
+PERMUTE += [
+    Case(f"prmt.b32.{m} d, a, b, c", "b32 b32 n -> b32", partial(permute_by, m)) for m in PERMUTATIONS
+]
 _Q = ".reg .pred %q, %w; setp.lt.u32 %q, a, 99; "
 PERMUTE += [
     Case(_Q + f"lop3.{op}.b32 %t|d, a, b, c, {table}, {q}%q", "b32 b32 b32 -> pred",
          lambda a, b, c, op=op, table=table, q=q: lop3_bool(table, op, a, b, c, (a < 99) != bool(q)))
     for op in ("or", "and") for table in ("0x80", "0x96") for q in ("", "!")
 ]  # fmt: skip
-TRUTH_TABLES = [Case(f"lop3.b32 d, a, b, c, {t:#x}", "b32 b32 b32 -> b32", partial(truth, t)) for t in range(256)]
+TRUTH_TABLES = [
+    Case(f"lop3.b32 d, a, b, c, {t:#x}", "b32 b32 b32 -> b32", partial(truth, t)) for t in range(256)
+]
 
-# -- SIMD within a word ------------------------------------------------------------------------------------------
+# -- SIMD within a word ------------------------------------------------------------------------------
 
 LANE = {
     "add": lambda x, y: x + y,
@@ -371,7 +387,7 @@ SIMD = [
     for mode in ("", ".sat", ".add")
 ]
 
-# -- constants in place of registers --------------------------------------------------------------------------
+# -- constants in place of registers -----------------------------------------------------------------
 
 CONSTANTS = [
     Case("add.s32 d, a, -7", "s32 -> s32", lambda a: a - 7),

@@ -12,8 +12,8 @@ from harness.checkout import open_course
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
-from harness.report.pictures import access_picture
-from harness.report.probe import Access, Probe, single_out
+from harness.report.pictures import access_picture, coordinates, in_cells
+from harness.report.probe import Access, Probe, count, single_out
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
@@ -45,22 +45,61 @@ def test_probe_of_the_weight_gradient():
     assert writers == [[True] * 4 + [False] * 60]
 
 
+def test_probe_of_an_update_in_place():
+    accesses, writers = probe("11", 0, 1)
+    written = {Access(name, 1, "write") for name in ("weights", "velocity")}
+    assert {a for a in accesses if a.kind == "write"} == written
+    assert {(a.array, a.index) for a in accesses} == {(n, 1) for n in ("weights", "velocity", "gradient")}
+    assert writers == [[True] * 4 + [False] * 124]
+
+
 def test_probe_of_a_thread_without_work():
     accesses, writers = probe("01", 2, 3)
     assert not accesses
     assert writers == [[True] * 4, [True] * 4, [True, True, False, False]]
 
 
-@pytest.mark.parametrize("number", ["01", "07", "09"])
+def test_probe_of_a_launch_with_two_dimensions():
+    """Blocks and threads are counted row by row: thread 2 of 2 x 2 is (0, 1)."""
+    accesses, writers = probe("02", 1, 2)
+    assert accesses == {
+        Access("C", 5, "write"),
+        *(Access("A", i, "read") for i in (4, 5, 6, 7)),
+        *(Access("B", i, "read") for i in (2, 5, 8, 11)),
+    }
+    assert writers == [[True] * 4, [True, False, True, False]]
+
+
+def test_probe_finds_labels():
+    accesses, _ = probe("05", 0, 1)
+    assert accesses == {
+        Access("losses", 1, "write"),
+        Access("labels", 1, "read"),
+        *(Access("logits", i, "read") for i in (3, 4, 5)),
+    }
+
+
+def test_names_of_threads():
+    assert [coordinates(5, 8), coordinates(5, (4, 2)), coordinates(5, (3, 3, 1))] == ["5", "(1,1)", "(2,1)"]
+
+
+def test_numbers_in_cells_are_short_or_left_out():
+    assert in_cells(np.array([3.0, -0.5])) == ["3", "-0.5"]
+    assert in_cells(np.array([0.40761, 2.40761])) == ["0.41", "2.41"]
+    assert in_cells(np.array([12345.6, 1.0])) == []
+
+
+@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12"])
 @pytest.mark.parametrize("which", [0, 2])
 def test_no_text_overlaps_or_leaves_the_picture(number, which):
     puzzle = COURSE.load(number)
-    case, kernel = puzzle.cases[which], puzzle.kernels[0]
+    case = puzzle.cases[which]
+    kernel = puzzle.kernels_of(case)[0]
     values = {**make_inputs(puzzle, case, kernel)}
     launch = kernel.launch(puzzle.full_dims(case), {})
     accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
-    writers = np.ones((launch.grid, launch.block), bool)
-    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers)
+    writers = np.ones((count(launch.grid), count(launch.block)), bool)
+    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers, launch)
     picture.canvas.draw()
     frame = picture.bbox
     boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]

@@ -234,9 +234,7 @@ def test_equals_torch():
     np.testing.assert_allclose(dense.backward_bias(values[2]), bias.grad.numpy(), atol=1e-12)
     special = torch.tensor([float("nan"), -0.0, float("inf"), -float("inf")], requires_grad=True)
     torch.relu(special).backward(torch.ones(4))
-    np.testing.assert_array_equal(
-        dense.relu(special.detach().numpy()), torch.relu(special).detach().numpy()
-    )
+    np.testing.assert_array_equal(dense.relu(special.detach().numpy()), torch.relu(special).detach().numpy())
     np.testing.assert_array_equal(
         dense.relu_backward(np.ones(4), special.detach().numpy()), special.grad.numpy()
     )

@@ -16,7 +16,7 @@ def product(a, A=None, B=None):
 
 
 def reread(matrix, index):
-    """What a kernel reads that takes `index(i, j)` for the flat position of matrix[i, j]; NaN outside of it."""
+    """What a kernel reads that takes `index(i, j)` for the place of matrix[i, j]; NaN outside of it."""
     flat, position = matrix.ravel(), index(*np.indices(matrix.shape))
     inside = (position >= 0) & (position < flat.size)
     return np.where(inside, flat[np.where(inside, position, 0)], np.nan)
@@ -182,7 +182,7 @@ BLOCK = dict(tx=16, ty=16)
 PUZZLE = Puzzle(
     title="Multiply two matrices",
     part=1,
-    teaches="How a grid of two dimensions gives every thread a row and a column, and what a row is in memory.",
+    teaches="How a grid of two dimensions gives every thread a row and a column, and how rows lie in memory.",
     lines=8,
     kernels=(
         Kernel(

@@ -20,7 +20,7 @@ def forward(a, input=None, weights=None, bias=None):
 
 
 def reread(array, index):
-    """What a kernel reads that takes `index(i, j)` for the flat position of array[i, j]; NaN outside of it."""
+    """What a kernel reads that takes `index(i, j)` for the place of array[i, j]; NaN outside of it."""
     flat, position = array.ravel(), index(*np.indices(array.shape))
     inside = (position >= 0) & (position < flat.size)
     return np.where(inside, flat[np.where(inside, position, 0)], np.nan)
@@ -97,7 +97,7 @@ MISCONCEPTIONS = (
           "The right numbers are at the wrong places: the output is filled as [n_out, batch].",
           lambda a, d: forward(a).T.reshape(d["batch"], d["n_out"])),
     wrong("axes_swapped", 1,
-          "Samples or outputs stay empty: x is used for the sample and y for the output; x must be the output.",
+          "Samples or outputs stay empty: x is used for the sample and y for the output; x must be the latter.",
           axes_swapped),
     wrong("last_input_missing", 2,
           "The last input is left out of every sum: i stops one too early.",
@@ -176,7 +176,8 @@ MUTANTS = (
     # the sum
     mutant("last input missing", LOOP, "for (int i = 0; i < n_in - 1; i++) {", "last_input_missing"),
     mutant("one input too many", LOOP, "for (int i = 0; i <= n_in; i++) {", "out-of-bounds"),
-    mutant("i runs to n_out", LOOP, "for (int i = 0; i < n_out; i++) {", ("inputs_bounded_by_n_out", "out-of-bounds")),
+    mutant("i runs to n_out", LOOP, "for (int i = 0; i < n_out; i++) {",
+           ("inputs_bounded_by_n_out", "out-of-bounds")),
     mutant("overwritten instead of added", "sum += input", "sum = input", "last_product_only"),
     mutant("weights ignored", f"{INPUT} * {WEIGHT}", INPUT, "weights_ignored"),
     mutant("input ignored", f"{INPUT} * {WEIGHT}", WEIGHT, "input_ignored"),

@@ -10,7 +10,7 @@ from harness.course import (
 from reference import dense
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
-SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -0.25, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -1e30]
+SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -0.25, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]
 
 
 def with_zeros(rng, a, d):
@@ -33,16 +33,18 @@ def forward_mistakes(kernel, name, prefix=""):
     return (
         wrong("identity", 1, "The numbers come out as they went in: negative ones must become 0.",
               lambda x: x),
-        wrong("negative_kept", 1, "It is the wrong way round: the negative numbers are kept, the others are 0.",
+        wrong("negative_kept", 1, "It is the wrong way round: negative numbers are kept, the others are 0.",
               lambda x: np.minimum(x, 0)),
         wrong("absolute", 1, "Negative numbers lose their sign; they must become 0.", np.abs),
         wrong("step", 1, "Positive numbers became 1; they must stay what they are.",
               lambda x: np.where(x > 0, 1.0, np.where(np.isnan(x), np.nan, 0.0))),
-        wrong("leaky", 1, "Negative numbers became a hundredth of themselves; that is another layer, leaky ReLU.",
+        wrong("leaky", 1, "Negative numbers became a hundredth of themselves; that is leaky ReLU, another layer.",
               lambda x: np.where(x < 0, 0.01 * x, x)),
-        wrong("nan_lost", 3, "NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
+        wrong("nan_lost", 3,
+              "NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
               lambda x: np.fmax(x, 0)),
-        wrong("multiplied", 3, "A factor of 0 makes NaN of -infinity: choose between x and 0, do not multiply.",
+        wrong("multiplied", 3,
+              "A factor of 0 makes NaN of -infinity: choose between x and 0, do not multiply.",
               lambda x: x * (x > 0)),
     )  # fmt: skip
 
@@ -222,7 +224,7 @@ PUZZLE = Puzzle(
              inputs={"input": cut}, kernels=(BACKWARD,)),
         Case("integers", dict(n=64, threads=64), note="exactly one block", values="integers"),
         Case("one_more_than_a_block", dict(n=257, threads=256)),
-        Case("relu_lenet_conv1", dict(n=4 * 6 * 24 * 24, threads=256), note="4 images after LeNet's first layer"),
+        Case("relu_lenet_conv1", dict(n=4 * 6 * 24 * 24, threads=256), note="4 images, LeNet's first layer"),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

@@ -66,6 +66,12 @@ def shifted_gradient(a, d, shift):
     return known((terms / terms.sum(1, keepdims=True) - right(a, d)) / d["batch"])
 
 
+def shift_in_the_sum_only(a, d):
+    """exp(z) / sum exp(z - m) for the probability."""
+    sums = exp32(a["logits"] - highest(a)[:, None]).sum(1, keepdims=True)
+    return known((exp32(a["logits"]) / sums - right(a, d)) / d["batch"])
+
+
 def highest(a):
     return a["logits"].max(1)
 
@@ -112,18 +118,18 @@ def wrong(id, hint, says, compute, kernel=FORWARD):
 
 MISCONCEPTIONS = (
     wrong("overflow", 2,
-          "exp of a large logit overflows: float ends at exp(88). Subtract the largest logit of the row first.",
+          "exp of a large logit overflows: float ends at exp(88). Subtract the largest logit of the row.",
           lambda a, d: shifted_loss(a, 0 * highest(a))),
     wrong("softmax_overflow", 2,
-          "exp of the logits themselves overflows or is 0 in the whole row, and the quotient is NaN: subtract "
-          "the largest logit of the row first.",
+          "exp of the logits themselves overflows, or is 0 in the whole row, and the quotient is NaN: "
+          "subtract the largest logit of the row first.",
           lambda a, d: log_of_softmax(a, 0 * highest(a))),
     wrong("log_of_softmax", 2,
           "A probability below 1e-45 is stored as 0, and log(0) is -infinity: take the logarithm of the sum "
           "only, not of the quotient.",
           lambda a, d: log_of_softmax(a, highest(a))),
     wrong("largest_starts_at_0", 1,
-          "Rows of large negative logits go wrong: the search for the largest starts at 0; start with row[0].",
+          "Rows of large negative logits go wrong: the search for the largest starts at 0, not with row[0].",
           lambda a, d: shifted_loss(a, np.maximum(highest(a), 0))),
     wrong("largest_is_the_first", 1,
           "What is subtracted is the first logit of the row, not the largest.",
@@ -132,7 +138,7 @@ MISCONCEPTIONS = (
           "What is subtracted is the largest logit of sample 0; every sample has its own.",
           lambda a, d: shifted_loss(a, first(highest(a)))),
     wrong("smallest_subtracted", 1,
-          "What is subtracted is the smallest logit of the row, so exp overflows all the more; take the largest.",
+          "What is subtracted is the smallest logit of the row, so exp overflows; take the largest.",
           lambda a, d: shifted_loss(a, a["logits"].min(1))),
     wrong("largest_not_added", 2,
           "This is log(sum) minus the label's logit: the largest logit, subtracted before, is missing.",
@@ -219,8 +225,7 @@ MISCONCEPTIONS = (
           lambda a, d: (exp32(a["logits"] - highest(a)[:, None]) - right(a, d)) / d["batch"], BACKWARD),
     wrong("largest_subtracted_in_the_sum_only", 3,
           "These are not probabilities: the largest logit is subtracted in the sum, but not above it.",
-          lambda a, d: known((exp32(a["logits"]) / exp32(a["logits"] - highest(a)[:, None]).sum(1, keepdims=True)
-                              - right(a, d)) / d["batch"]), BACKWARD),
+          shift_in_the_sum_only, BACKWARD),
     wrong("gradient_with_label_0", 3,
           "This is the gradient as if every label were 0.",
           lambda a, d: gradient(a, labels=0 * a["labels"]), BACKWARD),
@@ -238,7 +243,7 @@ MISCONCEPTIONS = (
           "row first.",
           lambda a, d: shifted_gradient(a, d, 0 * highest(a)), BACKWARD),
     wrong("gradient_largest_starts_at_0", 1,
-          "Rows of large negative logits go wrong: the search for the largest starts at 0; start with row[0].",
+          "Rows of large negative logits go wrong: the search for the largest starts at 0, not with row[0].",
           lambda a, d: shifted_gradient(a, d, np.maximum(highest(a), 0)), BACKWARD),
 )  # fmt: skip
 
@@ -322,8 +327,8 @@ MUTANTS = (
     mutant("mean: last missing", MEAN_SUM, MEAN_SUM.replace("< batch", "< batch - 1"), "mean_last_missing"),
     mutant("mean: one too many", MEAN_SUM, MEAN_SUM.replace("< batch", "<= batch"), "out-of-bounds"),
     mutant("mean: loss of its own thread", MEAN_SUM, "sum = losses[threadIdx.x];", "mean_first_only"),
-    mutant("mean: stored for every sample", MEAN_STORE, "for (int b = 0; b < batch; b++) mean[b] = sum / batch;",
-           "out-of-bounds"),
+    mutant("mean: stored for every sample", MEAN_STORE,
+           "for (int b = 0; b < batch; b++) mean[b] = sum / batch;", "out-of-bounds"),
     mutant("mean: added up in the output", MEAN_STORE, "mean[0] += sum / batch;",
            ("uninitialised-read", "wrong", "unwritten")),
     # the gradient
@@ -338,7 +343,8 @@ MUTANTS = (
     mutant("backward: sign", BW_VALUE, "(right - probability) / batch", "gradient_negated"),
     mutant("backward: not normalised", PROBABILITY, "float probability = expf(row[k] - largest);",
            "not_normalised"),
-    mutant("backward: class 0 for the label", RIGHT, RIGHT.replace("labels[b]", "0"), "gradient_with_label_0"),
+    mutant("backward: class 0 for the label", RIGHT, RIGHT.replace("labels[b]", "0"),
+           "gradient_with_label_0"),
     mutant("backward: label of sample 0", RIGHT, RIGHT.replace("labels[b]", "labels[0]"),
            "gradient_with_label_of_sample_0"),
     mutant("backward: sample for the label", RIGHT, RIGHT.replace("labels[b]", "b")),
@@ -376,7 +382,7 @@ LABELS = In("labels", dtype="int32", values=random_labels, b="batch")
 PUZZLE = Puzzle(
     title="Softmax and cross entropy",
     part=1,
-    teaches="How a network's error becomes one number, how its gradient starts, and how exp is kept from overflowing.",
+    teaches="How a network's error becomes one number and its gradient starts, without exp overflowing.",
     lines=17,
     kernels=(
         Kernel(
@@ -404,7 +410,9 @@ PUZZLE = Puzzle(
         ),
     ),
     gradient_of={
-        BACKWARD: Gradient(lambda z, a, d: loss.mean_cross_entropy(z, a["labels"]), at="logits", epsilon=1e-4),
+        BACKWARD: Gradient(
+            lambda z, a, d: loss.mean_cross_entropy(z, a["labels"]), at="logits", epsilon=1e-4
+        ),
     },
     cases=(
         Case(
@@ -421,8 +429,9 @@ PUZZLE = Puzzle(
             "logits_of_1000", dict(batch=8, classes=4), note="exp(1000) is beyond float",
             inputs={
                 "logits": [
-                    [1000, 0, -1000, 1], [-1000, -1000, -999, -1000], [0, -1000, 1, 2], [1000, 999, 998, -1000],
-                    [500, -500, 499, 0], [1000, 1000, 1000, 1000], [-1000, 1000, 0, 0], [3, 1, -2, 0],
+                    [1000, 0, -1000, 1], [-1000, -1000, -999, -1000], [0, -1000, 1, 2],
+                    [1000, 999, 998, -1000], [500, -500, 499, 0], [1000, 1000, 1000, 1000],
+                    [-1000, 1000, 0, 0], [3, 1, -2, 0],
                 ],
                 "labels": [0, 1, 1, 2, 1, 3, 0, 2],
             },
@@ -443,8 +452,8 @@ PUZZLE = Puzzle(
         "minus the logit of the label: a logarithm of a quotient never has to be formed. The label is a "
         "number of a class, so it is an index into the row.",
         "In the gradient, a thread goes through its row a third time. For each class it computes the "
-        "probability, expf of the shifted logit divided by the sum; subtracts 1 if this class is the label of "
-        "the sample; divides by batch; and stores it in row b of grad_logits, which is laid out as "
-        "the logits are.",
+        "probability, expf of the shifted logit divided by the sum; subtracts 1 if this class is the label "
+        "of the sample; divides by batch; and stores it in row b of grad_logits, which is laid out as the "
+        "logits are.",
     ),
 )  # fmt: skip

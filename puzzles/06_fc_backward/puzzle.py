@@ -46,7 +46,7 @@ def stored_as_if(array):
 
 
 def reread(array, index):
-    """What a kernel reads that takes `index(i, j)` for the flat position of array[i, j]; NaN outside of it."""
+    """What a kernel reads that takes `index(i, j)` for the place of array[i, j]; NaN outside of it."""
     flat, position = array.ravel(), index(*np.indices(array.shape))
     inside = (position >= 0) & (position < flat.size)
     return np.where(inside, flat[np.where(inside, position, 0)], np.nan)
@@ -95,7 +95,8 @@ MISCONCEPTIONS = (
     w("grad_transposed", 3,
       "grad_output is read as [n_out, batch]; it is stored sample by sample, as [batch, n_out].",
       lambda a, d: of_weights(a, as_if(a["grad_output"]))),
-    w("input_transposed", 3, "The input is read as [n_in, batch]; it is stored sample by sample, as [batch, n_in].",
+    w("input_transposed", 3,
+      "The input is read as [n_in, batch]; it is stored sample by sample, as [batch, n_in].",
       lambda a, d: of_weights(a, input=as_if(a["input"]))),
     w("sample_missing_in_grad", 3,
       "Every sample is multiplied with the gradient of sample 0: b is missing in the index of grad_output.",
@@ -132,7 +133,8 @@ MISCONCEPTIONS = (
       lambda a, d: of_input(a, weights=as_if(a["weights"]))),
     x("weights_stride_n_out", 3, "The rows of the weights are taken to be n_out long; they are n_in long.",
       lambda a, d: of_input(a, weights=reread(a["weights"], lambda o, i: o * d["n_out"] + i))),
-    x("sample_missing", 3, "Every sample gets the gradient of sample 0: b is missing in the index of grad_output.",
+    x("sample_missing", 3,
+      "Every sample gets the gradient of sample 0: b is missing in the index of grad_output.",
       lambda a, d: of_input(a, first(a["grad_output"], 0))),
     x("output_missing_in_grad", 3,
       "Every weight is multiplied with the gradient of output 0: o is missing in the index of grad_output.",
@@ -158,7 +160,8 @@ MISCONCEPTIONS = (
     db("divided_by_batch", 1,
        "This is the mean over the batch; the gradient is the sum, the loss has divided by batch already.",
        lambda a, d: of_bias(a["grad_output"]) / d["batch"]),
-    db("output_missing", 3, "Every output gets the sum of output 0: o is missing in the index of grad_output.",
+    db("output_missing", 3,
+       "Every output gets the sum of output 0: o is missing in the index of grad_output.",
        lambda a, d: of_bias(first(a["grad_output"], 1))),
     db("sample_missing", 3, "Sample 0 is added up once per sample: b is missing in the index of grad_output.",
        lambda a, d: of_bias(first(a["grad_output"], 0))),
@@ -224,7 +227,8 @@ MUTANTS = (
     mutant("guard with and", W_GUARD, W_GUARD.replace("||", "&&"), ("out-of-bounds", "race")),
     mutant("guard with batch", W_GUARD, W_GUARD.replace("n_out", "batch"),
            ("unwritten", "out-of-bounds", "race")),
-    mutant("sum not set to anything", W_START, W_START.replace(" = 0.0f", ""), ("uninitialised-read", "wrong")),
+    mutant("sum not set to anything", W_START, W_START.replace(" = 0.0f", ""),
+           ("uninitialised-read", "wrong")),
     mutant("added to what was there", W_STORE, W_STORE.replace("=", "+="),
            ("uninitialised-read", "wrong", "unwritten")),
     mutant("all outputs stored in row 0", W_STORE, "grad_weights[i] = sum;", "race"),
@@ -294,7 +298,8 @@ def loss_of_input(input, a, d):
 
 def loss_of_bias(bias, a, d):
     """The input and the weights may be anything, so they are 0."""
-    return np.sum(a["grad_output"] * dense.forward(np.zeros((d["batch"], 1)), np.zeros((d["n_out"], 1)), bias))
+    input, weights = np.zeros((d["batch"], 1)), np.zeros((d["n_out"], 1))
+    return np.sum(a["grad_output"] * dense.forward(input, weights, bias))
 
 
 GRAD_OUTPUT = In("grad_output", b="batch", o="n_out")
@@ -343,8 +348,8 @@ PUZZLE = Puzzle(
         Case("one_sample", dict(batch=1, n_in=5, n_out=4), note="sums of one product, for the weights"),
         Case("one_output", dict(batch=6, n_in=4, n_out=1), note="sums of one product, for the input"),
         Case("one_input", dict(batch=5, n_in=1, n_out=7)),
-        Case("fc_bw_numerical_gradient_check", dict(batch=3, n_in=5, n_out=4), note="each one moved by epsilon",
-             check="gradient"),
+        Case("fc_bw_numerical_gradient_check", dict(batch=3, n_in=5, n_out=4),
+             note="each one moved by epsilon", check="gradient"),
         Case("integers", dict(batch=9, n_in=7, n_out=5), note="exact sums", values="integers"),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y for the input"),
         Case("wide", dict(batch=3, n_in=40, n_out=20), note="3 x 2 blocks for the weights"),
@@ -360,10 +365,10 @@ PUZZLE = Puzzle(
         "i) appears in output o of every sample, with the factor input (b, i). An input (b, i) appears in "
         "every output of its own sample, with the factor weight (o, i). A bias o appears in output o of "
         "every sample, with the factor 1. Each gradient is the sum of grad_output times these factors.",
-        "Three times the pattern of fc_forward: numbers from x and y, a guard, a sum that starts at zero, one "
-        "loop, one store. What the loop runs over is the letter that the result lacks: b for the weights "
-        "(o, i), o for the input (b, i), b for the bias (o). In the first two, x goes with i, the fast axis "
-        "of the result, and the guard compares with the sizes of the result.",
+        "Three times the pattern of fc_forward: numbers from x and y, a guard, a sum that starts at zero, "
+        "one loop, one store. What the loop runs over is the letter that the result lacks: b for the "
+        "weights (o, i), o for the input (b, i), b for the bias (o). In the first two, x goes with i, the "
+        "fast axis of the result, and the guard compares with the sizes of the result.",
         "Places: grad_output has rows of n_out, so sample b, output o is at b times n_out plus o, in all "
         "three kernels. The input, grad_input, the weights and grad_weights have rows of n_in: row times "
         "n_in plus i, where the row is b for the first two and o for the others. The loops step by "

@@ -5,7 +5,15 @@ Source: PTX ISA, section 9.7.9 (cvt), for what compute capability 8.0 has of it.
 
 from __future__ import annotations
 
-from .rounding import bfloat_to_float, directed, float_to_bfloat, float_to_half, narrow, odd_sum, widen
+from .rounding import (
+    bfloat_to_float,
+    directed,
+    float_to_bfloat,
+    float_to_half,
+    narrow,
+    odd_sum,
+    widen,
+)
 from .table import canonical_nan, expand, flush, relu, saturate, statement
 from .types import TYPES, is_signed, llvm_type
 
@@ -53,9 +61,11 @@ def _rounded_integer(e, value: str, to: str, source: str, rounding: str) -> str:
     return narrow(e, odd_sum(e, upper, lower), to, rounding)
 
 
-@statement("cvt.<round_to_integer>{.ftz}{.sat}.<integer>.f32", "cvt.<round_to_integer>{.sat}.<integer>.(f16|f64)")
+@statement(
+    "cvt.<round_to_integer>{.ftz}{.sat}.<integer>.f32", "cvt.<round_to_integer>{.sat}.<integer>.(f16|f64)"
+)
 def _float_to_int(e, ins, mods, d, a):
-    """Out of range: the nearest end of it. NaN: 0, or the top bit alone where one of the types has 64 bits."""
+    """Out of range: its nearest end. NaN: 0, or the top bit alone where one of the types has 64 bits."""
     to, source = mods[-2:]
     value = e.value(a, source)
     if "ftz" in mods:
@@ -115,7 +125,7 @@ def _shortened(e, value: str, to: str, source: str, rounding: str) -> str:
     return canonical_nan(e, value, "f16", value) if to == "f16" else value
 
 
-# -- from f32 to the formats of neural networks ----------------------------------------------------------------
+# -- from f32 to the formats of neural networks ------------------------------------------------------
 
 
 @statement("cvt.f32.bf16")

@@ -12,12 +12,12 @@ from .rounding import bfloat_to_float, float_to_bfloat, narrow, odd_sum, widen
 from .table import canonical_nan, expand, row, statement
 from .types import llvm_type
 
-# -- f32, f64, f16 -----------------------------------------------------------------------------------------
+# -- f32, f64, f16 -----------------------------------------------------------------------------------
 
 for _name in ("add", "sub", "mul"):
-    row(f"{_name}{{.rn}}{{.ftz}}{{.sat}}.f32", f"{_name}{{.rn}}.f64", f"{_name}{{.rn}}{{.ftz}}{{.sat}}.<half>")(
-        f"f{_name} {{t}} {{a}}, {{b}}"
-    )
+    row(
+        f"{_name}{{.rn}}{{.ftz}}{{.sat}}.f32", f"{_name}{{.rn}}.f64", f"{_name}{{.rn}}{{.ftz}}{{.sat}}.<half>"
+    )(f"f{_name} {{t}} {{a}}, {{b}}")
 row("fma.rn{.ftz}{.sat}.f32", "fma.rn.f64", "mad.rn{.ftz}{.sat}.f32", "mad.rn.f64")(
     "call {t} @llvm.fma.{s}({t} {a}, {t} {b}, {t} {c})"
 )
@@ -30,8 +30,12 @@ row("cos.approx{.ftz}.f32")("call {t} @llvm.cos.{s}({t} {a})")
 row("lg2.approx{.ftz}.f32")("call {t} @llvm.log2.{s}({t} {a})")
 row("ex2.approx.f32")("call {t} @llvm.exp2.{s}({t} {a})")
 row("tanh.approx.f32")("call {t} @llvm.tanh.{s}({t} {a})")
-row("ex2.approx.<half>")("fpext {t} {a} to float; call float @llvm.exp2.f32(float {0}); fptrunc float {1} to {t}")
-row("tanh.approx.<half>")("fpext {t} {a} to float; call float @llvm.tanh.f32(float {0}); fptrunc float {1} to {t}")
+row("ex2.approx.<half>")(
+    "fpext {t} {a} to float; call float @llvm.exp2.f32(float {0}); fptrunc float {1} to {t}"
+)
+row("tanh.approx.<half>")(
+    "fpext {t} {a} to float; call float @llvm.tanh.f32(float {0}); fptrunc float {1} to {t}"
+)
 row("neg{.ftz}.f32", "neg.f64", "neg{.ftz}.<half>")("fneg {t} {a}")
 row("abs{.ftz}.f32", "abs.f64", "abs{.ftz}.<half>")("call {t} @llvm.fabs.{s}({t} {a})")
 row("copysign.f32", "copysign.f64")("call {t} @llvm.copysign.{s}({t} {b}, {t} {a})")
@@ -54,8 +58,9 @@ def _max_nan(e, mods, a, b):
 @statement("ex2.approx.ftz.f32")
 def _ex2_ftz(e, ins, mods, d, a):
     """In every expf(): so the flush knows that 2**a is positive, and that a subnormal a gives 1 anyhow."""
-    body = "call {t} @llvm.exp2.{s}({t} {a}); fcmp olt {t} {0}, 0x3810000000000000; select i1 {1}, {t} 0.0, {t} {0}"
-    e.set(d, expand(e, body, "f32", a=e.value(a, "f32")), "f32")
+    power = e.emit(f"call float @llvm.exp2.f32(float {e.value(a, 'f32')})")
+    small = e.op("fcmp olt float", power, "0x3810000000000000")
+    e.set(d, e.emit(f"select i1 {small}, float 0.0, float {power}"), "f32")
 
 
 @row("div.approx{.ftz}.f32")
@@ -97,12 +102,19 @@ def _upper_word(e, value: str) -> str:
 @statement("testp.(finite|infinite|number|notanumber|normal|subnormal).<float>")
 def _testp(e, ins, mods, d, a):
     """Zero counts as normal. The masks are those of LLVM's is.fpclass."""
-    mask = {"finite": 0x1F8, "infinite": 0x204, "number": 0x3FC, "notanumber": 3, "normal": 0x168, "subnormal": 0x90}
+    mask = {
+        "finite": 0x1F8,
+        "infinite": 0x204,
+        "number": 0x3FC,
+        "notanumber": 3,
+        "normal": 0x168,
+        "subnormal": 0x90,
+    }
     t, value = llvm_type(mods[-1]), e.value(a, mods[-1])
     e.set(d, e.emit(f"call i1 @llvm.is.fpclass.{mods[-1]}({t} {value}, i32 {mask[mods[0]]})"), "pred")
 
 
-# -- half precision ------------------------------------------------------------------------------------------
+# -- half precision ----------------------------------------------------------------------------------
 
 
 @row("fma.rn{.ftz}{.sat}.<half>", "fma.rn{.ftz}.relu.<half>")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .table import row, statement
 from .types import TYPES, is_signed, llvm_type
 
-# -- 9.7.1 arithmetic, 9.7.8 logic: one LLVM instruction or two ------------------------------------------
+# -- 9.7.1 arithmetic, 9.7.8 logic: one LLVM instruction or two --------------------------------------
 
 row("add.<int>")("add {t} {a}, {b}")
 row("sub.<int>")("sub {t} {a}, {b}")
@@ -38,7 +38,7 @@ row("sad.<signed>")(
     "sub {t} {0}, {1}; add {t} {2}, {c}"
 )
 
-# -- products --------------------------------------------------------------------------------------------
+# -- products ----------------------------------------------------------------------------------------
 
 
 def _product(e, type_: str, a: str, b: str) -> tuple[str, str]:
@@ -123,7 +123,7 @@ def _multiply_part(e, mods, a, b, c: str) -> str:
     return e.op("add i32", c, e.op("mul i32", *parts))
 
 
-# -- division --------------------------------------------------------------------------------------------
+# -- division ----------------------------------------------------------------------------------------
 
 
 @row("div.<int>")
@@ -149,7 +149,7 @@ def _quotient(e, op: str, type_: str, a: str, b: str, by_zero: str) -> str:
     return e.emit(f"select i1 {zero}, {t} {by_zero}, {t} {result}")
 
 
-# -- 9.7.2 extended precision: the carry, or borrow, travels in CC.CF --------------------------------------
+# -- 9.7.2 extended precision: the carry, or borrow, travels in CC.CF --------------------------------
 
 
 @row("add.cc.<int32_64>")
@@ -198,7 +198,7 @@ def _with_carry(e, op: str, mods, a: str, b: str, carry_in: bool = False) -> str
     return e.cast("trunc", wide, result, t)
 
 
-# -- shifts ----------------------------------------------------------------------------------------------
+# -- shifts ------------------------------------------------------------------------------------------
 
 
 @statement("shl.<bits>", "shr.<bits>", "shr.<int>")
@@ -219,13 +219,13 @@ def _shift(e, ins, mods, d, a, amount):
 row("shf.l.wrap.b32")("call i32 @llvm.fshl.i32(i32 {b}, i32 {a}, i32 {c})")
 row("shf.r.wrap.b32")("call i32 @llvm.fshr.i32(i32 {b}, i32 {a}, i32 {c})")
 row("shf.l.clamp.b32")(
-    "call i32 @llvm.fshl.i32(i32 {b}, i32 {a}, i32 {c}); icmp ult i32 {c}, 32; select i1 {1}, i32 {0}, i32 {a}"
+    "call i32 @llvm.fshl.i32(i32 {b}, i32 {a}, i32 {c}); icmp ult i32 {c}, 32;select i1 {1}, i32 {0}, i32 {a}"
 )
 row("shf.r.clamp.b32")(
-    "call i32 @llvm.fshr.i32(i32 {b}, i32 {a}, i32 {c}); icmp ult i32 {c}, 32; select i1 {1}, i32 {0}, i32 {b}"
+    "call i32 @llvm.fshr.i32(i32 {b}, i32 {a}, i32 {c}); icmp ult i32 {c}, 32;select i1 {1}, i32 {0}, i32 {b}"
 )
 
-# -- bits ------------------------------------------------------------------------------------------------
+# -- bits --------------------------------------------------------------------------------------------
 
 
 @statement("popc.<bits32>")
@@ -259,7 +259,7 @@ def _bfind(e, ins, mods, d, a):
 
 @row("fns.b32")
 def _find_nth_set(e, mods, mask, base, offset):
-    """Position of the n-th set bit from bit `base` upwards, downwards for n < 0; n = 0: `base` if it is set."""
+    """Position of the n-th set bit from bit `base` up, or down for n < 0; n = 0: `base` if it is set."""
     down = e.op("icmp slt i32", offset, 0)
     above = e.op("shl i32", -1, e.op("and i32", base, 31))
     below = e.op("lshr i32", -1, e.op("sub i32", 31, e.op("and i32", base, 31)))
@@ -284,7 +284,7 @@ def _find_nth_set(e, mods, mask, base, offset):
 
 @statement("bfe.<int32_64>")
 def _bit_field_extract(e, ins, mods, d, a, start, length):
-    """`length` bits from bit `start`, extended by the field's sign, or the value's where the field runs out."""
+    """`length` bits from bit `start`, extended by the field's sign, or the value's where it runs out."""
     type_ = mods[-1]
     t, bits = TYPES[type_]
     wide, signed = f"i{2 * bits}", is_signed(type_)
@@ -341,16 +341,18 @@ def _extend_bits(e, mods, a, bits):
     empty = e.op("icmp eq i32", bits, 0)
     drop = e.emit(f"select i1 {empty}, i64 0, i64 {drop}")
     top = e.op("shl i64", e.cast("zext", "i32", a, "i64"), drop)
-    result = e.cast("trunc", "i64", e.op(f"{'ashr' if is_signed(mods[-1]) else 'lshr'} i64", top, drop), "i32")
+    result = e.cast(
+        "trunc", "i64", e.op(f"{'ashr' if is_signed(mods[-1]) else 'lshr'} i64", top, drop), "i32"
+    )
     return e.emit(f"select i1 {empty}, i32 0, i32 {result}")
 
 
-# -- permutation and three-input logic ----------------------------------------------------------------------
+# -- permutation and three-input logic ---------------------------------------------------------------
 
 
 @row("prmt.b32")
 def _permute_bytes(e, mods, a, b, selector):
-    """Nibble i of the selector picks byte i of the result from b:a; its top bit replicates the byte's sign."""
+    """Nibble i of the selector picks byte i from b:a; its top bit replicates that byte's sign instead."""
     result = "0"
     for i in range(4):
         nibble = e.op("lshr i32", selector, 4 * i)
@@ -364,7 +366,9 @@ def _permute_bytes(e, mods, a, b, selector):
 
 def _byte(e, a: str, b: str, index: str) -> str:
     """Byte `index` modulo 8 of b:a."""
-    both = e.op("or i64", e.op("shl i64", e.cast("zext", "i32", b, "i64"), 32), e.cast("zext", "i32", a, "i64"))
+    both = e.op(
+        "or i64", e.op("shl i64", e.cast("zext", "i32", b, "i64"), 32), e.cast("zext", "i32", a, "i64")
+    )
     shift = e.op("shl i32", e.op("and i32", index, 7), 3)
     return e.cast("trunc", "i64", e.op("lshr i64", both, e.cast("zext", "i32", shift, "i64")), "i8")
 
@@ -425,7 +429,7 @@ def _truth_table(e, ins, a: str, b: str, c: str, table: str) -> str:
     return result
 
 
-# -- 9.7.19 SIMD video instructions, with operands taken whole -------------------------------------------------
+# -- 9.7.19 SIMD video instructions, with operands taken whole ---------------------------------------
 
 
 @statement(*(f"v{op}{n}.<int32>.<int32>.<int32>{{.(sat|add)}}"

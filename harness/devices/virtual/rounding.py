@@ -1,8 +1,8 @@
 """Rounding that the processor's own arithmetic does not offer: directed modes, and to half precision.
 
-A sum or quotient is made in double with its last bit set where it is inexact ("rounded to odd"). Such a double
-has more than two bits to spare over any narrower type, so that rounding it once more, to nearest or in a
-direction, gives what rounding the exact result would have given. (Boldo and Melquiond, 2008.)
+A sum or quotient is made in double with its last bit set where it is inexact ("rounded to odd"). Such a
+double has more than two bits to spare over any narrower type, so that rounding it once more, to nearest or
+in a direction, gives what rounding the exact result would have given (Boldo and Melquiond, 2008).
 For double itself the few directed operations are functions that change the processor's rounding mode.
 """
 
@@ -15,7 +15,7 @@ from .types import llvm_type
 _MODES = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 
 
-# -- double, rounded to odd ------------------------------------------------------------------------------
+# -- double, rounded to odd --------------------------------------------------------------------------
 
 
 def odd_sum(e, a: str, b: str, direction: str = "rn") -> str:
@@ -27,14 +27,18 @@ def odd_sum(e, a: str, b: str, direction: str = "rn") -> str:
     odd = _to_odd(e, s, error)
     if direction != "rm":
         return odd
-    negative = e.op("or i1", *(e.op("icmp slt i64", e.cast("bitcast", "double", v, "i64"), 0) for v in (a, b)))
+    negative = e.op(
+        "or i1", *(e.op("icmp slt i64", e.cast("bitcast", "double", v, "i64"), 0) for v in (a, b))
+    )
     zero = e.emit(f"select i1 {negative}, double -0.0, double 0.0")
     return e.emit(f"select i1 {e.op('fcmp oeq double', s, '0.0')}, double {zero}, double {odd}")
 
 
 def _odd_quotient(e, a: str, b: str) -> str:
     s = e.op("fdiv double", a, b)
-    remainder = e.emit(f"call double @llvm.fma.f64(double {e.emit(f'fneg double {s}')}, double {b}, double {a})")
+    remainder = e.emit(
+        f"call double @llvm.fma.f64(double {e.emit(f'fneg double {s}')}, double {b}, double {a})"
+    )
     negative = e.op("fcmp olt double", b, "0.0")
     minus = e.emit(f"fneg double {remainder}")
     return _to_odd(e, s, e.emit(f"select i1 {negative}, double {minus}, double {remainder}"))
@@ -52,11 +56,13 @@ def _to_odd(e, nearest: str, error: str, t: str = "double") -> str:
     raw, error_raw = e.cast("bitcast", t, nearest, f"i{n}"), e.cast("bitcast", "double", error, "i64")
     inexact = e.cast("zext", "i1", e.op("fcmp one double", error, "0.0"), f"i{n}")
     signs = e.op(f"xor i{n}", raw, e.resize(e.op("lshr i64", error_raw, 64 - n), "i64", f"i{n}"))
-    too_far = e.op(f"and i{n}", e.op(f"lshr i{n}", signs, n - 1), inexact)  # beyond the exact number: one back
+    too_far = e.op(
+        f"and i{n}", e.op(f"lshr i{n}", signs, n - 1), inexact
+    )  # beyond the exact number: one back
     return e.cast("bitcast", f"i{n}", e.op(f"or i{n}", e.op(f"sub i{n}", raw, too_far), inexact), t)
 
 
-# -- double -> a narrower type -----------------------------------------------------------------------------
+# -- double -> a narrower type -----------------------------------------------------------------------
 
 
 def widen(e, value: str, type_: str) -> str:
@@ -82,7 +88,9 @@ def narrow(e, value: str, to: str, direction: str = "rn") -> str:
     else:
         wrong = e.op(f"fcmp {'ogt' if direction == 'rm' else 'olt'} double", back, value)
         negative = e.op("fcmp olt double", value, "0.0")
-        steps = ("1", "-1") if direction == "rm" else ("-1", "1")  # on the bits of a negative, a positive number
+        steps = (
+            ("1", "-1") if direction == "rm" else ("-1", "1")
+        )  # on the bits of a negative, a positive number
         step = e.emit(f"select i1 {negative}, {t} {steps[0]}, {t} {steps[1]}")
     raw = e.op(f"add {t}", raw, e.emit(f"select i1 {wrong}, {t} {step}, {t} 0"))
     return raw if to == "bf16" else e.cast("bitcast", t, raw, llvm_type(to))
@@ -112,7 +120,7 @@ def float_to_half(e, value: str) -> str:
 
 
 def float_to_bfloat(e, value: str, direction: str = "rn") -> str:
-    """The bits of a float rounded to bfloat16, to nearest or (rz) towards zero; a NaN is the canonical one."""
+    """The bits of a float rounded to bfloat16, to nearest or (rz) to zero; a NaN is the canonical one."""
     raw = e.cast("bitcast", "float", value, "i32")
     if direction == "rn":
         odd = e.op("and i32", e.op("lshr i32", raw, 16), 1)
@@ -125,7 +133,7 @@ def bfloat_to_float(e, raw: str) -> str:
     return e.cast("bitcast", "i32", e.op("shl i32", e.cast("zext", "i16", raw, "i32"), 16), "float")
 
 
-# -- the directed rows of 9.7.3 ----------------------------------------------------------------------------
+# -- the directed rows of 9.7.3 ----------------------------------------------------------------------
 
 _F32 = "<directed>{.ftz}{.sat}.f32"
 
@@ -201,7 +209,7 @@ def _fma_double(e, mods, a, b, c):
     return directed(e, "fma", mods[0], a, b, c)
 
 
-# -- double in a directed mode: functions linked beside the runtime --------------------------------------------
+# -- double in a directed mode: functions linked beside the runtime ----------------------------------
 
 
 def directed(e, op: str, direction: str, *values: str) -> str:
@@ -227,5 +235,6 @@ define double @rt_{op}_directed({formals}, i32 %mode) strictfp noinline {{
 
 #: LLVM text that the runtime is linked with
 FUNCTIONS = "declare void @llvm.set.rounding(i32)\n" + "".join(
-    _function(op, n) for op, n in (("fadd", 2), ("fsub", 2), ("fmul", 2), ("fdiv", 2), ("sqrt", 1), ("fma", 3))
+    _function(op, n)
+    for op, n in (("fadd", 2), ("fsub", 2), ("fmul", 2), ("fdiv", 2), ("sqrt", 1), ("fma", 3))
 )

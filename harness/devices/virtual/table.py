@@ -10,7 +10,7 @@ takes, is `Unsupported`: a modifier or an operand can never be ignored. There ar
 * a function of (emitter, instruction, modifiers, operands as text) that sets the destination itself, for
   `@statement`: where operands or results are not all of the type named last.
 
-The first two work on one value of the type; packed types (`.f16x2`), `.ftz`, `.sat` and `.relu` are added here.
+The first two work on one value of the type; packed types (.f16x2), .ftz, .sat and .relu are added here.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def statement(*patterns: str):
 
 
 def _parameters(function, fixed: int) -> range:
-    """How many operands a body takes after its first `fixed` parameters; those with a default may be absent."""
+    """How many operands a body takes after its `fixed` parameters; those with a default may be absent."""
     parameters = list(inspect.signature(function).parameters.values())[fixed:]
     needed = sum(p.default is p.empty for p in parameters)
     return range(needed, len(parameters) + 1)
@@ -206,7 +206,7 @@ def saturate(e, value: str, type_: str) -> str:
 
 
 def relu(e, value: str, type_: str) -> str:
-    """.relu: what is not positive becomes +0, a NaN the canonical one. f16, or bf16 and tf32 as their bits."""
+    """.relu: what is not positive becomes +0, a NaN the canonical one. bf16 and tf32 are given as bits."""
     if type_ != "f16":
         t, nan, infinity = ("i16", 0x7FFF, 0x7F80) if type_ == "bf16" else ("i32", 0x7FFFFFFF, 0x7F800000)
         positive = e.emit(f"call {t} @llvm.smax.{t}({t} {value}, {t} 0)")
@@ -217,7 +217,7 @@ def relu(e, value: str, type_: str) -> str:
 
 
 def canonical_nan(e, value: str, type_: str, *tested: str) -> str:
-    """`value`, or where one of `tested` is a NaN the NaN that NVIDIA calls canonical: all ones but the sign."""
+    """`value`, but where one of `tested` is a NaN the canonical NaN: all ones except the sign."""
     t = llvm_type(type_)
     nan = {"half": "0xH7FFF", "float": "0x7FFFFFFFE0000000", "double": "0x7FFFFFFFFFFFFFFF"}[t]
     is_nan = e.op(f"fcmp uno {t}", tested[0], tested[-1])

@@ -12,7 +12,8 @@ extern "C" __global__ void relu_inplace(float* data, int n) {
         if (signbit(data[i]) && !isnan(data[i])) data[i] = 0.0f;
 }
 
-extern "C" __global__ void relu_backward(const float* grad_output, const float* input, float* grad_input, int n) {
+extern "C" __global__ void relu_backward(
+    const float* grad_output, const float* input, float* grad_input, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     if (input[i] <= 0.0f)

@@ -13,7 +13,8 @@ extern "C" __global__ void relu_inplace(float* data, int n) {
     data[i] = !(data[i] <= 0.0f) ? data[i] : 0.0f;
 }
 
-extern "C" __global__ void relu_backward(const float* grad_output, const float* input, float* grad_input, int n) {
+extern "C" __global__ void relu_backward(
+    const float* grad_output, const float* input, float* grad_input, int n) {
     int i = number();
     if (i < n) grad_input[i] = grad_output[i] * (input[i] > 0.0f);
 }

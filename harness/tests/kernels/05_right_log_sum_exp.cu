@@ -24,6 +24,8 @@ extern "C" __global__ void softmax_cross_entropy_backward(
     int b = blockIdx.x * blockDim.x + threadIdx.x;
     if (b >= batch) return;
     float whole = log_sum_exp(logits + b * classes, classes);
-    for (int k = 0; k < classes; k++)
-        grad_logits[b * classes + k] = (expf(logits[b * classes + k] - whole) - (k == labels[b])) * (1.0f / batch);
+    for (int k = 0; k < classes; k++) {
+        float probability = expf(logits[b * classes + k] - whole);
+        grad_logits[b * classes + k] = (probability - (k == labels[b])) * (1.0f / batch);
+    }
 }

@@ -1,4 +1,4 @@
-// Right: largest and sum in one pass (the sum is rescaled when the largest changes), and the fast exp and log.
+// Right: largest and sum in one pass (the sum is rescaled when the largest changes); fast exp and log.
 
 struct Row { float largest, sum; };
 

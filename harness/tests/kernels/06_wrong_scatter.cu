@@ -20,7 +20,8 @@ extern "C" __global__ void fc_backward_input(
     grad_input[b * n_in + i] = sum;
 }
 
-extern "C" __global__ void fc_backward_bias(const float* grad_output, float* grad_bias, int batch, int n_out) {
+extern "C" __global__ void fc_backward_bias(
+    const float* grad_output, float* grad_bias, int batch, int n_out) {
     int o = blockIdx.x * blockDim.x + threadIdx.x;
     if (o >= n_out) return;
     float sum = 0.0f;
