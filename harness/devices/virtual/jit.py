@@ -17,7 +17,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from ...errors import Unsupported
+from ...errors import CompileError, DeviceError, Unsupported
 from ..nvrtc import compile_ptx
 from ..store import Store, digest
 from . import lower, ptx, rounding, state
@@ -153,11 +153,14 @@ def _runtime_object() -> bytes:
     key = digest(source, own_text(), machine())
     code = _store.get(key)
     if code is None:
-        module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
-        lowered = lower.lower(module, "runtime.cu", "none", 1 << 34, raw=True)
-        glue = _GLUE.format(
-            block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
-        )
-        code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 2)
+        try:
+            module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
+            lowered = lower.lower(module, "runtime.cu", "none", 1 << 34, raw=True)
+            glue = _GLUE.format(
+                block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
+            )
+            code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 2)
+        except CompileError as error:  # nothing that a student could have done
+            raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)
     return code

@@ -84,7 +84,8 @@ class Workers:
             return
         futures = [self._workers().submit(function, address) for address in addresses[:count]]
         try:
-            wait(futures)
+            while wait(futures, timeout=0.5).not_done:  # a signal just before the wait would not end it
+                pass
         except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
             launch["stop"] = 2
             wait(futures)
