@@ -18,7 +18,7 @@ from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
 from . import jit, lower, ptx
 
-SECONDS = 15  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
+SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 6
 FLAVOUR = {"full": "debug", "memory": "fast", "none": "fast"}
 LEVEL = {"full": 1, "memory": 3, "none": 3}  # of LLVM's optimisation

@@ -70,9 +70,10 @@ class VirtualGPU:
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.epochs = 0  # barrier intervals so far, for racecheck
         self.arena = Arena(races=checks == "full")
+        cores = cores or available_cores()
         # one worker with full checks: races between blocks are looked for in one order of events
-        self.workers = Workers(self.arena, 1 if checks == "full" else cores or available_cores())
-        self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
+        self.workers = Workers(self.arena, 1 if checks == "full" else cores)
+        self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
                                            state.PARAM_BYTES, writable=False)  # fmt: skip
