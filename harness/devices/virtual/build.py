@@ -16,7 +16,8 @@ from ...errors import CompileError, DeviceError, Unsupported
 from ..child import Child
 from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
-from . import jit, lower, ptx
+from . import debuginfo, jit, lower, ptx
+from .locals import separate
 
 SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 6
@@ -62,7 +63,10 @@ def build_here(source, name, include_dirs, name_expressions, checks, arena_size)
 
 def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int) -> Built:
     try:
-        lowered = lower.lower(ptx.parse(compiled.text, name), name, checks, arena_size)
+        module = ptx.parse(compiled.text, name)
+        if checks == "full":
+            separate(module, debuginfo.variables(compiled.text))
+        lowered = lower.lower(module, name, checks, arena_size)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error

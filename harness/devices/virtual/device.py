@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import weakref
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ class Array:
         self.device, self._owner = device, owner
         self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
         self.size = int(np.prod(shape, dtype=np.int64))
-        weakref.finalize(self, device.arena.free, owner)
+        weakref.finalize(self, device.arena.release, owner)
 
     @property
     def pointer(self) -> int:
@@ -69,6 +70,7 @@ class VirtualGPU:
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.epochs = 0  # barrier intervals so far, for racecheck
+        self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full")
         cores = cores or available_cores()
         # one worker with full checks: races between blocks are looked for in one order of events
@@ -169,7 +171,7 @@ class Module:
         """Give __device__ and __constant__ variables their memory and their initial values."""
         arena, nbytes = self.device.arena, max(self.lowered.variables_bytes, 1)
         self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
-        weakref.finalize(self, arena.free, self.variables_owner)
+        weakref.finalize(self, arena.release, self.variables_owner)
         base = self.variables_owner.start
         arena.unmark(base, nbytes)
         self.owners = []
@@ -204,7 +206,10 @@ class Kernel:
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
-        return Run(self, triple(grid, "grid"), triple(block, "block"), args, shared_mem).go()
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        with self.module.device.launching:
+            self.module.device.arena.settle()
+            return Run(self, grid, block, args, shared_mem).go()
 
 
 class Run:
@@ -236,7 +241,8 @@ class Run:
         envs["start_function"] = self.kernel._start_function
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         with Output(self.arena, launch) as output:
-            self.workers.run(self.kernel._run_function, launch, inline=threads <= INLINE_THREADS)
+            recursive = self.kernel.info.recursive
+            self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
         self.device.epochs = int(launch["epochs"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if launch["kept"][0]:

@@ -68,6 +68,7 @@ class KernelInfo:
     coroutine: bool
     grid_sync: bool  # it synchronises the whole grid: all blocks must be resident
     resident: bool  # its blocks may wait for one another: as many as fit run in turns
+    recursive: bool  # it needs a worker's large stack
     max_threads: int
 
 
@@ -287,7 +288,8 @@ class Lowering(Access, Asynchronous, Collectives, Matrix, Emitter):
             offset += p.size
         module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
                                             module.mentions(f.name, "%envreg"),
-                                            self.coroutine and module.spins(f.name), f.max_threads)  # fmt: skip
+                                            self.coroutine and module.spins(f.name),
+                                            any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         self._prologue()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
@@ -591,7 +593,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         """Give back the local memory and the depth of a device function that returns."""
         if self.module.raw:
             return
-        for name, variable in function.variables.items():
+        for name, variable in reversed(function.variables.items()):
             if variable.space == "local":
                 address = self.depots[self.prefix + name]
                 self.runtime_call("rt_local_free", address, str(variable.size), site=0)
@@ -645,7 +647,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.undefined, self.copies = set(), set()
         if self.module.checks == "full" and not self.module.raw:
             self.undefined = maybe_undefined(function.body, function.regs)
-            self.copies = local_copies(function.body)
+            self.copies = local_copies(function.body, [v.name for v in function.variables.values() if v.space == "local"])
         for register in sorted(self.undefined):
             self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
 

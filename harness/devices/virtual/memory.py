@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import bisect
 import mmap
+import threading
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,11 +58,12 @@ class Owner:
         return ",".join(f"{names[i]}={v}" if names else str(v) for i, v in enumerate(reversed(index)))
 
     def describe_shape(self) -> str:
+        """`b x c x h x w = 1 x 1 x 3 x 3`: unlike an index, which reads `b=0,c=0,h=2,w=1`."""
         if not self.shape:
             return ""
         if len(self.axes) == len(self.shape) and self.shape:
-            return "[" + ", ".join(f"{a}={n}" for a, n in zip(self.axes, self.shape, strict=True)) + "]"
-        return "[" + ", ".join(map(str, self.shape)) + "]"
+            return f"{' x '.join(self.axes)} = {' x '.join(map(str, self.shape))}"
+        return " x ".join(map(str, self.shape))
 
 
 class Arena:
@@ -91,6 +94,8 @@ class Arena:
         self._top = _FIRST
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
+        self._released: deque[Owner] = deque()
+        self._lock = threading.Lock()
 
     def shared_base(self, slot: int) -> int:
         return self.slots_start + slot * SLOT_BYTES
@@ -104,17 +109,32 @@ class Arena:
     def allocate(self, owner_of, nbytes: int, writable: bool = True, written: bool = True) -> Owner:
         """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full."""
         extent = _extent(nbytes)
-        if starts := self._free.get(extent):
-            start = starts.pop()
-        else:
-            start = self._top
-            if start + extent > self.slots_start:
-                raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
-            self._top = start + extent
-        owner = owner_of(start)
-        bisect.insort(self._owners, owner, key=lambda o: o.start)
-        self.mark(start, nbytes, writable, written)
+        with self._lock:
+            self._settle()
+            if starts := self._free.get(extent):
+                start = starts.pop()
+            else:
+                start = self._top
+                if start + extent > self.slots_start:
+                    raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
+                self._top = start + extent
+            owner = owner_of(start)
+            bisect.insort(self._owners, owner, key=lambda o: o.start)
+            self.mark(start, nbytes, writable, written)
         return owner
+
+    def release(self, owner: Owner) -> None:
+        """Free an allocation soon: for finalizers, which may run in the midst of anything."""
+        self._released.append(owner)
+
+    def settle(self) -> None:
+        """Free what has been released."""
+        with self._lock:
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._released:
+            self.free(self._released.popleft())
 
     def free(self, owner: Owner) -> None:
         i = bisect.bisect_left(self._owners, owner.start, key=lambda o: o.start)

@@ -59,7 +59,7 @@ _STRUCTS = {
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
         (_U32, "depth"),  # of device function calls
         (_U32, "clock"),  # warp collectives passed: orders the lanes of a warp
-        (_U32, "unused"),  # makes it 128 bytes
+        (_U32, "stack"),  # where on the worker's stack the first recursive function was called, in 16 bytes
     ],
     # What few kernels need of a thread: operands of matrix instructions, copies under way.
     "Extra": [
@@ -124,7 +124,8 @@ MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
-MAX_DEPTH = 1024  # nested device function calls
+MAX_DEPTH = 1024  # nested calls of recursive device functions
+STACK_BYTES = 48 << 20  # of a worker's stack that such calls may take
 SLOT_BYTES = 64 << 20  # bytes of address space of a slot: its shared window, a gap, its local memory
 SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a block
 LOCAL_START = 2 * SHARED_WINDOW  # in a slot
@@ -149,7 +150,7 @@ INFO_COPY = 1 << 13  # local memory need not have been written: the value is onl
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
     "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "uninitialised-register", "race",
-    "warp-race",
+    "warp-race", "same-write",
 )  # fmt: skip
 WAITS = ("ready", "barrier", "warp", "exited")
 OPS = (
@@ -188,7 +189,7 @@ def c_header() -> str:
         lines.append(f"enum {{ {values} }};")
     constants = {
         "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES,
-        "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
+        "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES, "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,

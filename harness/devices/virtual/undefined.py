@@ -57,18 +57,18 @@ def maybe_undefined(body, registers) -> set[str]:
     return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
 
 
-def local_copies(body) -> set[int]:
+def local_copies(body, names=()) -> set[int]:
     """Positions of loads from local memory whose values only go to local memory or into a call.
 
-    The compiler copies a struct with its padding, which nothing ever writes: that is no use of it.
+    names: of the local variables. The compiler copies a struct with its padding, which nothing ever writes: that is no use of it.
     """
-    local = {"%SP", "%SPL"}
+    local = {"%SP", "%SPL", *names}
     loads: dict[str, list[int]] = {}
     used: set[str] = set()
     for position, ins in enumerate(body):
         if isinstance(ins, Label):
             continue
-        if ins.base in ("add", "cvta", "mov") and len(ins.operands) > 1 and ins.operands[1] in local:
+        if ins.base in ("add", "cvta", "mov") and len(ins.operands) > 1 and ins.operands[1].split("+")[0] in local:
             local.add(ins.operands[0])
         if ins.base == "ld" and not ins.pred and _base(ins.operands[1]) in local:
             for name in writes(ins):
@@ -82,7 +82,7 @@ def local_copies(body) -> set[int]:
 
 def _base(address: str) -> str:
     match = _REGISTER.search(address)
-    return match[0] if match else ""
+    return match[0] if match else address.strip("[] ").split("+")[0]
 
 
 def _with_copies(body, found: set[str], number) -> set[str]:

@@ -19,7 +19,10 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
 }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
-    if (++thread->depth <= MAX_DEPTH) return 1;
+    u64 address = (u64)&address;
+    u32 here = (u32)(address >> 4);
+    if (++thread->depth == 1) thread->stack = here;
+    if (thread->depth <= MAX_DEPTH && thread->stack - here < STACK_BYTES / 16) return 1;
     return rt_fault(env, thread, site, FAULT_STACK_OVERFLOW, 0, thread->depth);
 }
 
