@@ -113,6 +113,7 @@ class Access:
             elif not group.checked:
                 group.checked = True
                 self._check_group(group, need, info)
+        self.count_access(ins, address, space, nbytes, write, flags)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
     def _check_fully(self, ins, address: str, nbytes: int, need: int, info: int, value: str | None) -> None:

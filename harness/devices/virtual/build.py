@@ -19,8 +19,8 @@ from ..store import Store, digest
 from . import jit, lower, ptx
 
 SECONDS = 15  # of one build
-FLAVOUR = {"full": "debug", "memory": "fast", "none": "fast"}
-LEVEL = {"full": 1, "memory": 3, "none": 3}  # of LLVM's optimisation
+FLAVOUR = {"full": "debug", "memory": "fast", "count": "fast", "none": "fast"}
+LEVEL = {"full": 1, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _turn = threading.Lock()
