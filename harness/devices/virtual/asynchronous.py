@@ -59,9 +59,9 @@ class Asynchronous:
         ok = self.runtime_call("rt_copy", to, source, str(size), given, site=self.site(ins))
         self.branch(self.op("icmp ne i32", ok, 0), good, self.dead_label)
         self.label(good)
-        self.count_access(ins, inside, "shared", size, True, 0)
+        self.count_access(ins, inside, "shared", size, True)
         read = self.op("icmp ne i64", given, 0)
-        self.count_access(ins, self.emit(f"select i1 {read}, i64 {source}, i64 {NO_ADDRESS}"), "global", size, False, 0)
+        self.count_access(ins, self.emit(f"select i1 {read}, i64 {source}, i64 {NO_ADDRESS}"), "global", size, False)
 
     def _mbarrier(self, ins) -> None:
         match = _MBARRIER.fullmatch(ins.opcode)

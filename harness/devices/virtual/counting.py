@@ -21,6 +21,7 @@ from .state import INFO_ATOMIC, SPACE
 _MASK = (1 << 64) - 1
 _ENTRY = state.DTYPES["Entry"].itemsize
 _LANES = 128  # bytes of an Entry for one access: an address of 4 bytes per lane
+_MOST_ACCESSES = 1024  # of a segment
 
 
 @dataclass
@@ -146,7 +147,7 @@ class Counting:
         if ins.base == "bra" and ins.pred:
             self.segment.kinds[line, CONDITIONAL] += 1
 
-    def count_access(self, ins: Instruction, address: str, space: str, size: int, write: bool, flags: int) -> None:
+    def count_access(self, ins: Instruction, address: str, space: str, size: int, write: bool, flags: int = 0) -> None:
         """Note the address of an access: i64, an offset in the window for shared memory."""
         if not self.module.counting or space in ("const", "param"):
             return
@@ -177,6 +178,8 @@ class Counting:
     # -- entries --------------------------------------------------------------------------------------
 
     def _note(self, access: CountedAccess, address: str) -> None:
+        if self.segment and len(self.segment.accesses) == _MOST_ACCESSES:
+            self.end_segment()
         self._open()
         at = _ENTRY + _LANES * len(self.segment.accesses)
         self.segment.accesses.append(access)

@@ -98,6 +98,7 @@ class Matrix:
         self.branch(self.op("icmp ult i32", lane, 8 * count), give, on)
         self.label(give)
         self.checked(ins, address, "shared", 16, False)
+        self.count_access(ins, address, "shared", 16, False)
         self.line(f"br label %{on}")
         self.label(on)
         self._give(0, self.op("add i64", address, self.shared_base), "i64")
@@ -154,6 +155,7 @@ class Matrix:
         element = {"f16": "b16", "bf16": "b16", "s8": "b8", "u8": "b8", "f64": "b64"}.get(type_, "b32")
         nbytes, per_lane = TYPES[element][1] // 8, rows * columns // 32
         first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
+        self._count_fragment(ins, base, space, (first, per_lane, columns if layout == "row" else rows), stride, nbytes, store)
         values = []
         for i in range(per_lane):
             number = self.op("add i64", first, i)
@@ -169,6 +171,21 @@ class Matrix:
                 values.append(self.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
         if not store:
             self._set_fragment(registers, values, element)
+
+    def _count_fragment(self, ins, base: str, space, numbers, stride: str, nbytes: int, store: bool) -> None:
+        """Count what a compiler would make of it: the elements in the order of memory, each lane 16 bytes at a time.
+
+        numbers: (the first of this lane, how many, elements in a row of memory).
+        """
+        if not self.module.counting:
+            return
+        first, per_lane, row = numbers
+        size = min(16, per_lane * nbytes)
+        for i in range(0, per_lane, size // nbytes):
+            number = self.op("add i64", first, i)
+            at = self.op("mul i64", self.op("udiv i64", number, row), stride)
+            at = self.op("mul i64", self.op("add i64", at, self.op("urem i64", number, row)), nbytes)
+            self.count_access(ins, self.op("add i64", base, at), space or "generic", size, store)
 
     def _element(self, registers, i: int, element: str) -> str:
         """Element i of a fragment in registers: several to a register where they are small."""
