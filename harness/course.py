@@ -7,6 +7,7 @@ The folder name is the puzzle's id: there is no registry; `checkout.py` finds an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -190,9 +191,10 @@ class Case:
     """One set of sizes and inputs.
 
     values: "normal", or "integers" (small integers, exact in float32, compared for equality).
-    inputs: exact values by array name. check: "reference", or "gradient" (the expected values are
-    finite differences, see Gradient). kernels: names, where not all kernels take part. special: an infinity
-    or NaN is right where the reference has the same; elsewhere, and in other cases, it never is.
+    inputs: values by array name, exact or as `Array.values`. check: "reference", or "gradient" (the
+    expected values are finite differences, see Gradient). kernels: names, where not all kernels take part.
+    special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases,
+    it never is.
     """
 
     name: str
@@ -281,6 +283,7 @@ class Puzzle:
 
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
+    repair: the stub is code with mistakes in it, which is graded as it stands.
     """
 
     title: str
@@ -290,6 +293,7 @@ class Puzzle:
     cases: tuple[Case, ...]
     hints: tuple[str, ...]
     lines: int = 0
+    repair: bool = False
     dims: Callable[[dict[str, int]], dict[str, int]] | None = None
     gradient_of: Mapping[str, Gradient | tuple[Gradient, ...]] = field(default_factory=dict)
     misconceptions: tuple[Misconception, ...] = ()
@@ -371,6 +375,7 @@ class Puzzle:
 
 
 BEGIN, END = "// BEGIN SOLUTION", "// END SOLUTION"
+BEGIN_STUB, END_STUB = "// BEGIN STUB", "// END STUB"
 
 
 def stub_text(puzzle: Puzzle) -> str:
@@ -384,15 +389,24 @@ def stub_text(puzzle: Puzzle) -> str:
 
 
 def strip_solution(text: str, name: str = "kernel.cu") -> str:
-    """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair."""
-    kept, begun, pairs = [], 0, 0
+    """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
+
+    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in place of the solution.
+    """
+    kept, begun, pairs = [], "", 0
+    partners = {BEGIN: END, BEGIN_STUB: END_STUB}
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         mark = line.strip()
-        if mark in (BEGIN, END):
-            require((mark == END) == bool(begun), f"{name}:{number}: {mark!r} without its partner")
-            begun, pairs = (0, pairs + 1) if begun else (number, pairs)
+        if mark in partners or mark in partners.values():
+            fits = mark == partners[begun] if begun else mark in partners
+            require(fits, f"{name}:{number}: {mark!r} without its partner")
+            pairs += mark == END
+            begun = "" if begun else mark
+        elif begun == BEGIN_STUB:
+            require(mark.startswith("//"), f"{name}:{number}: a line of the stub must be a comment: {mark!r}")
+            kept.append(re.sub(r"// ?", "", line, count=1))
         elif not begun:
             kept.append(line)
-    require(not begun, f"{name}:{begun}: {BEGIN!r} without {END!r}")
+    require(not begun, f"{name}: {begun!r} without {partners.get(begun)!r}")
     require(pairs, f"{name}: no {BEGIN!r} line, so the stub cannot be derived from it")
     return "".join(kept)

@@ -157,7 +157,7 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
         if which := pattern(m):
             lines.append(f"Wrong: {which}.")
         if m.unwritten:
-            lines.append(f"{m.unwritten} of them were never written.")
+            lines.append(f"{m.unwritten} of them {'was' if m.unwritten == 1 else 'were'} never written.")
         elif m.first.got != m.first.got:
             lines.append("nan: not a number, as after 0/0, or after reading memory that nothing wrote.")
     if len(found) > 1:

@@ -40,11 +40,12 @@ def derive_seed(*parts: object) -> int:
 def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made: dict) -> np.ndarray:
     """One input array; `made` has those declared before it, for values that depend on them."""
     shape = p.shape(dims)
-    if p.name in case.inputs:
-        return exact(case, p, case.inputs[p.name], shape)
-    if callable(p.values):
-        return exact(case, p, p.values(rng, dict(made), dict(dims)), shape)
-    kind = p.values or case.values
+    given = case.inputs.get(p.name, p.values)
+    if callable(given):
+        given = given(rng, dict(made), dict(dims))
+    if given is not None and not isinstance(given, str):
+        return exact(case, p, given, shape)
+    kind = given or case.values
     if kind == "zeros":
         return np.zeros(shape, p.dtype)
     if kind == "integers":

@@ -87,14 +87,16 @@ def predicts(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
 
 
 def tells_apart(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
-    """Does `m` differ here from the right answer, in a value or in elements that nothing wrote?"""
+    """Does `m` differ here from the right answer, in a value, or where it is NaN and nothing was written,
+    or nothing finite?"""
     values = prediction(m, kernel, seen) or {}
     for target in seen.targets:
         name = target.array.name
         if name in values:
             if not agree(values[name], target.values, slack(target, values[name])):
                 return True
-            if (np.isnan(values[name]) & same_bits(seen.results[name], seen.before[name])).any():
+            got, before = seen.results[name], seen.before[name]
+            if (np.isnan(values[name]) & (same_bits(got, before) | ~np.isfinite(got))).any():
                 return True
     return False
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from harness.compare import outputs_of, reference_arrays
-from harness.course import Array, Case, Kernel, Puzzle
+from harness.course import Array, Case, Kernel, Launch, Puzzle
 
 from .probe import Access, Probe
 
@@ -41,11 +41,13 @@ def access_picture(
     thread: int,
     values: Mapping[str, np.ndarray],
     writers: Sequence[Sequence[bool]],
+    launch: Launch = Launch(1, 1),
 ) -> Figure:
     """All arrays of a kernel, with the elements that one thread reads and writes.
 
     accesses: of the thread. values: array name -> the numbers for the cells. writers: for every
-    block, for every thread: does it write anything?
+    block, for every thread: does it write anything? launch: where it has an x and a y, so have the
+    names of blocks and threads.
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
@@ -59,11 +61,12 @@ def access_picture(
         cell, places, bottom = arrange(kernel, shapes, top, cell)
     pen = Pen(bottom + 50, cell)
 
-    pen.text(LEFT, 24, f"{kernel.name}: thread {thread} of block {block}", "title")
+    this = f"thread {coordinates(thread, launch.block)} of block {coordinates(block, launch.grid)}"
+    pen.text(LEFT, 24, f"{kernel.name}: {this}", "title")
     note = f"case {case.name}: {total} threads run, {busy} of them write something"
     pen.text(LEFT, 50, note, "label", FAINT)
     if strip:
-        draw_threads(pen, writers, block, thread, 100)
+        draw_threads(pen, writers, block, thread, 100, launch)
     for p in kernel.arrays:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
     draw_legend(pen, bottom + 25, strip)
@@ -147,9 +150,7 @@ def draw_array(
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     count = int(np.prod(shape))
     readable = count <= MOST_VALUES and side >= READABLE
-    written = [f"{v:g}" for v in values.flat] if readable and values is not None else []
-    if any(len(text) > LONGEST_VALUE for text in written):
-        written = []
+    written = in_cells(values) if readable and values is not None else []
     pen.text(x0, y0 - 52, p.name, "label")
     pen.text(x0, y0 - 33, heading(kernel, p.name, shape), "label", FAINT)
     for flat in range(count):
@@ -164,6 +165,15 @@ def draw_array(
         if readable and len(shape) > 1:
             pen.text(x + 0.07 * side, y + 0.17 * side, str(flat), "index", INK if kind else FAINT)
     name_axes(pen, p, shape, at, one_plane=across * down == 1)
+
+
+def in_cells(values: np.ndarray) -> list[str]:
+    """The numbers as short texts, with two decimals if need be; none where one is too long even then."""
+    for style in ("g", ".2f"):
+        written = [format(v, style) for v in values.flat]
+        if max(map(len, written)) <= LONGEST_VALUE:
+            return written
+    return []
 
 
 def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> None:
@@ -187,16 +197,26 @@ def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> N
         pen.text(x0 - 5, y, f"{letters[0]}={row}", "axis", FAINT, "right")
 
 
-def draw_threads(pen: Pen, writers: Sequence[Sequence[bool]], block: int, thread: int, y: float) -> None:
+def coordinates(number: int, extent: int | tuple[int, ...]) -> str:
+    """`5`, or `(1,2)`, x first, where the grid or block has more than one dimension."""
+    if isinstance(extent, int):
+        return str(number)
+    return f"({number % extent[0]},{number // extent[0]})"
+
+
+def draw_threads(
+    pen: Pen, writers: Sequence[Sequence[bool]], block: int, thread: int, y: float, launch: Launch
+) -> None:
     """All threads in a row, block by block; the chosen one is black, those that write nothing are grey."""
     x = float(LEFT)
     for b, threads in enumerate(writers):
-        pen.text(x, y - 16, f"block {b}", "label", FAINT)
+        pen.text(x, y - 16, f"block {coordinates(b, launch.grid)}", "label", FAINT)
         for t, busy in enumerate(threads):
             chosen = (b, t) == (block, thread)
             pen.cell(x, y, INK if chosen else "#ffffff" if busy else IDLE, thick=chosen)
             middle = (x + pen.cell_size / 2, y + pen.cell_size / 2)
-            pen.text(*middle, str(t), "value", "#ffffff" if chosen else INK, align="center")
+            name = coordinates(t, launch.block).strip("()")
+            pen.text(*middle, name, "value", "#ffffff" if chosen else INK, align="center")
             x += pen.cell_size
         x += pen.cell_size / 2
 
@@ -225,7 +245,7 @@ def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
         accesses, writers = list(probe.accesses(block, thread)), probe.writers()
     reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
     values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
-    return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers)
+    return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ that is read without any influence on an output is not seen.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.checkout import tunables
+from harness.compare import same_bits
 from harness.course import Case, Kernel, Launch, Puzzle
 from harness.errors import CourseError
 from harness.inputs import make_inputs
@@ -28,6 +30,14 @@ class Access:
     kind: str
 
 
+OWN_NUMBERS = {
+    "blockIdx.x": "only_block % gridDim.x",
+    "blockIdx.y": "only_block / gridDim.x",
+    "threadIdx.x": "only_thread % blockDim.x",
+    "threadIdx.y": "only_thread / blockDim.x",
+}
+
+
 def single_out(source: str, name: str) -> str:
     """`source`, with two more parameters of the kernel `name` that say which thread alone runs."""
     start = re.search(rf"\b{re.escape(name)}\s*\(", source)
@@ -35,13 +45,16 @@ def single_out(source: str, name: str) -> str:
     brace = source.find("{", close)
     if close < 0 or brace < 0:
         raise CourseError(f"the file has no kernel {name}(...) {{ ... }}")
-    only = "if (blockIdx.x != only_block || threadIdx.x != only_thread) return;"
+    only = "if (" + " || ".join(f"{a} != {b}" for a, b in OWN_NUMBERS.items()) + ") return;"
     head = f"{source[:close]}, int only_block, int only_thread{source[close:brace]}"
     return f"{head}{{ {only}{source[brace + 1 :]}"
 
 
 class Probe:
-    """A kernel of a puzzle, ready to be run thread by thread in one case (grids and blocks in x only)."""
+    """A kernel of a puzzle, ready to be run thread by thread in one case.
+
+    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
+    """
 
     def __init__(self, device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str):
         self.device, self.kernel = device, kernel
@@ -77,23 +90,41 @@ class Probe:
             for index in changed(values, self.before[name]):
                 yield Access(name, int(index), "write")
         for name, values in self.inputs.items():
-            for index in range(values.size if values.dtype.kind == "f" else 0):
-                spoilt = values.copy()
-                spoilt.flat[index] = np.nan
-                after = self.run(block, thread, {**self.inputs, name: spoilt})
-                if any(changed(after[n], right[n]).size for n in right):
+            for index in range(values.size):
+                if any(self.differs(block, thread, right, name, s) for s in spoilt(values, index)):
                     yield Access(name, index, "read")
+
+    def differs(self, block: int, thread: int, right: dict, name: str, values: np.ndarray) -> bool:
+        """Are the results other than `right` when the input `name` holds these values?"""
+        after = self.run(block, thread, {**self.inputs, name: values})
+        if name in after:  # updated in place: where nothing was written, the other value still stands
+            after[name] = np.where(same_bits(after[name], values), right[name], after[name])
+        return any(changed(after[n], right[n]).size for n in right)
 
     def writers(self) -> list[list[bool]]:
         """For every block, for every thread: does it write anything?"""
         return [
-            [self.writes_something(block, thread) for thread in range(self.launch.block)]
-            for block in range(self.launch.grid)
+            [self.writes_something(block, thread) for thread in range(count(self.launch.block))]
+            for block in range(count(self.launch.grid))
         ]
 
     def writes_something(self, block: int, thread: int) -> bool:
         after = self.run(block, thread, self.inputs)
         return any(changed(after[n], self.before[n]).size for n in after)
+
+
+def count(extent: int | tuple[int, ...]) -> int:
+    """How many blocks or threads a grid or block has."""
+    return extent if isinstance(extent, int) else math.prod(extent)
+
+
+def spoilt(values: np.ndarray, index: int) -> Iterator[np.ndarray]:
+    """Copies with another element at a flat index: NaN, or, where those cannot be, any other of the array."""
+    floats = values.dtype.kind == "f"
+    for other in [np.nan] if floats else np.setdiff1d(values, values.flat[index]):
+        copy = values.copy()
+        copy.flat[index] = other
+        yield copy
 
 
 def changed(after: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -20,3 +20,12 @@ def cache_directory(tmp_path_factory):
         del os.environ["BACKWARP_CACHE"]
     else:
         os.environ["BACKWARP_CACHE"] = before
+
+
+@pytest.fixture(scope="session")
+def unchecked_device():
+    """A virtual GPU for kernels that the test suite itself made: no access is checked, so compiling is quick."""
+    from harness.devices.virtual.device import VirtualGPU
+
+    with VirtualGPU("none") as device:
+        yield device

@@ -7,6 +7,7 @@ says what the operations are; NAN stands for "some NaN".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from fractions import Fraction
 from math import isqrt
 
@@ -20,23 +21,23 @@ class Format:
     exponent: int
     fraction: int
 
-    @property
+    @cached_property
     def bits(self) -> int:
         return 1 + self.exponent + self.fraction
 
-    @property
+    @cached_property
     def sign(self) -> int:
         return 1 << self.exponent + self.fraction
 
-    @property
+    @cached_property
     def infinity(self) -> int:
         return (1 << self.exponent) - 1 << self.fraction
 
-    @property
+    @cached_property
     def one(self) -> int:
         return (1 << self.exponent - 1) - 1 << self.fraction
 
-    @property
+    @cached_property
     def lowest(self) -> int:
         """The exponent of the last bit of a subnormal number."""
         return 2 - (1 << self.exponent - 1) - self.fraction
@@ -53,6 +54,7 @@ class Format:
     def is_negative(self, x: int) -> bool:
         return bool(x & self.sign)
 
+    @cache  # noqa: B019
     def value(self, x: int) -> Fraction:
         """The number that a finite pattern stands for."""
         size = x & ~self.sign
@@ -63,6 +65,7 @@ class Format:
         number = Fraction(fraction << shift) if shift >= 0 else Fraction(fraction, 1 << -shift)
         return -number if x & self.sign else number
 
+    @cache  # noqa: B019 (there are five formats)
     def round(self, number: Fraction, mode: str = "rn", negative_zero: bool = False) -> int:
         """The pattern of `number` rounded by mode rn, rz, rm or rp; also "rna": ties away from zero."""
         if not number:
@@ -104,6 +107,7 @@ def _power(exponent: int) -> Fraction:
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
+@cache
 def add(f: Format, a: int, b: int, mode: str = "rn") -> int:
     if f.is_nan(a) or f.is_nan(b):
         return NAN
@@ -124,6 +128,7 @@ def sub(f: Format, a: int, b: int, mode: str = "rn") -> int:
     return add(f, a, b ^ f.sign, mode)
 
 
+@cache
 def mul(f: Format, a: int, b: int, mode: str = "rn") -> int:
     if f.is_nan(a) or f.is_nan(b):
         return NAN
@@ -134,6 +139,7 @@ def mul(f: Format, a: int, b: int, mode: str = "rn") -> int:
     return f.round(f.value(a) * f.value(b), mode, bool(sign))
 
 
+@cache
 def fma(f: Format, a: int, b: int, c: int, mode: str = "rn") -> int:
     product = mul(f, a, b)
     if product is NAN or f.is_nan(c):
@@ -146,6 +152,7 @@ def fma(f: Format, a: int, b: int, c: int, mode: str = "rn") -> int:
     return _sum(f, f.value(a) * f.value(b), f.value(c), negative, bool(c & f.sign), mode)
 
 
+@cache
 def div(f: Format, a: int, b: int, mode: str = "rn") -> int:
     if f.is_nan(a) or f.is_nan(b):
         return NAN
@@ -160,6 +167,7 @@ def div(f: Format, a: int, b: int, mode: str = "rn") -> int:
     return f.round(f.value(a) / f.value(b), mode, bool(sign))
 
 
+@cache
 def sqrt(f: Format, a: int, mode: str = "rn") -> int:
     if f.is_nan(a) or a & f.sign and a != f.sign:
         return NAN
@@ -186,6 +194,7 @@ def order(f: Format, x: int) -> int:
     return -(x & ~f.sign) - 1 if x & f.sign else x
 
 
+@cache
 def to_integral(f: Format, a: int, mode: str) -> Fraction:
     """A finite pattern rounded to an integer: rni, rzi, rmi or rpi."""
     number = f.value(a)
@@ -201,6 +210,7 @@ def to_integral(f: Format, a: int, mode: str) -> Fraction:
     )
 
 
+@cache
 def convert(source: Format, to: Format, a: int, mode: str = "rn") -> int:
     if source.is_nan(a):
         return NAN

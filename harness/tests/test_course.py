@@ -98,6 +98,30 @@ def test_the_stub_is_the_solution_without_the_marked_lines(tmp_path):
     assert stub_text(checkout(tmp_path, "01_a").load("1")) == "a\nb\n"
 
 
+def test_a_stub_may_have_lines_of_its_own():
+    text = "a\n  // BEGIN SOLUTION\n  right\n  // END SOLUTION\n  // BEGIN STUB\n  // wrong;  // c\n  //   x\n"
+    assert strip_solution(text + "  // END STUB\nb\n") == "a\n  wrong;  // c\n    x\nb\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// BEGIN SOLUTION\n// END STUB\n",
+        "// BEGIN SOLUTION\n// BEGIN STUB\n// END STUB\n// END SOLUTION\n",
+        "// BEGIN SOLUTION\n// END SOLUTION\n// BEGIN STUB\n",
+        "// BEGIN SOLUTION\n// END SOLUTION\n// END STUB\n",
+    ],
+)
+def test_unpaired_stub_markers_are_refused(text):
+    with pytest.raises(CourseError, match="without"):
+        strip_solution(text)
+
+
+def test_a_line_of_the_stub_is_a_comment_in_the_solution():
+    with pytest.raises(CourseError, match="kernel.cu:4: a line of the stub must be a comment: 'x'"):
+        strip_solution("// BEGIN SOLUTION\n// END SOLUTION\n// BEGIN STUB\nx\n// END STUB\n")
+
+
 @pytest.mark.parametrize(
     "text",
     [

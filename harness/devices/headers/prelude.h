@@ -159,4 +159,31 @@ using ::memset;
 using ::printf;
 }  // namespace std
 
+#ifdef __CUDACC_DEBUG__
+// NVRTC 13 ends with "unsupported operation" where its own versions of these meet -G.
+#define BACKWARP_DOT_PRODUCT(name, opcode, result, a_type, b_type)                                  \
+    static __device__ __forceinline__ result name(a_type a, b_type b, result c) {                   \
+        result d;                                                                                   \
+        asm(opcode " %0, %1, %2, %3;"                                                               \
+            : "=r"(d) : "r"(*(const unsigned*)&a), "r"(*(const unsigned*)&b), "r"(c));              \
+        return d;                                                                                   \
+    }
+BACKWARP_DOT_PRODUCT(backwarp_dp4a, "dp4a.s32.s32", int, int, int)
+BACKWARP_DOT_PRODUCT(backwarp_dp4a, "dp4a.u32.u32", unsigned, unsigned, unsigned)
+BACKWARP_DOT_PRODUCT(backwarp_dp4a, "dp4a.s32.s32", int, char4, char4)
+BACKWARP_DOT_PRODUCT(backwarp_dp4a, "dp4a.u32.u32", unsigned, uchar4, uchar4)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_lo, "dp2a.lo.s32.s32", int, int, int)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_lo, "dp2a.lo.u32.u32", unsigned, unsigned, unsigned)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_lo, "dp2a.lo.s32.s32", int, short2, char4)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_lo, "dp2a.lo.u32.u32", unsigned, ushort2, uchar4)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_hi, "dp2a.hi.s32.s32", int, int, int)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_hi, "dp2a.hi.u32.u32", unsigned, unsigned, unsigned)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_hi, "dp2a.hi.s32.s32", int, short2, char4)
+BACKWARP_DOT_PRODUCT(backwarp_dp2a_hi, "dp2a.hi.u32.u32", unsigned, ushort2, uchar4)
+#undef BACKWARP_DOT_PRODUCT
+#define __dp4a backwarp_dp4a
+#define __dp2a_lo backwarp_dp2a_lo
+#define __dp2a_hi backwarp_dp2a_hi
+#endif
+
 #endif

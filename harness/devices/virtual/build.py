@@ -12,7 +12,7 @@ import pickle
 import threading
 from dataclasses import dataclass
 
-from ...errors import CompileError, DeviceError
+from ...errors import CompileError, DeviceError, Unsupported
 from ..child import Child
 from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
@@ -60,7 +60,11 @@ def build_here(source, name, include_dirs, name_expressions, checks, arena_size)
 
 
 def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int) -> Built:
-    lowered = lower.lower(ptx.parse(compiled.text, name), name, checks, arena_size)
+    try:
+        lowered = lower.lower(ptx.parse(compiled.text, name), name, checks, arena_size)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        # only inline assembly leads here: what the compiler writes itself is consistent
+        raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
     return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks]))
 
 

@@ -101,13 +101,10 @@ class VirtualGPU:
         return made
 
     def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> Array:
-        """An array of poison: NaN in floating point, 0x7f in every byte of an integer."""
+        """An array of poison: NaN with all bits set in floating point, 0x7f in every byte of an integer."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         made = self._new(shape, np.dtype(dtype), name, axes, False, False)
-        if made.dtype.kind == "f":
-            made._view().fill(np.nan)
-        else:
-            made._view().view(np.uint8).fill(0x7F)
+        made._view().view(np.uint8).fill(0xFF if made.dtype.kind == "f" else 0x7F)
         return made
 
     def _new(self, shape, dtype, name: str, axes: str, readonly: bool, written: bool) -> Array:
@@ -184,7 +181,7 @@ class Module:
             self.owners.append(Owner(demangle(name), start, variable.size, variable.space, readonly=readonly))
             arena.mark(start, variable.size, writable=variable.space != "const")
             memory = arena.bytes[start : start + variable.size]
-            memory[:] = 0
+            arena.clear(start, variable.size)
             width = ptx.TYPE_BYTES[variable.type]
             for i, value in enumerate(variable.init):
                 if isinstance(value, tuple):

@@ -34,9 +34,10 @@ class Diagnosis:
         self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
         found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
         all_ = [self._fault(r) for r in found]
-        racing = {f.array for f in all_ if f.kind == "race"}  # what is not there yet because of a race: the race first
-        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and f.array in racing, f.severity == "warning"))
-        return [f for f in all_ if f.severity != "note"], [f for f in all_ if f.severity == "note"]
+        # a dead thread or a race leaves memory unwritten: such a read comes last
+        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and bool(f.array), f.severity == "warning"))
+        faults = [f for f in all_ if f.severity != "note"]
+        return faults, [] if faults else all_  # a note beside a fault is only its consequence
 
     # -- pieces -----------------------------------------------------------------------------------
 
@@ -73,7 +74,17 @@ class Diagnosis:
 
     def owner(self, record) -> Owner | None:
         """Whose element the access of a record was meant for."""
-        return self.owners.find(signed(record["address"]), int(record["site"]), bool(int(record["extra"]) & INFO_SHARED))
+        shared = bool(int(record["extra"]) & INFO_SHARED)
+        return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
+
+    def address(self, record) -> int:
+        """The address of an access; below zero where it wrapped around, in shared memory at 32 bits."""
+        address = int(record["address"])
+        bits, start = 64, 0
+        if int(record["extra"]) & INFO_SHARED:
+            bits, start = 32, self.run.arena.shared_base(int(record["slot"]))
+        half = 1 << bits - 1
+        return (address - start + half) % (2 * half) - half + start
 
     def source_line(self, line: int) -> str:
         lines = self.run.module.source.splitlines()
@@ -82,7 +93,7 @@ class Diagnosis:
     # -- kinds --------------------------------------------------------------------------------------
 
     def _access(self, kind: str, record) -> dict:
-        info, address, owner = int(record["extra"]), signed(record["address"]), self.owner(record)
+        info, address, owner = int(record["extra"]), self.address(record), self.owner(record)
         size = info & 255
         verb, done = _VERBS[_access_name(info)]
         headline = f"Invalid {space_name(owner)} {verb} of size {size} bytes"
@@ -131,7 +142,7 @@ class Diagnosis:
         what = f"0x{address:x}"
         if owner and owner.nbytes:
             what = element(owner, address)
-            fields |= dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape())
+            fields |= _named(owner, address)
         offset = address % size
         return fields | dict(
             explanation=f"This {done} {size} bytes at once from {what} on, whose address is {offset} more than a multiple"
@@ -152,6 +163,10 @@ class Diagnosis:
         return dict(headline=f"Assertion `{message}` failed", explanation=f"assert({message}) is false here.")
 
     def _trap(self, kind: str, record) -> dict:
+        _, text = self.run.module.lowered.sites[record["site"]]
+        if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
+            what = "The pointer that is called here does not hold a function with these parameters: was it ever set?"
+            return dict(kind="invalid-address", headline="an illegal instruction was encountered", explanation=what)
         return dict(kind="assert", headline="an illegal instruction was encountered",
                     explanation="The kernel called __trap().")  # fmt: skip
 
@@ -202,8 +217,7 @@ class Diagnosis:
         if owner is None or not owner.nbytes:
             what = owner.name if owner else "memory"
             return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
-        return fields | dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape(),
-                             explanation=f"This reads {element(owner, address)}, which nothing has written yet.")  # fmt: skip
+        return fields | _named(owner, address) | dict(explanation=f"This reads {element(owner, address)}, which nothing has written yet.")  # fmt: skip
 
     def _register(self, kind: str, record) -> dict:
         return dict(kind="uninitialised-read", headline="Uninitialized variable read",
@@ -222,7 +236,7 @@ class Diagnosis:
                     f" and {_access_name(info)} access at {here.file}:{here.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip
         fields = dict(kind="race", headline=headline, other=other)
         if owner:
-            fields |= dict(array=owner.name, index=owner.element(address), shape=owner.describe_shape())
+            fields |= _named(owner, address)
         if other.block != here.block:
             who = f"thread {other.thread} of block {other.block}"
             why = "blocks run in any order"
@@ -245,14 +259,14 @@ class Diagnosis:
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 
 
-def signed(address) -> int:
-    """An address below zero has wrapped around."""
-    address = int(address)
-    return address - (1 << 64) if address >> 63 else address
-
-
 def space_name(owner: Owner | None) -> str:
     return _SPACES.get(owner.space, "__global__") if owner else "__global__"
+
+
+def _named(owner: Owner, address: int) -> dict:
+    """The fields that name an element; a variable that is no array has no index."""
+    index = "" if element(owner, address) == owner.name else owner.element(address)
+    return dict(array=owner.name, index=index, shape=owner.describe_shape())
 
 
 def _nowhere(done: str, address: int) -> str:
@@ -260,7 +274,7 @@ def _nowhere(done: str, address: int) -> str:
     if abs(address) < _NEAR:
         index = "" if address == 0 else " plus an index" if address > 0 else " minus an index"
         return f"This {done} at address {address:#x}, a null pointer{index}: was the pointer ever set?"
-    if any(abs(address - signed(poison)) < _NEAR for poison in _POISON):
+    if any(abs(address % (1 << 64) - poison) < _NEAR for poison in _POISON):
         return f"This {done} through a pointer to which nothing was ever assigned."
     return f"This {done} at address {address & (1 << 64) - 1:#x}, where no array is: where does the pointer come from?"
 

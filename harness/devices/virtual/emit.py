@@ -121,16 +121,16 @@ class Emitter:
 
     def constant(self, text: str, ptx_type: str) -> str:
         want = llvm_type(ptx_type)
-        if text[:2] in ("0f", "0F", "0d", "0D") and len(text) in (10, 18):
-            bits = int(text[2:], 16)
-            have = "float" if len(text) == 10 else "double"
-            if want not in ("float", "double"):
-                return str(bits)
-            if want != have:
+        if literal := _float_literal(text):
+            bits, have = literal
+            if want in ("float", "double"):
+                return float_constant(_as_format(bits, have, want), want)
+            if LLVM_BITS[want] != LLVM_BITS[have]:
                 raise Unsupported(f"the constant {text} as {ptx_type}")
-            return float_constant(bits, have)
+            return str(bits)
+        octal = re.fullmatch(r"(-?)0([0-7]+)U?", text)
         try:
-            number = int(text.rstrip("U"), 0)
+            number = int(f"{octal[1]}0o{octal[2]}" if octal else text.rstrip("U"), 0)
         except ValueError:
             raise Unsupported(f"the PTX operand {text!r}") from None
         if want in ("float", "double"):
@@ -215,6 +215,30 @@ class Emitter:
         self.known[register] = value
         if register in self.slots:
             self.line(f"store {want} {value}, ptr {self.slots[register]}")
+
+
+def _float_literal(text: str) -> tuple[int, str] | None:
+    """(bits, LLVM type) of `0f3F800000`, `0d3FF0000000000000`, `1.5` or `1e-3`; None for anything else."""
+    if text[:2] in ("0f", "0F") and len(text) == 10:
+        return int(text[2:], 16), "float"
+    if text[:2] in ("0d", "0D") and len(text) == 18:
+        return int(text[2:], 16), "double"
+    if re.fullmatch(r"-?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", text):
+        return struct.unpack("<Q", struct.pack("<d", float(text)))[0], "double"
+    return None
+
+
+def _as_format(bits: int, have: str, want: str) -> int:
+    """The bits of a float or double as the other of them, rounded to nearest."""
+    if have == want:
+        return bits
+    if have == "float":
+        return struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", bits))[0]))[0]
+    number = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    try:
+        return struct.unpack("<I", struct.pack("<f", number))[0]
+    except OverflowError:
+        return 0x7F800000 | (number < 0) << 31
 
 
 def float_constant(bits: int, llvm: str) -> str:

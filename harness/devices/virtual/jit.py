@@ -5,6 +5,7 @@ The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import hashlib
@@ -21,6 +22,7 @@ from ..nvrtc import compile_ptx
 from ..store import Store, digest
 from . import lower, ptx, rounding, state
 
+_HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
@@ -81,6 +83,8 @@ def runtime_address(name: str) -> int:
 def compile_object(text: str, level: int) -> bytes:
     """LLVM text -> an object file. level: LLVM's optimisation level, 1 to 3."""
     _initialise()
+    if max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE:
+        level = 0
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -99,6 +103,8 @@ def compile_object(text: str, level: int) -> bytes:
 
 @cache
 def _initialise() -> None:
+    # the register allocator's own bound lets it take minutes over a kernel with a thousand branches
+    llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
@@ -129,6 +135,8 @@ def own_text() -> str:
 def _linker():
     """One JIT linker for the process. Compiled code may call the C and maths libraries."""
     ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    with contextlib.suppress(OSError):  # converts halves where the processor does not
+        ctypes.CDLL(ctypes.util.find_library("gcc_s") or "libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
     return llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
 
 

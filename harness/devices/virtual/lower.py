@@ -304,9 +304,10 @@ class Lowering(Access, Asynchronous, Collectives, Counting, Matrix, Emitter):
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
-                            ("dead", "0"), ("depth", "0"), ("clock", "0"),
-                            ("local_top", self.load_field("Thread", "local", invariant=True))):  # fmt: skip
+                            ("dead", "0"), ("depth", "0"), ("clock", "0")):  # fmt: skip
             self.store_field("Thread", name, value)
+        if any(v.space == "local" for name in module.closure(f.name) for v in module.ptx.functions[name].variables.values()):
+            self.runtime_call("rt_local_reset", site=0)
         if module.mentions(f.name, "cp.async"):
             self.runtime_call("rt_copy_reset", site=0)
         return self._coroutine() if self.coroutine else self._plain_loop()
@@ -675,6 +676,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
         used = reads(ins) & self.undefined
         if ins.base == "mov":
             used &= {ins.pred}
+        if not ins.at.line or ins.at.header or ins.opcode == "st.param.b8":
+            return  # CUDA's own headers are trusted; an empty struct is passed as a byte that nobody sets
         if used:
             report, go_on = self.fresh_label("undefined"), self.fresh_label("defined")
             self.branch(self._defined(used), go_on, report)

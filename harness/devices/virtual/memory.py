@@ -130,6 +130,15 @@ class Arena:
         if not self._owners:
             self._top, self._free = _FIRST, {}
 
+    def clear(self, start: int, nbytes: int) -> None:
+        """Make bytes zero; whole pages are given back instead of written to."""
+        first, last = -(-start // 4096) * 4096, (start + nbytes) // 4096 * 4096
+        if last - first <= MIB:
+            self.bytes[start : start + nbytes] = 0
+            return
+        self.bytes[start:first] = self.bytes[last : start + nbytes] = 0
+        self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     def mark(self, start: int, nbytes: int, writable: bool = True, written: bool = True) -> None:
         """Make [start, start + nbytes) valid; start is a multiple of 4. written: it holds values, not poison."""
         whole, rest = divmod(nbytes, GRANULE)
@@ -140,6 +149,10 @@ class Arena:
 
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
+
+    def forget_local(self, slot: int) -> None:
+        """Local memory of a slot belongs to nobody again."""
+        self._shadow_map.madvise(mmap.MADV_DONTNEED, self.local_base(slot) // GRANULE, LOCAL_BYTES // GRANULE)
 
     def nearest(self, address: int) -> Owner | None:
         """The owner of `address`, else the one whose red zone it lies in: before it, or just after it."""

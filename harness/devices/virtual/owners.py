@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from . import debuginfo, ptx, state
 from .memory import LOCAL_BYTES, Owner
 from .provenance import WHOLE, Origin, Provenance, calls
 
+_parse = lru_cache(maxsize=4)(ptx.parse)
+_declarations = lru_cache(maxsize=4)(debuginfo.variables)
 _NEAR = 256  # bytes around a module variable that are still its own
 _UNKNOWN = "unknown"
 
@@ -25,14 +27,16 @@ class Owners:
     def __init__(self, run):
         self.run, self.module, self.arena = run, run.module, run.arena
 
-    def find(self, address: int, site: int, shared: bool) -> Owner | None:
+    def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
         """The owner of an element at a device address, accessed at a site; None where nothing says whose it is.
 
         shared: the access named shared memory. An address below zero is one that wrapped around.
+        slot: where the block ran; each has shared and local memory of its own.
         """
-        space, offset = self._space(address, shared)
-        found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address, space))]
-        beside = self._beside(address, space, offset)
+        self._window = self.arena.shared_base(slot)
+        space = self._space(address, shared)
+        found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
+        beside = self._beside(address, space)
         if len({(o.name, o.start) for o in found}) == 1:
             return found[0]
         if found:
@@ -41,20 +45,17 @@ class Owners:
 
     # -- where the address lies ------------------------------------------------------------------
 
-    def _space(self, address: int, shared: bool) -> tuple[str, int]:
-        """("global" | "shared" | "local", offset in a worker's memory)."""
-        inside = address - self.arena.slots_start
-        if not 0 <= inside < self.arena.slots * state.SLOT_BYTES:
-            return ("shared", inside) if shared else ("global", 0)
-        inside %= state.SLOT_BYTES
-        if shared or inside < state.SHARED_WINDOW:
-            return "shared", inside
-        return "local", inside - state.LOCAL_START
+    def _space(self, address: int, shared: bool) -> str:
+        """"global", "shared" or "local"."""
+        inside = address - self._window
+        if shared or 0 <= inside < state.SHARED_WINDOW:
+            return "shared"
+        return "local" if state.LOCAL_START <= inside < state.SLOT_BYTES else "global"
 
-    def _beside(self, address: int, space: str, offset: int) -> Owner | None:
+    def _beside(self, address: int, space: str) -> Owner | None:
         """The array that holds an address, or in whose red zone it lies."""
         if space == "shared":
-            arrays = [o for o in self._shared(address - offset) if o.start <= max(address, o.start)]
+            arrays = self._shared()
             before = [o for o in arrays if o.start <= address]
             return max(before, key=lambda o: o.start) if before else min(arrays, key=lambda o: o.start, default=None)
         if space == "local":
@@ -67,9 +68,9 @@ class Owners:
             return None
         return owner
 
-    def _shared(self, base: int) -> list[Owner]:
-        """The shared arrays of a block whose window starts at `base`."""
-        info, result = self.run.kernel.info, []
+    def _shared(self) -> list[Owner]:
+        """The shared arrays of the block."""
+        base, info, result = self._window, self.run.kernel.info, []
         for name, offset, size in info.shared:
             plain = local_name(name)
             shape, itemsize = self._shape(name, plain, size)
@@ -90,11 +91,11 @@ class Owners:
 
     @cached_property
     def parsed(self) -> ptx.Module:
-        return ptx.parse(self.module.compiled.text, self.module.name)
+        return _parse(self.module.compiled.text, self.module.name)
 
     @cached_property
     def declared(self) -> list[debuginfo.Declared]:
-        return debuginfo.variables(self.module.compiled.text)
+        return _declarations(self.module.compiled.text)
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -112,15 +113,14 @@ class Owners:
         origins = self.provenance.origins(*self.module.lowered.sites[site])
         return set() if any(o.kind == _UNKNOWN for o in origins) else origins
 
-    def _of_origin(self, origin: Origin, address: int, space: str) -> Owner | None:
+    def _of_origin(self, origin: Origin, address: int) -> Owner | None:
         if origin.kind == "param":
             return self._argument(origin)
         if origin.kind == "local":
             return self._local(origin, address)
         if owner := next((o for o, name in self._variables.items() if name == origin.name), None):
             return owner
-        base = address - self._space(address, space == "shared")[1] if space == "shared" else 0
-        return next((o for o in self._shared(base) if o.name == local_name(origin.name)), None)
+        return next((o for o in self._shared() if o.name == local_name(origin.name)), None)
 
     def _argument(self, origin: Origin) -> Owner | None:
         """The array whose address was passed in a kernel's parameter."""
@@ -160,12 +160,12 @@ class Owners:
     def _depot_start(self, function: ptx.Function, address: int) -> int | None:
         """The device address of a function's depot in the thread whose local memory holds `address`."""
         starts = self._depot_offsets().get(function.name, set())
-        space, inside = self._space(address, False)
-        if space != "local" or len(starts) != 1:
+        if self._space(address, False) != "local" or len(starts) != 1:
             return None
         n = self.run.block[0] * self.run.block[1] * self.run.block[2]
         each = LOCAL_BYTES // n // 4096 * 4096
-        return address - inside % each + next(iter(starts))
+        first = self._window + state.LOCAL_START
+        return first + (address - first) // each * each + next(iter(starts))
 
     def _depot_offsets(self) -> dict[str, set[int]]:
         """Where the depots of the functions start in a thread's local memory: several for one called from several."""
@@ -221,10 +221,10 @@ _C_SIZES = {"char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half":
             "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4, "float": 4, "int32_t": 4, "uint32_t": 4,
             "half2": 4, "__half2": 4, "double": 8, "long": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float2": 8,
             "int2": 8, "float4": 16, "int4": 16, "double2": 16}  # fmt: skip
-_CONSTANT = re.compile(r"\b(?:constexpr|const|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b")
+_CONSTANT = re.compile(r"(?:\bconstexpr|\bconst|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b")
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
-_LOCAL = re.compile(r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*[;={,]")
+_LOCAL = re.compile(r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*(?=[;={,])")
 
 
 def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...], int]:

@@ -82,7 +82,7 @@ class Provenance:
         if ins.base == "ld" and ins.opcode.endswith("64"):
             if ".param" in ins.opcode:
                 return self._parameter(function, ins.operands[1], seen)
-            return {Origin("unknown")}
+            return self._loaded(function, ins.operands[1], seen)
         if ins.base in _COPIES and len(ins.operands) > 1:
             return self._trace(function, ins.operands[1], seen)
         if ins.base == "mad":
@@ -96,11 +96,44 @@ class Provenance:
     def _sum(self, function: Function, a: str, b: str, seen: set) -> set[Origin]:
         """A pointer and an index, in either order. A constant leads from a depot to an array in it."""
         left, right = self._trace(function, a, seen), self._trace(function, b, seen)
-        found = left | right
         if b.lstrip("-").isdigit():
-            found = {_moved(o, int(b)) for o in left}
-        known = {o for o in found if o.kind != "unknown"}
-        return known or found
+            return {_moved(o, int(b)) for o in left}
+        unknown = Origin("unknown")
+        if left - {unknown} and right == {unknown}:  # an index that was read from memory
+            return left
+        if right - {unknown} and left == {unknown}:
+            return right
+        return left | right
+
+    def _loaded(self, function: Function, operand: str, seen: set) -> set[Origin]:
+        """A pointer that was kept in local memory: whatever the function stores in that place."""
+        place = self._local_place(function, operand)
+        found: set[Origin] = set()
+        for ins in function.body or () if place else ():
+            if isinstance(ins, Instruction) and ins.base == "st" and self._local_place(function, ins.operands[0]) == place:
+                found |= self._trace(function, ins.operands[1], seen)
+        return found or {Origin("unknown")}
+
+    def _local_place(self, function: Function, operand: str) -> tuple[str, int] | None:
+        """(depot, offset) of `[%SP+8]`, or of `[%rd1+4]` where %rd1 is the depot plus a constant."""
+        match = _ADDRESS.fullmatch(operand.strip())
+        if not match:
+            return None
+        name, offset = match[1], int(match[2] or "0", 0)
+        for _ in range(8):
+            variable = function.variables.get(name)
+            if variable is not None:
+                return (name, offset) if variable.space == "local" else None
+            definitions = self._defined(function).get(name, ())
+            if len(definitions) != 1:
+                return None
+            ins = definitions[0]
+            if ins.base == "add" and ins.operands[2].isdigit():
+                offset += int(ins.operands[2])
+            elif ins.base not in ("mov", "cvta"):
+                return None
+            name = ins.operands[1]
+        return None
 
     def _parameter(self, function: Function, operand: str, seen: set) -> set[Origin]:
         name, offset = _split(operand)

@@ -46,24 +46,14 @@ def _odd_sqrt(e, a: str) -> str:
     return _to_odd(e, s, e.emit(f"call double @llvm.fma.f64(double {minus}, double {s}, double {a})"))
 
 
-def _to_odd(e, nearest: str, error: str) -> str:
-    """The number `nearest` + `error` rounded to odd; error: less than half a unit in the last place, or NaN."""
-    return _step(e, "double", nearest, e.op("fcmp one double", error, "0.0"), _same_sign(e, nearest, error))
-
-
-def _same_sign(e, a: str, b: str) -> str:
-    a, b = (e.cast("bitcast", "double", v, "i64") for v in (a, b))
-    return e.op("icmp sge i64", e.op("xor i64", a, b), 0)
-
-
-def _step(e, t: str, value: str, inexact: str, outwards: str) -> str:
-    """An inexact value with an even last bit moves to its odd neighbour, away from zero or towards it."""
-    bits = {"double": 64, "float": 32}[t]
-    raw = e.cast("bitcast", t, value, f"i{bits}")
-    even = e.op("xor i1", e.cast("trunc", f"i{bits}", raw, "i1"), "true")
-    step = e.emit(f"select i1 {outwards}, i{bits} 1, i{bits} -1")
-    step = e.emit(f"select i1 {e.op('and i1', inexact, even)}, i{bits} {step}, i{bits} 0")
-    return e.cast("bitcast", f"i{bits}", e.op(f"add i{bits}", raw, step), t)
+def _to_odd(e, nearest: str, error: str, t: str = "double") -> str:
+    """`nearest` + `error` (a double of less than half a unit in the last place, or NaN) rounded to odd."""
+    n = {"double": 64, "float": 32}[t]
+    raw, error_raw = e.cast("bitcast", t, nearest, f"i{n}"), e.cast("bitcast", "double", error, "i64")
+    inexact = e.cast("zext", "i1", e.op("fcmp one double", error, "0.0"), f"i{n}")
+    signs = e.op(f"xor i{n}", raw, e.resize(e.op("lshr i64", error_raw, 64 - n), "i64", f"i{n}"))
+    too_far = e.op(f"and i{n}", e.op(f"lshr i{n}", signs, n - 1), inexact)  # beyond the exact number: one back
+    return e.cast("bitcast", f"i{n}", e.op(f"or i{n}", e.op(f"sub i{n}", raw, too_far), inexact), t)
 
 
 # -- double -> a narrower type -----------------------------------------------------------------------------
@@ -114,9 +104,7 @@ def _to_half(e, value: str) -> str:
 def _to_bfloat(e, value: str) -> str:
     nearest = _to_float(e, value)
     back = e.cast("fpext", "float", nearest, "double")
-    sizes = (e.emit(f"call double @llvm.fabs.f64(double {v})") for v in (value, back))
-    odd = _step(e, "float", nearest, e.op("fcmp one double", back, value), e.op("fcmp ogt double", *sizes))
-    return float_to_bfloat(e, odd)
+    return float_to_bfloat(e, _to_odd(e, nearest, e.op("fsub double", value, back), "float"))
 
 
 def float_to_half(e, value: str) -> str:

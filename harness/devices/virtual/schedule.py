@@ -45,6 +45,7 @@ class Workers:
         self.envs["extras"] = self.extras.ctypes.data + np.arange(slots) * self.extras[0].nbytes
         self.envs["frames"] = self.frames.ctypes.data + np.arange(slots) * FRAME_BYTES
         self.envs["frames_size"] = FRAME_BYTES
+        self.envs["slot"] = np.arange(slots)
         self.envs["worker"] = np.arange(slots) // self.slots
         if arena.cells is not None:
             self.envs["cells"] = arena.cells.ctypes.data
@@ -68,6 +69,8 @@ class Workers:
             threads["tid_z"] = linear // (block[0] * block[1])
             threads["local"] = self.arena.local_base(slot) + linear * each
             threads["local_end"] = threads["local"] + each
+            threads["local_top"] = threads["local"]
+            self.arena.forget_local(slot)
             self._shapes[slot] = block
 
     def run(self, run_address: int, launch: np.ndarray, inline: bool) -> None:

@@ -35,7 +35,7 @@ _STRUCTS = {
         (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
-        (_U32, "worker"),
+        (_U32, "worker"), (_U32, "slot"),
         (_U32, "epoch"),  # number of the current barrier interval, over all blocks and launches
         (_U32, "arrived", 16),  # bar.arrive, by barrier number
         (_U32, "running"),  # the block has threads that have not ended
@@ -154,6 +154,7 @@ _STRUCTS = {
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
         (_U32, "count"),
         (_U32, "pair"),  # the other site, where faults are kept by pairs
+        (_U32, "slot"),
     ],
 }  # fmt: skip
 

@@ -16,9 +16,14 @@ _REGISTER = re.compile(r"%[\w$.]+")
 _READS_ALL = {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "call", "prefetch", "trap"}
 
 
+def _reads_all(ins: Instruction) -> bool:
+    """No operand is a result; `bar.red` has one, other barriers do not."""
+    return ins.base in _READS_ALL and not ins.opcode.startswith(("bar.red", "barrier.red", "barrier.cta.red", "bar.cta.red"))
+
+
 def reads(ins: Instruction) -> set[str]:
     """Registers an instruction reads, its guard included."""
-    operands = ins.operands if ins.base in _READS_ALL else ins.operands[1:]
+    operands = ins.operands if _reads_all(ins) else ins.operands[1:]
     found = set(_REGISTER.findall(" ".join(operands)))
     if ins.pred:
         found.add(ins.pred)
@@ -26,7 +31,7 @@ def reads(ins: Instruction) -> set[str]:
 
 
 def writes(ins: Instruction) -> set[str]:
-    if ins.base in _READS_ALL or not ins.operands:
+    if _reads_all(ins) or not ins.operands:
         return set()
     return set(_REGISTER.findall(ins.operands[0]))
 

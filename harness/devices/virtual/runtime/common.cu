@@ -49,6 +49,7 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
         if (earlier) {
             r->address = address; r->block = env->block; r->extra = extra;
             r->kind = kind; r->site = site; r->thread = thread->linear;
+            r->slot = env->slot;
             r->other_site = other_site; r->other_thread = other_thread; r->other_block = other_block;
         }
         if (fresh) { r->count = 0; r->pair = pair; launch->kept++; }

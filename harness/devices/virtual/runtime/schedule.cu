@@ -48,6 +48,14 @@ EXPORT int rt_local_free(Env* env, Thread* thread, u32 site, u64 address, u64 by
     return 0;
 }
 
+// A thread starts: what the thread before it in this place left in local memory, after a fault too, is nobody's.
+EXPORT int rt_local_reset(Env* env, Thread* thread, u32 site) {
+    unsigned char* shadow = (unsigned char*)(env->shadow + (thread->local >> 2));
+    for (u64 i = 0; thread->local + 4 * i < thread->local_top; i++) shadow[i] = 0;
+    thread->local_top = thread->local;
+    return 0;
+}
+
 EXPORT u64 rt_frame(Env* env, Thread* thread, u64 bytes) {
     u64 start = env->frames_used;
     bytes = (bytes + 63) & ~63ull;
@@ -206,7 +214,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         waiting++;
         if (other->op != OP_BARRIER) bits += (u32)other->arg1;
         if (!lines || lines[other->site] == lines[t->site]) here++;
-        else elsewhere = other;
+        else if (!elsewhere) elsewhere = other;
     }
     if (waiting + env->arrived[number & 15] < wanted) return 0;
     if (elsewhere && launch->check_sync)

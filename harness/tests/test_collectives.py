@@ -1,0 +1,305 @@
+"""Barriers, shuffles, votes, match, redux: against a model of the PTX manual's text."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from harness.errors import KernelFault
+from harness.tests.virtual import FLAVOURS, K, device
+
+WARPS = 2
+N = 32 * WARPS
+LANE = np.arange(N) % 32
+WIDTHS = (1, 2, 4, 8, 16, 32)
+RNG = np.random.default_rng(11)
+FULL_MASK = 0xFFFFFFFF
+
+SHUFFLES = {"up": "__shfl_up_sync", "down": "__shfl_down_sync", "bfly": "__shfl_xor_sync", "idx": "__shfl_sync"}
+SHUFFLE_SOURCE = "\n".join(
+    f"{K}{kind}(int* out, const int* v, const int* b, int width, unsigned mask) {{\n"
+    f"  int i = threadIdx.x;\n  out[i] = {call}(mask, v[i], b[i], width);\n}}\n"
+    f"{K}{kind}_predicate(int* out, const int* v, const int* b, int c, unsigned mask) {{\n"
+    f"  int i = threadIdx.x, r, p;\n"
+    f'  asm volatile("{{ .reg .pred q; shfl.sync.{kind}.b32 %0|q, %2, %3, %4, %5; selp.s32 %1, 1, 0, q; }}"\n'
+    f'    : "=r"(r), "=r"(p) : "r"(v[i]), "r"(b[i]), "r"(c), "r"(mask));\n  out[i] = 2 * r + p;\n}}'
+    for kind, call in SHUFFLES.items()
+)
+
+
+def shuffle(kind: str, values, b, c: int):
+    """PTX ISA 9.7.9.6, word for word: (results, predicates) of one warp."""
+    results, predicates = [], []
+    for lane in range(32):
+        bval, cval, mask = int(b[lane]) & 31, c & 31, c >> 8 & 31
+        max_lane = (lane & mask) | (cval & ~mask & 31)
+        min_lane = lane & mask
+        if kind == "up":
+            j = lane - bval
+            p = j >= max_lane
+        elif kind == "down":
+            j = lane + bval
+            p = j <= max_lane
+        elif kind == "bfly":
+            j = lane ^ bval
+            p = j <= max_lane
+        else:
+            j = min_lane | (bval & ~mask & 31)
+            p = j <= max_lane
+        results.append(values[j if p else lane])
+        predicates.append(int(p))
+    return np.array(results), np.array(predicates)
+
+
+@pytest.fixture(scope="module")
+def shuffles():
+    return {checks: device(checks).compile(SHUFFLE_SOURCE) for checks in FLAVOURS}
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+@pytest.mark.parametrize("kind", SHUFFLES)
+def test_shuffles_of_all_widths(shuffles, kind, checks):
+    dev = device(checks)
+    v = RNG.integers(-(10**9), 10**9, N).astype(np.int32)
+    for width in WIDTHS:
+        b = RNG.integers(0, 40, N).astype(np.int32)
+        out = dev.array(np.zeros(N, np.int32))
+        shuffles[checks].get_function(kind)(
+            1, N, (out, dev.array(v), dev.array(b), np.int32(width), np.uint32(FULL_MASK))
+        )
+        c = (32 - width) << 8 | (0 if kind == "up" else 31)  # as CUDA's header has it
+        expected = [shuffle(kind, v[w : w + 32], b[w : w + 32], c)[0] for w in range(0, N, 32)]
+        np.testing.assert_array_equal(out.get(), np.concatenate(expected))
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+@pytest.mark.parametrize("kind", SHUFFLES)
+def test_shuffles_with_any_clamp_and_their_predicates(shuffles, kind, checks):
+    dev = device(checks)
+    for c in (0, 31, 0x1F00, 0x1F1F, 0x181F, 0x1003, 0x0C07, 0x071F, 0x1C1C, int(RNG.integers(0, 0x2000))):
+        v, b = RNG.integers(0, 1000, N).astype(np.int32), RNG.integers(-5, 70, N).astype(np.int32)
+        out = dev.array(np.zeros(N, np.int32))
+        shuffles[checks].get_function(f"{kind}_predicate")(
+            1, N, (out, dev.array(v), dev.array(b), np.int32(c), np.uint32(FULL_MASK))
+        )
+        expected = []
+        for w in range(0, N, 32):
+            results, predicates = shuffle(kind, v[w : w + 32], b[w : w + 32], c)
+            expected.append(2 * results + predicates)
+        np.testing.assert_array_equal(out.get(), np.concatenate(expected), err_msg=hex(c))
+
+
+# --- everything else, one kernel each ---------------------------------------------------------------
+
+VALUES = RNG.integers(-4, 5, N).astype(np.int32)
+ODD, LOW = 0xAAAAAAAA, 0x0000FFFF
+
+
+def warp_of(i: int) -> np.ndarray:
+    return VALUES[i // 32 * 32 : i // 32 * 32 + 32]
+
+
+def members(i: int, mask: int) -> np.ndarray:
+    return warp_of(i)[[lane for lane in range(32) if mask >> lane & 1]]
+
+
+def mask_where(i: int, condition) -> int:
+    return sum(1 << lane for lane, value in enumerate(warp_of(i)) if condition(value))
+
+
+def signed(value: int) -> int:
+    return int(np.uint32(value & FULL_MASK).view(np.int32))
+
+
+#: name -> (statements that set r from v = a[i], the model)
+CASES = {
+    # -- votes ----------------------------------------------------------------------------------------
+    "all": ("r = __all_sync(~0u, v > -5) * 10 + (__all_sync(~0u, v > 0) != 0);", lambda i, v: 10 + all(warp_of(i) > 0)),
+    "any": ("r = __any_sync(~0u, v == 4) * 10 + (__any_sync(~0u, v > 50) != 0);", lambda i, v: 10 * any(warp_of(i) == 4)),
+    "ballot": ("r = __ballot_sync(~0u, v > 0);", lambda i, v: mask_where(i, lambda x: x > 0)),
+    "ballot_of_some": ("r = i & 1 ? __ballot_sync(0xAAAAAAAA, v > 0) : 7;",
+                       lambda i, v: mask_where(i, lambda x: x > 0) & ODD if i & 1 else 7),
+    "uniform": ('asm("{ .reg .pred p, q; setp.gt.s32 p, %1, 0; vote.sync.uni.pred q, p, -1; selp.s32 %0, 1, 0, q; }" : "=r"(r) : "r"(v));\n'
+                '  int s; asm("{ .reg .pred p, q; setp.gt.s32 p, %1, -9; vote.sync.uni.pred q, !p, -1; selp.s32 %0, 2, 0, q; }" : "=r"(s) : "r"(v)); r += s;',
+                lambda i, v: 2 + (len(set(warp_of(i) > 0)) == 1)),
+    "active_mask": ("r = __activemask() >> (i % 32) & 1;", lambda i, v: 1),
+    # -- match -------------------------------------------------------------------------------------------
+    "match_any": ("r = __match_any_sync(~0u, v);", lambda i, v: mask_where(i, lambda x: x == v)),
+    "match_any_64": ("r = __match_any_sync(~0u, (long long)v << 33);", lambda i, v: mask_where(i, lambda x: x == v)),
+    "match_all": ("int p, q; r = __match_all_sync(~0u, v, &p) != 0; unsigned m = __match_all_sync(~0u, i / 32, &q); r += 2 * p + 4 * q + 8 * (m == ~0u);",
+                  lambda i, v: 12),
+    # -- redux ---------------------------------------------------------------------------------------------
+    "redux_add": ("r = __reduce_add_sync(~0u, v);", lambda i, v: int(warp_of(i).sum())),
+    "redux_add_unsigned": ("r = __reduce_add_sync(~0u, 0x80000001u + (unsigned)v);", lambda i, v: 32 + int(warp_of(i).sum())),
+    "redux_min": ("r = __reduce_min_sync(~0u, v * 1000);", lambda i, v: int(warp_of(i).min()) * 1000),
+    "redux_max": ("r = __reduce_max_sync(~0u, v * 1000);", lambda i, v: int(warp_of(i).max()) * 1000),
+    "redux_min_unsigned": ("r = __reduce_min_sync(~0u, (unsigned)v);", lambda i, v: int(warp_of(i).astype(np.uint32).min())),
+    "redux_max_unsigned": ("r = __reduce_max_sync(~0u, (unsigned)v);", lambda i, v: int(warp_of(i).astype(np.uint32).max())),
+    "redux_and": ("r = __reduce_and_sync(~0u, v | 6u);", lambda i, v: reduce(lambda p, q: p & q, (int(x) | 6 for x in warp_of(i)))),
+    "redux_or": ("r = __reduce_or_sync(~0u, (unsigned)(v & 12));", lambda i, v: reduce(lambda p, q: p | q, (int(x) & 12 for x in warp_of(i)))),
+    "redux_xor": ("r = __reduce_xor_sync(~0u, (unsigned)v);", lambda i, v: reduce(lambda p, q: p ^ q, map(int, warp_of(i)))),
+    "redux_of_some": ("r = i % 32 < 16 ? __reduce_add_sync(0xffffu, v) : __reduce_max_sync(0xffff0000u, v);",
+                      lambda i, v: int(members(i, LOW).sum()) if i % 32 < 16 else int(members(i, ~LOW & FULL_MASK).max())),
+    # -- shuffles of other types, and of parts of a warp ---------------------------------------------------------
+    "shuffle_float": ("r = (int)(__shfl_down_sync(~0u, v * 0.5f, 3) * 2);", lambda i, v: int(warp_of(i)[min(i % 32 + 3, 31)] if i % 32 < 29 else v)),
+    "shuffle_double": ("r = (int)(__shfl_xor_sync(~0u, v * 1e-9, 5) * 2e9);", lambda i, v: 2 * int(warp_of(i)[i % 32 ^ 5])),
+    "shuffle_long_long": ("r = (int)(__shfl_sync(~0u, (long long)v << 35 | 5, 7) >> 34);", lambda i, v: 2 * int(warp_of(i)[7])),
+    "shuffle_of_halves": ("r = i % 32 < 16 ? __shfl_sync(0xffff, v, 3) : __shfl_sync(0xffff0000, v, 20);",
+                          lambda i, v: int(warp_of(i)[3 if i % 32 < 16 else 20])),
+    "shuffle_in_a_loop": ("for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d); r = v;", lambda i, v: int(warp_of(i).sum())),
+    "shuffle_scan": ("for (int d = 1; d < 32; d *= 2) { int u = __shfl_up_sync(~0u, v, d); if (i % 32 >= d) v += u; } r = v;",
+                     lambda i, v: int(warp_of(i)[: i % 32 + 1].sum())),
+    "shuffle_in_a_function": ("r = warp_sum(v) + warp_sum(i);", lambda i, v: int(warp_of(i).sum()) + sum(range(i // 32 * 32, i // 32 * 32 + 32))),
+    "two_halves_take_turns": ("if (i & 1) { __syncwarp(0xAAAAAAAA); r = __shfl_sync(0xAAAAAAAA, v, 1); __syncwarp(0xAAAAAAAA); }\n"
+                              "  else { r = __shfl_sync(0x55555555, v, 2); } __syncwarp(); r += __shfl_sync(~0u, i, 4);",
+                              lambda i, v: int(warp_of(i)[1 if i & 1 else 2]) + i // 32 * 32 + 4),
+    "exchange_through_shared_memory": ("__shared__ int s[64]; s[i] = v; __syncwarp(); r = s[i ^ 1]; __syncwarp(); s[i ^ 3] = i; __syncwarp(); r = r * 100 + s[i];",
+                                       lambda i, v: int(VALUES[i ^ 1]) * 100 + (i ^ 3)),
+    # -- barriers ------------------------------------------------------------------------------------------------------
+    "syncthreads_count": ("r = __syncthreads_count(v > 0) * 100 + __syncthreads_count(i < 5);", lambda i, v: int((VALUES > 0).sum()) * 100 + 5),
+    "syncthreads_and": ("r = (__syncthreads_and(v > -5) != 0) * 2 + (__syncthreads_and(i != 40) != 0);", lambda i, v: 2),
+    "syncthreads_or": ("r = (__syncthreads_or(i == 40) != 0) * 2 + (__syncthreads_or(v > 9) != 0);", lambda i, v: 2),
+    "barrier_twice": ("__shared__ int s[64]; for (int k = 0; k < 5; k++) { s[i] = v + k; __syncthreads(); r += s[(i + k) % 64]; __syncthreads(); }",
+                      lambda i, v: sum(int(VALUES[(i + k) % 64]) + k for k in range(5))),
+    "named_barriers": ('__shared__ int s[64]; s[i] = v; if (i < 32) asm volatile("bar.sync 1, 32;" ::: "memory"); else asm volatile("bar.sync 2, 32;" ::: "memory");\n'
+                       "  r = s[i ^ 31];", lambda i, v: int(VALUES[i ^ 31])),
+    "producer_and_consumer": ('__shared__ int s[32]; if (i < 32) { s[i] = v; __threadfence_block(); asm volatile("bar.arrive 3, 64;" ::: "memory"); r = 1; }\n'
+                              '  else { asm volatile("bar.sync 3, 64;" ::: "memory"); r = s[63 - i]; }',
+                              lambda i, v: 1 if i < 32 else int(VALUES[63 - i])),
+    "barrier_number_in_a_register": ('__shared__ int s[64]; s[i] = v; int b = 4 + i / 32, n = 32; asm volatile("barrier.sync %0, %1;" :: "r"(b), "r"(n) : "memory"); r = s[i ^ 1];',
+                                     lambda i, v: int(VALUES[i ^ 1])),
+    "named_barrier_that_counts": ('asm volatile("{ .reg .pred p; setp.gt.s32 p, %1, 0; barrier.red.popc.u32 %0, 5, 64, p; }" : "=r"(r) : "r"(v));',
+                                  lambda i, v: int((VALUES > 0).sum())),
+    "barrier_in_a_function": ("r = staged(v, i) + staged(i, i);", lambda i, v: int(VALUES[63 - i]) + 63 - i),
+    "barriers_between_warps_in_turn": ("__shared__ int s; if (i == 0) s = 1; __syncthreads(); for (int w = 0; w < 2; w++) { if (i == 32 * w) s = s * 3 + w; __syncthreads(); } r = s;",
+                                       lambda i, v: 10),
+}  # fmt: skip
+
+SOURCE = """
+__device__ __noinline__ int warp_sum(int v) { for (int d = 16; d; d /= 2) v += __shfl_down_sync(~0u, v, d); return __shfl_sync(~0u, v, 0); }
+__device__ __noinline__ int staged(int v, int i) { __shared__ int s[64]; s[i] = v; __syncthreads(); int r = s[63 - i]; __syncthreads(); return r; }
+""" + "\n".join(
+    f"{K}t_{name}(int* out, const int* a) {{\n  int i = threadIdx.x, v = a[i], r = 0;\n  {body}\n  out[i] = r;\n}}"
+    for name, (body, _) in CASES.items()
+)
+
+
+@pytest.fixture(scope="module")
+def modules():
+    return {checks: device(checks).compile(SOURCE) for checks in FLAVOURS}
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+@pytest.mark.parametrize("name", CASES)
+def test_collective(modules, name, checks):
+    dev, kernel = device(checks), modules[checks].get_function(f"t_{name}")
+    expected = [signed(int(CASES[name][1](int(i), int(VALUES[i])))) for i in range(N)]
+    for dev.schedule in (0, 1, 2):
+        out = dev.array(np.zeros(N, np.int32))
+        kernel(1, N, (out, dev.array(VALUES, readonly=True)))
+        np.testing.assert_array_equal(out.get(), expected)
+    dev.schedule = 0
+
+
+# --- blocks of every shape -------------------------------------------------------------------------
+
+SHAPES = f"""
+{K}reverse(int* out, int n) {{
+  __shared__ int s[1024];
+  int i = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  s[i] = i + 1000 * blockIdx.x;
+  __syncthreads();
+  out[blockIdx.x * n + i] = s[n - 1 - i];
+}}
+{K}lane_sum(int* out, int n) {{
+  int i = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  unsigned mask = n - i / 32 * 32 >= 32 ? ~0u : (1u << n % 32) - 1;
+  int lanes = __popc(mask), v = i;
+  for (int d = 16; d; d /= 2) {{
+    int u = __shfl_down_sync(mask, v, d);
+    if (i % 32 + d < lanes) v += u;
+  }}
+  out[i] = __shfl_sync(mask, v, 0);
+}}
+{K}early(int* out, int n) {{
+  int i = threadIdx.x;
+  if (i >= n) return;
+  unsigned mask = __activemask();
+  __syncthreads();
+  out[i] = __syncthreads_count(1) + 0 * mask;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return {checks: device(checks).compile(SHAPES) for checks in FLAVOURS}
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+@pytest.mark.parametrize("block", [1, 2, 31, 32, 33, 100, 1024, (8, 4), (3, 5, 7), (1, 1, 64), (16, 8, 8)])
+def test_barriers_and_shuffles_in_blocks_of_every_shape(shapes, block, checks):
+    dev, n = device(checks), int(np.prod(block))
+    out = dev.array(np.zeros((3, n), np.int32))
+    shapes[checks].get_function("reverse")(3, block, (out, np.int32(n)))
+    np.testing.assert_array_equal(out.get(), np.arange(n)[::-1] + 1000 * np.arange(3)[:, None])
+    sums = dev.array(np.zeros(n, np.int32))
+    shapes[checks].get_function("lane_sum")(1, block, (sums, np.int32(n)))
+    i = np.arange(n)
+    np.testing.assert_array_equal(sums.get(), np.bincount(i // 32, i)[i // 32])
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_threads_that_have_returned_do_not_block_a_barrier(shapes, checks):
+    dev = device(checks)
+    for threads, n in ((64, 40), (100, 33), (32, 1)):
+        out = dev.array(np.zeros(threads, np.int32))
+        shapes[checks].get_function("early")(1, threads, (out, np.int32(n)))
+        assert out.get().tolist() == [n] * n + [0] * (threads - n)
+
+
+def test_many_blocks_with_barriers_on_all_cores():
+    source = f"""{K}block_sum(const int* a, int* out, int n) {{
+      __shared__ int s[128];
+      s[threadIdx.x] = a[(blockIdx.x * 128 + threadIdx.x) % n];
+      for (int d = 64; d; d /= 2) {{ __syncthreads(); if (threadIdx.x < d) s[threadIdx.x] += s[threadIdx.x + d]; }}
+      if (threadIdx.x == 0) out[blockIdx.x] = s[0];
+    }}"""
+    a = RNG.integers(0, 9, 1000).astype(np.int32)
+    for checks in FLAVOURS:
+        dev = device(checks)
+        out = dev.array(np.zeros(300, np.int32))
+        dev.compile(source).get_function("block_sum")(300, 128, (dev.array(a), out, np.int32(1000)))
+        np.testing.assert_array_equal(out.get(), a[np.arange(300 * 128) % 1000].reshape(300, 128).sum(1))
+
+
+# --- what an inactive lane gives -----------------------------------------------------------------------
+
+
+def test_a_shuffle_from_a_lane_that_is_not_there_gives_poison():
+    """Undefined in CUDA: never a plausible value here."""
+    source = f"{K}k(float* out) {{ int i = threadIdx.x; if (i < 16) out[i] = __shfl_sync(0xffff, (float)i, i + 16, 32); }}"
+    dev = device("memory")
+    out = dev.array(np.zeros(16, np.float32))
+    dev.compile(source).get_function("k")(1, 32, (out,))
+    assert np.isnan(out.get()).all()
+
+
+def test_an_exited_lane_completes_a_vote_of_the_rest():
+    source = f"{K}k(int* out) {{ if (threadIdx.x & 1) return; out[threadIdx.x] = __ballot_sync(0x55555555, 1); }}"
+    for checks in FLAVOURS:
+        dev = device(checks)
+        out = dev.array(np.zeros(32, np.uint32))
+        dev.compile(source).get_function("k")(1, 32, (out,))
+        assert set(out.get()[::2]) == {0x55555555}
+
+
+def test_a_barrier_among_too_few_never_opens():
+    source = f'{K}k(int n) {{ if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;"); else asm volatile("bar.sync 2, 64;"); }}'
+    for checks in FLAVOURS:
+        dev = device(checks)
+        with pytest.raises(KernelFault) as caught:
+            dev.compile(source).get_function("k")(1, 64, (np.int32(1),))
+        assert caught.value.kind == "barrier-divergence"

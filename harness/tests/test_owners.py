@@ -1,0 +1,193 @@
+"""Names of arrays for messages: where a pointer came from, what the compiler and the source say of variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.devices.nvrtc import compile_ptx
+from harness.devices.virtual import debuginfo, ptx
+from harness.devices.virtual.owners import declared_shape, extents, local_arrays, local_name
+from harness.devices.virtual.provenance import WHOLE, Origin, Provenance
+from harness.tests.virtual import K
+
+# --- the compiler's description ----------------------------------------------------------------------
+
+DECLARATIONS = """
+struct Tap { float w[3]; int n; };
+typedef const unsigned char byte;
+constexpr int TILE = 4;
+__constant__ float weights[TILE][TILE - 1];
+__device__ float4 vectors[5];
+__device__ int counter;
+extern __shared__ float pool[];
+template <int N> __device__ __noinline__ float f(float x, int j) {
+  float row[N];
+  double pair[2];
+  for (int q = 0; q < N; q++) row[q] = x * q;
+  pair[j & 1] = x;
+  return row[j] + pair[1];
+}
+extern "C" __global__ void k(float* b, int n) {
+  Tap taps[3];
+  Tap one;
+  float grid[2][4];
+  float* pointers[4] = {b, b, b, b};
+  unsigned char large[70000];
+  int taken = n;
+  int* address = &taken;
+  address[0] = 4;
+  taps[n].w[n] = one.w[n] = grid[n][n] = large[n] = 2;
+  taps[1].n = one.n = counter = 1;
+  b[n] = f<6>(b[0], n) + taps[n].w[n] + grid[n][1] + pointers[n][2] + large[n] + one.w[1] + pool[n] + one.n;
+  b[0] = weights[n][1] + vectors[n].x;
+}
+"""
+
+
+def test_variables_as_the_compiler_describes_them():
+    found = {d.name: d for d in debuginfo.variables(compile_ptx(DECLARATIONS, "kernel.cu", "debug").text)}
+    expected = {
+        "weights": (48, (4, 3), 4), "vectors": (80, (5,), 16), "counter": (4, (), 4), "pool": (0, (0,), 4),
+        "taps": (48, (3,), 16), "one": (16, (), 16), "grid": (32, (2, 4), 4), "pointers": (32, (4,), 8),
+        "large": (70000, (70000,), 1), "taken": (4, (), 4), "row": (24, (6,), 4), "pair": (16, (2,), 8),
+    }  # fmt: skip
+    assert {n: (d.nbytes, d.shape, d.itemsize) for n, d in found.items() if n in expected} == expected
+    assert found["weights"].symbol == "weights" and found["grid"].line == 19
+    assert found["row"].symbol != found["grid"].symbol == found["taps"].symbol
+    places = sorted((found[n].offset, found[n].nbytes) for n in ("taps", "one", "grid", "pointers", "large", "taken"))
+    assert all(a + size <= b for (a, size), (b, _) in zip(places, places[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\t.section .debug_info {\n.b8 1\n}", "\t.section .debug_info {\n.b32 9\n}\n\t.section .debug_abbrev {\n.b8 1,2\n}"],
+)
+def test_no_description_and_a_damaged_one(text):
+    assert debuginfo.variables(text) == []
+
+
+# --- the source's --------------------------------------------------------------------------------------
+
+SOURCE = """
+#define ROWS 8
+constexpr int TILE = 16;  // int TILE = 4
+// float commented[2];
+__constant__ float weights[TILE * 2][3];
+extern "C" __global__ void k(float* b, const float param[4]) {
+  __shared__ float tile[TILE][TILE + 1];
+  const double acc[2][ROWS] = {};
+  float a[4], c[4];
+  const char* s = "float quoted[7];";
+  int unknown[sizeof(int)];
+  for (int i = 0; i < 3; i++) { short z[5]; z[i] = 1; }
+  return;
+}
+__device__ float weights2[99999999];
+float name[2]; int name[3]; float other[4]; int other[4];
+"""
+
+
+@pytest.mark.parametrize(
+    "name, nbytes, expected",
+    [
+        ("weights", 384, ((32, 3), 4)),
+        ("tile", 16 * 17 * 4, ((16, 17), 4)),
+        ("acc", 128, ((2, 8), 8)),
+        ("weights", 100, ((), 4)),  # not these bytes: not believed
+        ("commented", 8, ((), 4)),
+        ("quoted", 28, ((), 4)),
+        ("missing", 7, ((), 1)),
+        ("name", 8, ((2,), 4)),  # the one that fits
+        ("other", 16, ((4,), 4)),  # two types, one size
+    ],
+)
+def test_shape_of_a_declaration(name, nbytes, expected):
+    assert declared_shape(SOURCE, name, nbytes) == expected
+
+
+@pytest.mark.parametrize(
+    "brackets, expected",
+    [
+        ("[3]", (3,)), ("[TILE][TILE + 1]", (16, 17)), ("[2 * (TILE - 1)]", (30,)), ("[0x10]", (16,)),
+        ("[N]", ()), ("[]", ()), ("[3 / 2]", ()), ("[9**9**9]", ()), ("[__import__('os')]", ()), ("[" + "(" * 90 + "]", ()),
+    ],
+)  # fmt: skip
+def test_extents(brackets, expected):
+    assert extents("constexpr int TILE = 16;", brackets) == expected
+
+
+def test_local_arrays_of_a_function():
+    found = local_arrays(SOURCE, 6, 14)
+    assert found == [("acc", (2, 8), 8), ("a", (4,), 4), ("unknown", (), 4), ("z", (5,), 2)]
+
+
+def test_names_in_symbols():
+    assert local_name("_ZZ4tilePfiE1t") == "t" and local_name("_ZZ1fILi4EEffiE4tile") == "tile"
+    assert local_name("pool") == "pool" and local_name("_ZN1a5countE") == "count"
+
+
+# --- where a pointer came from -------------------------------------------------------------------------
+
+POINTERS = f"""
+struct View {{ int n; float* p; }};
+__device__ float table[7];
+__device__ float* choose(float* p, float* q, int n) {{ return n > 3 ? p : q; }}
+__device__ __noinline__ float get(const float* p, int j) {{
+  return p[j];  // GET
+}}
+{K}k(const float* a, float* b, View view, float** many, int n) {{
+  __shared__ float tile[8];
+  float local[6];
+  float other[3];
+  int i = threadIdx.x;
+  local[i] = 1;  // LOCAL
+  other[i] = 2;
+  b[i * 7 + n] = 3;  // STORE
+  tile[i - 1] = 4;  // TILE
+  table[i] = 5;  // TABLE
+  view.p[i] = 6;  // VIEW
+  many[n][i] = 7;  // MANY
+  const float* walk = a;
+  for (int j = 0; j < n; j++)
+    b[0] += *walk++;  // WALK
+  atomicAdd(b + n, 1.f);  // ATOMIC
+  choose((float*)a, b, n)[i] = 8;  // CHOOSE
+  (n > 5 ? (float*)a : many[0])[i] = 9;  // MAYBE
+  b[n] = get(a, i) + local[n] + other[n] + tile[n];
+}}
+"""
+
+
+@pytest.mark.parametrize("flavour", ["debug", "fast"])
+def test_where_pointers_came_from(flavour):
+    module = ptx.parse(compile_ptx(POINTERS, "kernel.cu", flavour).text, "kernel.cu")
+    provenance = Provenance(module, "k")
+    lines = {n: text.split("// ")[1] for n, text in enumerate(POINTERS.splitlines(), 1) if "// " in text}
+    found: dict[str, set] = {}
+    for function in module.functions.values():
+        for ins in function.body or ():
+            if not isinstance(ins, ptx.Instruction) or ins.at.line not in lines or ".param" in ins.opcode:
+                continue
+            mark = lines[ins.at.line]
+            is_write = ins.base in ("st", "red", "atom")
+            if is_write and "%SP" not in ins.operands[0] or mark in ("GET", "WALK") or ins.base == "call":
+                found.setdefault(mark, set()).update(provenance.origins(ins.at, str(ins)))
+
+    def param(number: int, offset: int = 0) -> Origin:
+        return Origin("param", f"k_param_{number}", offset, "k")
+
+    assert found["STORE"] == found["ATOMIC"] == {param(1)}
+    assert found["VIEW"] == {param(2, 8)}
+    assert found["GET"] == {param(0)}
+    assert found["WALK"] == {param(0), param(1)}  # it reads a and writes b
+    assert found["CHOOSE"] >= {param(0), param(1)}
+    assert found["MANY"] == {Origin("unknown")}
+    assert Origin("unknown") in found["MAYBE"] and param(0) in found["MAYBE"]
+    assert {o.name for o in found["TILE"]} == {"_ZZ1kE4tile"} and {o.name for o in found["TABLE"]} == {"table"}
+    (local,) = found["LOCAL"]
+    assert local.kind == "local" and local.function == "k" and local.offset != WHOLE
+
+
+def test_an_instruction_that_is_not_there():
+    module = ptx.parse(compile_ptx(POINTERS, "kernel.cu", "fast").text, "kernel.cu")
+    assert Provenance(module, "k").origins(ptx.Location("kernel.cu", 3), "ld.f32 %f1, [%rd1]") == set()

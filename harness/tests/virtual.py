@@ -1,0 +1,57 @@
+"""What the tests of the virtual GPU share: a device of each kind, and real kernels run in one line."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from harness.devices import open_device
+
+FLAVOURS = ("full", "memory")
+K = 'extern "C" __global__ void '
+
+
+@cache
+def device(checks: str = "full"):
+    """One device of each kind for the whole process."""
+    return open_device("cpu", checks=checks)
+
+
+def zeros(shape, dtype=np.float32, name: str = "out", axes: str = "", checks: str = "full"):
+    """A device array that has been written."""
+    return device(checks).array(np.zeros(shape, dtype), name=name, axes=axes)
+
+
+def run(source: str, *args, grid=1, block=32, shared_mem: int = 0, checks: str = "full", name: str = ""):
+    """Compile a file and launch a kernel of it, the only one if no name is given. NumPy arrays are copied in."""
+    dev = device(checks)
+    module = dev.compile(source)
+    given = tuple(dev.array(a) if isinstance(a, np.ndarray) and a.ndim else a for a in args)
+    return module.get_function(name or module.functions[0])(grid, block, given, shared_mem)
+
+
+def result(body: str, count: int, *args, dtype=np.float32, before: str = "", **launch) -> np.ndarray:
+    """What a kernel `(T* out, ...)` with this body writes. before: declarations; `...`: a, b, c of the args' types."""
+    names = []
+    for letter, argument in zip("abcdef", args):
+        c_type = _C[np.dtype(argument.dtype).name]
+        names.append(f"const {c_type}* {letter}" if np.ndim(argument) else f"{c_type} {letter}")
+    source = f"{before}\n{K}k({', '.join([_C[np.dtype(dtype).name] + '* out', *names])}) {{\n{body}\n}}\n"
+    out = zeros(count, dtype, checks=launch.get("checks", "full"))
+    run(source, out, *args, name="k", **launch)
+    return out.get()
+
+
+_C = {
+    "float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned", "int64": "long long",
+    "uint64": "unsigned long long", "uint8": "unsigned char", "int8": "signed char", "int16": "short",
+    "uint16": "unsigned short",
+}  # fmt: skip
+
+
+def line_of(source: str, mark: str = "FAULT") -> int:
+    """The number of the line that carries the comment `// mark`."""
+    lines = [n for n, text in enumerate(source.splitlines(), 1) if text.rstrip().endswith(f"// {mark}")]
+    assert len(lines) == 1, f"{len(lines)} lines are marked {mark}"
+    return lines[0]
