@@ -228,10 +228,10 @@ def segment_arrays(segments: list[CountedSegment]):
     accesses = [a for s in segments for a in s.accesses]
     infos, totals, counted = (state.array(name, n) for name, n in
                               (("Access", len(accesses)), ("Total", 3 * len(accesses)), ("Segment", len(segments))))  # fmt: skip
-    for info, access in zip(infos, accesses, strict=True):
+    for info, access in zip(infos, accesses, strict=False):
         info["size"], info["space"], info["atomic"] = access.size, SPACE[access.space], access.kind == "atomic"
     first = 0
-    for row, segment in zip(counted, segments, strict=True):
+    for row, segment in zip(counted, segments, strict=False):
         n = len(segment.accesses)
         row["first"], row["accesses"], row["bytes"] = first, n, _ENTRY + _LANES * n
         first += n
