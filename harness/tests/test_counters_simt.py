@@ -21,7 +21,8 @@ THREADS = 48  # a warp and a half
 
 @dataclass
 class Node:
-    """kind: "load" | "if" | "loop" | "repeat" (a loop with as many iterations for every lane) | "break" | "continue" | "return" | "call" | "barrier" | "syncwarp"."""
+    """kind: "load" | "if" | "loop" | "repeat" (a loop with as many iterations for every lane) | "break" | "continue" | "return" | "call" | "barrier" | "syncwarp" | "half".
+    """
 
     kind: str
     line: int
@@ -62,7 +63,7 @@ class Program:
         if depth and kind == "leave" and leave:
             return self.node("if", body=[self.node(self.random.choice(leave))])
         if kind == "sync" and uniform:
-            return self.node(self.random.choice(["barrier", "syncwarp"]))
+            return self.node(self.random.choice(["barrier", "syncwarp", "half"]))
         return self.node("load")
 
 
@@ -113,6 +114,8 @@ class Warp:
                 outside, self.returned = self.returned, set()
                 self.run(n.body, lanes, [], set(), set())
                 self.returned = outside
+            elif n.kind == "half":
+                self.branch(n.line, {lane for lane in lanes if lane % 32 >= 16}, lanes)
             elif n.kind == "break":
                 broken |= lanes
             elif n.kind == "continue":
@@ -214,6 +217,12 @@ class Ptx:
 
     def barrier_(self, n, counters, labels, end) -> str:
         return "bar.sync 0;"
+
+    def half_(self, n, counters, labels, end) -> str:
+        """The first 16 lanes wait for one another."""
+        after = self.fresh("AFTER")
+        return (f"mov.u32 %r2, %laneid;\nsetp.ge.u32 %p1, %r2, 16;\n@%p1 bra {after};\nbar.warp.sync 0xffff;\n"
+                f"{after}:")  # fmt: skip
 
     def syncwarp_(self, n, counters, labels, end) -> str:
         return "bar.warp.sync 0xffffffff;"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 
+from ...errors import DeviceError
 from . import state
 from .counters import collect
 from .counting import segment_arrays
 from .memory import reserve
 from .schedule import Workers
 
-_POOL = 1 << 30  # bytes of address space for the entries of all warps
+_POOLS = (1 << 30, 1 << 28, 1 << 26)  # bytes of address space for the entries of all warps: what the system grants
 _MOST = 32 << 20  # for one warp
 _WARPS = state.MAX_THREADS // 32
 
@@ -20,11 +23,19 @@ class Tally:
 
     def __init__(self, workers: Workers):
         self.workers = workers
-        self._pool = np.frombuffer(reserve(_POOL), np.uint8)
+        for size in _POOLS:
+            try:
+                self._map = reserve(size)
+                break
+            except OSError:
+                continue
+        else:
+            raise DeviceError("counting needs 64 MiB more address space; this process may not have that much")
+        self._pool = np.frombuffer(self._map, np.uint8)
 
     def start(self, segments, slots: int) -> None:
         """Before a launch that uses a number of slots: everything is 0."""
-        size = min(_MOST, _POOL // (slots * _WARPS))  # of the memory of a warp, a power of two
+        size = min(_MOST, self._pool.size // (slots * _WARPS))  # of the memory of a warp, a power of two
         self.tables = state.array("Table", slots * _WARPS)
         base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
         self.tables["base"], self.tables["end"], self.tables["index"] = base, base + size * 3 // 4, base + size * 3 // 4
@@ -39,4 +50,5 @@ class Tally:
 
     def result(self) -> dict:
         """`launch.counters`."""
+        self._map.madvise(mmap.MADV_DONTNEED)  # give the memory back
         return collect(self.segments, self.counted, self.totals, int(self.counting["split"][0]))

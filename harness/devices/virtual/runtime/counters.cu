@@ -176,7 +176,12 @@ static __device__ void clear_table(Table* t, u64 top) {
 }
 
 // No room: take what is there as complete. A lane that comes later makes an entry of its own.
-static __device__ void evict(Env* env, Table* t, Thread* warp, u32 running) {
+static __device__ void evict(Env* env, Table* t, Thread* warp, u32 lanes) {
+    u32 running = 0;
+    for (u32 lane = 0; lane < lanes; lane++) {
+        running |= (u32)(warp[lane].wait != WAIT_EXITED) << lane;
+        warp[lane].cursor = t->base;
+    }
     for (u64 at = t->base; at < t->top; at += entry_at(at)->bytes) {
         if (running & ~entry_at(at)->mask) ((Counting*)env->counting)->split++;
         count_entry(env, warp, entry_at(at));
@@ -192,10 +197,8 @@ EXPORT u64 rt_count(Env* env, Thread* thread, u32 segment, u64 key) {
     if (!e) {
         u32 bytes = ((Segment*)((Counting*)env->counting)->segments)[segment].bytes;
         if (t->top + bytes + sizeof(Entry) > t->end) {
-            Thread* warp = thread - lane;
-            u32 running = 0, lanes = launch_of(env)->threads - warp->linear;
-            for (u32 i = 0; i < 32 && i < lanes; i++) running |= (u32)(warp[i].wait != WAIT_EXITED) << i;
-            evict(env, t, warp, running);
+            u32 lanes = launch_of(env)->threads - (thread->linear - lane);
+            evict(env, t, thread - lane, lanes < 32 ? lanes : 32);
         }
         e = entry_at(t->top);
         e->key = key; e->bytes = bytes; e->segment = segment; e->creator = lane;
@@ -226,17 +229,14 @@ static __device__ void start_counting(Env* env) {
     }
 }
 
-// Lanes that may still come to where others have been: not those that have ended, and not those that wait for all of
-// the others.
+// Lanes that may still come to where others have been: not those that have ended, and not those that wait for the
+// whole warp.
 static __device__ u32 lanes_on_their_way(Thread* warp, u32 lanes) {
-    u32 found = 0, at_barrier = 0;
+    u32 found = 0, all = lanes < 32 ? (1u << lanes) - 1 : FULL;
     for (u32 lane = 0; lane < lanes; lane++) {
-        if (warp[lane].wait == WAIT_READY || warp[lane].wait == WAIT_WARP) found |= 1u << lane;
-        if (warp[lane].wait == WAIT_BARRIER) at_barrier |= 1u << lane;
+        Thread* t = &warp[lane];
+        if (t->wait == WAIT_READY || (t->wait == WAIT_WARP && all & ~t->mask)) found |= 1u << lane;
     }
-    u32 all = found | at_barrier;
-    for (u32 lane = 0; lane < lanes; lane++)
-        if (warp[lane].wait == WAIT_WARP && !(all & ~warp[lane].mask)) found &= ~(1u << lane);
     return found;
 }
 
