@@ -69,7 +69,8 @@ class Course:
             text = (self.root / "README.md").read_text(encoding="utf-8")
         except (OSError, ValueError):
             return ""
-        names = set(re.findall(rf"\b{PUZZLE_NAME.pattern}", text)) - set(self.ids())
+        rows = "\n".join(row for row in text.splitlines() if row.startswith("|"))
+        names = {f"{n}_{name}" for n, name in re.findall(r"\b(\d\d)[ _]([a-z][a-z0-9_]+)", rows)} - set(self.ids())
         if wanted.isdecimal():
             found = [name for name in names if int(name.split("_")[0]) == int(wanted)]
         else:

@@ -228,6 +228,40 @@ def reset(puzzle_id: str) -> None:
 
 
 @cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--solution", is_flag=True, help="Count the course's solution instead of your file.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Count this file instead of yours.")
+@click.option("--case", metavar="NAME", default="", help="The case to run; each kernel's largest if left out.")
+@click.option("--metrics", is_flag=True, help="Also every counter, with its name in Nsight Compute.")
+@click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
+@click.pass_context
+def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
+    """Counters per source line: memory transactions, bank conflicts, operations, divergence."""
+    if path is not None and solution:
+        raise click.UsageError("--file and --solution exclude each other")
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .profile import document, profile_file
+
+    source = path or (puzzle.solution_path if solution else puzzle.stub_path)
+    found = profile_file(puzzle, source, case)
+    context.meta[STATUS] = found.verdict.exit_status
+    if as_json:
+        import json
+
+        from .report.json import plain
+
+        say(json.dumps(plain(document(found)), indent=2))
+        return
+    if not found.kernels:
+        present(found.verdict, brief=False)
+        return
+    from .report.profile import show_profile
+
+    show_profile(found, metrics=metrics)
+
+
+@cli.command()
 @click.pass_context
 def doctor(context) -> None:
     """What this machine can do, and what to install for the rest."""

@@ -202,8 +202,12 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
 def kernel_text(source: str, name: str) -> str:
     """A kernel from its name to the brace that ends it; "" where there is none."""
     start = re.search(rf"\b{re.escape(name)}\s*\(", source)
-    end = re.compile(r"^}", re.MULTILINE).search(source, start.end()) if start else None
-    return source[start.start() : end.end()] if end else ""
+    depth = 0
+    for brace in re.finditer(r"[{}]", without_comments(source)[start.end() :]) if start else ():
+        depth += 1 if brace[0] == "{" else -1
+        if depth <= 0:
+            return source[start.start() : start.end() + brace.end()]
+    return ""
 
 
 def nth_line(source: str, number: int) -> str:

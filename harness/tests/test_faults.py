@@ -313,6 +313,7 @@ ZOO = {
         "  high[n - 12] = a[0];  // FAULT\n  b[0] = low[n - 9][n - 8] + high[n - 9];\n}",
         "This writes high, 2 elements before its start; high has 2 elements.",
         headline="Invalid __local__ write of size 8 bytes", array="high", index="-2", shape="2", block=1,
+        flavours=FULL,
     ),
     "local_struct": Case(
         "(const float* a, float* b, int n) {\n  Taps taps = {{1, 2, 3}, 4};\n  int other[3] = {};\n"

@@ -35,13 +35,19 @@ def block_size_missing(a, d):
 
 
 def size_written_as(size):
-    """i = blockIdx.x * size + threadIdx.x; where blocks are larger, two threads write the same element."""
+    """i = blockIdx.x * size + threadIdx.x; where blocks are larger, two threads take the same i."""
 
     def compute(a, d):
         first = np.arange(ceil_div(d["n"], d["threads"])) * size
         return written_only(np.add.outer(first, np.arange(d["threads"])), a, d)
 
     return compute
+
+
+def multiplied_by_thread(a, d):
+    """i = blockIdx.x * threadIdx.x"""
+    block, thread = np.arange(ceil_div(d["n"], d["threads"])), np.arange(d["threads"])
+    return written_only(np.multiply.outer(block, thread), a, d)
 
 
 def first_missing(a, d):
@@ -80,6 +86,13 @@ MISCONCEPTIONS = (
           "Elements between the blocks are not written: the size of a block is taken to be 256; "
           "it is blockDim.x.",
           size_written_as(256)),
+    wrong("multiplied_by_thread", 2,
+          "blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a block.",
+          multiplied_by_thread),
+    wrong("number_of_blocks_for_their_size", 2,
+          "blockIdx.x is multiplied by the number of blocks, gridDim.x; "
+          "it must be multiplied by their size, blockDim.x.",
+          lambda a, d: size_written_as(ceil_div(d["n"], d["threads"]))(a, d)),
     wrong("first_missing", 3,
           "Everything is right except element 0, which is not written: the elements count from 0.",
           first_missing),
@@ -123,8 +136,10 @@ MUTANTS = (
     mutant("size of a block written as 256", INDEX, "blockIdx.x * 256 + threadIdx.x",
            "size_of_a_block_is_256"),
     mutant("size of a block written as 4", INDEX, "blockIdx.x * 4 + threadIdx.x", "size_of_a_block_is_4"),
-    mutant("multiplied by the thread", INDEX, "blockIdx.x * threadIdx.x", "race"),
-    mutant("number of blocks for their size", INDEX, "blockIdx.x * gridDim.x + threadIdx.x", "race"),
+    mutant("multiplied by the thread", INDEX, "blockIdx.x * threadIdx.x",
+           ("multiplied_by_thread", "race")),
+    mutant("number of blocks for their size", INDEX, "blockIdx.x * gridDim.x + threadIdx.x",
+           ("number_of_blocks_for_their_size", "race")),
     mutant("size of a block left out", INDEX, "blockIdx.x + threadIdx.x",
            ("block_size_missing", "race")),
     mutant("counted from 1", INDEX, INDEX + " + 1", "first_missing"),

@@ -221,6 +221,10 @@ MISCONCEPTIONS = (
     wrong("image_0_only", 1,
           "Only image 0 is written: threads of the other images leave, as the guard forgets the batch.",
           lambda a, d: written_where(np.arange(d["C_out"] * d["H_out"] * d["W_out"]), a)),
+    wrong("one_block", 1,
+          "Only the first blockDim.x elements are written: "
+          "idx counts the threads of one block, not of all blocks.",
+          lambda a, d: written_where(np.arange(d["threads"]), a)),
     wrong("size_of_a_block_is_128", 1,
           "Elements between the blocks are not written: the size of a block is taken to be 128; "
           "it is blockDim.x.",
@@ -256,7 +260,7 @@ MUTANTS = (
            "image_0_only"),
     mutant("size of a block written as 128", INDEX, INDEX.replace("blockDim.x", "128"),
            "size_of_a_block_is_128"),
-    mutant("block left out", INDEX, "threadIdx.x", ("unwritten", "race")),
+    mutant("block left out", INDEX, "threadIdx.x", ("one_block", "race")),
     mutant("bias missing", BIAS, "float sum = 0.0f;", "bias_missing"),
     mutant("bias subtracted", BIAS, "float sum = -bias[k];", "bias_subtracted"),
     mutant("bias[0] for all", BIAS, "float sum = bias[0];", "bias_0_only"),

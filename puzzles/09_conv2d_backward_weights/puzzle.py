@@ -62,7 +62,7 @@ def last_product(a, d):
     return a["grad_output"][-1, :, -1, -1][:, None, None, None] * window
 
 
-def written_by(d, size, threads, right):
+def written_by(size, threads, right):
     """The right answer where i = blockIdx.x * size + threadIdx.x finds it, NaN elsewhere."""
     first = np.arange(ceil_div(right.size, threads)) * size
     written = np.isin(np.arange(right.size), np.add.outer(first, np.arange(threads)))
@@ -178,10 +178,14 @@ MISCONCEPTIONS = (
           "The rows of the input are taken to be W_out elements long; they are W long.",
           lambda a, d: gradient(a, d, input=reread(
               a["input"], lambda b, c, h, w: ((b * d["C_in"] + c) * d["H"] + h) * d["W_out"] + w))),
+    wrong("one_block", 2,
+          "Only the first blockDim.x elements are written: "
+          "idx counts the threads of one block, not of all blocks.",
+          lambda a, d: written_by(0, d["threads"], gradient(a, d))),
     wrong("size_of_a_block_is_64", 2,
           "Elements between the blocks are not written: the size of a block is taken to be 64; "
           "it is blockDim.x.",
-          lambda a, d: written_by(d, 64, d["threads"], gradient(a, d))),
+          lambda a, d: written_by(64, d["threads"], gradient(a, d))),
     wrong("input_batch_stride_without_channels", 3,
           "The step from image to image in the input is one channel, not C_in channels.",
           lambda a, d: gradient(a, d, input=reread(
@@ -198,11 +202,11 @@ MISCONCEPTIONS = (
     wrong("bias_one_block", 3,
           "Only the first blockDim.x channels are written: k counts the threads of one block, "
           "not of all blocks.",
-          lambda a, d: written_by(d, 0, d["threads"], bias_gradient(a["grad_output"])), kernel=BIAS),
+          lambda a, d: written_by(0, d["threads"], bias_gradient(a["grad_output"])), kernel=BIAS),
     wrong("bias_size_of_a_block_is_64", 3,
           "Channels between the blocks are not written: the size of a block is taken to be 64; "
           "it is blockDim.x.",
-          lambda a, d: written_by(d, 64, d["threads"], bias_gradient(a["grad_output"])), kernel=BIAS),
+          lambda a, d: written_by(64, d["threads"], bias_gradient(a["grad_output"])), kernel=BIAS),
     wrong("bias_batch_0_only", 1,
           "This is exactly the bias gradient of batch item 0 alone: "
           "the loop over the batch is missing or its stride is 0.",
@@ -353,7 +357,7 @@ MUTANTS = (
     mutant("last weight left out", GUARD, "if (idx >= C_out * C_in * F * F - 1) return;", "unwritten"),
     mutant("guard forgets C_out", GUARD, "if (idx >= C_in * F * F) return;", "unwritten"),
     mutant("block left out", "int idx = blockIdx.x * blockDim.x + threadIdx.x;", "int idx = threadIdx.x;",
-           ("unwritten", "race")),
+           ("one_block", "race")),
     mutant("size of a block written as 64", "int idx = blockIdx.x * blockDim.x", "int idx = blockIdx.x * 64",
            "size_of_a_block_is_64"),
     mutant("not stored", STORE, "", "unwritten"),

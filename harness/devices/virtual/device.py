@@ -20,8 +20,9 @@ from .jit import Program, runtime_address
 from .memory import Arena, Owner
 from .printf import Output
 from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .tally import Tally
 
-CHECKS = ("full", "memory", "none")
+CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
 
 
@@ -59,7 +60,8 @@ class Array:
 
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
-    access checked) or "none" (trusted kernels only). schedule: seed of the order of warps and blocks.
+    access checked), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
+    (trusted kernels only). schedule: seed of the order of warps and blocks.
     """
 
     kind = "cpu"
@@ -71,10 +73,11 @@ class VirtualGPU:
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.epochs = 0  # barrier intervals so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
-        self.arena = Arena(races=checks == "full")
+        self.arena = Arena(races=checks == "full", small=checks == "count")
         cores = cores or available_cores()
         # one worker with full checks: races between blocks are looked for in one order of events
-        self.workers = Workers(self.arena, 1 if checks == "full" else cores)
+        self.workers = Workers(self.arena, 1 if checks in ("full", "count") else cores)
+        self.tally = Tally(self.workers) if checks == "count" else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
@@ -240,11 +243,15 @@ class Run:
         envs["block_function"] = self.kernel._block_function
         envs["start_function"] = self.kernel._start_function
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
+        if self.device.tally:
+            self.device.tally.start(self.module.lowered.segments, self.slots)
         with Output(self.arena, launch) as output:
             recursive = self.kernel.info.recursive
             self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
         self.device.epochs = int(launch["epochs"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
+        if self.device.tally:
+            result.counters = self.device.tally.result()
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)

@@ -26,7 +26,8 @@ _HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
-_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in ("common", "sanitizer", "asynchronous", "matrix", "schedule")]
+_PARTS = ("common", "sanitizer", "asynchronous", "matrix", "counters", "schedule")
+_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in _PARTS]
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 define void @call_resume(i64 %handle) {{

@@ -23,7 +23,7 @@ SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
-_RACE_SIZES = (4 << 30, 1 << 30)  # and 16 times that for the cells of racecheck
+_SMALL_SIZES = (4 << 30, 1 << 30)  # where addresses have to fit into 32 bits; with races 16 times that for the cells
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -69,18 +69,18 @@ class Owner:
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, racecheck's memory of who touched which granule.
+    races: also `cells`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
     """
 
-    def __init__(self, races: bool = False):
+    def __init__(self, races: bool = False, small: bool = False):
         self.cells = None
         cell = DTYPES["Cell"].itemsize
-        for size in _RACE_SIZES if races else _SIZES:
+        for size in _SMALL_SIZES if races or small else _SIZES:
             try:
-                self._map = _reserve(size)
-                self._shadow_map = _reserve(size // GRANULE)
+                self._map = reserve(size)
+                self._shadow_map = reserve(size // GRANULE)
                 if races:
-                    self.cells = np.frombuffer(_reserve(size // GRANULE * cell), np.uint8)
+                    self.cells = np.frombuffer(reserve(size // GRANULE * cell), np.uint8)
                 break
             except (OSError, ValueError, OverflowError):
                 continue
@@ -204,5 +204,6 @@ def _extent(nbytes: int) -> int:
     return -(-(nbytes + _gap(nbytes)) // 4096) * 4096
 
 
-def _reserve(size: int) -> mmap.mmap:
+def reserve(size: int) -> mmap.mmap:
+    """Address space, zeros; memory is used when a page is touched."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
