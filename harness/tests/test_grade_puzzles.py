@@ -91,7 +91,7 @@ MISTAKES = {
     "out of the image": (
         [(ROW, "(((b + 1) * C_in + c) * H + (p + r + 1)) * W + q + s")],
         "out-of-bounds",
-        ["kernel.cu:38", "(0,0,0)", "input[b=1,c=0,h=1,w=0]", "b x c x h x w = 1 x 1 x"],
+        ["kernel.cu:38", "(0,0,0)", "input[b=1,c=0,h=1,w=0]", "shape b x"],
     ),
     "no guard": ([(GUARD, "")], "out-of-bounds", ["thread (4,0,0)", "grad_output[b=1,"]),
     "never ends": ([("float sum = 0.0f;", "float sum = 0.0f; while (true);")], "timeout", ["kernel.cu:"]),
