@@ -68,7 +68,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
-        self.epochs = 0  # barrier intervals so far, for racecheck
+        self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.arena = Arena(races=checks == "full")
         # one worker with full checks: races between blocks are looked for in one order of events
         self.workers = Workers(self.arena, 1 if checks == "full" else cores or available_cores())
@@ -236,7 +236,7 @@ class Run:
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         with Output(self.arena, launch) as output:
             self.workers.run(self.kernel._run_function, launch, inline=threads <= INLINE_THREADS)
-        self.device.epochs = int(launch["epochs"][0])
+        self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
@@ -285,6 +285,7 @@ class Run:
             "check_sync": self.device.checks == "full",
             "grid_workspace": self.device._workspace.start,
             "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
+            "now": self.device.events,
             "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
         }.items():  # fmt: skip
             launch[name] = value
