@@ -105,10 +105,12 @@ def arrange(
     Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
     """
     stacked = all(len(shape) == 1 for shape in shapes.values())
-    head = HEAD + LINE * max(len(heading(kernel, n, s)) for n, s in shapes.items())
+    headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
+    head = HEAD + LINE * max(map(len, headings.values()))
+    longest = {n: max(map(len, lines)) for n, lines in headings.items()}
     cell = largest
     while True:
-        widths = {n: max(extent(s)[0] * cell, LETTER * max(map(len, heading(kernel, n, s)))) for n, s in shapes.items()}
+        widths = {n: max(extent(s)[0] * cell, LETTER * longest[n]) for n, s in shapes.items()}
         across = max(widths.values()) if stacked else sum(widths.values()) + GAP * (len(widths) - 1)
         if LEFT + across <= WIDTH - 10 or cell <= SMALLEST:
             break
@@ -227,7 +229,8 @@ def draw_threads(
 
 
 def draw_legend(pen: Pen, y: float, strip: bool) -> None:
-    items = [(COLOURS["read"], "read"), (COLOURS["write"], "written"), (COLOURS[""], "not touched by this thread")]
+    items = [(COLOURS["read"], "read"), (COLOURS["write"], "written")]
+    items += [(COLOURS[""], "not touched by this thread")]
     if strip:
         items += [(INK, "this thread"), (IDLE, "a thread that writes nothing")]
     x = float(LEFT)

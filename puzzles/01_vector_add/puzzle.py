@@ -87,7 +87,8 @@ MISCONCEPTIONS = (
           "it is blockDim.x.",
           size_written_as(256)),
     wrong("multiplied_by_thread", 2,
-          "blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a block.",
+          "blockIdx.x is multiplied by threadIdx.x; "
+          "it must be multiplied by blockDim.x, the size of a block.",
           multiplied_by_thread),
     wrong("number_of_blocks_for_their_size", 2,
           "blockIdx.x is multiplied by the number of blocks, gridDim.x; "

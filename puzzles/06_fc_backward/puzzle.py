@@ -52,10 +52,11 @@ def reread(array, index):
     return np.where(inside, flat[np.where(inside, position, 0)], np.nan)
 
 
-def axes_swapped(right, across, down):
+def axes_swapped(right, across, down, d):
     """x is taken for the row and y for the column, in a launch of that many columns and rows."""
     row, column = np.indices(right.shape)
-    return np.where((row < ceil_div(across, 16) * 16) & (column < ceil_div(down, 16) * 16), right, np.nan)
+    launched_x, launched_y = ceil_div(across, d["tx"]) * d["tx"], ceil_div(down, d["ty"]) * d["ty"]
+    return np.where((row < launched_x) & (column < launched_y), right, np.nan)
 
 
 def wrong_of(kernel, prefix):
@@ -110,7 +111,7 @@ MISCONCEPTIONS = (
     w("input_missing", 3, "All inputs get the gradient of input 0: i is missing in the index of the input.",
       lambda a, d: of_weights(a, input=first(a["input"], 1))),
     w("axes_swapped", 2, "Rows or columns stay empty: x is used for o and y for i; x must be i.",
-      lambda a, d: axes_swapped(of_weights(a), d["n_in"], d["n_out"])),
+      lambda a, d: axes_swapped(of_weights(a), d["n_in"], d["n_out"], d)),
     # the input
     x("output_0_only", 2, "Only output 0 is followed back: the loop over the outputs is missing.",
       lambda a, d: of_input(a, a["grad_output"][:, :1], a["weights"][:1])),
@@ -148,7 +149,7 @@ MISCONCEPTIONS = (
       "The right numbers are at the wrong places: grad_input is [batch, n_in], like the input.",
       lambda a, d: stored_as_if(of_input(a))),
     x("axes_swapped", 2, "Samples or inputs stay empty: x is used for b and y for i; x must be i.",
-      lambda a, d: axes_swapped(of_input(a), d["n_in"], d["batch"])),
+      lambda a, d: axes_swapped(of_input(a), d["n_in"], d["batch"], d)),
     # the bias
     db("sample_0_only", 1, "This is the gradient of sample 0 alone: the loop over the batch is missing.",
        lambda a, d: of_bias(a["grad_output"][:1])),

@@ -31,7 +31,7 @@ def input_at(a, index):
 
 
 def gathered(a, d, input=None, weights=None):
-    """The output of a kernel that reads at other flat positions: input(b, c, p, q, r, s), weights(k, c, r, s)."""
+    """The output of a kernel that reads at other places: input(b, c, p, q, r, s), weights(k, c, r, s)."""
     axes = np.ix_(*map(np.arange, (d["batch"], d["C_in"], d["H_out"], d["W_out"], d["F"], d["F"])))
     pixels = reread(a["input"], (input or input_place(d))(*axes))
     filters = a["weights"]
@@ -342,7 +342,8 @@ PUZZLE = Puzzle(
                 Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
             ),
             launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C_out"] * d["H_out"] * d["W_out"], d["threads"]), block=d["threads"]
+                grid=ceil_div(d["batch"] * d["C_out"] * d["H_out"] * d["W_out"], d["threads"]),
+                block=d["threads"],
             ),
             reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"]),
         ),

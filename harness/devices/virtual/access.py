@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, PARAM_BYTES, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
+from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_RELAXED, INFO_RELEASE, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, PARAM_BYTES, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
 from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
@@ -244,7 +244,7 @@ class Access:
         if space == "param" and (pointer := self.parameter_pointer(ins.operands[1])):
             align = 1
         else:
-            flags = INFO_VOLATILE * ordered
+            flags = _order_flags(ins) if ordered or self.position in self.guesses else 0
             pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False, flags), nbytes
         t = llvm_type(type_)
         targets = _lanes(ins.operands[0])
@@ -265,7 +265,7 @@ class Access:
         if space == "param" and (pointer := self.parameter_pointer(ins.operands[0])):
             align = 1
         else:
-            flags, value = INFO_VOLATILE * ordered, self._stored_bits(ins, type_, lanes)
+            flags, value = _order_flags(ins) if ordered else 0, self._stored_bits(ins, type_, lanes)
             pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True, flags, value), nbytes
         if ordered:
             self.line("fence release")
@@ -309,7 +309,7 @@ class Access:
         operands = list(ins.operands)
         target = operands.pop(0) if ins.base == "atom" else "_"
         t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
-        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC)
+        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC | _order_flags(ins) & INFO_RELEASE)
         if not self.module.raw:
             self._note_order(ins)
         value = self.value(operands[1], type_)
@@ -396,6 +396,13 @@ def _lanes(operand: str) -> list[str]:
     if operand[0] == "{":
         return [part.strip() for part in operand[1:-1].split(",")]
     return [operand]
+
+
+def _order_flags(ins) -> int:
+    """How an access that is no plain one orders others."""
+    mods = ins.opcode.split(".")
+    relaxed = INFO_RELAXED * ("volatile" not in mods)
+    return INFO_VOLATILE | relaxed | INFO_RELEASE * ("release" in mods or "acq_rel" in mods)
 
 
 def _windows(granules: int, gap: int) -> list[tuple[int, int]]:

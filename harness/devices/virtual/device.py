@@ -71,7 +71,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
-        self.epochs = 0  # barrier intervals so far, for racecheck
+        self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
         cores = cores or available_cores()
@@ -248,7 +248,7 @@ class Run:
         with Output(self.arena, launch) as output:
             recursive = self.kernel.info.recursive
             self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
-        self.device.epochs = int(launch["epochs"][0])
+        self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
@@ -299,6 +299,7 @@ class Run:
             "check_sync": self.device.checks == "full",
             "grid_workspace": self.device._workspace.start,
             "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
+            "now": self.device.events,
             "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
         }.items():  # fmt: skip
             launch[name] = value

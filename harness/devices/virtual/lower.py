@@ -24,9 +24,10 @@ from .collectives import Collectives
 from .counting import CountedSegment, Counting
 from .emit import Emitter
 from .groups import access_groups
+from .guesses import guesses
 from .matrix import Matrix
 from .memory import SHARED_GUARD
-from .ptx import Function, Instruction, Label, Location, Module, Variable
+from .ptx import Function, Instruction, Label, Location, Module, Variable, call_parts
 from .state import SHARED_START
 from .types import llvm_type
 from .undefined import local_copies, maybe_undefined, reads, writes
@@ -280,6 +281,7 @@ class Lowering(Access, Asynchronous, Collectives, Counting, Matrix, Emitter):
         self.groups: dict = {}
         self.undefined: set[str] = set()
         self.copies: set[int] = set()
+        self.guesses: set[int] = set()
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 
@@ -570,9 +572,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
             if ended:  # unreachable code after a branch
                 self.lines.append(f"{self.fresh_label('unreachable')}:")
                 self.known.clear()
-            mine = self.positions, self.groups, self.undefined, self.copies
+            mine = self.positions, self.groups, self.undefined, self.copies, self.guesses
             ended = self._lower(i, item)
-            self.positions, self.groups, self.undefined, self.copies = mine
+            self.positions, self.groups, self.undefined, self.copies, self.guesses = mine
         if not ended:
             self.line(f"br label %{self.return_label}")
         self.prefix, self.spins = outer
@@ -660,10 +662,11 @@ define void @"{name}.block"(i64 %env) nounwind {{
         return f'%"defined {self.prefix}{register}"'
 
     def _declare_flags(self, function: Function) -> None:
-        self.undefined, self.copies = set(), set()
+        self.undefined, self.copies, self.guesses = set(), set(), set()
         if self.module.checks == "full" and not self.module.raw:
             self.undefined = maybe_undefined(function.body, function.regs)
             self.copies = local_copies(function.body, [v.name for v in function.variables.values() if v.space == "local"])
+            self.guesses = guesses(function.body)
         for register in sorted(self.undefined):
             self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
 
@@ -732,7 +735,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         elif base in ("membar", "fence"):
             self.line("fence seq_cst")
             if self.module.checks == "full" and not self.module.raw:
-                self.store_field("Launch", "fenced", 1)
+                self.runtime_call("rt_fence", str(int(".cta" not in ins.opcode)), site=0)
         elif base == "brkpt" or base in _IGNORED:
             pass
         elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins) or self.asynchronous(ins)
@@ -1116,15 +1119,6 @@ def pointed_functions(module: Module) -> list[Function]:
     }  # fmt: skip
     named |= {v[1] for variable in module.variables.values() for v in variable.init if isinstance(v, tuple)}
     return [f for f in defined(module) if f.name in named and not f.entry]
-
-
-def call_parts(ins: Instruction) -> tuple[list[str], str, list[str]]:
-    """`call.uni (ret), name, (a, b)` -> (["ret"], "name", ["a", "b"])."""
-    operands = list(ins.operands)
-    returns = operands.pop(0)[1:-1].split(",") if operands[0].startswith("(") else []
-    name = operands.pop(0)
-    arguments = operands.pop(0)[1:-1].split(",") if operands and operands[0].startswith("(") else []
-    return [r.strip() for r in returns if r.strip()], name, [a.strip() for a in arguments if a.strip()]
 
 
 def called(item) -> str | None:

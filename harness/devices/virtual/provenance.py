@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .lower import call_parts
-from .ptx import Function, Instruction, Location, Module
+from .ptx import Function, Instruction, Location, Module, call_parts
 
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _OFFSET = re.compile(r"([%\w$.]+)\s*\+\s*(\d+)")

@@ -7,7 +7,7 @@ Only structure is understood here; what an instruction means is the business of 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace, replace
+from dataclasses import dataclass, field, replace
 
 from ...errors import Unsupported
 
@@ -431,3 +431,12 @@ def _initialiser(text: str) -> tuple:
         else:
             raise Unsupported(f"the initialiser {token[:40]!r}")
     return tuple(values)
+
+
+def call_parts(ins: Instruction) -> tuple[list[str], str, list[str]]:
+    """`call.uni (ret), name, (a, b)` -> (["ret"], "name", ["a", "b"])."""
+    operands = list(ins.operands)
+    returns = operands.pop(0)[1:-1].split(",") if operands[0].startswith("(") else []
+    name = operands.pop(0)
+    arguments = operands.pop(0)[1:-1].split(",") if operands and operands[0].startswith("(") else []
+    return [r.strip() for r in returns if r.strip()], name, [a.strip() for a in arguments if a.strip()]

@@ -10,7 +10,7 @@ import numpy as np
 
 from .types import FIELDS
 
-_U64, _U32, _I32 = "unsigned long long", "unsigned", "int"
+_U64, _U32, _U16, _I32 = "unsigned long long", "unsigned", "unsigned short", "int"
 
 _STRUCTS = {
     # One per slot: the place of a block that is running. A worker (a CPU thread) has one slot or several.
@@ -60,12 +60,12 @@ _STRUCTS = {
         (_U32, "site"),
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
         (_U32, "depth"),  # of device function calls
-        (_U32, "clock"),  # warp collectives passed: orders the lanes of a warp
+        (_U32, "clock"),  # when it last took part in a warp collective: orders the lanes of a warp
         (_U32, "stack"),  # where on the worker's stack the first recursive function was called, in 16 bytes
         (_U64, "cursor"),  # host address of the Entry that it is expected to come to next, when counting
         (_U64, "path"),  # of calls that led to the function it is in, as a hash
     ],
-    # What few kernels need of a thread: operands of matrix instructions, copies under way.
+    # What few kernels need of a thread: operands of matrix instructions, copies under way, what fences order.
     "Extra": [
         (_U64, "data", 24),  # elements given to a matrix instruction, then its results
         (_U32, "copies"),
@@ -73,16 +73,21 @@ _STRUCTS = {
         (_U64, "copy_to", 64), (_U64, "copy_from", 64),  # device addresses
         (_U32, "copy_size", 64), (_U32, "copy_bytes", 64),  # written; of these read, the rest is zero
         (_U32, "copy_site", 64), (_U32, "copy_group", 64),
+        (_U32, "fence"),  # when it last executed one
+        (_U32, "released"),  # what it did before then, others may know of: it has changed memory atomically since
+        (_U32, "acquired"),  # what others released before then, it knows of
     ],
     # Who touched a granule last, for racecheck. Entries of an earlier interval are void.
     "Cell": [
         (_U32, "write_epoch"), (_U32, "read_epoch"),
         (_U32, "write_site"), (_U32, "read1_site"), (_U32, "read2_site"),
-        (_U32, "write_clock"), (_U32, "read1_clock"), (_U32, "read2_clock"),
+        (_U32, "write_time"), (_U32, "read1_time"), (_U32, "read2_time"),  # Launch.now
         (_U32, "write_block"), (_U32, "read_block"),
-        (_U32, "writer"), (_U32, "writer2"),  # threads; writer2 while the first is atomic, NOBODY else
-        (_U32, "reader1"), (_U32, "reader2"),  # two different threads are enough for every write after read
+        (_U16, "writer"), (_U16, "writer2"),  # threads; writer2 while the first is atomic, NO_THREAD else
+        (_U16, "reader1"), (_U16, "reader2"),  # two different threads are enough for every write after read
         (_U32, "flags"),  # of the write: INFO bits, and the byte mask in the lowest four; of the reads: << 16
+        (_U32, "read2_flags"),  # INFO bits of the second reader
+        (_U32, "released"),  # who reads this atomically knows what was done before then: Extra.released
         (_U32, "quiet"),  # the interval in which further reads need no look: nobody writes, two have read
     ],
     # One per launch, shared by all workers.
@@ -112,6 +117,7 @@ _STRUCTS = {
         (_U32, "slots"),  # blocks that a worker runs in turns
         (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
         (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
+        (_U32, "now"),  # counts fences and warp collectives, for racecheck
     ],
     # What is counted in a launch (see runtime/counters.cu).
     "Counting": [
@@ -188,6 +194,7 @@ PARTIAL = 8  # the last granule of an array: the upper half says which bytes exi
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 INFO_COPY = 1 << 13  # local memory need not have been written: the value is only handed on
+INFO_RELAXED, INFO_RELEASE = 1 << 14, 1 << 15  # as cuda::atomic loads and stores; it hands on what was done before
 
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
@@ -243,6 +250,7 @@ def c_header() -> str:
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
+        "INFO_RELAXED": INFO_RELAXED, "INFO_RELEASE": INFO_RELEASE,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
         "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip

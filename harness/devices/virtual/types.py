@@ -19,6 +19,7 @@ LLVM_BITS = {llvm: bits for llvm, bits in TYPES.values()}
 FIELDS = {
     "int": ("i32", "i4"),
     "unsigned": ("i32", "u4"),
+    "unsigned short": ("i16", "u2"),
     "unsigned long long": ("i64", "u8"),
 }
 

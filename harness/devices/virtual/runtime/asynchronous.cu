@@ -1,9 +1,7 @@
 // cp.async: copies that arrive at the wait, as late as is legal. mbarrier: barriers in shared memory.
 
-static __device__ Extra* extra_of(Env* env, Thread* thread) { return (Extra*)env->extras + thread->linear; }
-
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
-    Extra* e = extra_of(env, thread);
+    Extra* e = extra_of(env, thread->linear);
     e->copies = e->group = 0;
     return 0;
 }
@@ -45,7 +43,7 @@ static __device__ void arrive_before(Env* env, Thread* thread, Extra* e, u64 gro
 }
 
 EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
-    Extra* e = extra_of(env, thread);
+    Extra* e = extra_of(env, thread->linear);
     if (bytes > size) bytes = size;
     for (u32 k = 0; k < size; k++)
         if (!byte_allowed(env, to + k, WRITE)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, to + k, size | INFO_WRITE);
@@ -61,13 +59,13 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
 }
 
 EXPORT int rt_copy_commit(Env* env, Thread* thread, u32 site) {
-    extra_of(env, thread)->group++;
+    extra_of(env, thread->linear)->group++;
     return 0;
 }
 
 // All but the `pending` newest committed groups have arrived; NOBODY: everything, committed or not.
 EXPORT int rt_copy_wait(Env* env, Thread* thread, u32 site, u64 pending) {
-    Extra* e = extra_of(env, thread);
+    Extra* e = extra_of(env, thread->linear);
     if (pending == NOBODY) arrive_before(env, thread, e, ~0ull);
     else if (e->group > pending) arrive_before(env, thread, e, e->group - pending);
     return 0;

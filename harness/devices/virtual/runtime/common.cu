@@ -22,6 +22,7 @@ constexpr u64 POISON = 0xffffffffffffffffull;
 
 static __device__ Thread* threads_of(Env* env) { return (Thread*)env->threads; }
 static __device__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
+static __device__ Extra* extra_of(Env* env, u32 thread) { return (Extra*)env->extras + thread; }
 
 EXPORT u64 rt_clock() {
     u64 now[2];

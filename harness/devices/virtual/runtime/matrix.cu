@@ -64,7 +64,7 @@ static __device__ void place(int wmma, char which, u32 rows, u32 columns, u32 ea
 static __device__ void gather(Env* env, Thread* warp, int wmma, char which, u32 start, u32 rows, u32 columns, u32 type, double* into) {
     u32 each = per_register(type), count = rows * columns / 32;
     for (u32 lane = 0; lane < 32; lane++) {
-        u64* data = extra_of(env, &warp[lane])->data + start;
+        u64* data = extra_of(env, warp[lane].linear)->data + start;
         for (u32 i = 0; i < count; i++) {
             u32 row, column;
             place(wmma, which, rows, columns, each, lane, i, &row, &column);
@@ -81,7 +81,7 @@ static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
     if (present != FULL) {  // undefined: a matrix instruction needs all lanes
         for (u32 lane = 0; lane < 32; lane++)
             if (present >> lane & 1)
-                for (u32 i = 0; i < 8; i++) extra_of(env, &warp[lane])->data[i] = POISON;
+                for (u32 i = 0; i < 8; i++) extra_of(env, warp[lane].linear)->data[i] = POISON;
         return;
     }
     gather(env, warp, wmma, 'a', MATRIX_A, m, k, types & 15, a);
@@ -95,7 +95,7 @@ static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
         }
     u32 type = types >> 12, each = per_register(type), count = m * n / 32;
     for (u32 lane = 0; lane < 32; lane++) {
-        u64* data = extra_of(env, &warp[lane])->data;
+        u64* data = extra_of(env, warp[lane].linear)->data;
         for (u32 i = 0; i < count; i++) {
             u32 row, column;
             place(wmma, 'c', m, n, each, lane, i, &row, &column);
@@ -108,10 +108,10 @@ static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
 // ldmatrix: every lane gets the addresses of the rows in which its elements lie.
 static __device__ void exchange_rows(Env* env, Thread* warp, u32 present) {
     u64 rows[32];
-    for (u32 lane = 0; lane < 32; lane++) rows[lane] = present >> lane & 1 ? extra_of(env, &warp[lane])->data[0] : 0;
+    for (u32 lane = 0; lane < 32; lane++) rows[lane] = present >> lane & 1 ? extra_of(env, warp[lane].linear)->data[0] : 0;
     for (u32 lane = 0; lane < 32; lane++) {
         if (!(present >> lane & 1)) continue;
-        u64* data = extra_of(env, &warp[lane])->data;
+        u64* data = extra_of(env, warp[lane].linear)->data;
         for (u32 i = 0; i < warp[lane].arg0; i++) {
             if (warp[lane].arg1) {
                 data[2 * i] = rows[8 * i + 2 * (lane & 3)];

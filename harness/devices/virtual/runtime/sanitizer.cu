@@ -56,13 +56,45 @@ EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info)
 }
 
 // ---- racecheck ------------------------------------------------------------------------------------------
+//
+// Accesses of one block in one barrier interval are unordered, unless the lanes of a warp have met since, or the
+// earlier thread has handed over: by a fence and then an atomic (or volatile) write, which the later thread has read
+// atomically. Time is a count of such events (Launch.now).
 
-// Whether an access of `thread` and an earlier one of `other` in the same interval are unordered: 0 no, 1 lanes of
-// one warp that nothing has brought together since, 2 different warps.
-static __device__ int unordered(Thread* thread, u32 other, u32 clock) {
-    if (other == NOBODY || other == thread->linear) return 0;
+constexpr u32 NO_THREAD = 0xffffu;
+constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;  // what may meet without a race
+
+static __device__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
+
+EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 blocks) {
+    if (blocks) launch_of(env)->fenced = 1;
+    extra_of(env, thread->linear)->fence = tick(env);
+    return 0;
+}
+
+// Whether an access of `thread` and one that `other` made at `time` in the same interval are unordered: 0 no, 1 lanes
+// of one warp, 2 different warps.
+static __device__ int unordered(Env* env, Thread* thread, u32 other, u32 time) {
+    if (other == NO_THREAD || other == thread->linear) return 0;
+    if (extra_of(env, other)->released > time && extra_of(env, thread->linear)->acquired > time) return 0;
     if (other / 32 != thread->linear / 32) return 2;
-    return thread->clock <= clock;
+    return thread->clock <= time || threads_of(env)[other].clock <= time;
+}
+
+// Two atomic accesses may meet; two volatile ones in global memory, as threads of different blocks meet there.
+static __device__ int compatible(u32 a, u32 b, int shared) {
+    return a & STRONG && b & STRONG && (!shared || (a | b) & (INFO_ATOMIC | INFO_RELAXED));
+}
+
+// What an atomic access hands over to the thread, and from it.
+static __device__ void hand_over(Env* env, Thread* thread, Cell* cell, u32 info) {
+    Extra* e = extra_of(env, thread->linear);
+    int write = (info & INFO_WRITE) != 0;
+    if ((!write || info & INFO_ATOMIC) && cell->released > e->acquired) e->acquired = cell->released;
+    if (!write) return;
+    if (info & INFO_RELEASE) e->fence = tick(env);
+    e->released = e->fence;
+    if (e->fence > cell->released) cell->released = e->fence;
 }
 
 static __device__ void race(Env* env, Thread* thread, u32 site, u64 address, u32 info, int how, u32 other_access,
@@ -80,57 +112,67 @@ static __device__ int same_value(Env* env, u64 address, u32 size, u64 value) {
     return *(u64*)host == value;
 }
 
+static __device__ void note_read(Env* env, Thread* t, u32 site, u32 info, u32 bytes, int shared, Cell* c) {
+    Launch* launch = launch_of(env);
+    u32 strength = info & (INFO_VOLATILE | INFO_RELAXED);
+    if (c->read_epoch != env->epoch) {
+        c->read_epoch = env->epoch; c->read_block = (u32)env->block; c->flags = (c->flags & 0xffff) | (strength | bytes) << 16;
+        c->reader1 = t->linear; c->read1_site = site; c->read1_time = launch->now; c->reader2 = NO_THREAD;
+        return;
+    }
+    c->flags |= bytes << 16;
+    if (c->reader1 == t->linear) {
+        if (strength && !(c->flags >> 16 & STRONG)) return;  // the weaker access is the one to keep
+        c->read1_site = site; c->read1_time = launch->now;
+        c->flags = (c->flags & 0x000fffff) | strength << 16;
+        return;
+    }
+    if (strength && c->reader2 != NO_THREAD && !(c->read2_flags & STRONG)) return;
+    c->reader2 = t->linear; c->read2_site = site; c->read2_time = launch->now; c->read2_flags = strength;
+    int written = c->write_epoch >= launch->first_epoch && !(shared && c->write_epoch != env->epoch);
+    if (bytes == 15 && !written && !strength && !(c->flags >> 16 & STRONG)) c->quiet = env->epoch;
+}
+
 static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int benign) {
     Launch* launch = launch_of(env);
     int shared = address >= env->arena_size / 2;
     Cell* c = (Cell*)env->cells + (address >> 2);
-    int write = (info & INFO_WRITE) != 0, atomic = (info & INFO_ATOMIC) != 0, relaxed = info & (INFO_ATOMIC | INFO_VOLATILE);
-    int across = !shared && !relaxed && !launch->fenced;  // blocks are ordered by nothing but fences and atomics
+    int write = (info & INFO_WRITE) != 0, atomic = (info & INFO_ATOMIC) != 0;
+    int across = !shared && !(info & STRONG) && !launch->fenced;  // blocks are ordered by nothing but fences and atomics
     if (benign && write && !shared && c->write_epoch >= launch->first_epoch && c->flags & bytes &&
         (c->writer != t->linear || c->write_block != (u32)env->block))  // harmless, but the same work done twice
         record(env, t, site, FAULT_SAME_WRITE, address, info, c->write_site, c->writer, c->write_block);
     if (c->write_epoch >= launch->first_epoch && c->flags & bytes && !benign) {
         if (c->write_epoch == env->epoch) {
-            int both_atomic = atomic && c->flags & INFO_ATOMIC;
-            int how = both_atomic ? 0 : unordered(t, c->writer, c->write_clock);
-            if (how) race(env, t, site, address, info, how, c->flags & 0xffff, c->write_site, c->writer, env->block);
-            else if (!both_atomic && (how = unordered(t, c->writer2, c->write_clock)))
-                race(env, t, site, address, info, how, c->flags & 0xffff, c->write_site, c->writer2, env->block);
-        } else if (across && c->write_block != (u32)env->block && !(c->flags & (INFO_ATOMIC | INFO_VOLATILE)))
+            if (!compatible(info, c->flags, shared)) {
+                int how = unordered(env, t, c->writer, c->write_time), second = !how;
+                if (second) how = unordered(env, t, c->writer2, c->write_time);
+                if (how) race(env, t, site, address, info, how, c->flags & 0xffff, c->write_site,
+                              second ? c->writer2 : c->writer, env->block);
+            }
+        } else if (across && c->write_block != (u32)env->block && !(c->flags & STRONG))
             race(env, t, site, address, info, 2, c->flags & 0xffff, c->write_site, c->writer, c->write_block);
     }
     if (write && c->read_epoch >= launch->first_epoch && c->flags >> 16 & bytes) {
         if (c->read_epoch == env->epoch) {
-            int how = unordered(t, c->reader1, c->read1_clock);
+            int how = compatible(info, c->flags >> 16, shared) ? 0 : unordered(env, t, c->reader1, c->read1_time);
             if (how) race(env, t, site, address, info, how, c->flags >> 16, c->read1_site, c->reader1, env->block);
-            else if ((how = unordered(t, c->reader2, c->read2_clock)))
-                race(env, t, site, address, info, how, c->flags >> 16, c->read2_site, c->reader2, env->block);
-        } else if (across && c->read_block != (u32)env->block && !(c->flags >> 16 & INFO_VOLATILE))
+            else if (!compatible(info, c->read2_flags, shared) && (how = unordered(env, t, c->reader2, c->read2_time)))
+                race(env, t, site, address, info, how, c->read2_flags, c->read2_site, c->reader2, env->block);
+        } else if (across && c->read_block != (u32)env->block && !(c->flags >> 16 & STRONG))
             race(env, t, site, address, info, 2, c->flags >> 16, c->read1_site, c->reader1, c->read_block);
     }
-    u32 flags = (info & (INFO_WRITE | INFO_ATOMIC | INFO_VOLATILE)) | bytes;
-    if (write) {
-        c->quiet = 0;
-        if (atomic && c->write_epoch == env->epoch && c->flags & INFO_ATOMIC && c->writer != t->linear) {
-            c->writer2 = t->linear;
-        } else {
-            u32 before = c->write_epoch == env->epoch && c->writer == t->linear ? c->flags & 15 : 0;
-            c->writer = t->linear; c->writer2 = NOBODY;
-            c->flags = (c->flags & 0xffff0000u) | flags | before;
-        }
-        c->write_epoch = env->epoch; c->write_site = site; c->write_clock = t->clock; c->write_block = (u32)env->block;
-    } else if (c->read_epoch != env->epoch) {
-        c->read_epoch = env->epoch; c->read_block = (u32)env->block; c->flags = (c->flags & 0xffff) | flags << 16;
-        c->reader1 = t->linear; c->read1_site = site; c->read1_clock = t->clock; c->reader2 = NOBODY;
+    if (info & STRONG) hand_over(env, t, c, info);
+    if (!write) return note_read(env, t, site, info, bytes, shared, c);
+    c->quiet = 0;
+    if (atomic && c->write_epoch == env->epoch && c->flags & INFO_ATOMIC && c->writer != t->linear) {
+        c->writer2 = t->linear;
     } else {
-        c->flags |= bytes << 16;
-        if (c->reader1 == t->linear) { c->read1_site = site; c->read1_clock = t->clock; }
-        else {
-            c->reader2 = t->linear; c->read2_site = site; c->read2_clock = t->clock;
-            if (bytes == 15 && (c->write_epoch < launch->first_epoch || (shared && c->write_epoch != env->epoch)))
-                c->quiet = env->epoch;
-        }
+        u32 before = c->write_epoch == env->epoch && c->writer == t->linear ? c->flags & 15 : 0;
+        c->writer = t->linear; c->writer2 = NO_THREAD;
+        c->flags = (c->flags & 0xffff0000u) | (info & (INFO_WRITE | STRONG | INFO_RELAXED)) | bytes | before;
     }
+    c->write_epoch = env->epoch; c->write_site = site; c->write_time = launch->now; c->write_block = (u32)env->block;
 }
 
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {

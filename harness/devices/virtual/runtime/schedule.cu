@@ -139,13 +139,11 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
             t->result0 = equal;
         } else if (op >= OP_REDUX_ADD && op <= OP_REDUX_XOR) t->result0 = total;
     }
-    u32 clock = 0;  // from here on the lanes know of each other
-    for (u32 lane = 0; lane < 32; lane++)
-        if (present >> lane & 1 && warp[lane].clock > clock) clock = warp[lane].clock;
+    u32 now = launch_of(env)->check_sync ? tick(env) : 0;  // from here on the lanes know of each other
     for (u32 lane = 0; lane < 32; lane++)
         if (present >> lane & 1) {
             warp[lane].wait = WAIT_READY;
-            warp[lane].clock = clock + 1;
+            warp[lane].clock = now;
         }
 }
 

@@ -1,0 +1,34 @@
+"""Kernels of the kinds found in real code: right against NumPy in both flavours, and clean under full checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import samples
+from .samples import SAMPLES, compare, compile_sample, run
+from .virtual import FLAVOURS, device
+
+SCHEDULES = (0, 1, 2)
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_sample(name, checks):
+    entry, dev = SAMPLES[name], device(checks)
+    module = compile_sample(dev, entry)
+    try:
+        for case in entry.cases:
+            for dev.schedule in SCHEDULES:
+                job = entry.job(case)
+                got, notes = run(job, dev, module)
+                compare(job, got)
+                assert notes == []
+    finally:
+        dev.schedule = 0
+
+
+def test_every_kernel_file_is_a_sample():
+    files = {path.stem for path in Path(samples.__file__).parent.glob("*.cu")}
+    assert files == set(SAMPLES)
