@@ -24,7 +24,7 @@ def test_sample(name, checks):
                 job = entry.job(case)
                 got, notes = run(job, dev, module)
                 compare(job, got)
-                assert notes == []
+                assert [n for n in notes if n.kind != "same-write"] == []
     finally:
         dev.schedule = 0
 

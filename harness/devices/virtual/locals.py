@@ -27,6 +27,11 @@ class Piece:
     end: int
     declared: Declared | None = None
 
+    @property
+    def pad(self) -> int:
+        """Bytes before a temporary, which may begin with a gap: what follows keeps its alignment."""
+        return 0 if self.declared else self.start % 16
+
 
 def separate(module: Module, declared: list[Declared]) -> dict[str, Declared]:
     """Take the depots of a module apart, in place. Returns what the pieces hold, by their names."""
@@ -100,7 +105,7 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
             body.append(item)
         elif offset >= 0:
             piece = next(p for p in pieces if p.start <= offset < p.end)
-            place = f"{piece.name}+{offset - piece.start}"
+            place = f"{piece.name}+{offset - piece.start + piece.pad}"
             if item.base == "add":
                 body.append(replace(item, opcode="mov.u64", operands=(item.operands[0], place)))
             else:
@@ -109,4 +114,4 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
     function.body = body
     del function.variables[depot.name]
     for p in pieces:
-        function.variables[p.name] = Variable("local", "b8", p.name, p.end - p.start, 16, True)
+        function.variables[p.name] = Variable("local", "b8", p.name, p.end - p.start + p.pad, 16, True)
