@@ -190,9 +190,10 @@ class Kernel:
 class Case:
     """One set of sizes and inputs.
 
-    values: "normal", or "integers" (small integers, exact in float32, compared for equality).
-    inputs: values by array name, exact or as `Array.values`. check: "reference", or "gradient" (the
-    expected values are finite differences, see Gradient). kernels: names, where not all kernels take part.
+    dims: sizes, and the values of Float parameters. values: "normal", or "integers" (small integers, exact
+    in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
+    "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names,
+    where not all kernels take part.
     special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases,
     it never is.
     """
@@ -391,7 +392,7 @@ def stub_text(puzzle: Puzzle) -> str:
 def strip_solution(text: str, name: str = "kernel.cu") -> str:
     """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
 
-    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in place of the solution.
+    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in its place.
     """
     kept, begun, pairs = [], "", 0
     partners = {BEGIN: END, BEGIN_STUB: END_STUB}

@@ -84,8 +84,8 @@ def max_pool_backward(grad_output: ArrayLike, argmax: ArrayLike, input_shape: Se
     _check_rank("input_shape", input_shape)
     if grad_output.shape != argmax.shape or argmax.ndim != 4 or argmax.shape[:2] != input_shape[:2]:
         raise ValueError(
-            f"grad_output is {grad_output.shape}, argmax {argmax.shape} and the input {input_shape}; the first "
-            "two must be alike, and all three have the same N and C"
+            f"grad_output is {grad_output.shape}, argmax {argmax.shape} and the input {input_shape}; the "
+            "first two must be alike, and all three have the same N and C"
         )
     size = input_shape[2] * input_shape[3]
     if not np.issubdtype(argmax.dtype, np.integer):
@@ -119,6 +119,6 @@ def pooling_windows(input_shape: Shape, window: PerDimension, stride: PerDimensi
 def _check_rank(name: str, shape: Shape) -> None:
     if len(shape) != 4:
         raise ValueError(
-            f"{name} {shape} has {len(shape)} dimensions; it must be (N, C, H, W), with the batch size N even "
-            "when it is 1"
+            f"{name} {shape} has {len(shape)} dimensions; it must be (N, C, H, W), with the batch size N "
+            "even when it is 1"
         )

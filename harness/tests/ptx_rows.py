@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
-from itertools import islice, product
+from itertools import product
 
 import numpy as np
 
@@ -198,7 +198,7 @@ _PROLOGUE = """
 
 
 def kernel(name: str, cases: list[Case], count: int, operands: tuple[str, ...]) -> str:
-    """A kernel that loads the operands, executes each case and stores its result as 8 bytes at out[case][i]."""
+    """A kernel that loads the operands, executes each case, stores its result as 8 bytes at out[case][i]."""
     parameters = ", ".join(f".param .u64 p{i}" for i in range(len(operands) + 1))
     lines = []
     for i, (letter, type_) in enumerate(zip("abc", operands, strict=False)):
@@ -251,12 +251,10 @@ def check(device, cases: list[Case]) -> None:
     loaded = device.load_ptx(module([kernel(f"k{i}", b, len(v), o) for i, (o, b, v) in enumerate(made)]))
     wrong = []
     for i, (operands, batch, inputs) in enumerate(made):
-        results = _launch(device, loaded.get_function(f"k{i}"), operands, inputs, len(batch))
-        seen = [tuple(map(operand, patterns, operands)) for patterns in inputs]
-        for case, got in zip(batch, results, strict=True):
-            wrong += [
-                _describe(case, inputs[j], *what) for j, *what in islice(_mismatches(case, seen, got), 3)
-            ]
+        out = device.empty((len(batch), len(inputs)), np.uint64)
+        launch(device, loaded.get_function(f"k{i}"), operands, inputs, out)
+        for case, got in zip(batch, out.get(), strict=True):
+            wrong += mismatches(case, inputs, got.tolist())
     assert not wrong, "\n" + "\n".join(wrong[:40])
 
 
@@ -270,12 +268,11 @@ def batches(cases: list[Case]):
             yield operands, group[start : start + _PER_KERNEL]
 
 
-def _launch(device, function, operands, inputs, count: int) -> np.ndarray:
+def launch(device, function, operands, inputs, out) -> None:
+    """Call kernel(operand arrays..., out) with one thread for each tuple of operands."""
     columns = zip(*inputs, strict=True)
     arrays = [device.array(np.array(c, f"u{size(t)}")) for c, t in zip(columns, operands, strict=True)]
-    out = device.empty((count, len(inputs)), np.uint64)
     function(-(-len(inputs) // 128), 128, (*arrays, out))
-    return out.get()
 
 
 def operand(pattern: int, type_: str):
@@ -287,30 +284,27 @@ def operand(pattern: int, type_: str):
     return pattern
 
 
-def _mismatches(case: Case, inputs, results):
-    """(position, result, expected) of what is wrong."""
-    two = case.result == "pred|pred"
-    bits = 2 if two else width(case.result)
-    mask = (1 << bits) - 1
-    for i, (values_, got) in enumerate(zip(inputs, results.tolist(), strict=True)):
-        expected = case.expected(*values_)
-        if two:
+def mismatches(case: Case, inputs, results, limit: int = 3) -> list[str]:
+    """A line for each of the first wrong results; none if all are right."""
+    found = []
+    for patterns, got in zip(inputs, results, strict=True):
+        expected = case.expected(*map(operand, patterns, case.operands))
+        if case.result == "pred|pred":
             expected = expected[0] + 2 * expected[1]
-        got &= mask
         if isinstance(expected, int):
-            if got != expected & mask:
-                yield i, got, hex(expected & mask)
-        elif not _agrees(got, expected, case.result):
-            yield i, got, expected
-
-
-def _describe(case: Case, patterns, got: int, expected) -> str:
-    shown = ", ".join(f"{n}={p:#x}" for n, p in zip("abc", patterns, strict=False))
-    return f"{case.line} ({shown}): {got:#x} instead of {expected}"
+            mask = (1 << (2 if case.result == "pred|pred" else width(case.result))) - 1
+            got, expected = got & mask, expected & mask
+        if got != expected and (isinstance(expected, int) or not _agrees(got, expected, case.result)):
+            shown = ", ".join(f"{n}={p:#x}" for n, p in zip("abc", patterns, strict=False))
+            want = hex(expected) if isinstance(expected, int) else expected
+            found.append(f"{case.line} ({shown}): {got:#x} instead of {want}")
+            if len(found) == limit:
+                break
+    return found
 
 
 def _agrees(got: int, expected, type_: str) -> bool:
-    """Whether a pattern is what is expected: an int, NAN, Near, or a tuple of these by lanes, the low one first."""
+    """Whether a pattern is as expected: an int, NAN, Near, or these lane by lane, the low one first."""
     if isinstance(expected, tuple):
         return all(_agrees(got >> 16 * i & 0xFFFF, lane, type_[:-2]) for i, lane in enumerate(expected))
     if expected is exact.NAN:

@@ -99,8 +99,9 @@ def test_the_stub_is_the_solution_without_the_marked_lines(tmp_path):
 
 
 def test_a_stub_may_have_lines_of_its_own():
-    text = "a\n  // BEGIN SOLUTION\n  right\n  // END SOLUTION\n  // BEGIN STUB\n  // wrong;  // c\n  //   x\n"
-    assert strip_solution(text + "  // END STUB\nb\n") == "a\n  wrong;  // c\n    x\nb\n"
+    text = "a\n  // BEGIN SOLUTION\n  right\n  // END SOLUTION\n"
+    text += "  // BEGIN STUB\n  // wrong;  // c\n  //   x\n  // END STUB\nb\n"
+    assert strip_solution(text) == "a\n  wrong;  // c\n    x\nb\n"
 
 
 @pytest.mark.parametrize(

@@ -58,26 +58,43 @@ def flushes(type_: str) -> tuple[str, ...]:
 
 # -- setp --------------------------------------------------------------------------------------------
 
+
+def combined(name: str, type_: str, ftz: str, op: str, sign: str, a: int, b: int, c: bool) -> tuple:
+    """setp.lt.and p|q, a, b, c, or with !c."""
+    return tuple(BOOLEAN[op](holds, c != bool(sign)) for holds in both(name, type_, ftz, a, b))
+
+
+def per_lane(name: str, ftz: str, op: str, a: int, b: int, c: bool = False) -> tuple[bool, bool]:
+    """A comparison of halves in both lanes, the low one first, each combined with c where there is an op."""
+    holds = (compare(name, "f16", bool(ftz), x, y) for x, y in zip(lanes(a), lanes(b), strict=True))
+    return tuple(BOOLEAN[op](h, c) if op else h for h in holds)
+
+
 SETP = [
     Case(f"setp.{name}{ftz}.{t} d|e, a, b", f"{t} {t} -> pred|pred", partial(both, name, t, ftz))
-    for t in SCALARS for name in names(t) for ftz in flushes(t)
-]  # fmt: skip
+    for t in SCALARS
+    for name in names(t)
+    for ftz in flushes(t)
+]
 COMBINED = [
     Case(f"setp.{name}.{op}{ftz}.{t} d|e, a, b, {sign}c", f"{t} {t} pred -> pred|pred",
-         lambda a, b, c, n=name, t=t, z=ftz, f=f, s=sign: tuple(f(x, c != bool(s)) for x in both(n, t, z, a, b)))
-    for t in SCALARS for name in names(t)[::5] for op, f in BOOLEAN.items() for ftz in flushes(t) for sign in ("", "!")
+         partial(combined, name, t, ftz, op, sign))
+    for t in SCALARS for name in names(t)[::5] for op in BOOLEAN for ftz in flushes(t) for sign in ("", "!")
 ]  # fmt: skip
 PACKED = [
-    Case(f"setp.{name}{ftz}.f16x2 d|e, a, b", "f16x2 f16x2 -> pred|pred",
-         lambda a, b, n=name, z=ftz: tuple(compare(n, "f16", z, x, y) for x, y in zip(lanes(a), lanes(b), strict=True)))
-    for name in FLOAT_NAMES for ftz in ("", ".ftz")
-]  # fmt: skip
+    Case(f"setp.{name}{ftz}.f16x2 d|e, a, b", "f16x2 f16x2 -> pred|pred", partial(per_lane, name, ftz, ""))
+    for name in FLOAT_NAMES
+    for ftz in ("", ".ftz")
+]
 PACKED += [
-    Case(f"setp.lt.{op}{ftz}.f16x2 d|e, a, b, c", "f16x2 f16x2 pred -> pred|pred",
-         lambda a, b, c, z=ftz, f=f: tuple(f(compare("lt", "f16", z, x, y), c)
-                                           for x, y in zip(lanes(a), lanes(b), strict=True)))
-    for op, f in BOOLEAN.items() for ftz in ("", ".ftz")
-]  # fmt: skip
+    Case(
+        f"setp.lt.{op}{ftz}.f16x2 d|e, a, b, c",
+        "f16x2 f16x2 pred -> pred|pred",
+        partial(per_lane, "lt", ftz, op),
+    )
+    for op in BOOLEAN
+    for ftz in ("", ".ftz")
+]
 SINK = [
     Case("setp.lt.s32 d, a, b", "s32 s32 -> pred", lambda a, b: a < b),
     Case("setp.lt.s32 _|d, a, b", "s32 s32 -> pred", lambda a, b: a >= b),
@@ -90,16 +107,18 @@ SINK = [
 # -- set ---------------------------------------------------------------------------------------------
 
 
-def result(to: str, holds: bool) -> int:
+def value(to: str, name: str, type_: str, ftz: str, op: str, a: int, b: int, c: bool = False) -> int:
+    """1.0 or all ones where the comparison, combined with c, holds."""
+    holds = compare(name, type_, bool(ftz), a, b)
+    if op:
+        holds = BOOLEAN[op](holds, c)
     return (FORMATS[to].one if to[0] == "f" else -1) if holds else 0
 
 
 def set_case(name: str, op: str, ftz: str, to: str, t: str) -> Case:
-    if op:
-        return Case(f"set.{name}.{op}{ftz}.{to}.{t} d, a, b, c", f"{t} {t} pred -> {to}",
-                    lambda a, b, c: result(to, BOOLEAN[op](compare(name, t, bool(ftz), a, b), c)))  # fmt: skip
-    return Case(f"set.{name}{ftz}.{to}.{t} d, a, b", f"{t} {t} -> {to}",
-                lambda a, b: result(to, compare(name, t, bool(ftz), a, b)))  # fmt: skip
+    middle, operands, types = (f".{op}", "a, b, c", f"{t} {t} pred") if op else ("", "a, b", f"{t} {t}")
+    expected = partial(value, to, name, t, ftz, op)
+    return Case(f"set.{name}{middle}{ftz}.{to}.{t} d, {operands}", f"{types} -> {to}", expected)
 
 
 SET = []
@@ -108,26 +127,33 @@ for i, t in enumerate(SCALARS):
     for j, name in enumerate(names(t)):
         for k, ftz in enumerate(flushes(t)):
             SET.append(set_case(name, "", ftz, targets[(i + j + k) % len(targets)], t))
-    SET += [set_case(names(t)[-1], "", "", to, t) for to in targets]
+    SET += [set_case(names(t)[0], "and", "", to, t) for to in targets]
     SET += [set_case(names(t)[1], op, flushes(t)[-1], targets[i % len(targets)], t) for op in BOOLEAN]
 
 
-def packed_result(to: str, a: int, b: int, test) -> int:
+def packed_value(to: str, name: str, ftz: str, op: str, a: int, b: int, c: bool = False) -> int:
     true = F16.one if to == "f16x2" else 0xFFFF
-    low, high = (true * test(x, y) for x, y in zip(lanes(a), lanes(b), strict=True))
-    return low | high << 16
+    low, high = per_lane(name, ftz, op, a, b, c)
+    return true * low | true * high << 16
 
 
 SET_PACKED = [
-    Case(f"set.{name}{ftz}.{to}.f16x2 d, a, b", "f16x2 f16x2 -> b32",
-         lambda a, b, n=name, z=ftz, to=to: packed_result(to, a, b, lambda x, y: compare(n, "f16", z, x, y)))
-    for name in FLOAT_NAMES for ftz in ("", ".ftz") for to in ("f16x2", "u32", "s32")
-]  # fmt: skip
+    Case(
+        f"set.{name}{ftz}.{to}.f16x2 d, a, b", "f16x2 f16x2 -> b32", partial(packed_value, to, name, ftz, "")
+    )
+    for name in FLOAT_NAMES
+    for ftz in ("", ".ftz")
+    for to in ("f16x2", "u32", "s32")
+]
 SET_PACKED += [
-    Case(f"set.ltu.{op}.{to}.f16x2 d, a, b, c", "f16x2 f16x2 pred -> b32",
-         lambda a, b, c, to=to, f=f: packed_result(to, a, b, lambda x, y: f(compare("ltu", "f16", False, x, y), c)))
-    for op, f in BOOLEAN.items() for to in ("f16x2", "u32")
-]  # fmt: skip
+    Case(
+        f"set.ltu.{op}.{to}.f16x2 d, a, b, c",
+        "f16x2 f16x2 pred -> b32",
+        partial(packed_value, to, "ltu", "", op),
+    )
+    for op in BOOLEAN
+    for to in ("f16x2", "u32")
+]
 
 # -- selection ---------------------------------------------------------------------------------------
 
@@ -140,17 +166,23 @@ def not_negative(ftz: str, c: int) -> bool:
     return not f.is_nan(c) and (c < f.sign or c == f.sign)
 
 
-SELECT = [Case(f"selp.{t} d, a, b, c", f"{t} {t} pred -> {t}", lambda a, b, c: a if c else b) for t in KINDS]
-SELECT += [Case("selp.s32 d, 5, -1, a", "pred -> s32", lambda a: 5 if a else -1)]
-SELECT += [Case("selp.b32 d, a, b, !c", "b32 b32 pred -> b32", lambda a, b, c: b if c else a)]
-SELECT += [
-    Case(f"slct.{t}.s32 d, a, b, c", f"{t} {t} s32 -> {t}", lambda a, b, c: a if c >= 0 else b) for t in KINDS
+SELECT = [
+    Case("selp.s32 d, 5, -1, a", "pred -> s32", lambda a: 5 if a else -1),
+    Case("selp.b32 d, a, b, !c", "b32 b32 pred -> b32", lambda a, b, c: b if c else a),
 ]
-SELECT += [Case(f"slct{z}.{t}.f32 d, a, b, c", f"{t} {t} f32 -> {t}",
-                lambda a, b, c, z=z: a if not_negative(z, c) else b) for t in KINDS for z in ("", ".ftz")]  # fmt: skip
+for t in KINDS:
+    SELECT += [
+        Case(f"selp.{t} d, a, b, c", f"{t} {t} pred -> {t}", lambda a, b, c: a if c else b),
+        Case(f"slct.{t}.s32 d, a, b, c", f"{t} {t} s32 -> {t}", lambda a, b, c: a if c >= 0 else b),
+    ]
+    for ftz in ("", ".ftz"):
+        chosen = lambda a, b, c, ftz=ftz: a if not_negative(ftz, c) else b  # noqa: E731
+        SELECT.append(Case(f"slct{ftz}.{t}.f32 d, a, b, c", f"{t} {t} f32 -> {t}", chosen))
 
-GROUPS = {"setp": SETP, "combined": COMBINED, "packed": PACKED, "sink": SINK, "set": SET, "set packed": SET_PACKED,
-          "select": SELECT}  # fmt: skip
+GROUPS = {
+    "setp": SETP, "combined": COMBINED, "packed": PACKED, "sink": SINK, "set": SET, "set packed": SET_PACKED,
+    "select": SELECT,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("group", GROUPS)

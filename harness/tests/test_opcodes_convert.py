@@ -94,11 +94,20 @@ def options(*types: str) -> list[tuple[str, str]]:
     return [(ftz, sat) for ftz in ("", ".ftz") if not ftz or "f32" in types for sat in ("", ".sat")]
 
 
-TO_FLOAT = [case(f".{mode}{ftz}{sat}", to, source, partial(to_float, to, source, mode, ftz, sat))
-            for to in FLOATS for source in INTS for mode in ROUND for ftz, sat in options(to)]  # fmt: skip
-FROM_FLOAT = [case(f".{mode}{ftz}{sat}", to, source, partial(from_float, to, source, mode, ftz, sat))
-              for to in INTS for source in FLOATS for mode in ROUND_TO_INTEGER for ftz, sat in options(source)]  # fmt: skip
-
+TO_FLOAT = [
+    case(f".{mode}{ftz}{sat}", to, source, partial(to_float, to, source, mode, ftz, sat))
+    for to in FLOATS
+    for source in INTS
+    for mode in ROUND
+    for ftz, sat in options(to)
+]
+FROM_FLOAT = [
+    case(f".{mode}{ftz}{sat}", to, source, partial(from_float, to, source, mode, ftz, sat))
+    for to in INTS
+    for source in FLOATS
+    for mode in ROUND_TO_INTEGER
+    for ftz, sat in options(source)
+]
 
 # -- floats ------------------------------------------------------------------------------------------
 

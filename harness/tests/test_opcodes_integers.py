@@ -127,16 +127,23 @@ PRODUCTS.append(
 
 
 def quotient(a: int, b: int) -> int:
-    """Towards zero; all ones for b = 0, as the hardware gives."""
-    return -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    """Towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def remainder(a: int, b: int) -> int:
-    return a - b * quotient(a, b) if b else a
+def by_zero(n: int, a: int) -> int:
+    """Quotient and remainder as observed on hardware: all ones; of a short 64-bit dividend, in 32 bits."""
+    return (1 << 32) - 1 if n == 64 and 0 <= a < 1 << 32 else -1
 
 
-DIVISION = [Case(f"div.{t} d, a, b", f"{t} {t} -> {t}", quotient) for t in INTS]
-DIVISION += [Case(f"rem.{t} d, a, b", f"{t} {t} -> {t}", remainder) for t in INTS]
+DIVISION = []
+for t in INTS:
+    DIVISION += [
+        Case(f"div.{t} d, a, b", f"{t} {t} -> {t}",
+             lambda a, b, n=bits(t): quotient(a, b) if b else by_zero(n, a)),
+        Case(f"rem.{t} d, a, b", f"{t} {t} -> {t}",
+             lambda a, b, n=bits(t): a - b * quotient(a, b) if b else by_zero(n, a)),
+    ]  # fmt: skip
 
 # -- chains of carries: 128-bit and 96-bit numbers from the pieces that are there --------------------
 
@@ -150,16 +157,13 @@ def high_borrow(a: int, b: int) -> int:
 
 CARRIES = []
 for t in ("u32", "s32"):
-    CARRIES += [
-        Case(_PARTS + f"add.cc.{t} %r, %l, %m; addc.{t} %s, %h, %k; mov.b64 d, {{%r, %s}}", "b64 b64 -> b64",
-             lambda a, b: a + b),
-        Case(_PARTS + f"sub.cc.{t} %r, %l, %m; subc.{t} %s, %h, %k; mov.b64 d, {{%r, %s}}", "b64 b64 -> b64",
-             lambda a, b: a - b),
-        Case(_PARTS + f"add.cc.{t} %r, %l, %m; addc.cc.{t} %r, %h, %k; addc.{t} %s, 0, 0; mov.b64 d, {{%r, %s}}",
-             "b64 b64 -> b64", lambda a, b: a + b >> 32),
-        Case(_PARTS + f"sub.cc.{t} %r, %l, %m; subc.cc.{t} %r, %h, %k; subc.{t} %s, 0, 0; neg.s32 %s, %s;"
-             " mov.b64 d, {%r, %s}", "b64 b64 -> b64", high_borrow),
-    ]  # fmt: skip
+    for chain, expected in {
+        f"add.cc.{t} %r, %l, %m; addc.{t} %s, %h, %k": lambda a, b: a + b,
+        f"sub.cc.{t} %r, %l, %m; subc.{t} %s, %h, %k": lambda a, b: a - b,
+        f"add.cc.{t} %r, %l, %m; addc.cc.{t} %r, %h, %k; addc.{t} %s, 0, 0": lambda a, b: a + b >> 32,
+        f"sub.cc.{t} %r, %l, %m; subc.cc.{t} %r, %h, %k; subc.{t} %s, 0, 0; neg.s32 %s, %s": high_borrow,
+    }.items():
+        CARRIES.append(Case(f"{_PARTS}{chain}; mov.b64 d, {{%r, %s}}", "b64 b64 -> b64", expected))
 for t in ("u64", "s64"):
     CARRIES += [
         Case(f"add.cc.{t} d, a, b; addc.{t} d, 0, 0", f"b64 b64 -> {t}", lambda a, b: a + b >> 64),
@@ -398,9 +402,10 @@ CONSTANTS = [
     Case("mul.hi.u64 d, a, 0xFFFFFFFFFFFFFFFF", "u64 -> u64", lambda a: a * ((1 << 64) - 1) >> 64),
     Case("div.s32 d, a, 7", "s32 -> s32", lambda a: quotient(a, 7)),
     Case("div.s32 d, a, -1", "s32 -> s32", lambda a: quotient(a, -1)),
-    Case("div.u64 d, a, 0", "u64 -> u64", lambda a: -1),
-    Case("rem.s32 d, a, 0", "s32 -> s32", lambda a: a),
-    Case("rem.s64 d, -9223372036854775808, a", "s64 -> s64", lambda a: remainder(-(1 << 63), a)),
+    Case("div.u64 d, a, 0", "u64 -> u64", partial(by_zero, 64)),
+    Case("rem.s32 d, a, 0", "s32 -> s32", partial(by_zero, 32)),
+    Case("rem.s64 d, -9223372036854775808, a", "s64 -> s64",
+         lambda a: -(1 << 63) - a * quotient(-(1 << 63), a) if a else -1),
     Case("shl.b32 d, a, 33", "b32 -> b32", lambda a: 0),
     Case("shr.s32 d, a, 33", "s32 -> s32", lambda a: -1 if a < 0 else 0),
     Case("shr.u64 d, a, 63", "u64 -> u64", lambda a: a >> 63),
@@ -413,7 +418,7 @@ CONSTANTS = [
     Case("min.s32 d, -5, a", "s32 -> s32", lambda a: min(-5, a)),
     Case("max.u16 d, a, 65000", "u16 -> u16", lambda a: max(a, 65000)),
     Case("shf.l.wrap.b32 d, a, a, 7", "b32 -> b32", lambda a: a << 7 | a >> 25),
-]
+]  # fmt: skip
 
 GROUPS = {
     "arithmetic": ARITHMETIC, "logic": LOGIC, "products": PRODUCTS, "division": DIVISION, "carries": CARRIES,

@@ -1,4 +1,4 @@
-"""The opcode table as a whole: nothing in it is untested or refused by LLVM, nothing beside it is accepted."""
+"""The opcode table as a whole: nothing in it is untested or refused by LLVM, nothing else is accepted."""
 
 from __future__ import annotations
 

@@ -93,9 +93,7 @@ def test_forward_and_backward_by_hand():
     assert output.tolist() == [[[[4, 5], [-1, 7]]]]
     assert argmax.tolist() == [[[[4, 6], [8, 15]]]]
     gradient = pool.max_pool_backward([[[[10, 20], [30, 40]]]], argmax, (1, 1, 5, 4))
-    assert gradient.tolist() == [
-        [[[0, 0, 0, 0], [10, 0, 20, 0], [30, 0, 0, 0], [0, 0, 0, 40], [0, 0, 0, 0]]]
-    ]
+    assert gradient.tolist() == [[[[0, 0, 0, 0], [10, 0, 20, 0], [30, 0, 0, 0], [0, 0, 0, 40], [0, 0, 0, 0]]]]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ MISCONCEPTIONS = (
           "The right numbers are at the wrong places: the output is filled as [n_out, batch].",
           lambda a, d: forward(a).T.reshape(d["batch"], d["n_out"])),
     wrong("axes_swapped", 1,
-          "Samples or outputs stay empty: x is used for the sample and y for the output; x must be the latter.",
+          "Samples or outputs stay empty: x is used for the sample and y for the output; exchange them.",
           axes_swapped),
     wrong("last_input_missing", 2,
           "The last input is left out of every sum: i stops one too early.",

@@ -10,7 +10,7 @@ from harness.course import (
 from reference import dense
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
-SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -0.25, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]
+SPECIAL = [1, np.nan, -2, np.inf, 0.0, -np.inf, 0.5, -0.0, -3, np.nan, 3, -4, np.nan, 1e-30, -1e-30, 1e30, -9]
 
 
 def with_zeros(rng, a, d):
@@ -38,7 +38,7 @@ def forward_mistakes(kernel, name, prefix=""):
         wrong("absolute", 1, "Negative numbers lose their sign; they must become 0.", np.abs),
         wrong("step", 1, "Positive numbers became 1; they must stay what they are.",
               lambda x: np.where(x > 0, 1.0, np.where(np.isnan(x), np.nan, 0.0))),
-        wrong("leaky", 1, "Negative numbers became a hundredth of themselves; that is leaky ReLU, another layer.",
+        wrong("leaky", 1, "Negative numbers became a hundredth of themselves; that is leaky ReLU.",
               lambda x: np.where(x < 0, 0.01 * x, x)),
         wrong("nan_lost", 3,
               "NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",

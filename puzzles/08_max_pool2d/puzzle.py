@@ -124,10 +124,12 @@ MISCONCEPTIONS = (
           "These are the smallest elements of the windows, not the largest.",
           lambda a, d: pooled(a, d, start=INF, better=lambda x, best: (x < best) | np.isnan(x))),
     wrong("place_in_window", 3,
-          "output is right; argmax counts 0 to 3 within the window, it must be the place h * W + w in the plane.",
+          "output is right; argmax counts 0 to 3 within the window, it must be the place h * W + w in the "
+          "plane.",
           lambda a, d: right_output(a, d, lambda h, w, p, q, plane, d: 2 * (h - 2 * p) + w - 2 * q)),
     wrong("place_in_array", 3,
-          "output is right; argmax counts from the start of the whole array, it must start again in each plane.",
+          "output is right; argmax counts from the start of the whole array, it must start again in each "
+          "plane.",
           lambda a, d: right_output(
               a, d, lambda h, w, p, q, plane, d: (plane * d["H"] + h) * d["W"] + w)),
     wrong("place_with_output_rows", 3,
@@ -175,7 +177,8 @@ MISCONCEPTIONS = (
               "All four elements of a window get its gradient; only the one that argmax names had a say.",
               lambda a, d: spread(a, d, counts=lambda place, h, w, plane, d: True)),
     wrong_way("shared_equally", 1,
-              "Every element gets a quarter of its window's gradient: that belongs to a mean, not to a maximum.",
+              "Every element gets a quarter of its window's gradient: that belongs to a mean, not to a "
+              "maximum.",
               lambda a, d: spread(a, d, counts=lambda place, h, w, plane, d: True) / 4),
     wrong_way("zeros_unwritten", 1,
               "Only the elements that argmax names are written; the others must become 0.",
@@ -191,7 +194,8 @@ MISCONCEPTIONS = (
               lambda a, d: spread(
                   a, d, counts=lambda place, h, w, plane, d: place == h % 2 * 2 + w % 2)),
     wrong_way("compared_with_idx", 3,
-              "argmax is compared with idx, which counts over all planes; it is a place in one plane, h * W + w.",
+              "argmax is compared with idx, which counts over all planes; it is a place in one plane, h * W "
+              "+ w.",
               lambda a, d: spread(
                   a, d, counts=lambda place, h, w, plane, d: place == (plane * d["H"] + h) * d["W"] + w)),
     wrong_way("compared_with_output_rows", 3,
@@ -202,7 +206,8 @@ MISCONCEPTIONS = (
               "argmax is compared with w * H + h; it is h * W + w.",
               lambda a, d: spread(a, d, counts=lambda place, h, w, plane, d: place == w * d["H"] + h)),
     wrong_way("windows_of_plane_0", 3,
-              "Every plane asks the windows of plane 0: the start of the plane is missing in the window's index.",
+              "Every plane asks the windows of plane 0: the start of the plane is missing in the window's "
+              "index.",
               lambda a, d: spread(a, d, window=lambda plane, p, q, d: p * d["W_out"] + q)),
     wrong_way("h_out_used_for_w_out", 3,
               "The rows of the output are taken to be H_out elements long; they are W_out long.",
@@ -264,7 +269,8 @@ MUTANTS = (
            ("uninitialised-read", "wrong")),
     mutant("place starts at 0", "int at = 2 * p * W + 2 * q;", "int at = 0;"),
     mutant("place starts at -1", "int at = 2 * p * W + 2 * q;", "int at = -1;"),
-    mutant("argmax and output exchanged", STORE, "output[idx] = at;", also=((STORE_PLACE, "argmax[idx] = best;"),)),
+    mutant("argmax and output exchanged", STORE, "output[idx] = at;",
+           also=((STORE_PLACE, "argmax[idx] = best;"),)),
     mutant("argmax not stored", STORE_PLACE, "", "unwritten"),
     mutant("output not stored", STORE, "", "unwritten"),
     # the window

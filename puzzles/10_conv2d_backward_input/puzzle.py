@@ -89,8 +89,8 @@ MISCONCEPTIONS = (
           "degrees: tap (r, s) meets position (h - r, w - s).",
           lambda a, d: gradient(a, d, weights=a["weights"][:, :, ::-1, ::-1])),
     wrong("plus_for_minus", 3,
-          "This is a sum over the positions (h + r, w + s); tap (r, s) lay on (h, w) when the filter stood at "
-          "(h - r, w - s).",
+          "This is a sum over the positions (h + r, w + s); tap (r, s) lay on (h, w) when the filter "
+          "stood at (h - r, w - s).",
           lambda a, d: gathered(a, d, lambda h, r: h + r, lambda w, s: w + s)),
     wrong("filter_transposed", 3,
           "Rows and columns of the filter are exchanged: r and s have changed places in one index.",
@@ -158,7 +158,8 @@ MISCONCEPTIONS = (
           lambda a, d: gradient(a, d, reread(
               a["grad_output"], lambda b, k, p, q: ((b * d["C_in"] + k) * d["H_out"] + p) * d["W_out"] + q))),
     wrong("divided_by_batch", 1,
-          "This is the gradient divided by the batch size; each image has its own gradient, nothing is divided.",
+          "This is the gradient divided by the batch size; each image has its own gradient, nothing is "
+          "divided.",
           lambda a, d: gradient(a, d) / d["batch"]),
     # rows and columns
     wrong("h_out_and_w_out_swapped", 3,
@@ -247,8 +248,10 @@ MUTANTS = (
     mutant("leaves the loop", EXISTS, EXISTS.replace("continue", "break")),
     mutant("leaves the kernel", EXISTS, EXISTS.replace("continue", "return"), "unwritten"),
     mutant("border set to 0", STORE,
-           "grad_input[idx] = h < F - 1 || h >= H_out || w < F - 1 || w >= W_out ? 0.0f : sum;", "border_zero"),
-    mutant("last filter row left out", R_LOOP, "for (int r = 0; r < F - 1; r++) {", "last_filter_row_missing"),
+           "grad_input[idx] = h < F - 1 || h >= H_out || w < F - 1 || w >= W_out ? 0.0f : sum;",
+           "border_zero"),
+    mutant("last filter row left out", R_LOOP, "for (int r = 0; r < F - 1; r++) {",
+           "last_filter_row_missing"),
     mutant("last filter column left out", S_LOOP, "for (int s = 0; s < F - 1; s++) {",
            "last_filter_column_missing"),
     mutant("one filter row too many", R_LOOP, "for (int r = 0; r <= F; r++) {", "out-of-bounds"),
@@ -268,7 +271,8 @@ MUTANTS = (
     mutant("c for k in grad_output", GRAD, "grad_output[((b * C_out + c) * H_out + p) * W_out + q]",
            ("wrong", "out-of-bounds")),
     # the batch
-    mutant("b missing in grad_output", GRAD, "grad_output[(k * H_out + p) * W_out + q]", "grad_batch_missing"),
+    mutant("b missing in grad_output", GRAD, "grad_output[(k * H_out + p) * W_out + q]",
+           "grad_batch_missing"),
     mutant("batch stride without channels", GRAD, "grad_output[((b + k) * H_out + p) * W_out + q]",
            "grad_batch_stride_without_channels"),
     mutant("batch stride with C_in", GRAD, "grad_output[((b * C_in + k) * H_out + p) * W_out + q]",
@@ -279,7 +283,8 @@ MUTANTS = (
            "h_out_and_w_out_swapped"),
     mutant("H and W for H_out and W_out", GRAD, "grad_output[((b * C_out + k) * H + p) * W + q]",
            "out-of-bounds"),
-    mutant("row before column", DECODE, "int h = idx % H;\n    int w = idx / H % W;", "row_and_column_swapped"),
+    mutant("row before column", DECODE, "int h = idx % H;\n    int w = idx / H % W;",
+           "row_and_column_swapped"),
     mutant("image before channel", CHANNEL,
            "int b = idx / (W * H) % batch;\n    int c = idx / (W * H * batch);", "channel_and_image_swapped"),
     mutant("output taken one too small", "int H_out = H - F + 1;", "int H_out = H - F;",
@@ -351,7 +356,8 @@ PUZZLE = Puzzle(
              note="each input element moved by epsilon", check="gradient"),
         Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
         Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
-        Case("fewer_filters_than_channels", dict(batch=2, C_in=5, H=7, W=8, C_out=2, F=3), note="C_out < C_in"),
+        Case("fewer_filters_than_channels", dict(batch=2, C_in=5, H=7, W=8, C_out=2, F=3),
+             note="C_out < C_in"),
         Case("output_smaller_than_filter", dict(batch=2, C_in=2, H=7, W=6, C_out=3, F=5),
              note="every element lies near the border"),
         Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), note="38 blocks"),
@@ -368,9 +374,9 @@ PUZZLE = Puzzle(
         "filters and the F rows and F columns of taps. For every tap work out where the filter stood. Near "
         "the border that position may not exist, above or left of the image as well as too far down or "
         "right: leave that one tap out (continue) and go on with the next. The sum is stored once.",
-        "If the filter stands at (p, q), its tap (r, s) lies on element (p + r, q + s). You know the element "
-        "and the tap, so p is h - r and q is w - s. Positions run from 0 to H_out - 1 and from 0 to W_out - 1; "
-        "H and W do not matter here. grad_output is indexed by b, k, p, q with the sizes C_out, H_out, W_out; "
-        "the weights by k, c, r, s with C_in, F, F.",
+        "If the filter stands at (p, q), its tap (r, s) lies on element (p + r, q + s). You know the "
+        "element and the tap, so p is h - r and q is w - s. Positions run from 0 to H_out - 1 and from 0 to "
+        "W_out - 1; H and W do not matter here. grad_output is indexed by b, k, p, q with the sizes C_out, "
+        "H_out, W_out; the weights by k, c, r, s with C_in, F, F.",
     ),
 )  # fmt: skip

@@ -55,7 +55,8 @@ def wrong(id, hint, says, compute):
 
 MISCONCEPTIONS = (
     wrong("velocity_not_stored", 2,
-          "The weights are right, but the velocity is as it was: the next step would know nothing of this one.",
+          "The weights are right, but the velocity is as it was: the next step would know nothing of this "
+          "one.",
           lambda a, d: {**step(a, d), "velocity": a["velocity"]}),
     wrong("weights_not_stored", 3,
           "The velocity is right, but the weights are as they were.",
@@ -80,7 +81,8 @@ MISCONCEPTIONS = (
           "The gradient is multiplied with (1 - momentum); it enters the velocity whole.",
           dampened),
     wrong("looking_ahead", 3,
-          "The weights move against gradient + momentum * velocity (Nesterov); here it is the velocity alone.",
+          "The weights move against gradient + momentum * velocity (Nesterov); here it is the velocity "
+          "alone.",
           looking_ahead),
     wrong("rate_missing", 3,
           "The weights move by the whole velocity: the learning rate is missing.",
@@ -169,7 +171,8 @@ MUTANTS = (
            "decay_subtracted"),
     mutant("decay without the weight", SLOPE, "float slope = gradient[i] + weight_decay;",
            "decay_without_the_weight"),
-    mutant("decay of the square", SLOPE, "float slope = gradient[i] + weight_decay * weights[i] * weights[i];"),
+    mutant("decay of the square", SLOPE,
+           "float slope = gradient[i] + weight_decay * weights[i] * weights[i];"),
     mutant("decay doubled", SLOPE, "float slope = gradient[i] + 2 * weight_decay * weights[i];"),
     mutant("momentum and decay exchanged", SLOPE, "float slope = gradient[i] + momentum * weights[i];",
            "factors_exchanged", also=((NEW, "float v = weight_decay * velocity[i] + slope;"),)),
@@ -232,9 +235,9 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     hints=(
-        "Nothing is summed up here, and no thread needs another one's numbers: thread i reads its weight, its "
-        "velocity and its gradient, and writes weight and velocity back to where they were. Find i and guard "
-        "it as in puzzle 01. The three factors are plain float variables, the same for all threads.",
+        "Nothing is summed up here, and no thread needs another one's numbers: thread i reads its weight, "
+        "its velocity and its gradient, and writes weight and velocity back to where they were. Find i and "
+        "guard it as in puzzle 01. The three factors are plain float variables, the same for all threads.",
         "The velocity comes first. The slope at this weight is its gradient plus weight_decay times the "
         "weight as it is now. The new velocity is momentum times the old velocity, plus that slope. Keep it "
         "in a variable, and store it in the array too: the next training step will find it there.",

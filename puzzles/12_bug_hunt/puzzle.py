@@ -1,9 +1,9 @@
 """Puzzle 12: four kernels that compile and almost work; the student repairs them.
 
-The stub is the code with its mistakes: what the solution has between BEGIN STUB and END STUB. The cases are of
-such sizes that the mistakes show one after another, in the order of the file, and each in a way of its own: as a
-named misconception, as a pattern of wrong elements (so H for W is left without a name), as an access
-outside of an array, and as a race.
+The stub is the code with its mistakes: what the solution has between BEGIN STUB and END STUB. The cases are
+of such sizes that the mistakes show one after another, in the order of the file, and each in a way of its
+own: as a named misconception, as a pattern of wrong elements (so H for W is left without a name), as an
+access outside of an array, and as a race.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ MISCONCEPTIONS = (
           "Every sum stops one too early: it includes the thread's own element.",
           lambda a, d: running_sums(a, d, last=lambda t: t - 1)),
     wrong("first_warp_only", SUM, 3,
-          "The sums of a block stop at its element 31, the last of its first warp: a block has BLOCK threads.",
+          "The sums of a block stop at its element 31, the last of its first warp: a block has BLOCK "
+          "threads.",
           lambda a, d: running_sums(a, d, last=lambda t: np.minimum(t, 31))),
 )  # fmt: skip
 
@@ -143,11 +144,13 @@ MUTANTS = (
     mutant("two barriers for two halves", SUM, BARRIER,
            "    if (threadIdx.x < 32) __syncthreads();\n    else __syncthreads();\n", "barrier-divergence"),
     mutant("memory fence for a barrier", SUM, "__syncthreads();", "__threadfence_block();", "race"),
-    mutant("own element left out", SUM, T_LOOP, "for (int t = 0; t < threadIdx.x; t++)", "own_element_missing"),
+    mutant("own element left out", SUM, T_LOOP, "for (int t = 0; t < threadIdx.x; t++)",
+           "own_element_missing"),
     mutant("whole block", SUM, T_LOOP, "for (int t = 0; t < BLOCK; t++)", "uninitialised-read"),
     mutant("one element too many", SUM, T_LOOP, "for (int t = 0; t <= threadIdx.x + 1; t++)",
            ("out-of-bounds", "uninitialised-read")),
-    mutant("first warp only", SUM, T_LOOP, "for (int t = 0; t <= threadIdx.x && t < 32; t++)", "first_warp_only"),
+    mutant("first warp only", SUM, T_LOOP, "for (int t = 0; t <= threadIdx.x && t < 32; t++)",
+           "first_warp_only"),
     mutant("no block", SUM, "sum += part[t];", "sum += loss[t];"),
 )  # fmt: skip
 
@@ -227,8 +230,8 @@ PUZZLE = Puzzle(
         "The third is told an element that does not exist, so ask which j leads there and which thread has "
         "it. Only the outermost thread is concerned. Compare the two halves of the test: what is the first "
         "number on either side that must not pass?",
-        "In the fourth, every thread fills one element of the shared array, and reads those that other threads "
-        "fill. Nothing makes it wait for them. One line is missing, between the last write and the first "
-        "read, at a place where all threads of the block come by.",
+        "In the fourth, every thread fills one element of the shared array, and reads those that other "
+        "threads fill. Nothing makes it wait for them. One line is missing, between the last write and the "
+        "first read, at a place where all threads of the block come by.",
     ),
 )  # fmt: skip

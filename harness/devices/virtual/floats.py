@@ -14,10 +14,9 @@ from .types import llvm_type
 
 # -- f32, f64, f16 -----------------------------------------------------------------------------------
 
-for _name in ("add", "sub", "mul"):
-    row(
-        f"{_name}{{.rn}}{{.ftz}}{{.sat}}.f32", f"{_name}{{.rn}}.f64", f"{_name}{{.rn}}{{.ftz}}{{.sat}}.<half>"
-    )(f"f{_name} {{t}} {{a}}, {{b}}")
+row("add{.rn}{.ftz}{.sat}.(f32|<half>)", "add{.rn}.f64")("fadd {t} {a}, {b}")
+row("sub{.rn}{.ftz}{.sat}.(f32|<half>)", "sub{.rn}.f64")("fsub {t} {a}, {b}")
+row("mul{.rn}{.ftz}{.sat}.(f32|<half>)", "mul{.rn}.f64")("fmul {t} {a}, {b}")
 row("fma.rn{.ftz}{.sat}.f32", "fma.rn.f64", "mad.rn{.ftz}{.sat}.f32", "mad.rn.f64")(
     "call {t} @llvm.fma.{s}({t} {a}, {t} {b}, {t} {c})"
 )
@@ -36,20 +35,20 @@ row("ex2.approx.<half>")(
 row("tanh.approx.<half>")(
     "fpext {t} {a} to float; call float @llvm.tanh.f32(float {0}); fptrunc float {1} to {t}"
 )
-row("neg{.ftz}.f32", "neg.f64", "neg{.ftz}.<half>")("fneg {t} {a}")
-row("abs{.ftz}.f32", "abs.f64", "abs{.ftz}.<half>")("call {t} @llvm.fabs.{s}({t} {a})")
+row("neg{.ftz}.(f32|<half>)", "neg.f64")("fneg {t} {a}")
+row("abs{.ftz}.(f32|<half>)", "abs.f64")("call {t} @llvm.fabs.{s}({t} {a})")
 row("copysign.f32", "copysign.f64")("call {t} @llvm.copysign.{s}({t} {b}, {t} {a})")
-row("min{.ftz}.f32", "min.f64", "min{.ftz}.<half>")("call {t} @llvm.minimumnum.{s}({t} {a}, {t} {b})")
-row("max{.ftz}.f32", "max.f64", "max{.ftz}.<half>")("call {t} @llvm.maximumnum.{s}({t} {a}, {t} {b})")
+row("min{.ftz}.(f32|<half>)", "min.f64")("call {t} @llvm.minimumnum.{s}({t} {a}, {t} {b})")
+row("max{.ftz}.(f32|<half>)", "max.f64")("call {t} @llvm.maximumnum.{s}({t} {a}, {t} {b})")
 
 
-@row("min{.ftz}.NaN.f32", "min{.ftz}.NaN.<half>")
+@row("min{.ftz}.NaN.(f32|<half>)")
 def _min_nan(e, mods, a, b):
     smaller = expand(e, "call {t} @llvm.minimum.{s}({t} {a}, {t} {b})", mods[-1], a=a, b=b)
     return canonical_nan(e, smaller, mods[-1], a, b)
 
 
-@row("max{.ftz}.NaN.f32", "max{.ftz}.NaN.<half>")
+@row("max{.ftz}.NaN.(f32|<half>)")
 def _max_nan(e, mods, a, b):
     larger = expand(e, "call {t} @llvm.maximum.{s}({t} {a}, {t} {b})", mods[-1], a=a, b=b)
     return canonical_nan(e, larger, mods[-1], a, b)

@@ -128,17 +128,16 @@ def _multiply_part(e, mods, a, b, c: str) -> str:
 
 @row("div.<int>")
 def _divide(e, mods, a, b):
-    """PTX leaves division by zero open: all ones, as NVIDIA's hardware, and never a trap of the CPU."""
-    return _quotient(e, "div", mods[-1], a, b, "-1")
+    return _quotient(e, "div", mods[-1], a, b)
 
 
 @row("rem.<int>")
 def _remainder(e, mods, a, b):
-    """x % 0, left open by PTX, is x."""
-    return _quotient(e, "rem", mods[-1], a, b, a)
+    return _quotient(e, "rem", mods[-1], a, b)
 
 
-def _quotient(e, op: str, type_: str, a: str, b: str, by_zero: str) -> str:
+def _quotient(e, op: str, type_: str, a: str, b: str) -> str:
+    """PTX leaves division by zero open: what NVIDIA's hardware gives, and never a trap of the CPU."""
     t, bits = TYPES[type_]
     zero = unsafe = e.op(f"icmp eq {t}", b, 0)
     if is_signed(type_):  # the lowest number / -1: it and 0, the quotient and the remainder of division by 1
@@ -146,6 +145,10 @@ def _quotient(e, op: str, type_: str, a: str, b: str, by_zero: str) -> str:
         unsafe = e.op("or i1", zero, e.op("and i1", lowest, e.op(f"icmp eq {t}", b, -1)))
     divisor = e.emit(f"select i1 {unsafe}, {t} 1, {t} {b}")
     result = e.op(f"{'s' if is_signed(type_) else 'u'}{op} {t}", a, divisor)
+    by_zero = "-1"
+    if bits == 64:  # short dividends take the 32-bit path
+        short = e.op("icmp eq i64", e.op("lshr i64", a, 32), 0)
+        by_zero = e.emit(f"select i1 {short}, i64 {0xFFFFFFFF}, i64 -1")
     return e.emit(f"select i1 {zero}, {t} {by_zero}, {t} {result}")
 
 

@@ -5,7 +5,7 @@ class of types. A spelling that no row matches, or one with another number of op
 takes, is `Unsupported`: a modifier or an operand can never be ignored. There are three kinds of bodies:
 
 * LLVM text, for `row`: instructions separated by `;`, the last one is the result; `{a}`, `{b}`, `{c}` are the
-  operands as the row's type `{t}` (`{n}` bits, `{s}` in names of intrinsics), `{0}`, `{1}` earlier results;
+  operands as the row's type `{t}` (`{s}` in names of intrinsics), `{0}`, `{1}` earlier results;
 * a function of (emitter, modifiers, operands as LLVM values) that returns the result, for `@row`;
 * a function of (emitter, instruction, modifiers, operands as text) that sets the destination itself, for
   `@statement`: where operands or results are not all of the type named last.
@@ -167,7 +167,7 @@ def expand(e, body: str, type_: str, **values: str) -> str:
     suffix = _INTRINSIC.get(t, f"i{bits}")
     results: list[str] = []
     for line in body.split(";"):
-        results.append(e.emit(line.strip().format(*results, t=t, n=bits, s=suffix, **values)))
+        results.append(e.emit(line.strip().format(*results, t=t, s=suffix, **values)))
     return results[-1]
 
 
