@@ -63,7 +63,7 @@ def where_you_are() -> None:
     say(f"  {puzzle.teaches}")
     say(f"  read   puzzles/{puzzle.id}/README.md")
     say(
-        f"  edit   puzzles/{puzzle.id}/kernel.cu"
+        f"  edit   puzzles/{puzzle.id}/{puzzle.file}"
         + (f"   (about {puzzle.lines} lines)" if puzzle.lines else "")
     )
     say(f"  then   backwarp grade {puzzle.number}       stuck?  backwarp hint {puzzle.number}")

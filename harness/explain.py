@@ -129,7 +129,7 @@ def param_size(p) -> int:
 
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     """The stub as it was: what to do first."""
-    todo = re.search(r"//\s*(TODO\(1\)[^\n]*)", source)
+    todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*)", source)
     lines = [f"The stub is as it was: open {file} in your editor."]
     if todo:
         number = source[: todo.start()].count("\n") + 1
