@@ -44,6 +44,7 @@ SIZES = {
 }  # fmt: skip
 
 SOLUTION, YOURS = "the solution's", "yours"
+UNSOLVED = "is not solved yet"
 
 
 class LaunchMistake(BackwarpError):
@@ -131,7 +132,7 @@ def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str,
     """(source, whose, note) of a puzzle: the student's file if it is the one that passed."""
     note = ""
     if mine:
-        note = f"{puzzle.number} is not solved yet"
+        note = f"{puzzle.number} {UNSOLVED}"
         if entry and entry.solved:
             note = f"your {puzzle.number} has changed since it passed; `backwarp grade {puzzle.number}`"
             try:

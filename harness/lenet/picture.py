@@ -1,0 +1,91 @@
+"""Pictures of a training, and of what one image becomes on its way through LeNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .data import Data
+
+INK, FAINT, BLUE, ORANGE = "#222222", "#777777", "#0072b2", "#e69f00"  # told apart by colour-blind readers
+MOST_WRONG = 24
+
+
+def training_picture(result: Mapping, filters: np.ndarray, data: Data) -> Figure:
+    """Loss curve, first-layer filters, confusion matrix, misclassified digits. filters: (6, 1, 5, 5)."""
+    figure = Figure(figsize=(11, 8.4), dpi=100, layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.2))
+    curve, learned = top.subfigures(1, 2, width_ratios=(1.75, 1))
+    table, wrong = bottom.subfigures(1, 2, width_ratios=(1, 1.1))
+    draw_curve(curve, result)
+    draw_filters(learned, filters)
+    draw_confusion(table, np.array(result["confusion"]))
+    draw_wrong(wrong, result, data)
+    s = result["settings"]
+    figure.suptitle(
+        f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} after {s['epochs']} epochs "
+        f"(batch {s['batch']}, seed {s['seed']})",
+        color=INK,
+    )
+    return figure
+
+
+def draw_curve(part, result: Mapping) -> None:
+    """The loss of every step, smoothed too, and below it the accuracy after every epoch."""
+    loss, accuracy = part.subplots(2, 1, sharex=True, height_ratios=(1.6, 1))
+    losses, epochs = np.array(result["losses"]), len(result["accuracies"])
+    per_epoch = len(losses) / max(epochs, 1)
+    at = np.arange(1, len(losses) + 1) / per_epoch
+    loss.semilogy(at, losses, color=BLUE, alpha=0.3, linewidth=0.7, label="of every step")
+    width = max(1, round(per_epoch))
+    if len(losses) > width:
+        smooth = np.convolve(losses, np.ones(width) / width, "valid")
+        loss.semilogy(at[width - 1 :], smooth, color=BLUE, label="mean of an epoch")
+    loss.set_title("Loss on the training images")
+    loss.legend(frameon=False)
+    accuracy.plot(np.arange(1, epochs + 1), 100 * np.array(result["accuracies"]), ".-", color=ORANGE)
+    accuracy.set_title("Accuracy on the test images, in %")
+    accuracy.set_xlabel("epochs")
+    for axes in (loss, accuracy):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_filters(part, filters: np.ndarray) -> None:
+    part.suptitle("The six filters of conv1")
+    largest = np.abs(filters).max()
+    for axes, image in zip(part.subplots(2, 3).flat, filters[:, 0]):
+        shown = axes.imshow(image, cmap="PuOr", vmin=-largest, vmax=largest)
+        axes.set_axis_off()
+    part.colorbar(shown, ax=part.axes, shrink=0.8)
+
+
+def draw_confusion(part, confusion: np.ndarray) -> None:
+    """Rows are labels, columns what LeNet says. Colour: the share of the row."""
+    axes = part.subplots()
+    share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
+    axes.imshow(share**0.5, cmap="Blues", vmin=0, vmax=1)
+    for (row, column), count in np.ndenumerate(confusion):
+        if count:
+            colour = "white" if share[row, column] > 0.4 else INK
+            axes.text(column, row, count, ha="center", va="center", color=colour, fontsize=8)
+    axes.set_xticks(range(10))
+    axes.set_yticks(range(10))
+    axes.set_xlabel("LeNet says")
+    axes.set_ylabel("label")
+    axes.set_title("Test images")
+
+
+def draw_wrong(part, result: Mapping, data: Data) -> None:
+    """The test images that LeNet gets wrong, at most MOST_WRONG."""
+    wrong = result["misclassified"]
+    some = f", {MOST_WRONG} of them" if len(wrong) > MOST_WRONG else ""
+    part.suptitle(f"{len(wrong)} of {result['test_images']:,} are wrong{some}: label, then what LeNet says")
+    grid = part.subplots(max(3, -(-min(len(wrong), MOST_WRONG) // 6)), 6)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, item in zip(grid.flat, wrong):
+        axes.imshow(data.test_images[item["index"], 0], cmap="gray_r")
+        axes.set_title(f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}", fontsize=10, color=INK)
