@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 
 from .checkout import broken_line
-from .errors import BackwarpError
+from .errors import BackwarpError, KernelFault
 from .explain import nth_line, source_line
 
 
@@ -78,9 +78,9 @@ class OutOfTime(BaseException):
 
 
 def kind_of(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return "syntax"
-    return "timeout" if isinstance(error, OutOfTime) else "exception"
+    """As in Verdict: an error of the harness is about a launch, or a kernel's fault."""
+    kinds = (SyntaxError, "syntax"), (OutOfTime, "timeout"), (KernelFault, "fault"), (BackwarpError, "launch")
+    return next((kind for type_, kind in kinds if isinstance(error, type_)), "exception")
 
 
 def explained(error: BaseException, source: str, name: str) -> list[str]:

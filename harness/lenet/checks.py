@@ -157,15 +157,13 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
 def check_training(
     functions: Functions, case: Case, device, seed: int, misconceptions: Sequence[Misconception] = ()
 ) -> Finding | None:
-    """The case named: learning_rate, update, train_..., accuracy."""
-    return {
-        "learning_rate": check_rate,
-        "update": check_update,
-        "three_steps": check_steps,
-        "accuracy": check_accuracy,
-        "overfit": check_overfit,
-        "train": check_curve,
-    }[case.name.split(":")[0]](functions, case, device, seed, misconceptions)
+    """What the case's name begins with: the rate, one update, a few steps, the accuracy, all of it."""
+    checks = {
+        "learning_rate": check_rate, "update": check_update, "six_steps": check_steps,
+        "accuracy": check_accuracy, "overfit": check_overfit, "train": check_curve,
+    }  # fmt: skip
+    check = next(check for name, check in checks.items() if case.name.startswith(name))
+    return check(functions, case, device, seed, misconceptions)
 
 
 def schedule(step: int, steps: int) -> float:
@@ -183,7 +181,7 @@ def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
     for step in range(steps):
         rate = functions["learning_rate"](step, steps)
         if not isinstance(rate, (int, float, np.number)):
-            return Finding("wrong", [f"learning_rate({step}, {steps}) returns {rate!r}, which is no number."])
+            return Finding("wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is no number."])
         rates.append(float(rate))
     return compared_rates(np.array(rates), expected, steps, misconceptions)
 
@@ -245,10 +243,8 @@ def check_steps(functions, case, device, seed, misconceptions) -> Finding | None
     pairs = [(digits.train_images[c], digits.train_labels[c]) for c in chosen]
     net = solution_net(device, functions, start)
     losses = functions["train"](net, pairs)
-    p = {name: values.astype(np.float64) for name, values in start.items()}
-    rates = [schedule(step, count) for step in range(count)]
-    expected = list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY))
-    if finding := wrong_losses(losses, expected):
+    p, expected = numpy_losses(start, pairs)
+    if finding := wrong_losses(losses, expected, {"start": start, "pairs": pairs}, misconceptions):
         return finding
     for name in PARAMETERS:
         wrong = weigh(name, net[name].get(), p[name])
@@ -260,22 +256,39 @@ def check_steps(functions, case, device, seed, misconceptions) -> Finding | None
     return None
 
 
-def wrong_losses(losses: object, expected: Sequence[float]) -> Finding | None:
+def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[dict, list[float]]:
+    """(the parameters after training on the pairs in NumPy, the losses); rates: the schedule's where None."""
+    p = {name: values.astype(np.float64) for name, values in start.items()}
+    rates = [schedule(step, len(pairs)) for step in range(len(pairs))] if rates is None else rates
+    return p, list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY))
+
+
+def wrong_losses(losses: object, expected: Sequence[float], known: dict, misconceptions) -> Finding | None:
     """The list that train returned, loss by loss."""
     try:
         found = np.array([float(loss) for loss in losses])
     except (TypeError, ValueError):
-        return Finding("wrong", [f"train returns {type(losses).__name__}; it has to return a list of numbers."])
+        return Finding("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
     if len(found) != len(expected):
         return Finding("wrong", [f"train returns {len(found)} losses for {len(expected)} batches."])
-    for step, (got, right) in enumerate(zip(found, expected)):
-        if not abs(got - right) <= 1e-3 * abs(right):
-            says = f"The loss of step {step} is {got:.6g}, expected {right:.6g}."
-            if step and abs(got - expected[0]) <= 1e-3 * expected[0]:
-                return Finding("wrong", [says, "It is that of step 0 again: every step must load its own batch."])
-            cause = "the step before it went wrong" if step else "the batch, forward or the loss is"
-            return Finding("wrong", [says, f"So {cause}: look at the order of load, forward, backward and update."])
-    return None
+
+    def same(right) -> bool:
+        return np.allclose(found, right, rtol=1e-4, atol=0)
+
+    if same(expected):
+        return None
+    step = int(np.argmin(np.isclose(found, expected, rtol=1e-4, atol=0)))
+    line = f"The loss of step {step} is {found[step]:.6g}, expected {expected[step]:.6g}."
+    for m in misconceptions:
+        if m.kernel == "train" and same(m.compute(known, {})):
+            return Finding("wrong", [line, m.says], m.id, m.hint)
+    return Finding("wrong", [line, "Look at the order of load, forward, backward, update and the loss."])
+
+
+def shown(value: object) -> str:
+    """A value of the student's program, for a message."""
+    text = repr(value)
+    return text if len(text) < 60 else f"a {type(value).__name__}"
 
 
 def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | None:
@@ -288,7 +301,7 @@ def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | N
     got = functions["accuracy"](net, pairs)
     right = lenet.forward(start, images)["logits"].argmax(1) == labels
     if not isinstance(got, (int, float, np.number)):
-        return Finding("wrong", [f"accuracy returns {got!r}, which is no number."])
+        return Finding("wrong", [f"accuracy returns {shown(got)}, which is no number."])
     if abs(got - right.mean()) < 1e-6:
         return None
     line = f"accuracy returns {got:.6g}, expected {right.mean():.6g}: {right.sum()} of {right.size} are right."
@@ -305,7 +318,7 @@ def quick_parameters() -> dict[str, np.ndarray]:
     digits = data.load("digits")
     p = {name: values.astype(np.float64) for name, values in lenet.initial(0).items()}
     pair = digits.train_images[:40], digits.train_labels[:40]
-    list(lenet.train(p, [pair] * 6, [0.01] * 6))
+    list(lenet.train(p, [pair] * 12, [0.01] * 12))
     return p
 
 
@@ -337,12 +350,12 @@ def check_curve(functions, case, device, seed, misconceptions) -> Finding | None
     losses = np.array(functions["train"](net, pairs), float)
     share = functions["accuracy"](net, test)
     each = losses.reshape(epochs, -1).mean(1)
-    if share >= 0.9 and each[-1] < each[0] / 2:
+    if share >= 0.85 and each[-1] < each[0] / 2:
         return None
     curve = ", ".join(f"{loss:.3g}" for loss in each)
     return Finding(
         "wrong",
-        [f"Test accuracy {share:.1%} after {epochs} epochs; 90 % was expected. Mean loss of each epoch: {curve}."],
+        [f"Test accuracy {share:.1%} after {epochs} epochs; 85 % was expected. Mean loss of each epoch: {curve}."],
     )
 
 

@@ -89,3 +89,74 @@ def draw_wrong(part, result: Mapping, data: Data) -> None:
     for axes, item in zip(grid.flat, wrong):
         axes.imshow(data.test_images[item["index"], 0], cmap="gray_r")
         axes.set_title(f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}", fontsize=10, color=INK)
+
+
+# ---- one image through LeNet -----------------------------------------------------------------------------
+
+LAYERS = ("images", "conv1", "relu1", "pool1", "conv2", "relu2", "pool2", "fc1", "relu3", "fc2", "relu4", "logits")
+
+
+def layers_picture(values: Mapping[str, np.ndarray], says: str) -> Figure:
+    """What an image becomes in every layer (left), and the gradients that come back (right); see LAYERS."""
+    shapes = [strip_of(values[name][0]).shape for name in LAYERS]
+    heights = [0.06 if rows == 1 else min(rows / columns, 0.2) for rows, columns in shapes]
+    figure = Figure(figsize=(11, 6.2 * sum(heights)), dpi=100, layout="constrained")
+    grid = figure.subplots(len(LAYERS), 2, height_ratios=heights)
+    for row, name in enumerate(LAYERS):
+        for column, key in enumerate((name, f"grad_{name}")):
+            axes = grid[row, column]
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.spines[:].set_visible(False)
+            if key not in values:
+                continue
+            strip = strip_of(values[key][0])
+            largest = np.nanmax(np.abs(strip)) or 1.0
+            aspect = "equal" if values[key].ndim == 4 else "auto"
+            axes.imshow(strip, cmap="PuOr", vmin=-largest, vmax=largest, aspect=aspect, interpolation="nearest")
+            axes.set_ylabel(key, rotation=0, ha="right", va="center", fontsize=9, color=INK)
+    grid[0, 0].set_title(f"forward: {says}", fontsize=11, color=INK)
+    grid[0, 1].set_title("backward", fontsize=11, color=INK)
+    return figure
+
+
+def strip_of(values: np.ndarray) -> np.ndarray:
+    """Channels side by side with a gap; a vector as one row of numbers."""
+    if values.ndim == 1:
+        return values[np.newaxis]
+    gap = np.full((values.shape[1], 1), np.nan)
+    return np.hstack([part for channel in values for part in (channel, gap)][:-1])
+
+
+def main() -> None:
+    """Draws the pictures of the lessons of puzzles 37 and 38, each from a run of the solutions."""
+    import tempfile
+    from pathlib import Path
+
+    from ..checkout import open_course
+    from ..devices import open_device
+    from ..progress import Progress
+    from . import data
+    from .checks import quick_parameters, solution_net
+    from .model import GRADIENTS, VALUES
+    from .run import Options
+    from .run import main as train
+
+    puzzles = open_course().root / "puzzles"
+    digits = data.load()
+    with open_device("cpu", checks="memory") as device:
+        net = solution_net(device, {}, quick_parameters())
+        net.load(digits.test_images[1:2], digits.test_labels[1:2])
+        net.forward()
+        net.backward()
+        values = {name: net[name].get() for name in (*VALUES, *GRADIENTS)}
+    says = f"a {digits.test_labels[1]}, loss {values['losses'][0]:.2f}"
+    layers_picture(values, says).savefig(puzzles / "37_lenet_step" / "layers.png")
+    with tempfile.TemporaryDirectory() as folder:
+        course = open_course()
+        options = Options(kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png")
+        train(course, Progress(Path(folder)), options)
+
+
+if __name__ == "__main__":
+    main()
