@@ -19,6 +19,14 @@ MAX_SOURCE = 1 << 20  # bytes; a kernel of the course has 2 KB
 PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
 
 
+class NoSource(CourseError):
+    """The student's file is missing or empty."""
+
+
+class NotText(CourseError):
+    """The student's file is not UTF-8."""
+
+
 @dataclass(frozen=True)
 class Course:
     """A checkout: the folder that holds `puzzles/` and `solutions/`."""
@@ -34,6 +42,8 @@ class Course:
     def resolve(self, text: str) -> str:
         """The id meant by `09`, `9`, the full id or a fragment that only one id has."""
         ids, wanted = self.ids(), text.strip().rstrip("/\\").lower()
+        if "/" in wanted or "\\" in wanted:  # a path, as the shell completes it
+            wanted = next((p for p in re.split(r"puzzles[/\\]|[/\\]kernel.cu", wanted) if p in ids), wanted)
         if wanted in ids:
             return wanted
         if wanted.isdecimal():
@@ -46,9 +56,27 @@ class Course:
             raise CourseError(
                 f"{text!r} could be {', '.join(matches[:4])}{' ...' if matches[4:] else ''}; say which"
             )
-        near = nearest(wanted, ids)
+        if planned := self.planned(wanted):
+            raise CourseError(f"{planned} is not written yet; `backwarp list` shows what there is")
+        near = "" if wanted.isdecimal() else nearest(wanted, ids)
+        if wanted.isdecimal():
+            raise CourseError(f"there is no puzzle {wanted} yet; `backwarp list` shows what there is")
         meant = f"did you mean {near}?" if near else "`backwarp list` shows what there is"
         raise CourseError(f"there is no puzzle {text!r}; {meant}")
+
+    def planned(self, wanted: str) -> str:
+        """The puzzle meant, where the README names it and it is not there yet; else ""."""
+        try:
+            text = (self.root / "README.md").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
+        rows = "\n".join(row for row in text.splitlines() if row.startswith("|"))
+        names = {f"{n}_{name}" for n, name in re.findall(r"\b(\d\d)[ _]([a-z][a-z0-9_]+)", rows)} - set(self.ids())
+        if wanted.isdecimal():
+            found = [name for name in names if int(name.split("_")[0]) == int(wanted)]
+        else:
+            found = [name for name in names if name == wanted]
+        return found[0] if len(found) == 1 else ""
 
     def load(self, text: str) -> Puzzle:
         """The puzzle `text` (see resolve); a broken declaration is a CourseError with file and line."""
@@ -60,8 +88,6 @@ class Course:
 
 def nearest(wanted: str, ids: tuple[str, ...]) -> str:
     """The id that `wanted` was probably meant to be, or ""."""
-    if wanted.isdecimal() and ids:
-        return min(ids, key=lambda i: abs(int(i.split("_")[0]) - int(wanted)))
     names = {i: i for i in ids} | {i.split("_", 1)[1]: i for i in ids}
     close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
     return names[close[0]] if close else ""
@@ -76,6 +102,9 @@ def open_course(start: Path | None = None) -> Course:
     for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
         if (folder / "puzzles").is_dir() and (folder / "solutions").is_dir():
             return Course(folder)
+        missing = [name for name in ("puzzles", "solutions") if not (folder / name).is_dir()]
+        if len(missing) == 1 and (folder / "pyproject.toml").is_file():
+            raise CourseError(f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`")
     raise CourseError(
         "no puzzles/ folder here or above. The course is used from a checkout: clone it, and in it run\n"
         "  python -m pip install -e ."
@@ -119,32 +148,36 @@ def read_source(path: Path, name: str = "") -> str:
     name = name or str(path)
     try:
         if path.is_dir():
-            raise CourseError(f"{name} is a folder; a kernel file such as kernel.cu was expected")
+            raise CourseError(f"{name} is a folder, not a kernel file: move it away")
         if not path.exists():
-            raise CourseError(f"{name} does not exist")
+            raise NoSource(f"{name} does not exist")
         if not path.is_file():
-            raise CourseError(f"{name} is not a regular file")
+            raise CourseError(f"{name} is not a regular file: move it away")
         if path.stat().st_size > MAX_SOURCE:
             raise CourseError(
                 f"{name} has {path.stat().st_size / 1e6:.1f} MB; more than 1 MB is not a kernel"
             )
         data = path.read_bytes()
     except OSError as e:
-        raise CourseError(f"{name} cannot be read: {e.strerror}") from None
+        allow = f"; allow it: chmod u+r {name}" if isinstance(e, PermissionError) else ""
+        raise CourseError(f"{name} cannot be read: {e.strerror}{allow}") from None
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        mark = " ".join(f"0x{byte:02x}" for byte in data[:2])
+        raise NotText(f"{name} starts with {mark}: this is UTF-16; save it as UTF-8 in your editor")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         line = data[: e.start].count(b"\n") + 1
-        raise CourseError(
+        raise NotText(
             f"{name}:{line}: byte 0x{data[e.start]:02x} is not UTF-8; save the file as UTF-8 in your editor"
         ) from None
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise CourseError(
+        raise NotText(
             f"{name}:{line}: the file has a zero byte; save it as plain UTF-8 text (not UTF-16)"
         )
     if not text.strip():
-        raise CourseError(f"{name} is empty")
+        raise NoSource(f"{name} is empty")
     return text.replace("\r\n", "\n")
 
 

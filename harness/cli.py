@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -35,7 +36,21 @@ def the_course() -> tuple[Course, Progress]:
     return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
 
 
+def show_version(context: click.Context, _, wanted: bool) -> None:
+    """`--version`: the installed one, or that it is a checkout."""
+    if not wanted:
+        return
+    from importlib import metadata
+
+    try:
+        say(f"backwarp {metadata.version('backwarp')}")
+    except metadata.PackageNotFoundError:
+        say(f"backwarp, not installed, from {Path(__file__).resolve().parent.parent}")
+    context.exit()
+
+
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="The version.")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """A course: write the convolution backward pass in CUDA. Without a verb: where you are, what is next."""
@@ -114,10 +129,15 @@ def grade(context, ids, everything, solution, path, device, seed, json_path) -> 
     chosen = chosen_ids(course, progress, ids, everything)
     from .grade import Options, grade_file
 
-    verdicts, options = [], Options(device, seed)
+    from .report.ticker import Ticker
+
+    if json_path and json_path != "-" and not Path(json_path).absolute().parent.is_dir():
+        raise CourseError(f"{json_path} cannot be written: there is no folder {Path(json_path).parent}")
+    verdicts = []
     for puzzle in map(course.load, chosen):
         source = path or (puzzle.solution_path if solution else puzzle.stub_path)
-        verdict = grade_file(puzzle, source, options)
+        with Ticker() as tell:
+            verdict = grade_file(puzzle, source, Options(device, seed, tell))
         if source.resolve() == puzzle.stub_path.resolve():
             progress.record(verdict)
         if verdict.passed and not solution:
@@ -232,6 +252,40 @@ def train(context, **options) -> None:
 
 
 @cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--solution", is_flag=True, help="Count the course's solution instead of your file.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Count this file instead of yours.")
+@click.option("--case", metavar="NAME", default="", help="The case to run; each kernel's largest if left out.")
+@click.option("--metrics", is_flag=True, help="Also every counter, with its name in Nsight Compute.")
+@click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
+@click.pass_context
+def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
+    """Counters per source line: memory transactions, bank conflicts, operations, divergence."""
+    if path is not None and solution:
+        raise click.UsageError("--file and --solution exclude each other")
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .profile import document, profile_file
+
+    source = path or (puzzle.solution_path if solution else puzzle.stub_path)
+    found = profile_file(puzzle, source, case)
+    context.meta[STATUS] = found.verdict.exit_status
+    if as_json:
+        import json
+
+        from .report.json import plain
+
+        say(json.dumps(plain(document(found)), indent=2))
+        return
+    if not found.kernels:
+        present(found.verdict, brief=False)
+        return
+    from .report.profile import show_profile
+
+    show_profile(found, metrics=metrics)
+
+
+@cli.command()
 @click.pass_context
 def doctor(context) -> None:
     """What this machine can do, and what to install for the rest."""
@@ -242,6 +296,10 @@ def doctor(context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command `backwarp`: runs a verb and exits; nothing ends in a traceback."""
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -277,10 +335,21 @@ def guarded(work: Callable[[], int | None]) -> int:
     except BackwarpError as e:
         say(f"backwarp: {e}", err=True)
         return 2
+    except OSError as e:
+        if e.errno == errno.ENOSPC:  # as of /dev/full
+            silence_output()
+            say(f"backwarp: the output cannot be written: {e.strerror}", err=True)
+            return 2
+        return unexpected()
     except Exception:
-        if os.environ.get("BACKWARP_DEBUG"):
-            raise
-        return internal_error()
+        return unexpected()
+
+
+def unexpected() -> int:
+    """An exception that is nobody's message: a defect of the harness."""
+    if os.environ.get("BACKWARP_DEBUG"):
+        raise
+    return internal_error()
 
 
 def internal_error() -> int:

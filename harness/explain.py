@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from .checkout import without_comments
 from .compare import Mismatch, show_pair
-from .course import Kernel, Puzzle
-from .errors import CompileError, Coordinates, KernelFault, LaunchError
+from .course import Case, Kernel, Puzzle, stub_text
+from .errors import CompileError, Coordinates, Diagnostic, KernelFault, LaunchError
 
 MOST_ERRORS = 3  # compiler messages shown
 MOST_WARNINGS = 2
+WORDS = {  # of the kinds of faults
+    "out-of-bounds": "an access outside an array", "uninitialised-read": "a read of what nothing has written",
+    "race": "a race", "barrier-divergence": "a barrier that not all threads reach", "timeout": "a loop without end",
+    "misaligned": "a misaligned access", "invalid-address": "an access through a bad pointer",
+    "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
+    "stack-overflow": "a stack overflow",
+}  # fmt: skip
+CAUSES = ("before its value is set", "has no effect", "assignment", "missing return", "subscript out of range")
 
 
 def source_line(number: int, text: str, column: int = 0) -> list[str]:
@@ -31,19 +41,55 @@ def source_line(number: int, text: str, column: int = 0) -> list[str]:
     return [prefix + code, " " * (len(prefix) - 2) + "| " + " " * column + "^"]
 
 
-def compile_error(error: CompileError) -> list[str]:
-    """The compiler's first messages, each with its line and a caret."""
+def compile_error(error: CompileError, source: str = "") -> list[str]:
+    """The compiler's first messages, each with its line, a caret and, where it is plain, the remedy."""
     errors = [d for d in error.diagnostics if d.severity == "error"] or list(error.diagnostics)
     if not errors:
-        return str(error).splitlines()[:8]
+        return decimal(str(error)).splitlines()[:8]
     lines = []
     for d in errors[:MOST_ERRORS]:
         place = f"{d.file}:{d.line}: " if d.line else ""
-        lines.append(f"{place}{d.severity}: {d.message}")
+        lines.append(f"{place}{d.severity}: {'; '.join(part.strip() for part in decimal(d.message).splitlines())}")
         lines += source_line(d.line, d.source, d.column)
+        text = remedy(d, source)
+        if text and text not in lines:
+            lines.append(text)
     if len(errors) > MOST_ERRORS:
         lines.append(f"and {len(errors) - MOST_ERRORS} more; the first is usually the cause of the others.")
     return lines
+
+
+def decimal(message: str) -> str:
+    """Sizes in decimal where the compiler gives bytes in hexadecimal."""
+    return re.sub(r"0x([0-9a-f]+)(?= bytes\b|,? max\b| max\b)", lambda m: str(int(m[1], 16)), message)
+
+
+REMEDIES = (
+    (r"without execution space", "Write __device__ before a helper that the kernel calls; main and host code have no place here."),
+    (r"modifiable lvalue", "{name} is const, so it can only be read: write to the output instead."),
+    (r"\buint3\b|\bdim3\b", "Write the axis too: blockIdx.x, threadIdx.x, blockDim.x or gridDim.x."),
+    (r"pointer-to-object type", "An array has one index here: work out the element's position and write {name}[position]."),
+    (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined', "A kernel has no std; print with printf."),
+    (r'expected a "}"', "A } is missing: every { needs its own }."),
+)  # fmt: skip
+
+
+def remedy(d: Diagnostic, source: str = "") -> str:
+    """What to do about a compiler message; "" where that is not plain."""
+    odd = next((c for c in d.source if ord(c) > 127), "")
+    if odd and re.search(r"unrecognized token|invalid|identifier|expected", d.message):
+        what = "a no-break space" if odd == "\xa0" else f"the character {odd}"
+        quotes = "; write plain quotes" if odd in "\u201c\u201d\u2018\u2019" else ""
+        return f"The line has U+{ord(odd):04X}, {what}, as copied from a web page: type it anew{quotes}."
+    if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
+        lines = without_comments(source).split("\n")[: d.line - 1]
+        before = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 0)
+        return f"The ; is missing at the end of line {before}." if before else ""
+    for pattern, text in REMEDIES:
+        if re.search(pattern, d.message):
+            name = re.match(r"\w*", d.source[max(d.column - 1, 0) :])[0]
+            return text.format(name=name or "it") if "{name}" in text else text
+    return ""
 
 
 def place(thread: Coordinates | None, block: Coordinates | None) -> str:
@@ -58,11 +104,14 @@ def place(thread: Coordinates | None, block: Coordinates | None) -> str:
 def fault(found: KernelFault, source: str) -> list[str]:
     """What the device reported, with the student's line; `source` is the file's text."""
     where = f" at {found.file}:{found.line}" if found.line else ""
-    lines = [f"{found.headline}{where}{place(found.thread, found.block)}"]
+    headline = found.headline
+    if found.other and found.other.line == found.line:  # both sides of a race in one line: it is named once
+        headline = headline.replace(f" at {found.other.file}:{found.other.line}", "")
+    lines = [f"{headline}{where}{place(found.thread, found.block)}"]
     text = found.source or nth_line(source, found.line)
     lines += source_line(found.line, text, column_of(found.array, text))
     element = f"{found.array}[{found.index}]" if found.array and found.index else ""
-    if element and element not in found.explanation:
+    if element and element not in found.explanation and "before its start" not in found.explanation:
         lines.append(
             f"The element is {element}"
             + (f"; {found.array} has the shape {found.shape}." if found.shape else ".")
@@ -70,11 +119,95 @@ def fault(found: KernelFault, source: str) -> list[str]:
     lines.append(found.explanation)
     if found.other and found.other.line != found.line:
         lines += source_line(found.other.line, nth_line(source, found.other.line))
-    more = [f for f in found.more if f.severity != "note"]
+    told = {(found.kind, found.line)}
+    more = [f for f in found.more if f.severity != "note" and (f.kind, f.line) not in told]
+    more = list({(f.kind, f.line): f for f in more}.values())
     if more:
-        named = ", ".join(f"{f.kind} in line {f.line}" for f in more[:3])
+        named = ", ".join(f"{WORDS.get(f.kind, f.kind)} in line {f.line}" for f in more[:3])
         lines.append(f"Also: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
     return lines
+
+
+def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str]:
+    """The explanation of a failure, with what the compiler had warned of after its first line."""
+    found = [w for w in warnings if w.severity == "warning" and w.line]
+    found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
+    told = []
+    for w in found[:MOST_WARNINGS]:
+        text = w.message.splitlines()[0]
+        told.append(f"The compiler warns of line {w.line}: {text}{'.' * (not text.endswith('.'))}")
+        told += source_line(w.line, nth_line(source, w.line), w.column)[: 2 if len(found) == 1 else 1]
+    place = next((i for i, line in enumerate(lines) if i and not line.startswith("    ")), len(lines))
+    if found and not any(cause in found[0].message for cause in CAUSES):
+        place = len(lines)
+    return lines[:place] + told + lines[place:]
+
+
+def repeated(case: str, found: KernelFault, source: str) -> list[str]:
+    """Several threads write the same values: why a kernel that is right in small cases takes too long."""
+    return [
+        f"Already in case {case}: {found.explanation[0].lower()}{found.explanation[1:]}",
+        *source_line(found.line, nth_line(source, found.line)),
+        "Does every thread go through all elements? Then remove that loop: a thread does its own element.",
+    ]
+
+
+def surplus_thread(
+    found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int]
+) -> list[str]:
+    """Why a thread beyond the last element strays: it has no element and should have left the kernel."""
+    if found.kind not in ("out-of-bounds", "uninitialised-read") or found.thread is None or found.block is None:
+        return []
+    dims = puzzle.full_dims(case)
+    threads = kernel.launch(dict(dims), t).block
+    if isinstance(threads, tuple):
+        if threads[1:].count(1) != len(threads) - 1:
+            return []
+        threads = threads[0]
+    number = found.block[0] * threads + found.thread[0]
+    for p in kernel.outputs:
+        count = math.prod(p.shape(dims))
+        if found.block[1:] == (0, 0) and number >= count:
+            return [
+                f"This is thread number {number} of the launch, and {p.name} has {count} elements: a thread without "
+                "an element must leave the kernel first."
+            ]
+    return []
+
+
+def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
+    """An access of 8 bytes to an array of smaller elements: its declaration was changed."""
+    import numpy as np
+
+    p = next((p for p in kernel.arrays if p.name == found.array), None)
+    if p is None or "of size 8 bytes" not in found.headline or np.dtype(p.dtype).itemsize >= 8:
+        return []
+    size = np.dtype(p.dtype).itemsize
+    return [f"That is 8 bytes into an array of {size}-byte elements: is it declared as {p.declaration}?"]
+
+
+def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Mismatch]) -> list[str]:
+    """Why no element was written: the code is not there yet, or no thread gets to it."""
+    if any(m.count != m.total for m in found):
+        return []
+    body, stub = kernel_text(source, kernel.name), kernel_text(stub_text(puzzle), kernel.name)
+    if body and body.split() == stub.split():
+        at = source.index(body)
+        todo = re.search(r"TODO\(\d+\)", body)
+        line = source.count("\n", 0, at + (todo.start() if todo else 0)) + 1
+        return [f"{kernel.name} is still empty: {f'{todo[0]}, ' if todo else ''}line {line}."]
+    return ["No thread reached a store to it: does an `if` or a `return` keep all of them away?"]
+
+
+def kernel_text(source: str, name: str) -> str:
+    """A kernel from its name to the brace that ends it; "" where there is none."""
+    start = re.search(rf"\b{re.escape(name)}\s*\(", source)
+    depth = 0
+    for brace in re.finditer(r"[{}]", without_comments(source)[start.end() :]) if start else ():
+        depth += 1 if brace[0] == "{" else -1
+        if depth <= 0:
+            return source[start.start() : start.end() + brace.end()]
+    return ""
 
 
 def nth_line(source: str, number: int) -> str:
@@ -129,14 +262,15 @@ def param_size(p) -> int:
 
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     """The stub as it was: what to do first."""
-    todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*)", source)
+    todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
     lines = [f"The stub is as it was: open {file} in your editor."]
     if todo:
         number = source[: todo.start()].count("\n") + 1
-        lines.append(f"Start in line {number}: {todo[1].strip()}")
+        task = " ".join(re.sub(r"\n\s*(?://|#)", " ", todo[1]).split())
+        lines.append(f"Start in line {number}: {task}")
     about = f" You will write about {puzzle.lines} lines." if puzzle.lines else ""
     lines.append(f"The lesson is puzzles/{puzzle.id}/README.md.{about}")
-    lines.append(f"Then run `backwarp grade {puzzle.number}` again; `backwarp hint {puzzle.number}` helps.")
+    lines.append(f"Stuck? `backwarp hint {puzzle.number}` helps.")
     return lines
 
 
@@ -189,7 +323,7 @@ def schedule(same_build: bool, gpu: bool) -> str:
         )
     return (
         "The debug build and the optimised build of this kernel give different results: it relies on "
-        "something that C++ leaves undefined, such as an uninitialised variable or integer overflow."
+        "something that C++ leaves undefined, such as an uninitialised variable, a division by zero or integer overflow."
     )
 
 

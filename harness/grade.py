@@ -7,6 +7,7 @@ and in the optimised build under two schedules of warps and blocks (on a GPU: in
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from . import explain, misconceptions
-from .checkout import Tunables, read_source, source_hash, tunables
+from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
 from .course import Case, Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from .trial import Bench, Outcome, Pace, try_kernel
@@ -28,10 +29,11 @@ RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"
 
 @dataclass(frozen=True)
 class Options:
-    """device: "auto" | "gpu" | "cpu"; seed: of inputs and schedules."""
+    """device: "auto" | "gpu" | "cpu"; seed: of inputs and schedules; watch: is told which case runs."""
 
     device: str = "auto"
     seed: int = 0
+    watch: Callable[[str], None] | None = None
 
 
 class Stop(Exception):
@@ -88,10 +90,12 @@ def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
     except CourseError as e:
         lines = str(e).splitlines()
         verdict.next = f"backwarp grade {puzzle.number}"
-        if path == puzzle.stub_path:
+        gone = isinstance(e, NoSource)
+        if gone and path == puzzle.stub_path:
             verdict.next = f"backwarp reset {puzzle.number}"
             lines.append(f"`{verdict.next}` writes the stub anew, and keeps a file that is there.")
-        raise Stop("source", lines) from None
+            raise Stop("source", lines) from None
+        raise Stop("encoding" if isinstance(e, NotText) else "source", lines, ERROR) from None
     verdict.source_hash = source_hash(source)
     if not puzzle.repair and source.split() == stub_text(puzzle).split():
         verdict.next = f"backwarp grade {puzzle.number}"
@@ -130,14 +134,19 @@ def on_device(
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
             for bench in benches:
                 prepare(bench, puzzle, source, name)
-            outcomes, skipped = run_cases(puzzle, benches, tunables(source), options.seed)
+            outcomes, skipped = run_cases(puzzle, benches, tunables(source), options.seed, options.watch)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
             return end(verdict, Stop("device", str(e).splitlines(), ERROR))
         except Stop as stop:
             verdict.next = f"backwarp grade {puzzle.number}"
+            if line := next((d.line for d in stop.diagnostics if d.severity == "error" and d.line), 0):
+                verdict.next = f"correct line {line}, then `{verdict.next}`"
             return end(verdict, stop)
-        return conclude(puzzle, source, outcomes, skipped, verdict)
+        verdict = conclude(puzzle, source, outcomes, skipped, verdict)
+        if verdict.status == FAILED:
+            verdict.lines = explain.with_warnings(verdict.lines, getattr(benches[0].module, "warnings", ()), source)
+        return verdict
 
 
 def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[Bench]:
@@ -155,9 +164,9 @@ def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
     try:
         bench.module = bench.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
     except Unsupported as e:
-        raise Stop("unsupported", explain.compile_error(e), diagnostics=e.diagnostics) from None
+        raise Stop("unsupported", explain.compile_error(e, source), diagnostics=e.diagnostics) from None
     except CompileError as e:
-        raise Stop("compile", explain.compile_error(e), diagnostics=e.diagnostics) from None
+        raise Stop("compile", explain.compile_error(e, source), diagnostics=e.diagnostics) from None
     for kernel in puzzle.kernels:
         try:
             found = bench.module.get_function(kernel.name)
@@ -180,14 +189,16 @@ def in_order(puzzle: Puzzle) -> list[Case]:
     return sorted(puzzle.cases, key=size)
 
 
-def run_cases(puzzle: Puzzle, benches: list[Bench], t: Tunables, seed: int):
+def run_cases(puzzle: Puzzle, benches: list[Bench], t: Tunables, seed: int, watch: Callable | None = None):
     """Every kernel in every case, until one does not end, or time is up (see Pace).
 
     Returns the outcomes and the (case, kernel) pairs that were not run.
     """
     todo = [(case, kernel) for case in in_order(puzzle) for kernel in puzzle.kernels_of(case)]
-    outcomes, pace = [], Pace()
+    outcomes, pace, cases = [], Pace(), in_order(puzzle)
     while todo and time.monotonic() < pace.deadline:
+        if watch:
+            watch(f"case {cases.index(todo[0][0]) + 1} of {len(cases)}, {todo[0][0].name}")
         outcome = try_kernel(puzzle, *todo[0], benches, t, seed, pace)
         if outcome.timed_out and outcomes and pace.deadline < math.inf:
             break  # its time was cut short
@@ -210,7 +221,9 @@ def conclude(
     results += [CaseResult(case.name, case.dims, kernel.name, SKIPPED) for case, kernel in skipped]
     verdict.cases, verdict.case_total = results, len(puzzle.cases)
     verdict.counters = {f"{o.kernel.name}/{o.case.name}": o.counters for o in outcomes if o.counters}
-    verdict.notes = list(dict.fromkeys(note for o in outcomes for note in o.notes))
+    notes = (note for o in outcomes for note in o.notes)
+    # one line is told once, however many threads it concerns
+    verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
     failed = [o for o in outcomes if o.kind]
     shown = failed[0] if failed else next((o for o in outcomes if o.stdout), None)
     if shown:
@@ -235,7 +248,12 @@ def lines_of(
     """The explanation of the outcome `shown`; also fills in the fields that hold it as data."""
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
-        return explain.fault(shown.error, source)
+        lines = explain.fault(shown.error, source)
+        lines += explain.wrong_type(shown.error, shown.kernel)
+        lines += explain.surplus_thread(shown.error, shown.kernel, shown.case, puzzle, tunables(source))
+        if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
+            lines = explain.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
+        return lines
     if isinstance(shown.error, LaunchError):
         return explain.launch_error(shown.error, shown.kernel)
     if not shown.mismatches:
@@ -253,4 +271,11 @@ def lines_of(
         lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
+    elif shown.kind == "unwritten":
+        lines += explain.unwritten(puzzle, shown.kernel, source, shown.mismatches)
     return lines
+
+
+def again(outcome: Outcome, shown: Outcome) -> bool:
+    """Did several threads write the same element in this outcome of the kernel shown?"""
+    return outcome.kernel is shown.kernel and bool(outcome.same_writes)

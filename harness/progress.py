@@ -48,7 +48,9 @@ class Progress:
 
     def __init__(self, root: Path, say: Callable[[str], None] | None = None):
         self.path = root / ".backwarp" / "progress.json"
-        self.say = say or (lambda line: print(line, file=sys.stderr))
+        tell, told = say or (lambda line: print(line, file=sys.stderr)), set()
+        # the same trouble is told once
+        self.say = lambda line: None if line in told else (told.add(line), tell(line))[1]
 
     def all(self) -> dict[str, Entry]:
         """Every entry, by puzzle id."""
@@ -88,7 +90,7 @@ class Progress:
                 when = datetime.now().astimezone().isoformat(timespec="seconds")
                 entry.solved = {"when": when, "device": verdict.device, "hash": verdict.source_hash}
 
-        if verdict.kind in ("untouched", "device"):
+        if verdict.kind in ("untouched", "device", "source", "encoding"):
             return self.entry(verdict.puzzle)
         return self.update(verdict.puzzle, change)
 

@@ -29,14 +29,16 @@ class Pace:
 
     deadline: float = math.inf  # of time.monotonic
     printing: bool = False
+    repeating: bool = False  # several threads do the same work: it will not end in time
 
     def limit(self, nbytes: int) -> float:
         """Seconds for a launch on `nbytes` of arrays."""
-        seconds = 1.0 if self.printing else 3.0 if nbytes < SMALL else 10.0
+        seconds = 1.0 if self.printing else 2.0 if self.repeating else 3.0 if nbytes < SMALL else 10.0
         return max(0.1, min(seconds, self.deadline - time.monotonic()))
 
     def after(self, outcome: Outcome) -> None:
         self.printing |= outcome.stdout_dropped > 0
+        self.repeating |= bool(outcome.same_writes)
         if outcome.kind or self.printing:
             self.deadline = min(self.deadline, time.monotonic() + PATIENCE)
 
@@ -65,6 +67,7 @@ class Outcome:
     stdout: str = ""
     stdout_dropped: int = 0
     notes: list[str] = field(default_factory=list)
+    same_writes: list[KernelFault] = field(default_factory=list)  # several threads wrote one element
     counters: dict = field(default_factory=dict)
 
     @property
@@ -147,7 +150,9 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
         return None
     keep_output(outcome, done)
     outcome.counters = done.counters or outcome.counters
-    outcome.notes += [str(n) for n in done.notes if str(n) not in outcome.notes]
+    outcome.same_writes += [n for n in done.notes if n.kind == "same-write"]
+    told = [str(n) for n in done.notes if n.kind != "same-write"]
+    outcome.notes += [note for note in told if note not in outcome.notes]
     if damage := spoiled(kernel, handles, trial.arrays):
         outcome.kind, outcome.lines = damage
         return None

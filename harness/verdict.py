@@ -36,7 +36,7 @@ class Verdict:
     """The judgement of one kernel file; picklable, and JSON-able through `as_dict`.
 
     status: "passed", "failed", or "error" (nothing could be judged on this machine).
-    kind, where not passed: "source", "untouched", "compile", "unsupported", "missing-kernel", "signature",
+    kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel", "signature",
     "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
     "device"; of a Python file also "syntax", "missing-function", "exception", "timeout".
     case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and

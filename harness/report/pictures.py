@@ -23,7 +23,7 @@ IDLE, INK, FAINT = "#dddddd", "#222222", "#555555"
 # all lengths in pixels
 WIDTH, DPI = 800, 100
 LEFT, GAP = 46, 46  # left of the first array and between arrays; the names of rows stand there
-HEAD = 66  # above the cells of an array: its name, its shape, the names of its columns
+HEAD, LINE = 28, 19  # above the cells of an array: the names of its columns; each line of its heading
 LETTER = 7.6  # the mean width of a letter in the size "label"
 LARGEST, SMALLEST = 50, 4  # sides of a cell
 MOST_VALUES = 64  # elements of an array that are still written into their cells
@@ -105,19 +105,20 @@ def arrange(
     Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
     """
     stacked = all(len(shape) == 1 for shape in shapes.values())
+    head = HEAD + LINE * max(len(heading(kernel, n, s)) for n, s in shapes.items())
     cell = largest
     while True:
-        widths = {n: max(extent(s)[0] * cell, LETTER * len(heading(kernel, n, s))) for n, s in shapes.items()}
+        widths = {n: max(extent(s)[0] * cell, LETTER * max(map(len, heading(kernel, n, s)))) for n, s in shapes.items()}
         across = max(widths.values()) if stacked else sum(widths.values()) + GAP * (len(widths) - 1)
         if LEFT + across <= WIDTH - 10 or cell <= SMALLEST:
             break
         cell -= 1
-    places, x, y, bottom = {}, float(LEFT), top + HEAD, 0.0
+    places, x, y, bottom = {}, float(LEFT), top + head, 0.0
     for name, shape in shapes.items():
         places[name] = (x, y)
         bottom = max(bottom, y + extent(shape)[1] * cell)
         if stacked:
-            y = bottom + HEAD + 12
+            y = bottom + head + 12
         else:
             x += widths[name] + GAP
     return cell, places, bottom
@@ -135,10 +136,13 @@ def planes(shape: tuple[int, ...]) -> tuple[int, int]:
     return across, int(np.prod(shape[:-3], dtype=int)) if len(shape) > 3 else 1
 
 
-def heading(kernel: Kernel, name: str, shape: tuple[int, ...]) -> str:
-    """`[b=1, c=1, h=3, w=3]`"""
+def heading(kernel: Kernel, name: str, shape: tuple[int, ...]) -> list[str]:
+    """Lines: `a, 10 elements`, or the name and `m x k = 2 x 4`, which takes two lines where it is long."""
+    if len(shape) == 1:
+        return [f"{name}, {shape[0]} element{'s' * (shape[0] != 1)}"]
     letters = next(p.letters for p in kernel.arrays if p.name == name)
-    return "[" + ", ".join(f"{letter}={n}" for letter, n in zip(letters, shape, strict=True)) + "]"
+    axes, sizes = " x ".join(letters), "= " + " x ".join(map(str, shape))
+    return [name, axes, sizes] if len(shape) > 2 else [name, f"{axes} {sizes}"]
 
 
 def draw_array(
@@ -151,8 +155,9 @@ def draw_array(
     count = int(np.prod(shape))
     readable = count <= MOST_VALUES and side >= READABLE
     written = in_cells(values) if readable and values is not None else []
-    pen.text(x0, y0 - 52, p.name, "label")
-    pen.text(x0, y0 - 33, heading(kernel, p.name, shape), "label", FAINT)
+    lines = heading(kernel, p.name, shape)
+    for i, line in enumerate(lines):
+        pen.text(x0, y0 - HEAD - 5 - LINE * (len(lines) - 1 - i), line, "label", FAINT if i else INK)
     for flat in range(count):
         plane, within = divmod(flat, rows * columns)
         row, column = divmod(within, columns)
@@ -222,14 +227,14 @@ def draw_threads(
 
 
 def draw_legend(pen: Pen, y: float, strip: bool) -> None:
-    items = [(COLOURS["read"], "read"), (COLOURS["write"], "written"), (COLOURS[""], "not touched")]
+    items = [(COLOURS["read"], "read"), (COLOURS["write"], "written"), (COLOURS[""], "not touched by this thread")]
     if strip:
         items += [(INK, "this thread"), (IDLE, "a thread that writes nothing")]
     x = float(LEFT)
     for colour, says in items:
         pen.cell(x, y - 8, colour, side=16)
         pen.text(x + 22, y, says, "label")
-        x += 22 + LETTER * len(says) + 26
+        x += 22 + LETTER * len(says) + 14
     if not strip and pen.cell_size >= READABLE:
         pen.text(x, y, "small numbers: place in memory", "label", FAINT)
 

@@ -21,6 +21,7 @@ WIDTH = 100  # where the output is not a terminal
 MARKS = {PASSED: ("ok", "bold green"), FAILED: ("x", "bold red"), ERROR: ("!", "bold yellow")}
 HEADS = {
     "source": "there is no kernel to grade",
+    "encoding": "the file is not UTF-8 text",
     "untouched": "not started yet",
     "compile": "does not compile",
     "unsupported": "uses what the virtual GPU does not have",

@@ -152,7 +152,8 @@ def test_an_id_is_found_by_number_name_or_fragment(tmp_path, text):
     [
         ("09_conv_bakward", "did you mean 09_conv_backward"),
         ("vector_ad_", "did you mean 01_vector_add"),
-        ("8", "did you mean 07_conv_forward"),
+        ("8", "there is no puzzle 8 yet"),
+        ("38", "38_lenet_training is not written yet"),
         ("conv", "could be 07_conv_forward, 09_conv_backward"),
         ("", "list"),
         ("zzz", "list"),
@@ -161,7 +162,23 @@ def test_an_id_is_found_by_number_name_or_fragment(tmp_path, text):
 )
 def test_an_unknown_id_suggests_the_nearest(tmp_path, text, says):
     with pytest.raises(CourseError, match=says):
-        checkout(tmp_path, "01_vector_add", "07_conv_forward", "09_conv_backward").resolve(text)
+        course = checkout(tmp_path, "01_vector_add", "07_conv_forward", "09_conv_backward")
+        (course.root / "README.md").write_text("| 5 LeNet | 37 lenet_step, 38 lenet_training |\n")
+        course.resolve(text)
+
+
+def test_an_id_may_be_a_path_as_the_shell_completes_it(tmp_path):
+    course = checkout(tmp_path, "01_vector_add")
+    for text in ("puzzles/01_vector_add/", "./puzzles/01_vector_add/kernel.cu", "01_vector_add/"):
+        assert course.resolve(text) == "01_vector_add"
+
+
+def test_the_folder_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.checkout.__file__", str(tmp_path / "site" / "harness" / "checkout.py"))
+    (tmp_path / "puzzles").mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    with pytest.raises(CourseError, match="no solutions/ folder"):
+        open_course(tmp_path)
 
 
 def test_folders_without_a_declaration_are_not_puzzles(tmp_path):
@@ -230,7 +247,7 @@ def test_reading_tunables_of_hostile_text_takes_no_time():
         (b"", "is empty"),
         (b" \n\t\n", "is empty"),
         (b"int a;\n// caf\xe9\n", "kernel.cu:2: byte 0xe9 is not UTF-8"),
-        ("int a;".encode("utf-16"), "not UTF-8"),
+        ("int a;".encode("utf-16"), "this is UTF-16; save it as UTF-8"),
         (b"int a;\n\0", "kernel.cu:2: .*zero byte"),
         (b"x" * 1_100_000, "more than 1 MB"),
     ],

@@ -43,16 +43,16 @@ class Case:
     settings: dict = field(default_factory=dict)
 
 
-A = dict(array="a", shape="[i=10]")
-B = dict(array="b", shape="[i=10]")
+A = dict(array="a", shape="i = 10")
+B = dict(array="b", shape="i = 10")
 I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
-FOUR_D = dict(array="input", shape="[b=2, c=3, h=4, w=5]", args="input b n")
+FOUR_D = dict(array="input", shape="b x c x h x w = 2 x 3 x 4 x 5", args="input b n")
 
 ZOO = {
     # -- the edges of an array ----------------------------------------------------------------------
     "before_the_first": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i < n) b[i] = a[i - 1]; }}  // FAULT",
-        "This reads a[i=-1], 1 before its start; a has 10 elements.",
+        "This reads a, 1 element before its start; a has 10 elements.",
         headline="Invalid __global__ read of size 4 bytes", index="i=-1", count=1, **A,
     ),
     "after_the_last": Case(
@@ -73,27 +73,27 @@ ZOO = {
     ),
     "far_before": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i < n) b[i - 70000000] = a[i]; }}  // FAULT",
-        "This writes b[i=-70000000], 70000000 before its start; b has 10 elements. 10 threads do this.",
+        "This writes b, 70000000 elements before its start; b has 10 elements. 10 threads do this.",
         index="i=-70000000", **B,
     ),
     "index_overflows": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i == 3) b[i] = a[i * 1000000007]; }}  // FAULT",
-        "This reads a[i=-1294967275], 1294967275 before its start; a has 10 elements.",
+        "This reads a, 1294967275 elements before its start; a has 10 elements.",
         index="i=-1294967275", thread=(3, 0, 0), **A,
     ),
     "into_the_red_zone": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i == 1) b[-20] = a[0]; }}  // FAULT",
-        "This writes b[i=-20], 20 before its start; b has 10 elements.", index="i=-20", thread=(1, 0, 0), **B,
+        "This writes b, 20 elements before its start; b has 10 elements.", index="i=-20", thread=(1, 0, 0), **B,
     ),
     "next_batch": Case(
         "(const float* input, float* b, int n) {\n  int h = threadIdx.x;\n"
         "  for (int w = 0; w < 5; w++) b[0] = input[((1 * 3 + 2) * 4 + h) * 5 + w];  // FAULT\n}",
-        "This reads input[b=2,c=0,h=0,w=0], just past its end; input has 120 elements, shape [b=2, c=3, h=4, w=5].",
+        "This reads input[b=2,c=0,h=0,w=0], just past its end; input has 120 elements, shape b x c x h x w = 2 x 3 x 4 x 5.",
         index="b=2,c=0,h=0,w=0", thread=(4, 0, 0), block=5, **FOUR_D,
     ),
     "channel_below": Case(
         f"(const float* input, float* b, int n) {{ {I} if (i == 0) b[0] = input[-7]; }}  // FAULT",
-        "This reads input[b=-1,c=2,h=2,w=3], 7 before its start; input has 120 elements, shape [b=2, c=3, h=4, w=5].",
+        "This reads input, 7 elements before its start; input has 120 elements, shape b x c x h x w = 2 x 3 x 4 x 5.",
         index="b=-1,c=2,h=2,w=3", **FOUR_D,
     ),
     "three_dimensions": Case(
@@ -107,12 +107,12 @@ ZOO = {
         f"(unsigned char* bytes) {{ {I} if (i < 11) bytes[i] = 7; }}  // FAULT",
         "This writes bytes[10], just past its end; bytes has 10 elements.",
         headline="Invalid __global__ write of size 1 bytes", thread=(10, 0, 0), array="bytes", index="10",
-        shape="[10]", args="bytes",
+        shape="10", args="bytes",
     ),
     "word_over_the_end_of_bytes": Case(
         f"(unsigned char* bytes) {{ {I} if (i == 0) ((unsigned*)bytes)[2] = 7; }}  // FAULT",
         "This writes 4 bytes from bytes[8] to bytes[11]; bytes has 10 elements.",
-        array="bytes", index="10", shape="[10]", args="bytes",
+        array="bytes", index="10", shape="10", args="bytes",
     ),
     "vector_over_the_end": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i == 2) ((float4*)b)[i] = ((const float4*)a)[0]; }}  // FAULT",
@@ -126,7 +126,7 @@ ZOO = {
     "freed_row": Case(
         f"(const double* d, float* b, int n) {{ {I} if (i == 0) b[0] = (float)d[5]; }}  // FAULT",
         "This reads d[5], just past its end; d has 5 elements.",
-        headline="Invalid __global__ read of size 8 bytes", array="d", index="5", shape="[5]", args="d b n",
+        headline="Invalid __global__ read of size 8 bytes", array="d", index="5", shape="5", args="d b n",
     ),
     "pointer_walks_off": Case(
         "(const float* a, float* b, int n) {\n  const float* p = a;\n  float s = 0;\n"
@@ -135,7 +135,7 @@ ZOO = {
     ),
     "pointer_in_a_struct": Case(
         f"(Pair pair) {{ {I} if (i < 3) pair.p[i - 3000000 * (i == 2)] = pair.n; }}  // FAULT",
-        "This writes b[i=-2999998], 2999998 before its start; b has 10 elements.",
+        "This writes b, 2999998 elements before its start; b has 10 elements.",
         before="struct Pair { int n; float* p; };", args="pair", index="i=-2999998", thread=(2, 0, 0), **B,
     ),
     "pointer_in_memory": Case(
@@ -191,7 +191,7 @@ ZOO = {
     "misaligned_int_in_bytes": Case(
         f"(unsigned char* bytes) {{ {I} if (i == 0) *(int*)(bytes + 3) = 1; }}  // FAULT",
         "This writes 4 bytes at once from bytes[3] on, whose address is 3 more than a multiple of 4.",
-        kind="misaligned", array="bytes", index="3", shape="[10]", args="bytes",
+        kind="misaligned", array="bytes", index="3", shape="10", args="bytes",
     ),
     # -- what may only be read --------------------------------------------------------------------------
     "writes_its_input": Case(
@@ -209,7 +209,7 @@ ZOO = {
         "  if (i == 2) p[i] = 1; }  // FAULT",
         "This writes a_constant[2], but a_constant is __constant__ memory: kernels may only read it.",
         kind="read-only", before="__constant__ float a_constant[4] = {1, 2, 3, 4};",
-        headline="Invalid __constant__ write of size 4 bytes", array="a_constant", index="2", shape="[4]",
+        headline="Invalid __constant__ write of size 4 bytes", array="a_constant", index="2", shape="4",
         thread=(2, 0, 0), flavours=FULL,
     ),
     # -- atomics ------------------------------------------------------------------------------------------
@@ -228,18 +228,18 @@ ZOO = {
         f"(const float* a, float* b, int n) {{ {I} if (i < n) b[i] = weights[i]; }}  // FAULT",
         "This reads weights[9], just past its end; weights has 9 elements.",
         before="__constant__ float weights[9];", headline="Invalid __constant__ read of size 4 bytes",
-        array="weights", index="9", shape="[9]", thread=(9, 0, 0),
+        array="weights", index="9", shape="9", thread=(9, 0, 0),
     ),
     "device_variable_overflow": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i < 13) table[i / 4][i % 4] = i; }}  // FAULT",
-        "This writes table[3,0], just past its end; table has 12 elements, shape [3, 4].",
+        "This writes table[3,0], just past its end; table has 12 elements, shape 3 x 4.",
         before="__device__ int table_before[5]; __device__ int table[3][4]; __device__ int table_after[5];",
-        array="table", index="3,0", shape="[3, 4]", thread=(12, 0, 0),
+        array="table", index="3,0", shape="3 x 4", thread=(12, 0, 0),
     ),
     "between_variables": Case(
         f"(const float* a, float* b, int n) {{ {I} if (i == 0) second[-40 - n] = first[0]; }}  // FAULT",
-        "This writes second[-50], 50 before its start; second has 7 elements.",
-        before="__device__ int first[5]; __device__ int second[7];", array="second", index="-50", shape="[7]",
+        "This writes second, 50 elements before its start; second has 7 elements.",
+        before="__device__ int first[5]; __device__ int second[7];", array="second", index="-50", shape="7",
     ),
     # -- shared memory ------------------------------------------------------------------------------------
     "shared_overflow": Case(
@@ -247,31 +247,31 @@ ZOO = {
         "  next[i % 8] = 0;\n  if (i < 9) tile[i] = 1;  // FAULT\n"
         "  __syncthreads();\n  if (i < 8) b[i] = tile[i] + next[i];\n}",
         "This writes tile[8], just past its end; tile has 8 elements.",
-        headline="Invalid __shared__ write of size 4 bytes", array="tile", index="8", shape="[8]", thread=(8, 0, 0),
+        headline="Invalid __shared__ write of size 4 bytes", array="tile", index="8", shape="8", thread=(8, 0, 0),
     ),
     "shared_negative": Case(
         f"(const float* a, float* b, int n) {{ {I} __shared__ float row[4]; __shared__ float ring[32];\n"
         "  row[i % 4] = 0;\n  ring[i - 1] = 1;  // FAULT\n  __syncthreads();\n  if (i < n) b[i] = ring[i] + row[0];\n}",
-        "This writes ring[-1], 1 before its start; ring has 32 elements.",
-        array="ring", index="-1", shape="[32]",
+        "This writes ring, 1 element before its start; ring has 32 elements.",
+        array="ring", index="-1", shape="32",
     ),
     "shared_far_away": Case(
         f"(const float* a, float* b, int n) {{ {I} __shared__ float far[32]; far[i] = 0;\n"
         "  if (i == 1) far[i * 100000000] = 1;  // FAULT\n  if (i < n) b[i] = far[i];\n}",
         "This writes far[100000000], 99999969 past its last element; far has 32 elements.",
-        array="far", index="100000000", shape="[32]", thread=(1, 0, 0),
+        array="far", index="100000000", shape="32", thread=(1, 0, 0),
     ),
     "shared_far_before": Case(
         f"(const float* a, float* b, int n) {{ {I} __shared__ float low[32]; low[i] = 0;\n"
         "  if (i == 1) low[i - 100000001] = 1;  // FAULT\n  if (i < n) b[i] = low[i];\n}",
-        "This writes low[-100000000], 100000000 before its start; low has 32 elements.",
-        array="low", index="-100000000", shape="[32]", thread=(1, 0, 0),
+        "This writes low, 100000000 elements before its start; low has 32 elements.",
+        array="low", index="-100000000", shape="32", thread=(1, 0, 0),
     ),
     "shared_two_dimensions": Case(
         f"(const float* a, float* b, int n) {{ {I} __shared__ float square[TILE][TILE + 1];\n"
         "  for (int r = 0; r <= TILE; r++)\n    square[r][i] = r;  // FAULT\n  b[0] = square[0][0];\n}",
-        "This writes square[4,0], just past its end; square has 20 elements, shape [4, 5]. 4 threads do this.",
-        before="constexpr int TILE = 4;", array="square", index="4,0", shape="[4, 5]", block=4,
+        "This writes square[4,0], just past its end; square has 20 elements, shape 4 x 5. 4 threads do this.",
+        before="constexpr int TILE = 4;", array="square", index="4,0", shape="4 x 5", block=4,
     ),
     "dynamic_shared_overflow": Case(
         f"(const float* a, float* b, int n) {{ {I} extern __shared__ float pool[];\n"
@@ -290,7 +290,7 @@ ZOO = {
         "(const float* a, float* b, int n) {\n  float window[4];\n"
         "  for (int j = 0; j < n - 5; j++) window[j] = a[j];  // FAULT\n  b[0] = window[n - 8];\n}",
         "This writes window[4], just past its end; window has 4 elements. 2 threads do this.",
-        headline="Invalid __local__ write of size 4 bytes", array="window", index="4", shape="[4]", block=2,
+        headline="Invalid __local__ write of size 4 bytes", array="window", index="4", shape="4", block=2,
     ),
     "local_overflow_in_a_function": Case(
         "(const float* a, float* b, int n) {\n  float outer[8];\n  for (int j = 0; j < 8; j++) outer[j] = j;\n"
@@ -298,7 +298,28 @@ ZOO = {
         "This reads taps[3], just past its end; taps has 3 elements.",
         before="__device__ __noinline__ float smooth(const float* x, int n) {\n  float taps[3] = {1, 2, 1};\n  float s = 0;\n"
         "  for (int j = 0; j < n - 6; j++) s += taps[j] * x[j];  // FAULT\n  return s;\n}",
-        array="taps", index="3", shape="[3]", block=1,
+        array="taps", index="3", shape="3", block=1,
+    ),
+    "local_overflow_into_the_next": Case(
+        "(const float* a, float* b, int n) {\n  float head[4]; int tail[4]; int one = 1; int* p = &one;\n"
+        "  for (int j = 0; j < 4; j++) head[j] = tail[j] = j;\n  if (threadIdx.x == 1)\n"
+        "    for (int j = 0; j < n - 5; j++) head[j] = a[j];  // FAULT\n"
+        "  b[threadIdx.x] = head[n - 8] + tail[n - 7] + *p;\n}",
+        "This writes head[4], just past its end; head has 4 elements.",
+        array="head", index="4", shape="4", block=2, thread=(1, 0, 0), flavours=FULL,
+    ),
+    "local_negative": Case(
+        "(const float* a, float* b, int n) {\n  short low[2][3] = {}; double high[2] = {};\n"
+        "  high[n - 12] = a[0];  // FAULT\n  b[0] = low[n - 9][n - 8] + high[n - 9];\n}",
+        "This writes high, 2 elements before its start; high has 2 elements.",
+        headline="Invalid __local__ write of size 8 bytes", array="high", index="-2", shape="2", block=1,
+        flavours=FULL,
+    ),
+    "local_struct": Case(
+        "(const float* a, float* b, int n) {\n  Taps taps = {{1, 2, 3}, 4};\n  int other[3] = {};\n"
+        "  taps.w[n - 4] = a[0];  // FAULT\n  b[0] = taps.w[n - 9] + other[n - 8] + taps.n;\n}",
+        "This writes taps[6], 3 past its last element; taps has 4 elements.",
+        before="struct Taps { float w[3]; int n; };", array="taps", index="6", block=1, flavours=FULL,
     ),
     # -- calls -----------------------------------------------------------------------------------------------
     "recursion": Case(
@@ -331,7 +352,7 @@ ZOO = {
     # -- loops that never end ----------------------------------------------------------------------------------
     "while_true": Case(
         "(const float* a, float* b, int n) {\n  while (true) {}  // FAULT\n}",
-        "A thread went round this loop over 100 million times: does its condition ever become false?",
+        "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
         kind="timeout", headline="the launch timed out and was terminated", thread=None, block=1,
     ),
     "condition_never_changes": Case(
@@ -549,8 +570,25 @@ def test_barrier_after_an_early_return_is_a_note(checks):
     assert (note.kind, note.severity, note.line) == ("barrier-divergence", "note", line_of(source, "NOTE"))
     assert note.headline == "Divergent thread(s) in block"
     assert note.explanation == (
-        "22 threads had returned before this barrier: since Volta the barrier does not wait for them."
+        "22 threads had returned before this barrier: it does not wait for them."
     )
+
+
+def test_deep_recursion_of_a_large_function_does_not_exhaust_the_stack():
+    """A frame of many kilobytes, a thousand deep: a fault, not the end of the process."""
+    values = "\n".join(f"  float v{j} = p[(unsigned)(x + {j}) % 10] * {j};" for j in range(500))
+    total = " + ".join(f"v{j} * v{j * 7 % 500}" for j in range(500))
+    source = f"""__device__ __noinline__ float f(int x, const float* p) {{
+    {values}
+      float rest = x < -100000 ? 0 : f(x - 1, p);
+      return rest + {total};
+    }}
+    {K}k(const float* a, float* b) {{ b[0] = f(1, a); }}"""
+    dev = device("full")
+    arrays = arguments(dev, "a b")
+    with pytest.raises(KernelFault) as caught:
+        dev.compile(source).get_function("k")(1, 1, (arrays["a"], arrays["b"]))
+    assert caught.value.kind == "stack-overflow" and "does the recursion end?" in caught.value.explanation
 
 
 def test_a_fault_survives_a_trip_between_processes(modules):

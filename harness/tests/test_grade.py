@@ -114,7 +114,15 @@ def test_elements_that_nothing_wrote_are_called_so(puzzle):
     assert verdict.lines == [
         "y[n=2] was never written   (1 of 3 elements: exactly the elements with n=2 (the last))"
     ]
-    assert grade(puzzle, lambda a, device: None).lines == ["y[n=0] was never written   (3 of 3 elements)"]
+    puzzle.stub_path.write_text(puzzle.stub_path.read_text().replace("{}", "{\n  if (N < 0) y[0] = 1;\n}"))
+    assert grade(puzzle, lambda a, device: None).lines == [
+        "y[n=0] was never written   (3 of 3 elements)",
+        "No thread reached a store to it: does an `if` or a `return` keep all of them away?",
+    ]
+
+
+def test_a_kernel_that_is_still_the_stub_is_called_empty(puzzle):
+    assert grade(puzzle, lambda a, device: None).lines[1] == "twice is still empty: line 3."
 
 
 def test_nan_that_was_computed_is_wrong(puzzle):
@@ -293,7 +301,14 @@ def test_the_untouched_stub_says_what_to_do_first(puzzle):
         assert part in told
 
 
-@pytest.mark.parametrize("data", [None, b"", b"\xff\xfe"])
+def test_another_encoding_is_named(puzzle):
+    puzzle.stub_path.write_bytes(b"\xff\xfei\x00")
+    verdict = grade(puzzle)
+    assert (verdict.kind, verdict.exit_status, verdict.next) == ("encoding", 2, "backwarp grade 01")
+    assert "UTF-16" in verdict.lines[0]
+
+
+@pytest.mark.parametrize("data", [None, b""])
 def test_a_file_that_cannot_be_read_is_a_verdict(puzzle, data):
     puzzle.stub_path.unlink()
     if data is not None:

@@ -239,3 +239,12 @@ def test_all_cores_print():
     assert module_under_test.MAX_LINES <= kept < module_under_test.MAX_LINES + 64  # others were printing just then
     assert kept + done.stdout_dropped == 900 * 32
     assert all(line.isdigit() and int(line) < 900 for line in done.stdout.split())
+
+
+def test_ctrl_c_while_printing(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module_under_test.Output, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(f'{K}k() {{ while (true) printf("again\\n"); }}', block=1, checks="memory")

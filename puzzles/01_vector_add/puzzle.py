@@ -34,6 +34,22 @@ def block_size_missing(a, d):
     return written_only(np.arange(d["threads"] + ceil_div(d["n"], d["threads"]) - 1), a, d)
 
 
+def size_written_as(size):
+    """i = blockIdx.x * size + threadIdx.x; where blocks are larger, two threads take the same i."""
+
+    def compute(a, d):
+        first = np.arange(ceil_div(d["n"], d["threads"])) * size
+        return written_only(np.add.outer(first, np.arange(d["threads"])), a, d)
+
+    return compute
+
+
+def multiplied_by_thread(a, d):
+    """i = blockIdx.x * threadIdx.x"""
+    block, thread = np.arange(ceil_div(d["n"], d["threads"])), np.arange(d["threads"])
+    return written_only(np.multiply.outer(block, thread), a, d)
+
+
 def first_missing(a, d):
     """i = ... + 1"""
     return written_only(np.arange(1, d["n"]), a, d)
@@ -62,6 +78,21 @@ MISCONCEPTIONS = (
     wrong("block_size_missing", 2,
           "Neighbouring blocks write almost the same elements: blockIdx.x is not multiplied by blockDim.x.",
           block_size_missing),
+    wrong("size_of_a_block_is_4", 2,
+          "Elements between the blocks are not written: the size of a block is taken to be 4, "
+          "as in the first case; it is blockDim.x.",
+          size_written_as(4)),
+    wrong("size_of_a_block_is_256", 2,
+          "Elements between the blocks are not written: the size of a block is taken to be 256; "
+          "it is blockDim.x.",
+          size_written_as(256)),
+    wrong("multiplied_by_thread", 2,
+          "blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a block.",
+          multiplied_by_thread),
+    wrong("number_of_blocks_for_their_size", 2,
+          "blockIdx.x is multiplied by the number of blocks, gridDim.x; "
+          "it must be multiplied by their size, blockDim.x.",
+          lambda a, d: size_written_as(ceil_div(d["n"], d["threads"]))(a, d)),
     wrong("first_missing", 3,
           "Everything is right except element 0, which is not written: the elements count from 0.",
           first_missing),
@@ -102,7 +133,13 @@ MUTANTS = (
     mutant("thread left out", INDEX, "blockIdx.x", ("one_per_block", "race")),
     mutant("block and thread swapped", INDEX, "threadIdx.x * blockDim.x + blockIdx.x",
            "block_and_thread_swapped"),
-    mutant("size of a block written as 256", INDEX, "blockIdx.x * 256 + threadIdx.x", "unwritten"),
+    mutant("size of a block written as 256", INDEX, "blockIdx.x * 256 + threadIdx.x",
+           "size_of_a_block_is_256"),
+    mutant("size of a block written as 4", INDEX, "blockIdx.x * 4 + threadIdx.x", "size_of_a_block_is_4"),
+    mutant("multiplied by the thread", INDEX, "blockIdx.x * threadIdx.x",
+           ("multiplied_by_thread", "race")),
+    mutant("number of blocks for their size", INDEX, "blockIdx.x * gridDim.x + threadIdx.x",
+           ("number_of_blocks_for_their_size", "race")),
     mutant("size of a block left out", INDEX, "blockIdx.x + threadIdx.x",
            ("block_size_missing", "race")),
     mutant("counted from 1", INDEX, INDEX + " + 1", "first_missing"),
@@ -140,7 +177,7 @@ PUZZLE = Puzzle(
                 "b": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
             },
         ),
-        Case("odd_block", dict(n=11, threads=5), note="the size of a block need not be a power of two"),
+        Case("odd_block", dict(n=11, threads=3), note="the size of a block need not be a power of two"),
         Case("integers", dict(n=37, threads=8), note="exact sums", values="integers"),
         Case("exactly_one_block", dict(n=64, threads=64)),
         Case("one_more_than_a_block", dict(n=257, threads=256), note="the second block has one element"),

@@ -40,7 +40,7 @@ def bias_by_sample(a, d):
 
 def axes_swapped(a, d):
     """x is taken for the sample and y for the output, in a launch made for the opposite."""
-    across, down = ceil_div(d["n_out"], 16) * 16, ceil_div(d["batch"], 16) * 16
+    across, down = ceil_div(d["n_out"], d["tx"]) * d["tx"], ceil_div(d["batch"], d["ty"]) * d["ty"]
     b, o = np.indices((d["batch"], d["n_out"]))
     return np.where((b < across) & (o < down), forward(a), np.nan)
 
@@ -172,6 +172,10 @@ MUTANTS = (
     mutant("guard with n_in", GUARD, "if (b >= batch || o >= n_in) return;",
            ("out-of-bounds", "race", "unwritten")),
     mutant("sample 0 only", GUARD, "if (b >= 1 || o >= n_out) return;", "unwritten"),
+    mutant("sizes of a block exchanged", O_NUMBER, O_NUMBER.replace("blockDim.x", "blockDim.y"),
+           ("unwritten", "race"), also=((B_NUMBER, B_NUMBER.replace("blockDim.y", "blockDim.x")),)),
+    mutant("size of a block in x written as 16", O_NUMBER, O_NUMBER.replace("blockDim.x", "16"), "unwritten"),
+    mutant("size of a block in y written as 16", B_NUMBER, B_NUMBER.replace("blockDim.y", "16"), "unwritten"),
     mutant("blocks left out", O_NUMBER, "int o = threadIdx.x;", ("unwritten", "race")),
     # the sum
     mutant("last input missing", LOOP, "for (int i = 0; i < n_in - 1; i++) {", "last_input_missing"),
@@ -204,11 +208,12 @@ PUZZLE = Puzzle(
                 Int("batch"), Int("n_in"), Int("n_out"),
             ),
             launch=lambda d, t: Launch(
-                grid=(ceil_div(d["n_out"], 16), ceil_div(d["batch"], 16)), block=(16, 16)
+                grid=(ceil_div(d["n_out"], d["tx"]), ceil_div(d["batch"], d["ty"])), block=(d["tx"], d["ty"])
             ),
             reference=lambda a, d: dense.forward(a["input"], a["weights"], a["bias"]),
         ),
     ),
+    dims=lambda d: {"tx": 16, "ty": 16, **d},
     cases=(
         Case(
             "fc_fw_tiny_2x4", dict(batch=2, n_in=4, n_out=3),
@@ -224,7 +229,7 @@ PUZZLE = Puzzle(
         Case("one_sample", dict(batch=1, n_in=6, n_out=35), note="3 blocks in x"),
         Case("integers", dict(batch=5, n_in=12, n_out=7), note="exact sums", values="integers"),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y"),
-        Case("nothing_divides", dict(batch=19, n_in=37, n_out=33), note="3 x 2 blocks"),
+        Case("nothing_divides", dict(batch=19, n_in=37, n_out=33, tx=8, ty=4), note="5 x 5 blocks of 8 x 4 threads"),
         Case("fc_fw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), note="LeNet's last layer"),
         Case("fc_fw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), note="LeNet's fourth"),
         Case("fc_fw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),

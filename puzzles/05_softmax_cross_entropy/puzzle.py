@@ -317,6 +317,8 @@ MUTANTS = (
     mutant("sum goes too far", SUM, SUM.replace("k < classes", "k <= classes"), "out-of-bounds"),
     mutant("sum overwritten", SUM, SUM.replace("+=", "="), "sum_overwritten"),
     mutant("divided by batch", VALUE, f"({VALUE}) / batch", "divided_by_batch"),
+    mutant("size of a block written as 64", "blockDim.x + threadIdx.x;\n    " + GIVEN,
+           "64 + threadIdx.x;\n    " + GIVEN, "unwritten"),
     mutant("no guard", GIVEN, GIVEN.replace("if (b >= batch) return;", ""), "out-of-bounds"),
     mutant("not stored", f"losses[b] = {VALUE};", "", "unwritten"),
     # the mean
@@ -373,7 +375,7 @@ def random_labels(rng, a, d):
 
 
 def one_thread_per_sample(d, t):
-    return Launch(grid=ceil_div(d["batch"], 64), block=64)
+    return Launch(grid=ceil_div(d["batch"], d["threads"]), block=d["threads"])
 
 
 LOGITS = In("logits", b="batch", k="classes")
@@ -409,6 +411,7 @@ PUZZLE = Puzzle(
             magnitude=gradient_magnitude,
         ),
     ),
+    dims=lambda d: {"threads": 64, **d},
     gradient_of={
         BACKWARD: Gradient(
             lambda z, a, d: loss.mean_cross_entropy(z, a["labels"]), at="logits", epsilon=1e-4
@@ -436,7 +439,7 @@ PUZZLE = Puzzle(
                 "labels": [0, 1, 1, 2, 1, 3, 0, 2],
             },
         ),
-        Case("nothing_divides", dict(batch=67, classes=13), note="the second block has 3 samples"),
+        Case("nothing_divides", dict(batch=67, classes=13, threads=32), note="the third block has 3 samples"),
         Case("softmax_lenet", dict(batch=64, classes=10), note="a batch of LeNet"),
         Case("many_samples", dict(batch=300, classes=7), note="5 blocks"),
     ),

@@ -223,6 +223,8 @@ MUTANTS = (
     mutant("i missing in the input", W_INPUT, "input[b * n_in];", "weights_input_missing"),
     mutant("x and y exchanged", W_X, "int i = blockIdx.y * blockDim.y + threadIdx.y;\n    int o",
            "weights_axes_swapped", also=((W_Y, "int o = blockIdx.x * blockDim.x + threadIdx.x;"),)),
+    mutant("size of a block in x written as 16", W_X, W_X.replace("blockDim.x", "16"), "unwritten"),
+    mutant("size of a block in y written as 16", W_Y, W_Y.replace("blockDim.y", "16"), "unwritten"),
     mutant("no guard", W_GUARD, "", ("out-of-bounds", "race")),
     mutant("guard with and", W_GUARD, W_GUARD.replace("||", "&&"), ("out-of-bounds", "race")),
     mutant("guard with batch", W_GUARD, W_GUARD.replace("n_out", "batch"),
@@ -259,6 +261,8 @@ MUTANTS = (
            ("wrong", "out-of-bounds")),
     mutant("input: x and y exchanged", X_X, "int i = blockIdx.y * blockDim.y + threadIdx.y;\n    int b",
            "input_axes_swapped", also=((X_Y, "int b = blockIdx.x * blockDim.x + threadIdx.x;"),)),
+    mutant("input: size of a block in x written as 16", X_X, X_X.replace("blockDim.x", "16"), "unwritten"),
+    mutant("input: size of a block in y written as 16", X_Y, X_Y.replace("blockDim.y", "16"), "unwritten"),
     mutant("input: no guard", X_GUARD, "", ("out-of-bounds", "race")),
     mutant("input: guard with n_out", X_GUARD, X_GUARD.replace("n_in", "n_out"),
            ("unwritten", "out-of-bounds", "race")),
@@ -277,14 +281,17 @@ MUTANTS = (
            "bias_transposed"),
     mutant("bias: no guard", B_GUARD, "", "out-of-bounds"),
     mutant("bias: guard one too late", B_GUARD, "if (o > n_out) return;", "out-of-bounds"),
+    mutant("bias: size of a block written as 64", B_INDEX, B_INDEX.replace("blockDim.x", "64"), "unwritten"),
     mutant("bias: block left out", B_INDEX, "int o = threadIdx.x;", ("unwritten", "race")),
     mutant("bias: all stored in element 0", B_STORE, "grad_bias[0] = sum;", "race"),
 )  # fmt: skip
 
 
 def two_dimensional(columns, rows):
-    """One thread per element: 16 x 16 blocks that cover so many columns and rows, given by dimension name."""
-    return lambda d, t: Launch(grid=(ceil_div(d[columns], 16), ceil_div(d[rows], 16)), block=(16, 16))
+    """One thread per element: blocks that cover so many columns and rows, given by dimension name."""
+    return lambda d, t: Launch(
+        grid=(ceil_div(d[columns], d["tx"]), ceil_div(d[rows], d["ty"])), block=(d["tx"], d["ty"])
+    )
 
 
 def loss_of_weights(weights, a, d):
@@ -328,10 +335,11 @@ PUZZLE = Puzzle(
         Kernel(
             BIAS,
             params=(GRAD_OUTPUT, Out("grad_bias", o="n_out"), Int("batch"), Int("n_out")),
-            launch=lambda d, t: Launch(grid=ceil_div(d["n_out"], 64), block=64),
+            launch=lambda d, t: Launch(grid=ceil_div(d["n_out"], d["threads"]), block=d["threads"]),
             reference=lambda a, d: dense.backward_bias(a["grad_output"]),
         ),
     ),
+    dims=lambda d: {"tx": 16, "ty": 16, "threads": 64, **d},
     gradient_of={
         WEIGHTS: Gradient(loss_of_weights), INPUT: Gradient(loss_of_input), BIAS: Gradient(loss_of_bias),
     },
@@ -353,7 +361,8 @@ PUZZLE = Puzzle(
         Case("integers", dict(batch=9, n_in=7, n_out=5), note="exact sums", values="integers"),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y for the input"),
         Case("wide", dict(batch=3, n_in=40, n_out=20), note="3 x 2 blocks for the weights"),
-        Case("nothing_divides", dict(batch=19, n_in=37, n_out=67), note="2 blocks for the bias"),
+        Case("nothing_divides", dict(batch=19, n_in=37, n_out=67, tx=8, ty=4, threads=32),
+             note="blocks of 8 x 4 threads, and of 32 for the bias"),
         Case("fc_bw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), note="LeNet's last layer"),
         Case("fc_bw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), note="LeNet's fourth"),
         Case("fc_bw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),

@@ -30,6 +30,55 @@ def input_at(a, index):
     return reread(a["input"], index(*np.indices(a["input"].shape)))
 
 
+def gathered(a, d, input=None, weights=None):
+    """The output of a kernel that reads at other flat positions: input(b, c, p, q, r, s), weights(k, c, r, s)."""
+    axes = np.ix_(*map(np.arange, (d["batch"], d["C_in"], d["H_out"], d["W_out"], d["F"], d["F"])))
+    pixels = reread(a["input"], (input or input_place(d))(*axes))
+    filters = a["weights"]
+    if weights:
+        filters = reread(filters, weights(*np.indices(filters.shape)))
+    return np.einsum("bcpqrs,kcrs->bkpq", pixels, filters) + a["bias"][:, None, None]
+
+
+def input_place(d):
+    return lambda b, c, p, q, r, s: ((b * d["C_in"] + c) * d["H"] + p + r) * d["W"] + q + s
+
+
+def last_product(a, d):
+    """sum = product where sum += product is meant."""
+    pixels = a["input"][:, -1, d["F"] - 1 :, d["F"] - 1 :]
+    return a["weights"][:, -1, -1, -1][:, None, None] * pixels[:, None]
+
+
+def sum_in_an_int(a, d):
+    """int sum: what is behind the point is lost at every step; NaN where rounding decides what is left."""
+
+    def truncated(x):
+        near = (x != np.round(x)) & (np.abs(x - np.round(x)) < 1e-5)
+        return np.where(near, np.nan, np.trunc(x))
+
+    sum = truncated(np.broadcast_to(a["bias"][:, None, None], forward(a).shape))
+    for c, r, s in np.ndindex(d["C_in"], d["F"], d["F"]):
+        pixels = a["input"][:, c, r : r + d["H_out"], s : s + d["W_out"]]
+        sum = truncated(sum + a["weights"][:, c, r, s][:, None, None] * pixels[:, None])
+    return sum
+
+
+def written_where(written, a):
+    """The right answer at the places of the output that some thread writes, NaN at the others."""
+    right = forward(a)
+    return np.where(np.isin(np.arange(right.size), written).reshape(right.shape), right, np.nan)
+
+
+def size_of_a_block_is_128(a, d):
+    first = np.arange(ceil_div(forward(a).size, d["threads"])) * 128
+    return written_where(np.add.outer(first, np.arange(d["threads"])), a)
+
+
+def without_first(filters, axis):
+    return filters * (np.indices(filters.shape)[axis] > 0)
+
+
 def without_last_row(filters):
     return filters * (np.arange(filters.shape[2]) < filters.shape[2] - 1)[:, None]
 
@@ -120,11 +169,72 @@ MISCONCEPTIONS = (
     wrong("offset_missing", 3,
           "Every position gets the output of position (0, 0): p and q are missing in the index of the input.",
           lambda a, d: np.broadcast_to(forward(a)[:, :, :1, :1], forward(a).shape)),
+    wrong("last_product_only", 2,
+          "Only the very last product is in the result: the sum is overwritten (=) instead of added to (+=).",
+          last_product),
+    wrong("products_subtracted", 2,
+          "The products are subtracted from the bias; they are added to it.",
+          lambda a, d: 2 * a["bias"][:, None, None] - forward(a)),
+    wrong("last_channel_without_bias", 2,
+          "Only the last input channel is in the result, without the bias: the sum is set to 0 for every c.",
+          lambda a, d: forward(a, a["input"][:, -1:], a["weights"][:, -1:], 0 * a["bias"])),
+    wrong("sum_in_an_int", 2,
+          "These are whole numbers, cut off at every addition: the sum is declared int; it must be float.",
+          sum_in_an_int),
+    wrong("first_channel_missing", 2,
+          "Input channel 0 is left out: c runs from 0.",
+          lambda a, d: forward(a, weights=without_first(a["weights"], 1))),
+    wrong("first_filter_row_missing", 2,
+          "The first row of the filter is left out: r runs from 0.",
+          lambda a, d: forward(a, weights=without_first(a["weights"], 2))),
+    wrong("first_filter_column_missing", 2,
+          "The first column of the filter is left out: s runs from 0.",
+          lambda a, d: forward(a, weights=without_first(a["weights"], 3))),
+    wrong("h_and_w_swapped", 3,
+          "H and W have changed places in the index of the input: a channel has H rows of W elements.",
+          lambda a, d: forward(
+            a, input_at(a, lambda b, c, h, w: ((b * d["C_in"] + c) * d["W"] + h) * d["H"] + w)
+        )),
+    wrong("w_out_used_for_w", 3,
+          "The rows of the input are taken to be W_out elements long; they are W long.",
+          lambda a, d: forward(
+            a, input_at(a, lambda b, c, h, w: ((b * d["C_in"] + c) * d["H"] + h) * d["W_out"] + w)
+        )),
+    wrong("p_and_q_swapped", 3,
+          "p and q have changed places in the index of the input: the row is p + r, the column q + s.",
+          lambda a, d: gathered(a, d, lambda b, c, p, q, r, s: input_place(d)(b, c, q, p, r, s))),
+    wrong("row_offset_missing", 3,
+          "Every row of the filter meets the same row of the input: r is missing in the index of the input.",
+          lambda a, d: gathered(a, d, lambda b, c, p, q, r, s: input_place(d)(b, c, p, q, 0 * r, s))),
+    wrong("column_offset_missing", 3,
+          "Every column of the filter meets the same column of the input: "
+          "s is missing in the index of the input.",
+          lambda a, d: gathered(a, d, lambda b, c, p, q, r, s: input_place(d)(b, c, p, q, r, 0 * s))),
+    wrong("filter_stride_without_channels", 3,
+          "The weights are indexed with k, r and s only: a filter has C_in slices, and c chooses one.",
+          lambda a, d: gathered(a, d, weights=lambda k, c, r, s: (k * d["F"] + r) * d["F"] + s + 0 * c)),
+    wrong("filter_axes_swapped", 3,
+          "k and c have changed places in the index of the weights: their shape is C_out, C_in, F, F.",
+          lambda a, d: gathered(
+            a, d, weights=lambda k, c, r, s: ((c * d["C_out"] + k) * d["F"] + r) * d["F"] + s
+        )),
+    wrong("image_0_only", 1,
+          "Only image 0 is written: threads of the other images leave, as the guard forgets the batch.",
+          lambda a, d: written_where(np.arange(d["C_out"] * d["H_out"] * d["W_out"]), a)),
+    wrong("one_block", 1,
+          "Only the first blockDim.x elements are written: "
+          "idx counts the threads of one block, not of all blocks.",
+          lambda a, d: written_where(np.arange(d["threads"]), a)),
+    wrong("size_of_a_block_is_128", 1,
+          "Elements between the blocks are not written: the size of a block is taken to be 128; "
+          "it is blockDim.x.",
+          size_of_a_block_is_128),
     wrong("averaged", 1,
           "The sum is divided by the number of its products; a convolution is a sum.",
           lambda a, d: forward(a) / (d["C_in"] * d["F"] ** 2)),
 )  # fmt: skip
 
+INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 GUARD = "if (idx >= batch * C_out * H_out * W_out) return;"
 DECODE = """int q = idx % W_out;
     int p = idx / W_out % H_out;"""
@@ -146,7 +256,11 @@ def mutant(name, old, new, expect="wrong", also=()):
 MUTANTS = (
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, GUARD.replace(">=", ">"), "out-of-bounds"),
-    mutant("guard forgets the batch", GUARD, "if (idx >= C_out * H_out * W_out) return;", "unwritten"),
+    mutant("guard forgets the batch", GUARD, "if (idx >= C_out * H_out * W_out) return;",
+           "image_0_only"),
+    mutant("size of a block written as 128", INDEX, INDEX.replace("blockDim.x", "128"),
+           "size_of_a_block_is_128"),
+    mutant("block left out", INDEX, "threadIdx.x", ("one_block", "race")),
     mutant("bias missing", BIAS, "float sum = 0.0f;", "bias_missing"),
     mutant("bias subtracted", BIAS, "float sum = -bias[k];", "bias_subtracted"),
     mutant("bias[0] for all", BIAS, "float sum = bias[0];", "bias_0_only"),
@@ -190,6 +304,22 @@ MUTANTS = (
     mutant("row before column", DECODE, "int p = idx % H_out;\n    int q = idx / H_out % W_out;",
            "row_and_column_swapped"),
     mutant("p and q missing", INPUT, "input[((b * C_in + c) * H + r) * W + s]", "offset_missing"),
+    mutant("overwritten instead of added", "sum += weight", "sum = weight", "last_product_only"),
+    mutant("subtracted", "sum += weight", "sum -= weight", "products_subtracted"),
+    mutant("sum set to 0 for every channel", C_LOOP, C_LOOP + " sum = 0.0f;", "last_channel_without_bias"),
+    mutant("sum in an int", BIAS, "int sum = bias[k];", "sum_in_an_int"),
+    mutant("channels from 1", C_LOOP, C_LOOP.replace("c = 0", "c = 1"), "first_channel_missing"),
+    mutant("filter rows from 1", R_LOOP, R_LOOP.replace("r = 0", "r = 1"), "first_filter_row_missing"),
+    mutant("filter columns from 1", S_LOOP, S_LOOP.replace("s = 0", "s = 1"), "first_filter_column_missing"),
+    mutant("H and W swapped", INPUT, "input[((b * C_in + c) * W + p + r) * H + q + s]", "h_and_w_swapped"),
+    mutant("W_out for W", INPUT, "input[((b * C_in + c) * H + p + r) * W_out + q + s]", "w_out_used_for_w"),
+    mutant("p and q swapped", INPUT, "input[((b * C_in + c) * H + q + r) * W + p + s]",
+           ("p_and_q_swapped", "out-of-bounds")),
+    mutant("r missing", INPUT, "input[((b * C_in + c) * H + p) * W + q + s]", "row_offset_missing"),
+    mutant("s missing", INPUT, "input[((b * C_in + c) * H + p + r) * W + q]", "column_offset_missing"),
+    mutant("weights without c", WEIGHT, "weights[(k * F + r) * F + s]", "filter_stride_without_channels"),
+    mutant("k and c swapped in the weights", WEIGHT, "weights[((c * C_out + k) * F + r) * F + s]",
+           "filter_axes_swapped"),
     mutant("averaged", STORE, "output[idx] = sum / (C_in * F * F);", "averaged"),
     mutant("not stored", STORE, "", "unwritten"),
     mutant("padded: the output is taken to be H x W", "int H_out = H - F + 1;", "int H_out = H;",
@@ -212,12 +342,12 @@ PUZZLE = Puzzle(
                 Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
             ),
             launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C_out"] * d["H_out"] * d["W_out"], 128), block=128
+                grid=ceil_div(d["batch"] * d["C_out"] * d["H_out"] * d["W_out"], d["threads"]), block=d["threads"]
             ),
             reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"]),
         ),
     ),
-    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1},
+    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     cases=(
         Case(
             "conv_fw_tiny_3x3", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
@@ -232,7 +362,8 @@ PUZZLE = Puzzle(
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
         Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), note="the filter covers the image"),
         Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
-        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
+        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96),
+             note="all sizes differ; H > W; 8 blocks of 96 threads"),
         Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), note="42 blocks"),
         Case("conv_fw_lenet_conv1", dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
         Case("conv_fw_lenet_conv2", dict(batch=4, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),

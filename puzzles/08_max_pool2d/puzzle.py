@@ -291,6 +291,10 @@ MUTANTS = (
     mutant("row before column", SPLIT, "int p = idx % H_out;\n    int q = idx / H_out % W_out;",
            "row_and_column_swapped"),
     mutant("odd sizes rounded up", SPLIT, f"{SPLIT}\n    W_out = (W + 1) / 2;", ("wrong", "out-of-bounds")),
+    mutant("size of a block written as 128", "blockDim.x + threadIdx.x;\n    // TODO(1)",
+           "128 + threadIdx.x;\n    // TODO(1)", "unwritten"),
+    mutant("backward: size of a block written as 128", "blockDim.x + threadIdx.x;\n    if",
+           "128 + threadIdx.x;\n    if", "unwritten"),
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, GUARD.replace(">=", ">"), "out-of-bounds"),
     mutant("guard one too early", GUARD, "if (idx >= batch * C * H_out * W_out - 1) return;", "unwritten"),
@@ -371,7 +375,7 @@ PUZZLE = Puzzle(
                 Int("batch"), Int("C"), Int("H"), Int("W"),
             ),
             launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C"] * d["H_out"] * d["W_out"], 128), block=128
+                grid=ceil_div(d["batch"] * d["C"] * d["H_out"] * d["W_out"], d["threads"]), block=d["threads"]
             ),
             reference=lambda a, d: dict(zip(("output", "argmax"), pool.max_pool(a["input"]))),
             magnitude=sizes, rtol=0.0, atol=0.0,  # an element is copied, nothing is rounded
@@ -384,14 +388,16 @@ PUZZLE = Puzzle(
                 Out("grad_input", b="batch", c="C", h="H", w="W"),
                 Int("batch"), Int("C"), Int("H"), Int("W"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["batch"] * d["C"] * d["H"] * d["W"], 128), block=128),
+            launch=lambda d, t: Launch(
+                grid=ceil_div(d["batch"] * d["C"] * d["H"] * d["W"], d["threads"]), block=d["threads"]
+            ),
             reference=lambda a, d: pool.max_pool_backward(
                 a["grad_output"], a["argmax"], (d["batch"], d["C"], d["H"], d["W"])
             ),
             rtol=0.0, atol=0.0,
         ),
     ),
-    dims=lambda d: {"H_out": d["H"] // 2, "W_out": d["W"] // 2},
+    dims=lambda d: {"H_out": d["H"] // 2, "W_out": d["W"] // 2, "threads": 128, **d},
     gradient_of={BACKWARD: Gradient(loss_of_input)},
     cases=(
         Case(
@@ -426,7 +432,7 @@ PUZZLE = Puzzle(
              note="each element moved by epsilon", check="gradient"),
         Case("ties", dict(batch=2, C=3, H=7, W=10), note="small whole numbers: many are equal",
              values="integers"),
-        Case("batch_odd", dict(batch=3, C=4, H=9, W=7), note="both sizes odd"),
+        Case("batch_odd", dict(batch=3, C=4, H=9, W=7, threads=96), note="both sizes odd"),
         Case("many_blocks", dict(batch=3, C=5, H=33, W=31), note="28 blocks forward, 120 backward"),
         Case("pool_lenet_pool1", dict(batch=8, C=6, H=24, W=24), note="LeNet's first"),
         Case("pool_lenet_pool2", dict(batch=8, C=16, H=8, W=8), note="LeNet's second"),

@@ -62,6 +62,13 @@ def last_product(a, d):
     return a["grad_output"][-1, :, -1, -1][:, None, None, None] * window
 
 
+def written_by(size, threads, right):
+    """The right answer where i = blockIdx.x * size + threadIdx.x finds it, NaN elsewhere."""
+    first = np.arange(ceil_div(right.size, threads)) * size
+    written = np.isin(np.arange(right.size), np.add.outer(first, np.arange(threads)))
+    return np.where(written.reshape(right.shape), right, np.nan)
+
+
 def bias_gradient(grad_output):
     return conv.backward_bias(grad_output)
 
@@ -84,6 +91,9 @@ MISCONCEPTIONS = (
     wrong("grad_batch_missing", 3,
           "Every image is multiplied with the gradient of image 0: b is missing in the index of grad_output.",
           lambda a, d: gradient(a, d, first(a["grad_output"], 0))),
+    wrong("batch_missing", 3,
+          "Image 0 is counted once for every image: b is missing in both indices.",
+          lambda a, d: gradient(a, d, first(a["grad_output"], 0), first(a["input"], 0))),
     wrong("divided_by_batch", 1,
           "This is the gradient divided by the batch size; the gradient is the plain sum over the batch.",
           lambda a, d: gradient(a, d) / d["batch"]),
@@ -164,6 +174,18 @@ MISCONCEPTIONS = (
           "The input is indexed with H_out and W_out; its rows are W long and its channels H rows high.",
           lambda a, d: gradient(a, d, input=reread(
               a["input"], lambda b, c, h, w: ((b * d["C_in"] + c) * d["H_out"] + h) * d["W_out"] + w))),
+    wrong("w_out_used_for_w", 3,
+          "The rows of the input are taken to be W_out elements long; they are W long.",
+          lambda a, d: gradient(a, d, input=reread(
+              a["input"], lambda b, c, h, w: ((b * d["C_in"] + c) * d["H"] + h) * d["W_out"] + w))),
+    wrong("one_block", 2,
+          "Only the first blockDim.x elements are written: "
+          "idx counts the threads of one block, not of all blocks.",
+          lambda a, d: written_by(0, d["threads"], gradient(a, d))),
+    wrong("size_of_a_block_is_64", 2,
+          "Elements between the blocks are not written: the size of a block is taken to be 64; "
+          "it is blockDim.x.",
+          lambda a, d: written_by(64, d["threads"], gradient(a, d))),
     wrong("input_batch_stride_without_channels", 3,
           "The step from image to image in the input is one channel, not C_in channels.",
           lambda a, d: gradient(a, d, input=reread(
@@ -177,6 +199,14 @@ MISCONCEPTIONS = (
           lambda a, d: gradient(a, d, reread(
               a["grad_output"], lambda b, k, p, q: ((b * d["C_in"] + k) * d["H_out"] + p) * d["W_out"] + q))),
     # the bias
+    wrong("bias_one_block", 3,
+          "Only the first blockDim.x channels are written: k counts the threads of one block, "
+          "not of all blocks.",
+          lambda a, d: written_by(0, d["threads"], bias_gradient(a["grad_output"])), kernel=BIAS),
+    wrong("bias_size_of_a_block_is_64", 3,
+          "Channels between the blocks are not written: the size of a block is taken to be 64; "
+          "it is blockDim.x.",
+          lambda a, d: written_by(64, d["threads"], bias_gradient(a["grad_output"])), kernel=BIAS),
     wrong("bias_batch_0_only", 1,
           "This is exactly the bias gradient of batch item 0 alone: "
           "the loop over the batch is missing or its stride is 0.",
@@ -227,6 +257,7 @@ INPUT = "input[((b * C_in + c) * H + p + r) * W + q + s]"
 ADD = "sum += grad * input"
 STORE = "grad_weights[idx] = sum;"
 
+BIAS_INDEX = "int k = blockIdx.x * blockDim.x + threadIdx.x;"
 BIAS_GUARD = "if (k >= C_out) return;"
 BIAS_LOOPS = """for (int b = 0; b < batch; b++) {
         for (int i"""
@@ -247,6 +278,8 @@ MUTANTS = (
     mutant("b missing in the input", INPUT, "input[(c * H + p + r) * W + q + s]", "input_batch_missing"),
     mutant("b missing in grad_output", GRAD, "grad_output[(k * H_out + p) * W_out + q]",
            "grad_batch_missing"),
+    mutant("b missing in both", INPUT, "input[(c * H + p + r) * W + q + s]", "batch_missing",
+           also=((GRAD, "grad_output[(k * H_out + p) * W_out + q]"),)),
     mutant("input batch stride without channels", INPUT, "input[((b + c) * H + p + r) * W + q + s]",
            "input_batch_stride_without_channels"),
     mutant("input batch stride with C_out", INPUT, "input[((b * C_out + c) * H + p + r) * W + q + s]",
@@ -271,6 +304,7 @@ MUTANTS = (
            "grad_output[((b * C_out + k) * W_out + p) * H_out + q]", "h_out_and_w_out_swapped"),
     mutant("H_out and W_out for H and W", INPUT, "input[((b * C_in + c) * H_out + p + r) * W_out + q + s]",
            "output_size_used_for_input"),
+    mutant("W_out for W", INPUT, "input[((b * C_in + c) * H + p + r) * W_out + q + s]", "w_out_used_for_w"),
     mutant("loop bounds swapped", P_LOOP, "for (int p = 0; p < W_out; p++) {", "out-of-bounds",
            also=((Q_LOOP, "for (int q = 0; q < H_out; q++) {"),)),
     mutant("q runs to H_out", Q_LOOP, "for (int q = 0; q < H_out; q++) {", "columns_bounded_by_rows"),
@@ -323,7 +357,9 @@ MUTANTS = (
     mutant("last weight left out", GUARD, "if (idx >= C_out * C_in * F * F - 1) return;", "unwritten"),
     mutant("guard forgets C_out", GUARD, "if (idx >= C_in * F * F) return;", "unwritten"),
     mutant("block left out", "int idx = blockIdx.x * blockDim.x + threadIdx.x;", "int idx = threadIdx.x;",
-           ("unwritten", "race")),
+           ("one_block", "race")),
+    mutant("size of a block written as 64", "int idx = blockIdx.x * blockDim.x", "int idx = blockIdx.x * 64",
+           "size_of_a_block_is_64"),
     mutant("not stored", STORE, "", "unwritten"),
     mutant("never ends", Q_LOOP, "for (int q = 0; q < W_out;) {", "timeout"),
     # the bias
@@ -343,6 +379,13 @@ MUTANTS = (
            "bias_last_element_only"),
     mutant("bias: one image too many", BIAS_LOOPS, BIAS_LOOPS.replace("< batch", "<= batch"),
            "out-of-bounds"),
+    mutant("bias: block left out", BIAS_INDEX, "int k = threadIdx.x;", ("bias_one_block", "race")),
+    mutant("bias: size of a block written as 64", BIAS_INDEX, BIAS_INDEX.replace("blockDim.x", "64"),
+           "bias_size_of_a_block_is_64"),
+    mutant("bias: size of a block written as 32", BIAS_INDEX, BIAS_INDEX.replace("blockDim.x", "32"),
+           ("unwritten", "race")),
+    mutant("bias: size of a block left out", BIAS_INDEX, "int k = blockIdx.x + threadIdx.x;",
+           ("unwritten", "race")),
     mutant("bias: no guard", BIAS_GUARD, "", "out-of-bounds"),
     mutant("bias: guard one too late", BIAS_GUARD, "if (k > C_out) return;", "out-of-bounds"),
 )  # fmt: skip
@@ -374,7 +417,9 @@ PUZZLE = Puzzle(
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
                 Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["C_out"] * d["C_in"] * d["F"] ** 2, 64), block=64),
+            launch=lambda d, t: Launch(
+                grid=ceil_div(d["C_out"] * d["C_in"] * d["F"] ** 2, d["threads"]), block=d["threads"]
+            ),
             reference=lambda a, d: gradient(a, d),
         ),
         Kernel(
@@ -384,11 +429,11 @@ PUZZLE = Puzzle(
                 Out("grad_bias", k="C_out"),
                 Int("batch"), Int("C_out"), Int("H_out"), Int("W_out"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["C_out"], 64), block=64),
+            launch=lambda d, t: Launch(grid=ceil_div(d["C_out"], d["threads"]), block=d["threads"]),
             reference=lambda a, d: bias_gradient(a["grad_output"]),
         ),
     ),
-    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1},
+    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 64, **d},
     gradient_of={WEIGHTS: Gradient(loss_of_weights), BIAS: Gradient(loss_of_bias)},
     cases=(
         Case(
@@ -405,9 +450,11 @@ PUZZLE = Puzzle(
         Case("conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3),
              note="each weight moved by epsilon", check="gradient"),
         Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
+        Case("many_filters", dict(batch=2, C_in=1, H=4, W=5, C_out=130, F=2), note="3 blocks for the bias"),
         Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
         Case("nothing_divides", dict(batch=3, C_in=5, H=33, W=31, C_out=17, F=3), note="long sums"),
-        Case("many_blocks", dict(batch=2, C_in=13, H=7, W=6, C_out=37, F=3), note="68 blocks"),
+        Case("many_blocks", dict(batch=2, C_in=13, H=7, W=6, C_out=37, F=3, threads=32),
+             note="136 blocks of 32 threads; 2 for the bias"),
         Case("conv_bw_lenet_conv1", dict(batch=8, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
         Case("conv_bw_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
     ),

@@ -304,6 +304,7 @@ MUTANTS = (
     mutant("scattered without an atomic", STORE, "grad_input[idx] = sum;\n    grad_input[idx / 2] += sum;",
            ("race", "uninitialised-read", "wrong", "schedule")),
     # the threads
+    mutant("size of a block written as 128", "blockIdx.x * blockDim.x", "blockIdx.x * 128", "unwritten"),
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, GUARD.replace(">=", ">"), "out-of-bounds"),
     mutant("guard one too early", GUARD, "if (idx >= batch * C_in * H * W - 1) return;", "unwritten"),
@@ -335,12 +336,12 @@ PUZZLE = Puzzle(
                 Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
             ),
             launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C_in"] * d["H"] * d["W"], 128), block=128
+                grid=ceil_div(d["batch"] * d["C_in"] * d["H"] * d["W"], d["threads"]), block=d["threads"]
             ),
             reference=lambda a, d: gradient(a, d),
         ),
     ),
-    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1},
+    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     gradient_of={KERNEL: Gradient(loss_of_input)},
     cases=(
         Case(
@@ -355,7 +356,8 @@ PUZZLE = Puzzle(
         Case("conv_bwi_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3),
              note="each input element moved by epsilon", check="gradient"),
         Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
-        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
+        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96),
+             note="all sizes differ; H > W"),
         Case("fewer_filters_than_channels", dict(batch=2, C_in=5, H=7, W=8, C_out=2, F=3),
              note="C_out < C_in"),
         Case("output_smaller_than_filter", dict(batch=2, C_in=2, H=7, W=6, C_out=3, F=5),

@@ -177,6 +177,7 @@ MUTANTS = (
     mutant("momentum and decay exchanged", SLOPE, "float slope = gradient[i] + momentum * weights[i];",
            "factors_exchanged", also=((NEW, "float v = weight_decay * velocity[i] + slope;"),)),
     # the threads
+    mutant("size of a block written as 128", INDEX, INDEX.replace("blockDim.x", "128"), ("unwritten", "wrong")),
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, "if (i > n) return;", "out-of-bounds"),
     mutant("guard one too early", GUARD, "if (i >= n - 1) return;", "unwritten"),
@@ -208,11 +209,12 @@ PUZZLE = Puzzle(
                 InOut("weights", i="n"), InOut("velocity", i="n"), In("gradient", i="n"),
                 Int("n"), Float("learning_rate"), Float("momentum"), Float("weight_decay"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["n"], 128), block=128),
+            launch=lambda d, t: Launch(grid=ceil_div(d["n"], d["threads"]), block=d["threads"]),
             reference=step,
             magnitude=sizes,
         ),
     ),
+    dims=lambda d: {"threads": 128, **d},
     cases=(
         Case(
             "sgd_tiny_4", dict(n=4, **factors(0.5, 0.5, 0.25)),
@@ -226,7 +228,8 @@ PUZZLE = Puzzle(
         Case("decay_only", dict(n=13, **factors(0.1, 0.0, 0.5))),
         Case("no_gradient", dict(n=14, **factors(0.5, 0.5, 0.5)), note="what was begun goes on",
              inputs={"gradient": "zeros"}),
-        Case("integers", dict(n=37, **factors(0.5, 0.5, 0.25)), note="exact sums", values="integers"),
+        Case("integers", dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)), note="exact sums; 5 blocks of 8 threads",
+             values="integers"),
         Case("exactly_one_block", dict(n=128, **factors(0.25, 0.6, 0.3))),
         Case("one_more_than_a_block", dict(n=129, **factors(0.7, 0.8, 0.2))),
         Case("sgd_lenet", dict(n=44_426, **factors(0.01, 0.9, 5e-4)), note="all weights of LeNet"),

@@ -47,7 +47,8 @@ extern "C" __global__ void conv2d_backward_bias(
     const float* grad_output,  // [batch, C_out, H_out, W_out]
     float* grad_bias,          // [C_out], yours to fill
     int batch, int C_out, int H_out, int W_out) {
-    // TODO(4): one thread per output channel k: add up all of its grad_output.
+    // TODO(4): compute k as in the first kernel; leave if there is no channel k; add up
+    //          grad_output over all b, p, q; store it as bias k.
     // BEGIN SOLUTION
     int k = blockIdx.x * blockDim.x + threadIdx.x;
     if (k >= C_out) return;

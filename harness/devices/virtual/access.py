@@ -94,10 +94,13 @@ class Access:
 
         flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
         """
-        return self.checked(ins, self.address(operand, space), space, nbytes, write, flags, value)
+        address = self.address(operand, space)
+        pointer = self.checked(ins, address, space, nbytes, write, flags, value)
+        self.count_access(ins, address, space, nbytes, write, flags)
+        return pointer
 
     def checked(self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None) -> str:
-        """`pointer` for an i64 address that has been computed."""
+        """`pointer` for an i64 address that has been computed, and without counting the access."""
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from .state import INFO_ATOMIC
+from .state import INFO_ATOMIC, NO_ADDRESS
 from .types import llvm_type
 
 _COPY = re.compile(r"cp\.async\.(ca|cg)\.shared(?:::cta)?\.global(?:\.L2::cache_hint)?(?:\.L2::(?:64|128|256)B)?")
@@ -41,7 +41,8 @@ class Asynchronous:
 
     def _copy(self, ins) -> None:
         """`[to], [from], size{, bytes to read}`: bounds are checked now, the bytes move at the wait."""
-        to = self.op("add i64", self.address(ins.operands[0], "shared"), self.shared_base)
+        inside = self.address(ins.operands[0], "shared")
+        to = self.op("add i64", inside, self.shared_base)
         source = self.address(ins.operands[1], "global")
         size = int(ins.operands[2], 0)
         if size not in ((16,) if ".cg." in ins.opcode else (4, 8, 16)):
@@ -58,6 +59,9 @@ class Asynchronous:
         ok = self.runtime_call("rt_copy", to, source, str(size), given, site=self.site(ins))
         self.branch(self.op("icmp ne i32", ok, 0), good, self.dead_label)
         self.label(good)
+        self.count_access(ins, inside, "shared", size, True)
+        read = self.op("icmp ne i64", given, 0)
+        self.count_access(ins, self.emit(f"select i1 {read}, i64 {source}, i64 {NO_ADDRESS}"), "global", size, False)
 
     def _mbarrier(self, ins) -> None:
         match = _MBARRIER.fullmatch(ins.opcode)

@@ -16,11 +16,13 @@ from ...errors import CompileError, DeviceError, Unsupported
 from ..child import Child
 from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
-from . import jit, lower, ptx
+from . import debuginfo, jit, lower, ptx
+from .locals import separate
 
-SECONDS = 15  # of one build
-FLAVOUR = {"full": "debug", "memory": "fast", "none": "fast"}
-LEVEL = {"full": 1, "memory": 3, "none": 3}  # of LLVM's optimisation
+SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
+PATIENCE = 6
+FLAVOUR = {"full": "debug", "memory": "fast", "count": "fast", "none": "fast"}
+LEVEL = {"full": 1, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _turn = threading.Lock()
@@ -61,7 +63,10 @@ def build_here(source, name, include_dirs, name_expressions, checks, arena_size)
 
 def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int) -> Built:
     try:
-        lowered = lower.lower(ptx.parse(compiled.text, name), name, checks, arena_size)
+        module = ptx.parse(compiled.text, name)
+        if checks == "full":
+            separate(module, debuginfo.variables(compiled.text))
+        lowered = lower.lower(module, name, checks, arena_size)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
@@ -77,16 +82,13 @@ def _apart(request) -> Built:
     with _turn:
         child, _child = _child or Child("harness.devices.virtual.build_worker"), None
         try:
-            built = child.ask("build", request, SECONDS)
+            built = child.ask("build", (request, SECONDS), SECONDS * PATIENCE)
         except CompileError:
             _child = child
             raise
         except TimeoutError:
             child.end()
-            raise CompileError(
-                f"the compiler did not finish within {SECONDS} seconds and was stopped: templates that instantiate"
-                " each other, or a loop unrolled very often?"
-            ) from None
+            raise _too_long() from None
         except (EOFError, ConnectionError):
             raise _crash(child.end()) from None
         except BaseException:  # Ctrl-C leaves an answer unread
@@ -96,8 +98,17 @@ def _apart(request) -> Built:
         return built
 
 
+def _too_long() -> CompileError:
+    return CompileError(
+        f"the compiler did not finish within {SECONDS} seconds and was stopped: templates that instantiate"
+        " each other, or a loop unrolled very often?"
+    )
+
+
 def _crash(how: str) -> CompileError | DeviceError:
     """What to say when the child has ended by itself."""
+    if "SIGXCPU" in how:
+        return _too_long()
     if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):
         return CompileError("the compiler ran out of memory on this file: is an array or a template huge?")
     if "Error" in how and "SIG" not in how:

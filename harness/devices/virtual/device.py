@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import weakref
 from dataclasses import replace
 
@@ -19,8 +20,9 @@ from .jit import Program, runtime_address
 from .memory import Arena, Owner
 from .printf import Output
 from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .tally import Tally
 
-CHECKS = ("full", "memory", "none")
+CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
 
 
@@ -31,7 +33,7 @@ class Array:
         self.device, self._owner = device, owner
         self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
         self.size = int(np.prod(shape, dtype=np.int64))
-        weakref.finalize(self, device.arena.free, owner)
+        weakref.finalize(self, device.arena.release, owner)
 
     @property
     def pointer(self) -> int:
@@ -58,7 +60,8 @@ class Array:
 
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
-    access checked) or "none" (trusted kernels only). schedule: seed of the order of warps and blocks.
+    access checked), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
+    (trusted kernels only). schedule: seed of the order of warps and blocks.
     """
 
     kind = "cpu"
@@ -69,10 +72,13 @@ class VirtualGPU:
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.epochs = 0  # barrier intervals so far, for racecheck
-        self.arena = Arena(races=checks == "full")
+        self.launching = threading.Lock()  # one launch after the other, whatever thread asks
+        self.arena = Arena(races=checks == "full", small=checks == "count")
+        cores = cores or available_cores()
         # one worker with full checks: races between blocks are looked for in one order of events
-        self.workers = Workers(self.arena, 1 if checks == "full" else cores or available_cores())
-        self.name = f"virtual GPU ({self.workers.count} CPU core{'s' * (self.workers.count != 1)})"
+        self.workers = Workers(self.arena, 1 if checks in ("full", "count") else cores)
+        self.tally = Tally(self.workers) if checks == "count" else None
+        self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
                                            state.PARAM_BYTES, writable=False)  # fmt: skip
@@ -168,7 +174,7 @@ class Module:
         """Give __device__ and __constant__ variables their memory and their initial values."""
         arena, nbytes = self.device.arena, max(self.lowered.variables_bytes, 1)
         self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
-        weakref.finalize(self, arena.free, self.variables_owner)
+        weakref.finalize(self, arena.release, self.variables_owner)
         base = self.variables_owner.start
         arena.unmark(base, nbytes)
         self.owners = []
@@ -203,7 +209,10 @@ class Kernel:
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
-        return Run(self, triple(grid, "grid"), triple(block, "block"), args, shared_mem).go()
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        with self.module.device.launching:
+            self.module.device.arena.settle()
+            return Run(self, grid, block, args, shared_mem).go()
 
 
 class Run:
@@ -234,10 +243,15 @@ class Run:
         envs["block_function"] = self.kernel._block_function
         envs["start_function"] = self.kernel._start_function
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
+        if self.device.tally:
+            self.device.tally.start(self.module.lowered.segments, self.slots)
         with Output(self.arena, launch) as output:
-            self.workers.run(self.kernel._run_function, launch, inline=threads <= INLINE_THREADS)
+            recursive = self.kernel.info.recursive
+            self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
         self.device.epochs = int(launch["epochs"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
+        if self.device.tally:
+            result.counters = self.device.tally.result()
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)

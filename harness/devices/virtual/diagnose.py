@@ -16,7 +16,7 @@ from .printf import c_string
 from .state import FAULTS, INFO_ATOMIC, INFO_SHARED, INFO_WRITE, STOP_AFTER
 from .state import TIMEOUT_BLOCKS, TIMEOUT_SPENT, TIMEOUT_WAITED
 
-NOTES = {"exited-early"}
+NOTES = {"exited-early", "same-write"}
 _COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
 _SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
@@ -49,6 +49,7 @@ class Diagnosis:
             "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
             "exited-early": self._early, "uninitialised-read": self._uninitialised,
             "uninitialised-register": self._register, "race": self._race, "warp-race": self._race,
+            "same-write": self._same_write,
         }[kind]  # fmt: skip
         fields = describe(kind, record)
         place = self.place(record["site"], record["thread"], record["block"])
@@ -114,6 +115,10 @@ class Diagnosis:
         end = owner.start + owner.nbytes
         first, last = owner.element(address), owner.element(address + size - 1)
         what = element(owner, address)
+        if address < owner.start and owner.nbytes:
+            count = -((address - owner.start) // owner.itemsize)
+            before = f"{count} element{'s' * (count != 1)} before its start"
+            return fields | dict(index=first, explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}.")
         if owner.start <= address < end:  # it begins inside and reaches over the end
             what = f"{size} bytes from {what} to {owner.name}[{last}]"
             return fields | dict(index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}.")
@@ -122,10 +127,7 @@ class Diagnosis:
     def _where(self, owner: Owner, address: int) -> str:
         count = owner.nbytes // owner.itemsize
         flat = (address - owner.start) // owner.itemsize
-        if flat < 0:
-            where = f"{-flat} before its start"
-        else:
-            where = "just past its end" if flat == count else f"{flat - count + 1} past its last element"
+        where = "just past its end" if flat == count else f"{flat - count + 1} past its last element"
         if not count:
             return owner.remark or f"but {owner.name} has no elements"
         return f"{where}; {self._extent(owner)}"
@@ -152,7 +154,7 @@ class Diagnosis:
     def _timeout(self, kind: str, record) -> dict:
         headline = "the launch timed out and was terminated"
         what = {
-            TIMEOUT_SPENT: "A thread went round this loop over 100 million times: does its condition ever become false?",
+            TIMEOUT_SPENT: "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
             TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
             TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
         }.get(int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop.")
@@ -237,6 +239,11 @@ class Diagnosis:
         fields = dict(kind="race", headline=headline, other=other)
         if owner:
             fields |= _named(owner, address)
+        verb = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
+        where = f" (line {other.line})" if other.line != here.line else ""
+        if owner and owner.space == "global" and _access_name(before) == _access_name(info) == "Write":
+            return fields | dict(explanation=f"{self._both(here, other)} both write {name}{where}. Each element"
+                                 " must have one thread: does the index use every part of the thread's number?")  # fmt: skip
         if other.block != here.block:
             who = f"thread {other.thread} of block {other.block}"
             why = "blocks run in any order"
@@ -245,15 +252,34 @@ class Diagnosis:
             fields["severity"] = "warning"
         else:
             who, why = f"thread {other.thread}", "no __syncthreads() stands between"
-        verb = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
-        return fields | dict(explanation=f"{who[0].upper() + who[1:]} {verb[_access_name(before)]} {name} (line"
-                             f" {other.line}), this thread {verb[_access_name(info)]} it too; {why}.")  # fmt: skip
+        return fields | dict(explanation=f"{who[0].upper() + who[1:]} {verb[_access_name(before)]} {name}{where},"
+                             f" this thread {verb[_access_name(info)]} it too; {why}.")  # fmt: skip
+
+    def _both(self, here: Place, other: Place) -> str:
+        """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""
+        def triple(c) -> str:
+            return f"({','.join(map(str, c))})"
+
+        if here.block == other.block:
+            return f"Threads {triple(min(here.thread, other.thread))} and {triple(max(here.thread, other.thread))}"
+        first, second = sorted((here, other), key=lambda p: p.block[::-1])
+        return (f"Thread {triple(first.thread)} of block {triple(first.block)} and thread {triple(second.thread)} of"
+                f" block {triple(second.block)}")  # fmt: skip
+
+    def _same_write(self, kind: str, record) -> dict:
+        """Two threads stored one value in one element: harmless, but it explains a kernel that is slow or wrong."""
+        here = self.place(record["site"], record["thread"], record["block"])
+        other = self.place(record["other_site"], record["other_thread"], record["other_block"])
+        owner, address = self.owner(record), int(record["address"])
+        name = element(owner, address) if owner and owner.nbytes else "the same address"
+        return dict(headline="Several threads write the same element", other=other,
+                    explanation=f"{self._both(here, other)} both write {name}; each element belongs to one thread.")  # fmt: skip
 
     def _early(self, kind: str, record) -> dict:
         gone = int(record["extra"])
         return dict(kind="barrier-divergence", headline="Divergent thread(s) in block",
-                    explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier: since Volta"
-                    " the barrier does not wait for them.")  # fmt: skip
+                    explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier:"
+                    " it does not wait for them.")  # fmt: skip
 
 
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}

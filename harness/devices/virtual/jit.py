@@ -17,7 +17,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from ...errors import Unsupported
+from ...errors import CompileError, DeviceError, Unsupported
 from ..nvrtc import compile_ptx
 from ..store import Store, digest
 from . import lower, ptx, rounding, state
@@ -26,7 +26,8 @@ _HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
-_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in ("common", "sanitizer", "asynchronous", "matrix", "schedule")]
+_PARTS = ("common", "sanitizer", "asynchronous", "matrix", "counters", "schedule")
+_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in _PARTS]
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 define void @call_resume(i64 %handle) {{
@@ -153,11 +154,14 @@ def _runtime_object() -> bytes:
     key = digest(source, own_text(), machine())
     code = _store.get(key)
     if code is None:
-        module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
-        lowered = lower.lower(module, "runtime.cu", "none", 1 << 34, raw=True)
-        glue = _GLUE.format(
-            block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
-        )
-        code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 2)
+        try:
+            module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
+            lowered = lower.lower(module, "runtime.cu", "none", 1 << 34, raw=True)
+            glue = _GLUE.format(
+                block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
+            )
+            code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 2)
+        except CompileError as error:  # nothing that a student could have done
+            raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)
     return code

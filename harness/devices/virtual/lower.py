@@ -11,6 +11,7 @@ Coroutines (switched-resume lowering).
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from .access import Access
 from .asynchronous import Asynchronous
 from .collectives import BASES as COLLECTIVE_BASES
 from .collectives import Collectives
+from .counting import CountedSegment, Counting
 from .emit import Emitter
 from .groups import access_groups
 from .matrix import Matrix
@@ -68,6 +70,7 @@ class KernelInfo:
     coroutine: bool
     grid_sync: bool  # it synchronises the whole grid: all blocks must be resident
     resident: bool  # its blocks may wait for one another: as many as fit run in turns
+    recursive: bool  # it needs a worker's large stack
     max_threads: int
 
 
@@ -81,10 +84,11 @@ class Lowered:
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
     variables_bytes: int
     functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
+    segments: list[CountedSegment] = field(default_factory=list)  # what is counted
 
 
 def lower(module: Module, name: str, checks: str, arena_size: int, raw: bool = False) -> Lowered:
-    """Lower a parsed module. checks: "full" | "memory" | "none". raw: the runtime itself, host pointers.
+    """Lower a parsed module. checks: "full" | "memory" | "count" | "none". raw: the runtime itself, host pointers.
 
     Errors: Unsupported, with the line, for anything that has no exact translation.
     """
@@ -97,6 +101,9 @@ class ModuleLowering:
     def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool):
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
         self.slots_start = arena_size // 2
+        self.counting = checks == "count" and not raw
+        self.segments: list[CountedSegment] = []
+        self._numbers = random.Random(1)
         self.declarations: dict[str, str] = {}
         self.sites: list[tuple[Location, str]] = [(Location(), "")]
         self.variables: dict[str, tuple[int, Variable]] = {}
@@ -124,7 +131,8 @@ class ModuleLowering:
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}']  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
-                       self.variables_bytes, {f.name: self.function_address(f.name) for f in self.pointed})  # fmt: skip
+                       self.variables_bytes, {f.name: self.function_address(f.name) for f in self.pointed},
+                       self.segments)  # fmt: skip
 
     def _is_defined(self, declaration: str) -> bool:
         name = re.search(r"@([\w.$]+)\(", declaration)
@@ -162,6 +170,10 @@ class ModuleLowering:
         if name not in self.declarations:
             types = ", ".join(a.strip().rsplit(" ", 1)[0] for a in split_arguments(arguments))
             self.declarations[name] = f"{returns} @{name}({types})"
+
+    def new_number(self) -> int:
+        """A number of 64 bits that no sum of others is likely to be."""
+        return self._numbers.getrandbits(64) | 1
 
     def new_site(self, at: Location, what: str) -> int:
         self.sites.append((at, what))
@@ -248,7 +260,7 @@ class ModuleLowering:
         return tuple(arrays), packed, SHARED_START + align_up(packed, alignment) + guards
 
 
-class Lowering(Access, Asynchronous, Collectives, Matrix, Emitter):
+class Lowering(Access, Asynchronous, Collectives, Counting, Matrix, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -275,7 +287,7 @@ class Lowering(Access, Asynchronous, Collectives, Matrix, Emitter):
 
     def kernel(self) -> str:
         f, module = self.function, self.module
-        self.coroutine = module.waits(f.name)
+        self.coroutine = module.waits(f.name) or module.counting
         arrays, static, dynamic = module.shared_layout(f)
         self.shared_symbols = {name: offset for name, offset, _ in arrays}
         self.dynamic_offset = dynamic
@@ -287,7 +299,8 @@ class Lowering(Access, Asynchronous, Collectives, Matrix, Emitter):
             offset += p.size
         module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
                                             module.mentions(f.name, "%envreg"),
-                                            self.coroutine and module.spins(f.name), f.max_threads)  # fmt: skip
+                                            self.coroutine and module.spins(f.name),
+                                            any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         self._prologue()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
@@ -446,6 +459,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         ]
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
+        self.start_counting()
 
     def _guard_recursion(self) -> None:
         ok = self.runtime_call("rt_enter", site=self.inherited_site)
@@ -540,6 +554,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         if any(self._is_back_edge(i, item) for i, item in enumerate(function.body)) and not self.module.raw:
             self._step_counter()
+        self.start_body(function)
         ended = False
         for i, item in enumerate(function.body):
             if isinstance(item, Label):
@@ -547,7 +562,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
                     self.lines.append(f"{self._label(item.name)}:")
                     self.known.clear()
                 else:
+                    self.end_block(i)
                     self.join(self._label(item.name))
+                self.start_block(i)
                 ended = False
                 continue
             if ended:  # unreachable code after a branch
@@ -563,7 +580,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
     def _step_counter(self) -> None:
         if "%steps" not in self.slots:
             self.slots["%steps"] = "%steps"
-            self.entry += ["  %steps = alloca i32", f"  store i32 {state.SLICE}, ptr %steps"]
+            size = state.COUNT_SLICE if self.module.counting else state.SLICE
+            self.entry += ["  %steps = alloca i32", f"  store i32 {size}, ptr %steps"]
 
     def _label(self, name: str) -> str:
         return f'"{self.prefix}{name}"'
@@ -591,7 +609,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         """Give back the local memory and the depth of a device function that returns."""
         if self.module.raw:
             return
-        for name, variable in function.variables.items():
+        for name, variable in reversed(function.variables.items()):
             if variable.space == "local":
                 address = self.depots[self.prefix + name]
                 self.runtime_call("rt_local_free", address, str(variable.size), site=0)
@@ -645,7 +663,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.undefined, self.copies = set(), set()
         if self.module.checks == "full" and not self.module.raw:
             self.undefined = maybe_undefined(function.body, function.regs)
-            self.copies = local_copies(function.body)
+            self.copies = local_copies(function.body, [v.name for v in function.variables.values() if v.space == "local"])
         for register in sorted(self.undefined):
             self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
 
@@ -688,15 +706,19 @@ define void @"{name}.block"(i64 %env) nounwind {{
         if ins.base == "bra":
             return self._branch(ins)
         if not ins.pred:
+            self.count(ins)
             return self._unguarded(ins)
         do, skip = self.fresh_label("do"), self.fresh_label("skip")
         guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
         self.branch(guard, do, skip)
         self.label(do)
         before = dict(self.known)
+        self.end_segment()
+        self.count(ins)
         if not self._unguarded(ins):
             self.line(f"br label %{skip}")
         self.lines.append(f"{skip}:")
+        self.end_segment()
         changed = {r for r, v in self.known.items() if before.get(r) != v}
         self.known = {r: v for r, v in before.items() if r not in changed}
         return False
@@ -736,14 +758,19 @@ define void @"{name}.block"(i64 %env) nounwind {{
     def _branch(self, ins: Instruction) -> bool:
         if ins.opcode not in ("bra", "bra.uni"):
             self.unsupported(ins)
+        self.count(ins)
+        self.end_block(self.position + 1)
         target = ins.operands[0]
         back = self._is_back_edge(self.position, ins) and not self.module.raw
         goal = self.fresh_label("back") if back else self._label(target)
         if ins.pred:
             next_ = self.fresh_label("next")
-            self.branch(self.value(("!" if ins.negated else "") + ins.pred, "pred"), goal, next_)
+            condition = self.value(("!" if ins.negated else "") + ins.pred, "pred")
+            self.count_branch(condition)
+            self.branch(condition, goal, next_)
         else:
             self.line(f"br label %{goal}")
+        self.end_segment()
         if back:
             self._back_edge(goal, target, ins)
         if ins.pred:
@@ -751,7 +778,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
         return not ins.pred
 
     def _back_edge(self, label: str, target: str, ins: Instruction) -> None:
-        """Count a step; now and then ask the watchdog, and let others run where this loop may wait for them."""
+        """Count a step; now and then ask the watchdog, and let others run that this loop may wait for, or that count
+        together with this thread.
+        """
         known = dict(self.known)
         self.label(label)
         spin = self.position in self.spins
@@ -760,13 +789,14 @@ define void @"{name}.block"(i64 %env) nounwind {{
         slice_ = self.fresh_label("slice")
         self.branch(self.op("icmp eq i32", left, 0), slice_, self._label(target), unlikely=True)
         self.label(slice_)
-        size = 64 if spin else state.SLICE
+        counting = self.module.counting and self.coroutine
+        size = state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
         self.line(f"store i32 {size}, ptr %steps")
         alive = self.runtime_call("rt_slice", str(size), site=self.site(ins))
         go_on = self.fresh_label("alive")
         self.branch(self.op("icmp ne i32", alive, 0), go_on, self.dead_label)
         self.label(go_on)
-        if spin:
+        if spin or counting:
             self.store_field("Thread", "wait", state.WAIT["ready"])
             self.suspend()
         self.line(f"br label %{self._label(target)}")
@@ -781,12 +811,16 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.line(f"{state_} = call i8 @llvm.coro.suspend(token none, i1 false)")
         self.line(f"switch i8 {state_}, label %suspended [ i8 0, label %{resumed} i8 1, label %suspended ]")
         self.label(resumed)
+        self.end_segment()
 
     def _brx(self, ins: Instruction) -> bool:
         if not ins.opcode.startswith("brx.idx"):
             self.unsupported(ins)
         targets = self._table(ins.operands[1])
         index = self.value(ins.operands[0], "u32")
+        self.count_target(ins, index)
+        self.end_block(self.position + 1)
+        self.end_segment()
         cases, edges = [], []
         for i, target in enumerate(targets):
             label = self._label(target)
@@ -932,6 +966,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
                 args.append(f"ptr {self.params[self.prefix + actual][0]}")
             else:
                 returned = f"i{8 * formal.size}"
+        self.count_call()
         text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
         if returned == "void":
             self.line(text)
@@ -940,6 +975,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
             self.line(f"{result} = {text}")
             if returns:
                 self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+        self.end_segment()
         if not self.module.raw:
             alive = self.fresh_label("returned")
             dead = self.op("icmp ne i32", self.load_field("Thread", "dead"), 0)
@@ -989,6 +1025,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
             raise Unsupported(f"a barrier or warp collective inside the recursive function {function.name}",
                               ins.at.file or self.module.name, ins.at.line)  # fmt: skip
         saved = (self.prefix, self.return_label, self.inherited_site, self.position)
+        counted = self.expanding()
         params = [(formal, self.params[self.prefix + actual]) for formal, actual in
                   list(zip(function.params, arguments, strict=True)) + list(zip(function.returns, returns, strict=False))]  # fmt: skip
         self.inherited_site = self.site(ins)
@@ -1009,6 +1046,7 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self._leave(function)
         self.inlined.pop()
         self.prefix, self.return_label, self.inherited_site, self.position = saved
+        self.expanded(counted)
         self.known = known
 
     def fresh_return(self, prefix: str) -> str:

@@ -98,6 +98,7 @@ class Matrix:
         self.branch(self.op("icmp ult i32", lane, 8 * count), give, on)
         self.label(give)
         self.checked(ins, address, "shared", 16, False)
+        self.count_access(ins, address, "shared", 16, False)
         self.line(f"br label %{on}")
         self.label(on)
         self._give(0, self.op("add i64", address, self.shared_base), "i64")
@@ -154,6 +155,9 @@ class Matrix:
         element = {"f16": "b16", "bf16": "b16", "s8": "b8", "u8": "b8", "f64": "b64"}.get(type_, "b32")
         nbytes, per_lane = TYPES[element][1] // 8, rows * columns // 32
         first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
+        if self.module.counting:
+            at = (per_lane, columns if layout == "row" else rows, stride, nbytes)
+            self._count_fragment(ins, base, space or "generic", at, store)
         values = []
         for i in range(per_lane):
             number = self.op("add i64", first, i)
@@ -169,6 +173,20 @@ class Matrix:
                 values.append(self.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
         if not store:
             self._set_fragment(registers, values, element)
+
+    def _count_fragment(self, ins, base: str, space: str, at, store: bool) -> None:
+        """Count what a compiler could make of it: 16 bytes per lane at a time, the lanes in the order of memory.
+
+        at: (elements per lane, elements in a row of memory, the rows' distance, bytes of an element).
+        """
+        per_lane, row, stride, nbytes = at
+        size = min(16, per_lane * nbytes)
+        lane = self.cast("zext", "i32", self.special("%laneid")[0], "i64")
+        for i in range(0, per_lane, size // nbytes):
+            number = self.op("mul i64", self.op("add i64", lane, i * nbytes // size * 32), size // nbytes)
+            where = self.op("mul i64", self.op("udiv i64", number, row), stride)
+            where = self.op("mul i64", self.op("add i64", where, self.op("urem i64", number, row)), nbytes)
+            self.count_access(ins, self.op("add i64", base, where), space, size, store)
 
     def _element(self, registers, i: int, element: str) -> str:
         """Element i of a fragment in registers: several to a register where they are small."""

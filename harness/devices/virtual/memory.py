@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import bisect
 import mmap
+import threading
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +23,7 @@ SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
-_RACE_SIZES = (4 << 30, 1 << 30)  # and 16 times that for the cells of racecheck
+_SMALL_SIZES = (4 << 30, 1 << 30)  # where addresses have to fit into 32 bits; with races 16 times that for the cells
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -56,28 +58,29 @@ class Owner:
         return ",".join(f"{names[i]}={v}" if names else str(v) for i, v in enumerate(reversed(index)))
 
     def describe_shape(self) -> str:
+        """`b x c x h x w = 1 x 1 x 3 x 3`: unlike an index, which reads `b=0,c=0,h=2,w=1`."""
         if not self.shape:
             return ""
         if len(self.axes) == len(self.shape) and self.shape:
-            return "[" + ", ".join(f"{a}={n}" for a, n in zip(self.axes, self.shape, strict=True)) + "]"
-        return "[" + ", ".join(map(str, self.shape)) + "]"
+            return f"{' x '.join(self.axes)} = {' x '.join(map(str, self.shape))}"
+        return " x ".join(map(str, self.shape))
 
 
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, racecheck's memory of who touched which granule.
+    races: also `cells`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
     """
 
-    def __init__(self, races: bool = False):
+    def __init__(self, races: bool = False, small: bool = False):
         self.cells = None
         cell = DTYPES["Cell"].itemsize
-        for size in _RACE_SIZES if races else _SIZES:
+        for size in _SMALL_SIZES if races or small else _SIZES:
             try:
-                self._map = _reserve(size)
-                self._shadow_map = _reserve(size // GRANULE)
+                self._map = reserve(size)
+                self._shadow_map = reserve(size // GRANULE)
                 if races:
-                    self.cells = np.frombuffer(_reserve(size // GRANULE * cell), np.uint8)
+                    self.cells = np.frombuffer(reserve(size // GRANULE * cell), np.uint8)
                 break
             except (OSError, ValueError, OverflowError):
                 continue
@@ -91,6 +94,8 @@ class Arena:
         self._top = _FIRST
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
+        self._released: deque[Owner] = deque()
+        self._lock = threading.Lock()
 
     def shared_base(self, slot: int) -> int:
         return self.slots_start + slot * SLOT_BYTES
@@ -104,17 +109,32 @@ class Arena:
     def allocate(self, owner_of, nbytes: int, writable: bool = True, written: bool = True) -> Owner:
         """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full."""
         extent = _extent(nbytes)
-        if starts := self._free.get(extent):
-            start = starts.pop()
-        else:
-            start = self._top
-            if start + extent > self.slots_start:
-                raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
-            self._top = start + extent
-        owner = owner_of(start)
-        bisect.insort(self._owners, owner, key=lambda o: o.start)
-        self.mark(start, nbytes, writable, written)
+        with self._lock:
+            self._settle()
+            if starts := self._free.get(extent):
+                start = starts.pop()
+            else:
+                start = self._top
+                if start + extent > self.slots_start:
+                    raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
+                self._top = start + extent
+            owner = owner_of(start)
+            bisect.insort(self._owners, owner, key=lambda o: o.start)
+            self.mark(start, nbytes, writable, written)
         return owner
+
+    def release(self, owner: Owner) -> None:
+        """Free an allocation soon: for finalizers, which may run in the midst of anything."""
+        self._released.append(owner)
+
+    def settle(self) -> None:
+        """Free what has been released."""
+        with self._lock:
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._released:
+            self.free(self._released.popleft())
 
     def free(self, owner: Owner) -> None:
         i = bisect.bisect_left(self._owners, owner.start, key=lambda o: o.start)
@@ -184,5 +204,6 @@ def _extent(nbytes: int) -> int:
     return -(-(nbytes + _gap(nbytes)) // 4096) * 4096
 
 
-def _reserve(size: int) -> mmap.mmap:
+def reserve(size: int) -> mmap.mmap:
+    """Address space, zeros; memory is used when a page is touched."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)

@@ -12,11 +12,20 @@ import numpy as np
 
 from ..nvrtc import demangle
 from . import debuginfo, ptx, state
+from .locals import separate
+from .lower import align_up, call_parts
 from .memory import LOCAL_BYTES, Owner
-from .provenance import WHOLE, Origin, Provenance, calls
+from .provenance import Origin, Provenance, calls
 
-_parse = lru_cache(maxsize=4)(ptx.parse)
 _declarations = lru_cache(maxsize=4)(debuginfo.variables)
+
+
+@lru_cache(maxsize=4)
+def _parse(text: str, name: str, full: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+    module = ptx.parse(text, name)
+    return module, separate(module, _declarations(text)) if full else {}
+
+
 _NEAR = 256  # bytes around a module variable that are still its own
 _UNKNOWN = "unknown"
 
@@ -89,9 +98,18 @@ class Owners:
 
     # -- where the pointer came from ---------------------------------------------------------------
 
-    @cached_property
+    @property
     def parsed(self) -> ptx.Module:
-        return _parse(self.module.compiled.text, self.module.name)
+        return self._parsed[0]
+
+    @property
+    def pieces(self) -> dict[str, debuginfo.Declared]:
+        """What the compiler's local variables hold, where they have been taken apart."""
+        return self._parsed[1]
+
+    @cached_property
+    def _parsed(self) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+        return _parse(self.module.compiled.text, self.module.name, self.run.device.checks == "full")
 
     @cached_property
     def declared(self) -> list[debuginfo.Declared]:
@@ -136,30 +154,31 @@ class Owners:
     def _local(self, origin: Origin, address: int) -> Owner | None:
         """A local array: its name where the compiler or the source says so; its index where its place is known."""
         function = self.parsed.functions[origin.function]
-        depot = function.variables[origin.name]
-        name, offset, nbytes, shape, itemsize = self._local_array(origin, function, depot.size)
-        start = self._depot_start(function, address)
+        variable = function.variables[origin.name]
+        name, offset, nbytes, shape, itemsize = self._local_array(origin, function, variable.size)
+        start = self._start_of_local(function, variable, address)
         if start is None:
             return Owner(name, address, 0, "local")
         return Owner(name, start + offset, nbytes, "local", shape, itemsize)
 
     def _local_array(self, origin: Origin, function: ptx.Function, nbytes: int):
-        """(name, offset in the depot, bytes, shape, bytes of an element)."""
-        in_depot = [d for d in self.declared if d.symbol == origin.name]
-        for d in in_depot:
-            if d.offset <= origin.offset < d.offset + d.nbytes or len(in_depot) == 1:
+        """(name, offset in the local variable of PTX, bytes, extents, bytes of an element)."""
+        if d := self.pieces.get(origin.name):
+            return d.name, 0, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
+        for d in self.declared:
+            if d.symbol == origin.name and d.offset <= max(origin.offset, 0) < d.offset + d.nbytes:
                 return d.name, d.offset, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
         lines = [i.at.line for i in function.body or () if isinstance(i, ptx.Instruction) and i.at.line]
         arrays = local_arrays(self.module.source, min(lines, default=0), max(lines, default=0))
-        if len(arrays) == 1 and not in_depot:
+        if len(arrays) == 1 and not self.declared:
             name, shape, itemsize = arrays[0]
             if int(np.prod(shape, dtype=object)) * itemsize == nbytes:
                 return name, 0, nbytes, shape, itemsize
         return "a local array", 0, nbytes, (), 4
 
-    def _depot_start(self, function: ptx.Function, address: int) -> int | None:
-        """The device address of a function's depot in the thread whose local memory holds `address`."""
-        starts = self._depot_offsets().get(function.name, set())
+    def _start_of_local(self, function: ptx.Function, variable: ptx.Variable, address: int) -> int | None:
+        """The device address of a local variable of the thread whose local memory holds `address`."""
+        starts = self._local_offsets.get((function.name, variable.name), set())
         if self._space(address, False) != "local" or len(starts) != 1:
             return None
         n = self.run.block[0] * self.run.block[1] * self.run.block[2]
@@ -167,21 +186,21 @@ class Owners:
         first = self._window + state.LOCAL_START
         return first + (address - first) // each * each + next(iter(starts))
 
-    def _depot_offsets(self) -> dict[str, set[int]]:
-        """Where the depots of the functions start in a thread's local memory: several for one called from several."""
-        from .lower import align_up, call_parts
-
-        offsets: dict[str, set[int]] = {}
-        work = [(self.run.kernel.info.name, 0)]
-        while work and len(work) < 1000:
+    @cached_property
+    def _local_offsets(self) -> dict[tuple[str, str], set[int]]:
+        """(function, variable) -> where it lies in a thread's local memory: several places, where it is called from several."""
+        offsets: dict[tuple[str, str], set[int]] = {}
+        work, seen = [(self.run.kernel.info.name, 0)], set()
+        while work and len(seen) < 1000:
             name, top = work.pop()
             function = self.parsed.functions.get(name)
-            if function is None or top in offsets.get(name, ()) or len(offsets.get(name, ())) > 4:
+            if function is None or (name, top) in seen:
                 continue
-            start = align_up(top, 16)
-            offsets.setdefault(name, set()).add(start)
+            seen.add((name, top))
             for variable in function.variables.values():
                 if variable.space == "local":
+                    start = align_up(top, 16)
+                    offsets.setdefault((name, variable.name), set()).add(start)
                     top = start + align_up(variable.size, 4) + state.LOCAL_GUARD
             work += [(call_parts(ins)[1], top) for ins in calls(function)]
         return offsets

@@ -31,6 +31,7 @@ class Output:
         self.arena, self.launch = arena, launch
         self.parts: list[str] = []
         self.characters = self.lines = 0
+        self.interruption: BaseException | None = None
 
     def __enter__(self):
         _open[self.launch.ctypes.data] = self
@@ -38,6 +39,8 @@ class Output:
 
     def __exit__(self, *_):
         del _open[self.launch.ctypes.data]
+        if self.interruption:
+            raise self.interruption
 
     @property
     def text(self) -> str:
@@ -137,6 +140,10 @@ def _printf(launch: int, format_address: int, arguments: int) -> int:
         return output.write(format_address, arguments) if output else 0
     except Exception as error:  # nothing may escape into compiled code
         output.parts.append(f"[printf: {error}]\n")
+        return -1
+    except BaseException as interruption:  # Ctrl-C: stop the grid, then go on with the interruption
+        output.interruption = interruption
+        output.launch["stop"] = 2
         return -1
 
 

@@ -27,18 +27,16 @@ def odd_sum(e, a: str, b: str, direction: str = "rn") -> str:
     odd = _to_odd(e, s, error)
     if direction != "rm":
         return odd
-    negative = e.op(
-        "or i1", *(e.op("icmp slt i64", e.cast("bitcast", "double", v, "i64"), 0) for v in (a, b))
-    )
+    signs = (e.op("icmp slt i64", e.cast("bitcast", "double", v, "i64"), 0) for v in (a, b))
+    negative = e.op("or i1", *signs)
     zero = e.emit(f"select i1 {negative}, double -0.0, double 0.0")
     return e.emit(f"select i1 {e.op('fcmp oeq double', s, '0.0')}, double {zero}, double {odd}")
 
 
 def _odd_quotient(e, a: str, b: str) -> str:
     s = e.op("fdiv double", a, b)
-    remainder = e.emit(
-        f"call double @llvm.fma.f64(double {e.emit(f'fneg double {s}')}, double {b}, double {a})"
-    )
+    minus = e.emit(f"fneg double {s}")
+    remainder = e.emit(f"call double @llvm.fma.f64(double {minus}, double {b}, double {a})")
     negative = e.op("fcmp olt double", b, "0.0")
     minus = e.emit(f"fneg double {remainder}")
     return _to_odd(e, s, e.emit(f"select i1 {negative}, double {minus}, double {remainder}"))
@@ -56,9 +54,8 @@ def _to_odd(e, nearest: str, error: str, t: str = "double") -> str:
     raw, error_raw = e.cast("bitcast", t, nearest, f"i{n}"), e.cast("bitcast", "double", error, "i64")
     inexact = e.cast("zext", "i1", e.op("fcmp one double", error, "0.0"), f"i{n}")
     signs = e.op(f"xor i{n}", raw, e.resize(e.op("lshr i64", error_raw, 64 - n), "i64", f"i{n}"))
-    too_far = e.op(
-        f"and i{n}", e.op(f"lshr i{n}", signs, n - 1), inexact
-    )  # beyond the exact number: one back
+    # where the nearest lies beyond the exact number: one back, to the number below it
+    too_far = e.op(f"and i{n}", e.op(f"lshr i{n}", signs, n - 1), inexact)
     return e.cast("bitcast", f"i{n}", e.op(f"or i{n}", e.op(f"sub i{n}", raw, too_far), inexact), t)
 
 
@@ -88,9 +85,8 @@ def narrow(e, value: str, to: str, direction: str = "rn") -> str:
     else:
         wrong = e.op(f"fcmp {'ogt' if direction == 'rm' else 'olt'} double", back, value)
         negative = e.op("fcmp olt double", value, "0.0")
-        steps = (
-            ("1", "-1") if direction == "rm" else ("-1", "1")
-        )  # on the bits of a negative, a positive number
+        # a step down or up in value, on the bits of a negative and of a positive number
+        steps = ("1", "-1") if direction == "rm" else ("-1", "1")
         step = e.emit(f"select i1 {negative}, {t} {steps[0]}, {t} {steps[1]}")
     raw = e.op(f"add {t}", raw, e.emit(f"select i1 {wrong}, {t} {step}, {t} 0"))
     return raw if to == "bf16" else e.cast("bitcast", t, raw, llvm_type(to))

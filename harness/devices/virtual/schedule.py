@@ -73,18 +73,22 @@ class Workers:
             self.arena.forget_local(slot)
             self._shapes[slot] = block
 
-    def run(self, run_address: int, launch: np.ndarray, inline: bool) -> None:
-        """Call rt_run on every worker that is of use; returns when the grid has ended."""
+    def run(self, run_address: int, launch: np.ndarray, inline: bool, deep: bool = False) -> None:
+        """Call rt_run on every worker that is of use; returns when the grid has ended.
+
+        inline: in the calling thread, which is quicker. deep: only in threads of the pool, which have a large stack.
+        """
         function = _RUN(run_address)
         stride = self.envs.dtype.itemsize * self.slots
         addresses = [self.envs.ctypes.data + i * stride for i in range(self.count)]
         count = min(self.count, int(launch["blocks"][0]))
-        if inline or count == 1 and threading.current_thread() is not threading.main_thread():
+        if not deep and (inline or count == 1 and threading.current_thread() is not threading.main_thread()):
             function(addresses[0])
             return
         futures = [self._workers().submit(function, address) for address in addresses[:count]]
         try:
-            wait(futures)
+            while wait(futures, timeout=0.5).not_done:  # a signal just before the wait would not end it
+                pass
         except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
             launch["stop"] = 2
             wait(futures)

@@ -30,6 +30,8 @@ _STRUCTS = {
         (_U64, "start_function"),  # host address: starts one thread as a coroutine
         (_U64, "arena_size"),
         (_U64, "extras"),  # host address of Extra[1024]
+        (_U64, "tables"),  # host address of Table[32], one for each warp; 0 when nothing is counted
+        (_U64, "counting"),  # host address of the Counting
         (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
@@ -59,7 +61,9 @@ _STRUCTS = {
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
         (_U32, "depth"),  # of device function calls
         (_U32, "clock"),  # warp collectives passed: orders the lanes of a warp
-        (_U32, "unused"),  # makes it 128 bytes
+        (_U32, "stack"),  # where on the worker's stack the first recursive function was called, in 16 bytes
+        (_U64, "cursor"),  # host address of the Entry that it is expected to come to next, when counting
+        (_U64, "path"),  # of calls that led to the function it is in, as a hash
     ],
     # What few kernels need of a thread: operands of matrix instructions, copies under way.
     "Extra": [
@@ -109,6 +113,42 @@ _STRUCTS = {
         (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
         (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
     ],
+    # What is counted in a launch (see runtime/counters.cu).
+    "Counting": [
+        (_U64, "segments"), (_U64, "accesses"),  # host addresses of Segment[], Access[]
+        (_U64, "totals"),  # host address of Total[], three for each access: global, shared, local
+        (_U64, "split"),  # entries that had to be added up before every lane had passed them
+    ],
+    # Code without a branch, a call or a wait in it: all of it is executed, or none.
+    "Segment": [
+        (_U32, "first"), (_U32, "accesses"),  # its accesses
+        (_U32, "bytes"),  # of an Entry for it
+        (_U32, "unused"),
+        (_U64, "warps"), (_U64, "threads"),  # how often it was executed
+        (_U64, "divergent"),  # executions in which the branch at its end went both ways
+    ],
+    "Access": [(_U32, "size"), (_U32, "space"), (_U32, "atomic"), (_U32, "unused")],
+    "Total": [
+        (_U64, "requests"), (_U64, "lanes"), (_U64, "sectors"), (_U64, "sectors_ideal"),
+        (_U64, "wavefronts"), (_U64, "wavefronts_ideal"), (_U64, "serial"),
+    ],
+    # One execution of a segment by the lanes of a warp; u32[32] for each access follow, the addresses of the lanes.
+    "Entry": [
+        (_U64, "key"),
+        (_U32, "mask"),  # lanes that have been here
+        (_U32, "bytes"),
+        (_U32, "taken"),  # lanes that took the branch at its end
+        (_U32, "segment"), (_U32, "creator"), (_U32, "unused"),
+    ],
+    # Entries of one warp that more lanes may come to.
+    "Table": [
+        (_U64, "base"), (_U64, "top"), (_U64, "end"),  # host addresses of the entries
+        (_U64, "index"),  # host address of offsets of entries + 1, by hash
+        (_U32, "index_size"),  # 0: there is none
+        (_U32, "entries"),
+        (_U32, "creators"),  # lanes that made them
+        (_U32, "unused"),
+    ],
     "Fault": [
         (_U64, "address"), (_U64, "block"), (_U64, "extra"), (_U64, "other_block"),
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
@@ -124,7 +164,10 @@ MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
-MAX_DEPTH = 1024  # nested device function calls
+SPIN_SLICE = 64  # in a loop in which a thread may wait for memory to change: then others run
+COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
+MAX_DEPTH = 1024  # nested calls of recursive device functions
+STACK_BYTES = 48 << 20  # of a worker's stack that such calls may take
 SLOT_BYTES = 64 << 20  # bytes of address space of a slot: its shared window, a gap, its local memory
 SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a block
 LOCAL_START = 2 * SHARED_WINDOW  # in a slot
@@ -149,8 +192,9 @@ INFO_COPY = 1 << 13  # local memory need not have been written: the value is onl
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
     "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "uninitialised-register", "race",
-    "warp-race",
+    "warp-race", "same-write",
 )  # fmt: skip
+SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
 WAITS = ("ready", "barrier", "warp", "exited")
 OPS = (
     "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
@@ -161,12 +205,19 @@ OPS = (
 FAULT = {name: i for i, name in enumerate(FAULTS)}
 WAIT = {name: i for i, name in enumerate(WAITS)}
 OP = {name: i for i, name in enumerate(OPS)}
+NO_ADDRESS = 0xFFFFFFFF  # of a lane that took no part in an access
+SPACE = {name: i for i, name in enumerate(SPACES)}
 
 DTYPES = {
     name: np.dtype([(field, FIELDS[c][1], tuple(n)) for c, field, *n in fields], align=True)
     for name, fields in _STRUCTS.items()
 }
 _LLVM = {(name, field): FIELDS[c][0] for name, fields in _STRUCTS.items() for c, field, *_ in fields}
+
+
+def array(struct: str, n: int) -> np.ndarray:
+    """Zeros, for the runtime: at least one, so that there is an address."""
+    return np.zeros(max(n, 1), DTYPES[struct])
 
 
 def offset(struct: str, field: str) -> int:
@@ -183,12 +234,13 @@ def c_header() -> str:
     for name, fields in _STRUCTS.items():
         members = (f"{c} {field}{f'[{n[0]}]' if n else ''};" for c, field, *n in fields)
         lines.append(f"struct {name} {{ " + " ".join(members) + " };")
-    for prefix, names in (("FAULT", FAULTS), ("WAIT", WAITS), ("OP", OPS)):
+    for prefix, names in (("FAULT", FAULTS), ("WAIT", WAITS), ("OP", OPS), ("SPACE", SPACES)):
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
-        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES,
-        "MAX_DEPTH": MAX_DEPTH, "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE,
+        "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
+        "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,

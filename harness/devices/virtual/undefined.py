@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from .flow import basic_blocks
 from .ptx import Instruction, Label
 
 _REGISTER = re.compile(r"%[\w$.]+")
@@ -38,7 +39,7 @@ def writes(ins: Instruction) -> set[str]:
 def maybe_undefined(body, registers) -> set[str]:
     """Registers that a path can read before they are assigned, and those that get copies of them."""
     number = {name: 1 << i for i, name in enumerate(registers)}
-    blocks = _blocks(body)
+    blocks = basic_blocks(body)
     assigned = {start: None for start in blocks}  # None: not reached
     assigned[0] = 0
     work = [0]
@@ -57,18 +58,18 @@ def maybe_undefined(body, registers) -> set[str]:
     return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
 
 
-def local_copies(body) -> set[int]:
+def local_copies(body, names=()) -> set[int]:
     """Positions of loads from local memory whose values only go to local memory or into a call.
 
-    The compiler copies a struct with its padding, which nothing ever writes: that is no use of it.
+    names: of the local variables. The compiler copies a struct with its padding, which nothing ever writes: that is no use of it.
     """
-    local = {"%SP", "%SPL"}
+    local = {"%SP", "%SPL", *names}
     loads: dict[str, list[int]] = {}
     used: set[str] = set()
     for position, ins in enumerate(body):
         if isinstance(ins, Label):
             continue
-        if ins.base in ("add", "cvta", "mov") and len(ins.operands) > 1 and ins.operands[1] in local:
+        if ins.base in ("add", "cvta", "mov") and len(ins.operands) > 1 and ins.operands[1].split("+")[0] in local:
             local.add(ins.operands[0])
         if ins.base == "ld" and not ins.pred and _base(ins.operands[1]) in local:
             for name in writes(ins):
@@ -82,7 +83,7 @@ def local_copies(body) -> set[int]:
 
 def _base(address: str) -> str:
     match = _REGISTER.search(address)
-    return match[0] if match else ""
+    return match[0] if match else address.strip("[] ").split("+")[0]
 
 
 def _with_copies(body, found: set[str], number) -> set[str]:
@@ -95,29 +96,6 @@ def _with_copies(body, found: set[str], number) -> set[str]:
                 found |= targets
                 changed = True
     return found
-
-
-def _blocks(body) -> dict[int, tuple[int, list[int]]]:
-    """Start -> (end, starts of the blocks that may follow)."""
-    labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
-    starts = {0} | set(labels.values())
-    for i, item in enumerate(body):
-        if isinstance(item, Instruction) and item.base in ("bra", "brx", "ret", "exit", "trap"):
-            starts.add(i + 1)
-    starts = sorted(s for s in starts if s <= len(body))
-    blocks = {}
-    for start, end in zip(starts, starts[1:] + [len(body)], strict=True):
-        last = body[end - 1] if end > start else None
-        follow = [end] if end < len(body) else []
-        if isinstance(last, Instruction):
-            if last.base == "bra":
-                follow = [labels[last.operands[0]]] + (follow if last.pred else [])
-            elif last.base == "brx":
-                follow = list(labels.values())
-            elif last.base in ("ret", "exit", "trap") and not last.pred:
-                follow = []
-        blocks[start] = (end, [f for f in follow if f < len(body)])
-    return {s: (e, [f for f in follow if f in blocks]) for s, (e, follow) in blocks.items()}
 
 
 def _through(body, start: int, end: int, state: int, number) -> tuple[int, int]:

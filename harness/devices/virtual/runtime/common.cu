@@ -55,7 +55,7 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
         if (fresh) { r->count = 0; r->pair = pair; launch->kept++; }
         r->count++;
     }
-    if (kind != FAULT_EXITED_EARLY && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
+    if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
     __threadfence();
     atomicExch(&launch->lock, 0u);
     return fresh;

@@ -86,6 +86,9 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
     Cell* c = (Cell*)env->cells + (address >> 2);
     int write = (info & INFO_WRITE) != 0, atomic = (info & INFO_ATOMIC) != 0, relaxed = info & (INFO_ATOMIC | INFO_VOLATILE);
     int across = !shared && !relaxed && !launch->fenced;  // blocks are ordered by nothing but fences and atomics
+    if (benign && write && !shared && c->write_epoch >= launch->first_epoch && c->flags & bytes &&
+        (c->writer != t->linear || c->write_block != (u32)env->block))  // harmless, but the same work done twice
+        record(env, t, site, FAULT_SAME_WRITE, address, info, c->write_site, c->writer, c->write_block);
     if (c->write_epoch >= launch->first_epoch && c->flags & bytes && !benign) {
         if (c->write_epoch == env->epoch) {
             int both_atomic = atomic && c->flags & INFO_ATOMIC;

@@ -9,7 +9,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
         thread->dead = DEAD_FAULT;
         return 0;
     }
-    int waits = steps != SLICE;  // in this loop a thread may wait for memory to change
+    int waits = steps == SPIN_SLICE;  // in this loop a thread may wait for memory to change
     if (waits) steps = launch->blocks == 1 ? 16 * steps : 0;  // another block may take its time
     int spent = thread->steps <= steps;
     thread->steps -= steps;
@@ -19,7 +19,10 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
 }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
-    if (++thread->depth <= MAX_DEPTH) return 1;
+    u64 address = (u64)&address;
+    u32 here = (u32)(address >> 4);
+    if (++thread->depth == 1) thread->stack = here;
+    if (thread->depth <= MAX_DEPTH && thread->stack - here < STACK_BYTES / 16) return 1;
     return rt_fault(env, thread, site, FAULT_STACK_OVERFLOW, 0, thread->depth);
 }
 
@@ -301,6 +304,7 @@ static __device__ int advance(Env* env) {
             call_resume(t->handle);
             progress = 1;
         }
+        if (env->tables && (i + 1 == n || order[i + 1] / 32 != order[i] / 32)) settle(env, order[i] / 32);
         if (t->wait == WAIT_EXITED) {
             env->faulted |= t->dead & DEAD_FAULT;
             continue;
@@ -350,6 +354,7 @@ static __device__ int next_block(Env* env) {
     env->together = env->faulted = 0;
     env->frames_used = 0;
     for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;
+    if (env->tables) start_counting(env);
     new_epoch(env);
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
     unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);

@@ -1,0 +1,252 @@
+"""Performance counters of a launch: what they are called, what they mean, and what can be computed from them.
+
+`launch.counters` of a device opened with `checks="count"` is a dict of the METRICS below, all numbers, and
+
+    lines   source line -> the same, of that line alone, without those that are 0 (line 0: no line of the student's)
+    split   entries that were added up early for want of memory; where it is 0, all counts are exact
+
+A request is one instruction of one warp: the lanes that execute it together. Lanes are together in the same iteration
+of the same loops, as on hardware where diverged lanes meet again after each branch; instructions on the way out of
+a loop are after it. A sector is 32 bytes, aligned. The counts are of PTX: ptxas may still merge, move or drop
+instructions. Sources: Nsight Compute's Kernel Profiling Guide (metrics, sectors, wavefronts); CUDA C++ Programming
+Guide, compute capability 5.x and later (banks of shared memory).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+SECTOR = 32  # bytes
+SPACES = ("global", "shared", "local")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """unit: of one count. ncu: the metric of Nsight Compute that counts the same on a GPU, where there is one."""
+
+    unit: str
+    meaning: str
+    ncu: str = ""
+
+
+def _metrics() -> dict[str, Metric]:
+    found = {}
+    for space in ("global", "local"):
+        for name, op in (("load", "ld"), ("store", "st")):
+            pipe = f"pipe_lsu_mem_{space}_op_{op}.sum"
+            found |= {
+                f"{space}_{name}_requests": Metric("warp instructions", f"{name}s", f"l1tex__t_requests_{pipe}"),
+                f"{space}_{name}_sectors": Metric("sectors", "moved", f"l1tex__t_sectors_{pipe}"),
+                f"{space}_{name}_sectors_ideal": Metric("sectors", "had the bytes of each request been consecutive"),
+                f"{space}_{name}_bytes": Metric("bytes", "that the threads asked for, shared ones counted for each"),
+            }
+    for name, op in (("load", "ld"), ("store", "st")):
+        pipe = f"pipe_lsu_mem_shared_op_{op}.sum"
+        found |= {
+            f"shared_{name}_requests": Metric("warp instructions", f"{name}s", f"smsp__inst_executed_op_shared_{op}.sum"),
+            f"shared_{name}_wavefronts": Metric("wavefronts", "taken", f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"),
+            f"shared_{name}_wavefronts_ideal": Metric("wavefronts", "one for each 128 bytes that the lanes can ask for"),
+            f"shared_{name}_conflicts": Metric("wavefronts", "more than ideal", f"l1tex__data_bank_conflicts_{pipe}"),
+            f"shared_{name}_bytes": Metric("bytes", "that the threads asked for"),
+        }
+    found |= {
+        "global_atomic_requests": Metric("warp instructions", "atom and red", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum + l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"),
+        "global_atomic_operations": Metric("thread operations", "atomic updates"),
+        "global_atomic_sectors": Metric("sectors", "updated", "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum + l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum"),
+        "global_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
+        "shared_atomic_requests": Metric("warp instructions", "atom and red", "smsp__inst_executed_op_shared_atom.sum"),
+        "shared_atomic_operations": Metric("thread operations", "atomic updates"),
+        "shared_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
+        "thread_instructions": Metric("thread instructions", "all of PTX", "smsp__thread_inst_executed_pred_on.sum"),
+        "warp_instructions": Metric("warp instructions", "all of PTX", "smsp__inst_executed.sum"),
+        "integer_instructions": Metric("thread instructions", "integer arithmetic, logic and comparisons", "smsp__sass_thread_inst_executed_op_integer_pred_on.sum"),
+        "branches": Metric("warp instructions", "conditional branches", "smsp__sass_branch_targets.sum"),
+        "divergent_branches": Metric("warp instructions", "conditional branches whose lanes went both ways", "smsp__sass_branch_targets_threads_divergent.sum"),
+        "barriers": Metric("warp instructions", "__syncthreads() and its kin"),
+        "warp_collectives": Metric("warp instructions", "shuffles, votes, match, redux, __syncwarp()"),
+    }  # fmt: skip
+    for type_, letter in (("fp16", "h"), ("fp32", "f"), ("fp64", "d")):
+        for op in ("add", "mul", "fma"):
+            ncu = f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum"
+            found[f"{type_}_{op}"] = Metric("thread operations", f"{op}, of a packed pair two" if type_ == "fp16" else op, ncu)
+        found[f"{type_}_other"] = Metric("thread operations", "div, rcp, sqrt, rsqrt, sin, cos, ex2, lg2, tanh of PTX")
+        found[f"flops_{type_}"] = Metric("FLOP", "add + mul + 2 fma + other")
+    found["flops_tensor"] = Metric("FLOP", "of mma and wmma: 2 M N K each")
+    return found
+
+
+#: name -> what it counts, in the order in which they are shown
+METRICS = _metrics()
+
+# -- what one instruction does ---------------------------------------------------------------------------
+
+CONDITIONAL = "branches"  # a kind that is not in the opcode
+_PER_WARP = {"barriers", "warp_collectives"}  # kinds of which a warp's instruction is one
+_INTEGER = re.compile(
+    r"(?:add|addc|sub|subc|mul|mul24|mad|mad24|madc|sad|div|rem|abs|neg|min|max|popc|clz|bfind|fns|brev|bfe|bfi|bmsk|szext"
+    r"|dp2a|dp4a|and|or|xor|not|cnot|lop3|shf|shl|shr|prmt|set|setp|slct)\b.*\.[usb](?:8|16|32|64)"
+)
+_FLOAT = re.compile(r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|tanh)\b.*\.(f16|bf16|f16x2|bf16x2|f32|f64)")
+_FLOAT_KINDS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma", "mad": "fma"}
+_FLOAT_TYPES = {"f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2), "f32": ("fp32", 1), "f64": ("fp64", 1)}
+_MATRIX = re.compile(r"(?:wmma\.)?mma\.sync\..*?m(\d+)n(\d+)k(\d+)(?!.*\.s32)")
+_COLLECTIVE = re.compile(r"bar\.warp|shfl|vote|match|redux")
+
+
+@cache
+def kinds(opcode: str) -> dict[str, int]:
+    """What one thread that executes a PTX instruction does: kind -> how many. Kinds are METRICS per thread."""
+    found = {"instructions": 1}
+    if match := _FLOAT.fullmatch(opcode):
+        type_, lanes = _FLOAT_TYPES[match[2]]
+        found[f"{type_}_{_FLOAT_KINDS.get(match[1], 'other')}"] = lanes
+    elif _INTEGER.fullmatch(opcode):
+        found["integer_instructions"] = 1
+    elif match := _MATRIX.match(opcode):
+        m, n, k = map(int, match.groups())
+        found["flops_tensor"] = 2 * m * n * k // 32
+    elif _COLLECTIVE.match(opcode):
+        found["warp_collectives"] = 1
+    elif opcode.startswith(("bar.", "barrier.")):
+        found["barriers"] = 1
+    return found
+
+
+# -- from what was counted to METRICS --------------------------------------------------------------------
+
+
+def collect(segments, counted, totals, split: int = 0) -> dict:
+    """`launch.counters`.
+
+    segments: counting.CountedSegment, and with the same index `counted` (state: Segment). totals (state: Total): three
+    for each access, by SPACES, in the order of the segments.
+    """
+    lines: dict[int, Counter] = {}
+    first = 0
+    for segment, row in zip(segments, counted, strict=False):
+        threads, warps = int(row["threads"]), int(row["warps"])
+        for (line, kind), amount in segment.kinds.items():
+            into = lines.setdefault(line, Counter())
+            if kind == "instructions":
+                into["thread_instructions"] += amount * threads
+                into["warp_instructions"] += amount * warps
+            else:
+                into[kind] += amount * (warps if kind in _PER_WARP or kind == CONDITIONAL else threads)
+            if kind == CONDITIONAL:
+                into["divergent_branches"] += int(row["divergent"])
+        for i, access in enumerate(segment.accesses, first):
+            for space, total in zip(SPACES, totals[3 * i : 3 * i + 3], strict=True):
+                if total["requests"]:
+                    lines.setdefault(access.line, Counter()).update(_of_access(access, space, total))
+        first += len(segment.accesses)
+    whole = Counter()
+    for line in lines.values():
+        _add_flops(line)
+        whole.update(line)
+    result = {name: whole[name] for name in METRICS}
+    result["split"] = split
+    result["lines"] = {
+        line: {name: counts[name] for name in METRICS if counts[name]} for line, counts in sorted(lines.items()) if counts
+    }
+    return result
+
+
+def _of_access(access, space: str, total) -> dict[str, int]:
+    name = f"{space}_{access.kind}"
+    requests, lanes = int(total["requests"]), int(total["lanes"])
+    if access.kind == "atomic":
+        found = {f"{name}_requests": requests, f"{name}_operations": lanes, f"{name}_serial": int(total["serial"])}
+        return found | {f"{name}_sectors": int(total["sectors"])} if space == "global" else found
+    found = {f"{name}_requests": requests, f"{name}_bytes": lanes * access.size}
+    for what in ("wavefronts",) if space == "shared" else ("sectors",):
+        found |= {f"{name}_{what}": int(total[what]), f"{name}_{what}_ideal": int(total[f"{what}_ideal"])}
+    if space == "shared":
+        found[f"{name}_conflicts"] = int(total["wavefronts"]) - int(total["wavefronts_ideal"])
+    return found
+
+
+def _add_flops(counts: Counter) -> None:
+    for type_ in ("fp16", "fp32", "fp64"):
+        counts[f"flops_{type_}"] = sum(counts[f"{type_}_{op}"] for op in ("add", "mul", "other")) + 2 * counts[f"{type_}_fma"]
+
+
+def add(*launches: dict) -> dict:
+    """The counters of several launches together."""
+    result = {name: sum(c.get(name, 0) for c in launches) for name in (*METRICS, "split")}
+    lines: dict[int, Counter] = {}
+    for counters in launches:
+        for line, counts in counters["lines"].items():
+            lines.setdefault(line, Counter()).update(counts)
+    result["lines"] = {line: dict(counts) for line, counts in sorted(lines.items())}
+    return result
+
+
+# -- what can be said of them: every function takes a launch's counters, or those of one line -------------
+
+
+def _sum(counters: dict, *names: str) -> int:
+    return sum(counters.get(name, 0) for name in names)
+
+
+def flops(counters: dict) -> int:
+    """Floating-point operations of all types, tensor cores included; a fused multiply-add is two."""
+    return _sum(counters, "flops_fp16", "flops_fp32", "flops_fp64", "flops_tensor")
+
+
+def global_requests(counters: dict) -> int:
+    """Warp instructions that load, store or update global memory."""
+    return _sum(counters, "global_load_requests", "global_store_requests", "global_atomic_requests")
+
+
+def global_sectors(counters: dict) -> int:
+    """Sectors that the requests to global memory touch, before any cache."""
+    return _sum(counters, "global_load_sectors", "global_store_sectors", "global_atomic_sectors")
+
+
+def global_bytes(counters: dict) -> int:
+    """Bytes moved between the SMs' L1 caches and global memory if every request missed: 32 per sector."""
+    return SECTOR * global_sectors(counters)
+
+
+def sectors_per_request(counters: dict, kind: str = "load") -> float:
+    """Sectors per request to global memory, kind "load" or "store": 4.0 for consecutive floats; nan without any."""
+    return _ratio(_sum(counters, f"global_{kind}_sectors"), _sum(counters, f"global_{kind}_requests"))
+
+
+def ideal_sectors_per_request(counters: dict, kind: str = "load") -> float:
+    """What `sectors_per_request` would be had the bytes of each request been consecutive."""
+    return _ratio(_sum(counters, f"global_{kind}_sectors_ideal"), _sum(counters, f"global_{kind}_requests"))
+
+
+def shared_conflicts(counters: dict) -> int:
+    """Wavefronts of shared memory loads and stores that bank conflicts cost."""
+    return _sum(counters, "shared_load_conflicts", "shared_store_conflicts")
+
+
+def conflicts_per_request(counters: dict, kind: str = "load") -> float:
+    """Wavefronts beyond the ideal per request to shared memory, kind "load" or "store": 0.0 without bank conflicts."""
+    return _ratio(_sum(counters, f"shared_{kind}_conflicts"), _sum(counters, f"shared_{kind}_requests"))
+
+
+def arithmetic_intensity(counters: dict) -> float:
+    """FLOP per byte of `global_bytes`; infinite where nothing is moved."""
+    moved = global_bytes(counters)
+    return flops(counters) / moved if moved else float("inf")
+
+
+def branch_efficiency(counters: dict) -> float:
+    """Share of the conditional branches at which all lanes of the warp went the same way; 1.0 without branches."""
+    branches = _sum(counters, "branches")
+    return 1 - _sum(counters, "divergent_branches") / branches if branches else 1.0
+
+
+def lanes_per_instruction(counters: dict) -> float:
+    """Lanes of a warp that take part in an instruction, on average: 32.0 when none is ever idle."""
+    return _ratio(_sum(counters, "thread_instructions"), _sum(counters, "warp_instructions"))
+
+
+def _ratio(a: int, b: int) -> float:
+    return a / b if b else float("nan")

@@ -1,0 +1,54 @@
+"""The memory that counting needs beside the arena, and its results (see runtime/counters.cu)."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from ...errors import DeviceError
+from . import state
+from .counters import collect
+from .counting import segment_arrays
+from .memory import reserve
+from .schedule import Workers
+
+_POOLS = (1 << 30, 1 << 28, 1 << 26)  # bytes of address space for the entries of all warps: what the system grants
+_MOST = 32 << 20  # for one warp
+_WARPS = state.MAX_THREADS // 32
+
+
+class Tally:
+    """Counts one launch after the other on a device whose workers it is given."""
+
+    def __init__(self, workers: Workers):
+        self.workers = workers
+        for size in _POOLS:
+            try:
+                self._map = reserve(size)
+                break
+            except OSError:
+                continue
+        else:
+            raise DeviceError("counting needs 64 MiB more address space; this process may not have that much")
+        self._pool = np.frombuffer(self._map, np.uint8)
+
+    def start(self, segments, slots: int) -> None:
+        """Before a launch that uses a number of slots: everything is 0."""
+        size = min(_MOST, self._pool.size // (slots * _WARPS))  # of the memory of a warp, a power of two
+        self.tables = state.array("Table", slots * _WARPS)
+        base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
+        self.tables["base"], self.tables["end"], self.tables["index"] = base, base + size * 3 // 4, base + size * 3 // 4
+        each = _WARPS * self.tables.itemsize
+        self.workers.envs["tables"][:slots] = self.tables.ctypes.data + np.arange(slots) * each
+        self.segments = segments
+        self.counted, self.accesses, self.totals = segment_arrays(segments)
+        self.counting = state.array("Counting", 1)
+        self.counting["segments"], self.counting["accesses"] = self.counted.ctypes.data, self.accesses.ctypes.data
+        self.counting["totals"] = self.totals.ctypes.data
+        self.workers.envs["counting"] = self.counting.ctypes.data
+
+    def result(self) -> dict:
+        """`launch.counters`."""
+        self._map.madvise(mmap.MADV_DONTNEED)  # give the memory back
+        return collect(self.segments, self.counted, self.totals, int(self.counting["split"][0]))

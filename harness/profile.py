@@ -1,0 +1,119 @@
+"""Counting a puzzle's kernels: file -> compile -> launch with counters -> Profile; no printing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .checkout import tunables
+from .course import Case, Kernel, Puzzle
+from .devices import ptxas
+from .devices.virtual import counters
+from .errors import CourseError
+from .grade import Stop, checked_source, conclude, end, in_order, prepare, shown_path
+from .trial import Bench, Outcome, Pace, try_kernel
+from .verdict import Verdict
+
+SECONDS = 60.0  # for one launch; counting takes its time
+
+
+class Patience(Pace):
+    def limit(self, nbytes: int) -> float:
+        return SECONDS
+
+
+@dataclass
+class KernelProfile:
+    """One kernel in one case. counters: see devices/virtual/counters.py. resources, occupancy: from ptxas, if it is there."""
+
+    kernel: str
+    case: str
+    dims: dict[str, int]
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    counters: dict
+    resources: ptxas.Resources | None = None
+    occupancy: ptxas.Occupancy | None = None
+
+
+@dataclass
+class Profile:
+    """verdict: of the cases that were run, which need not be right to be counted."""
+
+    verdict: Verdict
+    source: str = ""
+    kernels: list[KernelProfile] = field(default_factory=list)
+    no_resources: str = ""  # why registers and occupancy are not known, for "Registers and occupancy ..."
+
+
+def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, opener=None) -> Profile:
+    """Count the kernels of a file, each in its largest case or in the one asked for.
+
+    opener: stands in for devices.open_device. Errors: CourseError for an unknown case; DeviceError.
+    """
+    if opener is None:
+        from .devices import open_device as opener
+    verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
+    verdict.next = f"backwarp hint {puzzle.number}"
+    todo = [(chosen_case(puzzle, kernel, case), kernel) for kernel in puzzle.kernels]
+    todo = [(c, kernel) for c, kernel in todo if c]
+    try:
+        source = checked_source(puzzle, path, verdict)
+        with opener("cpu", checks="count", seed=seed) as device:
+            verdict.device, verdict.device_kind, verdict.device_reason = device.name, device.kind, device.reason
+            bench = Bench(device, (2 * seed + 1,))
+            prepare(bench, puzzle, source, path.name)
+            outcomes = [try_kernel(puzzle, c, kernel, [bench], tunables(source), seed, Patience()) for c, kernel in todo]
+            verdict = conclude(puzzle, source, outcomes, [], verdict)
+            return Profile(verdict, source, *_kernels(puzzle, bench, outcomes, tunables(source)))
+    except Stop as stop:
+        return Profile(end(verdict, stop))
+
+
+def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
+    """The case to count a kernel in: the one named, if it takes part in that, else its largest."""
+    if name and name not in (known := [c.name for c in puzzle.cases]):
+        raise CourseError(f"{puzzle.id} has no case {name!r}; it has {', '.join(known)}")
+    fits = [c for c in in_order(puzzle) if kernel in puzzle.kernels_of(c) and name in ("", c.name)]
+    plain = [c for c in fits if c.check == "reference"] or fits
+    return plain[-1] if plain else None
+
+
+def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[list[KernelProfile], str]:
+    needs, problem = ptxas.resources(bench.module.compiled.text)
+    found = []
+    for outcome in outcomes:
+        if not outcome.counters:
+            continue
+        launch = outcome.kernel.launch(puzzle.full_dims(outcome.case), t)
+        grid, block = (tuple(x) if isinstance(x, tuple | list) else (x,) for x in (launch.grid, launch.block))
+        profile = KernelProfile(outcome.kernel.name, outcome.case.name, outcome.case.dims, grid, block, outcome.counters)
+        if profile_needs := needs.get(bench.module.compiled.names.get(outcome.kernel.name, "")):
+            threads = 1
+            for n in block:
+                threads *= n
+            profile.resources = profile_needs
+            profile.occupancy = ptxas.occupancy(profile_needs, threads, launch.shared_mem)
+        found.append(profile)
+    return found, problem
+
+
+def document(profile: Profile) -> dict:
+    """For `--json`: counters under our names, and the totals once more under those of Nsight Compute."""
+    kernels = []
+    for k in profile.kernels:
+        entry = {
+            "kernel": k.kernel, "case": k.case, "dims": k.dims, "grid": k.grid, "block": k.block,
+            "sectors_per_load_request": counters.sectors_per_request(k.counters),
+            "sectors_per_store_request": counters.sectors_per_request(k.counters, "store"),
+            "shared_conflicts": counters.shared_conflicts(k.counters),
+            "arithmetic_intensity": counters.arithmetic_intensity(k.counters),
+            "branch_efficiency": counters.branch_efficiency(k.counters),
+            "counters": k.counters,
+            "nsight_compute": {m.ncu: k.counters[name] for name, m in counters.METRICS.items() if m.ncu},
+            "resources": asdict(k.resources) if k.resources else None,
+            "occupancy": asdict(k.occupancy) | {"share": k.occupancy.share, "arch": ptxas.ARCH} if k.occupancy else None,
+        }  # fmt: skip
+        kernels.append(entry)
+    v = profile.verdict
+    return {"format": 1, "puzzle": v.puzzle, "file": v.file, "status": v.status, "kind": v.kind, "lines": v.lines, "kernels": kernels}

@@ -1,0 +1,67 @@
+"""What is added to a fault or to a compiler message: the remedy, in one sentence."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import numpy as np
+import pytest
+
+from harness.errors import Diagnostic
+from harness.explain import remedy, with_warnings
+from harness.report.ticker import Ticker
+from harness.tests.virtual import K, run, zeros
+
+CALLS = "int i = blockIdx * 2;"
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "column", "says"),
+    [
+        ('expected a ";"', "return;", 1, "The ; is missing at the end of line 1."),
+        ('expected a ";"', "int i = 1 int", 11, ""),
+        ("expression must be a modifiable lvalue", "a[i] = 1;", 1, "a is const"),
+        ('no operator "*" matches; const uint3 * int', CALLS, 18, "blockIdx.x"),
+        ('expression must have pointer-to-object type but it has type "float"', "c[i][1] = 2;", 1, "c[position]"),
+        ('namespace "std" has no member "cout"', "std::cout << i;", 6, "printf"),
+        ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
+        ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
+        ('expected a "}"', "", 0, "every { needs"),
+    ],
+)
+def test_a_common_compiler_message_has_a_remedy(message, line, column, says):
+    text = remedy(Diagnostic("error", message, "kernel.cu", 2, column, line), f"int x\n{line}\n")
+    assert says in text and bool(says) == bool(text)
+
+
+def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
+    warning = Diagnostic("warning", 'variable "x" is used before its value is set', "kernel.cu", 1, 5, "x += 1;")
+    assert with_warnings(["c[i=0] = nan", "nan: not a number"], [warning], "x += 1;") == [
+        "c[i=0] = nan",
+        'The compiler warns of line 1: variable "x" is used before its value is set.',
+        "    1 | x += 1;",
+        "      |     ^",
+        "nan: not a number",
+    ]
+
+
+def test_threads_that_all_do_the_whole_loop_are_noted():
+    out = zeros(4, name="c", axes="i")
+    launch = run(f"{K}k(float* c, int n) {{ for (int i = 0; i < n; i++) c[i] = i; }}", out, np.int32(4), block=3)
+    (note,) = launch.notes
+    assert (note.kind, note.severity) == ("same-write", "note")
+    assert note.explanation == "Threads (0,0,0) and (1,0,0) both write c[i=0]; each element belongs to one thread."
+
+
+def test_the_ticker_speaks_late_on_a_terminal_only():
+    terminal, file = io.StringIO(), io.StringIO()
+    terminal.isatty = lambda: True
+    for stream in (terminal, file):
+        with Ticker(stream, 0.05) as tell:
+            tell("case 1")
+            assert stream.getvalue() == ""
+            time.sleep(0.3)
+            tell("case 2")
+    assert "case 1 ..." in terminal.getvalue() and terminal.getvalue().endswith("\x1b[K")
+    assert file.getvalue() == ""
