@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import hashlib
 import importlib.util
 import re
 import sys
@@ -178,6 +179,11 @@ def read_source(path: Path, name: str = "") -> str:
     if not text.strip():
         raise NoSource(f"{name} is empty")
     return text.replace("\r\n", "\n")
+
+
+def source_hash(source: str) -> str:
+    """What progress knows a file by."""
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 TUNABLE = re.compile(r"^[ \t]*(?:static[ \t]+)?constexpr\b([^=;{}\n]*)=([^;{}\n]*);", re.MULTILINE)

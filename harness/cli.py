@@ -78,7 +78,7 @@ def where_you_are() -> None:
     say(f"  {puzzle.teaches}")
     say(f"  read   puzzles/{puzzle.id}/README.md")
     say(
-        f"  edit   puzzles/{puzzle.id}/kernel.cu"
+        f"  edit   puzzles/{puzzle.id}/{puzzle.file}"
         + (f"   (about {puzzle.lines} lines)" if puzzle.lines else "")
     )
     say(f"  then   backwarp grade {puzzle.number}       stuck?  backwarp hint {puzzle.number}")
@@ -225,6 +225,30 @@ def reset(puzzle_id: str) -> None:
     from .reset import restore_stub
 
     say(restore_stub(puzzle))
+
+
+@cli.command()
+@click.option("--kernels", type=click.Choice(["mine", "solutions"]), default="mine", show_default=True,
+              help="mine: yours where the puzzle is solved, else the solution's.")
+@click.option("--data", type=click.Choice(["digits", "mnist"]),
+              help="digits come with the course; mnist is downloaded once.  [default: digits]")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Read MNIST's four IDX files from here.")
+@click.option("--epochs", type=click.IntRange(min=1), help="[default: 30 for digits, 3 for mnist]")
+@click.option("--batch", type=click.IntRange(min=1, max=4096), help="Images in a step.  [default: 32]")
+@click.option("--seed", type=click.IntRange(min=0), help="Of first parameters, shuffling, shifts.  [default: 0]")
+@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@click.option("--use", metavar="09=21", multiple=True, help="Kernels of a later puzzle in place of an earlier one's.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was interrupted.")
+@click.option("--json", metavar="[PATH]", is_flag=False, flag_value="-",
+              help="Also write the result as JSON; without PATH or with - to standard output.")
+@click.option("-o", "--picture", type=click.Path(path_type=Path), help="Where the picture goes.")
+@click.pass_context
+def train(context, **options) -> None:
+    """Train LeNet on your kernels."""
+    course, progress = the_course()
+    from .lenet.run import Options, main
+
+    context.meta[STATUS] = main(course, progress, Options(**options))
 
 
 @cli.command()

@@ -279,6 +279,21 @@ class Mutant:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A puzzle that is solved in Python, in place of kernels.
+
+    file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
+    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a case.
+    A misconception's or mutant's `kernel` is then one of the functions.
+    """
+
+    file: str
+    functions: tuple[str, ...]
+    check: Callable[..., Any]
+    seconds: float = 20.0
+
+
+@dataclass(frozen=True)
 class Puzzle:
     """Everything that the harness knows about a puzzle; id and root are filled in by the loader.
 
@@ -299,6 +314,7 @@ class Puzzle:
     gradient_of: Mapping[str, Gradient | tuple[Gradient, ...]] = field(default_factory=dict)
     misconceptions: tuple[Misconception, ...] = ()
     mutants: tuple[Mutant, ...] = ()
+    program: Program | None = None
     id: str = ""
     root: Path = Path()
 
@@ -310,9 +326,10 @@ class Puzzle:
             ("mutants", [m.name for m in self.mutants]),
         ):
             require(len(set(names)) == len(names), f"two {what} have the same name")
-        require(self.kernels and self.cases, "a puzzle needs at least one kernel and one case")
+        require((self.kernels or self.program) and self.cases, "a puzzle needs a kernel and a case")
         for m in self.misconceptions:
-            self.kernel(m.kernel)
+            if not self.program:
+                self.kernel(m.kernel)
             require(1 <= m.hint <= len(self.hints), f"misconception {m.id}: there is no hint {m.hint}")
         for case in self.cases:
             self._check_case(case)
@@ -358,8 +375,13 @@ class Puzzle:
         return self.root / "puzzles" / self.id
 
     @property
+    def file(self) -> str:
+        """The name of the file that the student writes."""
+        return self.program.file if self.program else "kernel.cu"
+
+    @property
     def stub_path(self) -> Path:
-        return self.folder / "kernel.cu"
+        return self.folder / self.file
 
     @property
     def lesson_path(self) -> Path:
@@ -367,7 +389,7 @@ class Puzzle:
 
     @property
     def solution_path(self) -> Path:
-        return self.root / "solutions" / self.id / "kernel.cu"
+        return self.root / "solutions" / self.id / self.file
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:
@@ -393,11 +415,13 @@ def strip_solution(text: str, name: str = "kernel.cu") -> str:
     """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
 
     The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in its place.
+    In Python, comments begin with `#`.
     """
     kept, begun, pairs = [], "", 0
     partners = {BEGIN: END, BEGIN_STUB: END_STUB}
+    slashes = "#" if name.endswith(".py") else "//"
     for number, line in enumerate(text.splitlines(keepends=True), 1):
-        mark = line.strip()
+        mark = line.strip().replace(slashes, "//", 1)
         if mark in partners or mark in partners.values():
             fits = mark == partners[begun] if begun else mark in partners
             require(fits, f"{name}:{number}: {mark!r} without its partner")
@@ -405,7 +429,7 @@ def strip_solution(text: str, name: str = "kernel.cu") -> str:
             begun = "" if begun else mark
         elif begun == BEGIN_STUB:
             require(mark.startswith("//"), f"{name}:{number}: a line of the stub must be a comment: {mark!r}")
-            kept.append(re.sub(r"// ?", "", line, count=1))
+            kept.append(re.sub(f"{slashes} ?", "", line, count=1))
         elif not begun:
             kept.append(line)
     require(not begun, f"{name}: {begun!r} without {partners.get(begun)!r}")

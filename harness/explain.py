@@ -262,11 +262,11 @@ def param_size(p) -> int:
 
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     """The stub as it was: what to do first."""
-    todo = re.search(r"//\s*(TODO\(1\)[^\n]*(?:\n[ \t]*//(?!\s*TODO)[^\n]+)*)", source)
+    todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
     lines = [f"The stub is as it was: open {file} in your editor."]
     if todo:
         number = source[: todo.start()].count("\n") + 1
-        task = " ".join(re.sub(r"\n\s*//", " ", todo[1]).split())
+        task = " ".join(re.sub(r"\n\s*(?://|#)", " ", todo[1]).split())
         lines.append(f"Start in line {number}: {task}")
     about = f" You will write about {puzzle.lines} lines." if puzzle.lines else ""
     lines.append(f"The lesson is puzzles/{puzzle.id}/README.md.{about}")

@@ -6,7 +6,6 @@ and in the optimised build under two schedules of warps and blocks (on a GPU: in
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from . import explain, misconceptions
-from .checkout import NoSource, NotText, Tunables, read_source, tunables
+from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
 from .course import Case, Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from .trial import Bench, Outcome, Pace, try_kernel
@@ -57,9 +56,14 @@ def grade_file(
     verdict.next = f"backwarp hint {puzzle.number}"
     try:
         source = checked_source(puzzle, path, verdict)
-        if opener is None:
-            from .devices import open_device as opener
-        verdict = judge(puzzle, source, path.name, options, opener, verdict)
+        if puzzle.program:
+            from .program_grade import judge_program
+
+            verdict = judge_program(puzzle, source, path.name, options.device, options.seed, verdict)
+        else:
+            if opener is None:
+                from .devices import open_device as opener
+            verdict = judge(puzzle, source, path.name, options, opener, verdict)
     except Stop as stop:
         verdict = end(verdict, stop)
     verdict.seconds = round(time.perf_counter() - started, 3)
@@ -92,7 +96,7 @@ def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
             lines.append(f"`{verdict.next}` writes the stub anew, and keeps a file that is there.")
             raise Stop("source", lines) from None
         raise Stop("encoding" if isinstance(e, NotText) else "source", lines, ERROR) from None
-    verdict.source_hash = hashlib.sha256(source.encode()).hexdigest()[:16]
+    verdict.source_hash = source_hash(source)
     if not puzzle.repair and source.split() == stub_text(puzzle).split():
         verdict.next = f"backwarp grade {puzzle.number}"
         raise Stop("untouched", explain.untouched(puzzle, verdict.file, source))

@@ -17,7 +17,7 @@ def restore_stub(puzzle: Puzzle) -> str:
     Errors: CourseError where the file cannot be written, or is a folder.
     """
     path, text = puzzle.stub_path, stub_text(puzzle)
-    shown = f"puzzles/{puzzle.id}/kernel.cu"
+    shown = f"puzzles/{puzzle.id}/{puzzle.file}"
     try:
         if path.is_dir():
             raise CourseError(f"{shown} is a folder; move it away first")

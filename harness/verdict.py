@@ -21,13 +21,24 @@ class CaseResult:
 
 
 @dataclass
+class Finding:
+    """What is wrong in one case of a Python file; fields as in Verdict, mismatches as compare.Mismatch."""
+
+    kind: str
+    lines: list[str]
+    misconception: str = ""
+    hint: int = 0
+    mismatches: list = field(default_factory=list)
+
+
+@dataclass
 class Verdict:
     """The judgement of one kernel file; picklable, and JSON-able through `as_dict`.
 
     status: "passed", "failed", or "error" (nothing could be judged on this machine).
     kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel", "signature",
     "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
-    "device".
+    "device"; of a Python file also "syntax", "missing-function", "exception", "timeout".
     case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
     source lines indented by four spaces. next: the command to try next.
     """

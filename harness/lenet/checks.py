@@ -1,0 +1,378 @@
+"""What puzzles 37 and 38 are graded by: every value, gradient and parameter against the float64 LeNet.
+
+The checks run the student's functions on the solutions' kernels, so that whatever is wrong is in the Python file.
+They return a Finding, or None where all is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from reference import lenet, optim
+from reference.lenet import PARAMETERS
+
+from .. import explain
+from ..checkout import Course, open_course
+from ..compare import Expected, Mismatch, compare
+from ..course import Case, In, Misconception
+from ..inputs import derive_seed
+from ..verdict import Finding
+from . import data
+from .kernels import Kernels, LaunchMistake, choose
+from .program import choose_program
+from .model import AXES, GRADIENTS, INPUTS, PARAMETER_AXES, VALUES, LeNet
+from .train import Settings, batches
+
+RTOL = 1e-4  # of the largest element of an array; float32 LeNets are within 2e-6 (tests/test_lenet_model.py)
+PEAK, MOMENTUM, WEIGHT_DECAY = 0.02, 0.9, 0.001  # puzzle 38's numbers
+
+FORWARD = [name for name in (*VALUES, "loss") if name not in INPUTS]
+#: the gradients, in the order in which they can be computed
+BACKWARD = list(lenet.step_values(lenet.initial(), np.zeros((1, 1, 28, 28)), [0]))[len(FORWARD) + 1 :]
+
+Functions = Mapping[str, Callable]
+
+
+# ---- puzzle 37: one step -------------------------------------------------------------------------------
+
+
+def check_step(
+    functions: Functions, case: Case, device, seed: int, misconceptions: Sequence[Misconception] = ()
+) -> Finding | None:
+    """forward(net) and backward(net), array by array in the order in which they are computed."""
+    start, images, labels = step_inputs(case, seed)
+    net = solution_net(device, functions, start)
+    net.load(images, labels)
+    expected = lenet.step_values(start, images, labels)
+    known = {**expected, **start, "labels": labels}
+    watch = Watch(net)
+    for function, names in (("forward", FORWARD), ("backward", BACKWARD)):
+        functions[function](net)
+        for name in names:
+            if name not in watch.written:
+                return Finding("unwritten", [f"No launch in {function} stores net.{name}.", told(name)])
+            wrong = weigh(name, net[name].get(), expected[name])
+            if wrong:
+                return explained_step(net, watch, name, wrong, known, misconceptions)
+    if case.check == "gradient":
+        return check_differences(net, start, images, labels, seed)
+    return None
+
+
+def step_inputs(case: Case, seed: int):
+    """(parameters, images, labels) of a case. dims: batch; parameters 0: all zero; digits 1: real ones."""
+    random = np.random.default_rng(derive_seed(seed, "37", case.name))
+    batch = case.dims["batch"]
+    labels = random.permutation(np.arange(max(batch, 10)) % 10)[:batch]
+    if case.dims.get("digits"):
+        digits = data.load("digits")
+        images, labels = digits.train_images[:batch], digits.train_labels[:batch]
+    else:
+        images = random.standard_normal((batch, 1, 28, 28)).astype(np.float32)
+    start = {}
+    for name, values in lenet.initial(int(random.integers(1 << 30))).items():
+        noise = 0.1 * random.standard_normal(values.shape) if name.endswith("bias") else 0
+        start[name] = ((values + noise) * case.dims.get("parameters", 1)).astype(np.float32)
+    return start, images, labels
+
+
+class Watch:
+    """Looks at every launch before it happens: reads what nothing has written yet, stores into inputs."""
+
+    def __init__(self, net: LeNet):
+        self.net, self.written = net, {}  # array -> the kernel that stored it last
+        self.given = {*INPUTS, *PARAMETERS}
+        net.watch = self
+
+    def __call__(self, kernel: str, arrays: tuple) -> None:
+        declared = self.net.kernels.choices[kernel].home.arrays
+        for p, array in zip(declared, arrays):
+            name = array.name
+            if not p.is_output and name not in self.written and name not in self.given:
+                raise LaunchMistake(f"{kernel} reads net.{name} as {p.name}, but no launch has stored it yet")
+            if p.is_output and name in self.given:
+                raise LaunchMistake(f"{kernel} would store its {p.name} in net.{name}, which is given")
+        for p, array in zip(declared, arrays):
+            if p.is_output:
+                self.written[array.name] = kernel
+
+
+def told(name: str) -> str:
+    """What an array is."""
+    if not name.startswith("grad_"):
+        return f"The table in the lesson says what net.{name} is."
+    return f"It is the gradient of the loss with respect to {name.removeprefix('grad_')}."
+
+
+def weigh(name: str, got: np.ndarray, expected: np.ndarray) -> Mismatch | None:
+    """How an array differs from the reference, or None."""
+    own = name.removeprefix("grad_").removeprefix("velocity_")
+    axes = PARAMETER_AXES[expected.ndim] if own in PARAMETERS else AXES[expected.ndim]
+    array = In(name, **{letter: letter for letter in axes})
+    size = np.abs(expected)
+    tolerance = 0.0 if got.dtype.kind == "i" else RTOL * size.max(initial=0.0) + 1e-7
+    target = Expected(array, expected.astype(np.float64), np.full(expected.shape, tolerance), size)
+    return compare(target, got, np.full_like(got, np.nan if got.dtype.kind == "f" else 0x7F7F7F7F))
+
+
+def explained_step(net, watch, name, wrong, known, misconceptions) -> Finding:
+    """The first wrong array: how it differs, who stored it, and the misconception that computes the same."""
+    lines = [*explain.mismatch([wrong]), f"It is the first wrong array; {watch.written[name]} stored it."]
+    for m in misconceptions:
+        with np.errstate(all="ignore"):
+            values = m.compute(known, {})
+        if name in values and weigh(name, net[name].get(), values[name]) is None:
+            return Finding("wrong", [*lines[:1], m.says], m.id, m.hint, [wrong])
+    return Finding("wrong", lines, mismatches=[wrong])
+
+
+def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: float = 1e-5) -> Finding | None:
+    """Three elements of every parameter's gradient against central differences of the float64 loss."""
+    random = np.random.default_rng(derive_seed(seed, "differences"))
+    for name, shape in PARAMETERS.items():
+        gradient = net[f"grad_{name}"].get()
+        for _ in range(3):
+            index = tuple(random.integers(0, shape))
+            sides = []
+            for sign in (1, -1):
+                moved = {**start, name: start[name].astype(np.float64)}
+                moved[name][index] += sign * epsilon
+                sides.append(lenet.loss.mean_cross_entropy(lenet.forward(moved, images)["logits"], labels))
+            slope = (sides[0] - sides[1]) / (2 * epsilon)
+            if abs(gradient[index] - slope) > 1e-3 * max(abs(slope), 1e-2 * np.abs(gradient).max()):
+                where = ",".join(f"{a}={i}" for a, i in zip(PARAMETER_AXES[len(shape)], index))
+                return Finding(
+                    "wrong", [f"grad_{name}[{where}] = {gradient[index]:.6g}; finite differences give {slope:.6g}."]
+                )
+    return None
+
+
+# ---- puzzle 38: training -------------------------------------------------------------------------------
+
+
+def check_training(
+    functions: Functions, case: Case, device, seed: int, misconceptions: Sequence[Misconception] = ()
+) -> Finding | None:
+    """What the case's name begins with: the rate, one update, a few steps, the accuracy, all of it."""
+    checks = {
+        "learning_rate": check_rate, "update": check_update, "six_steps": check_steps,
+        "accuracy": check_accuracy, "overfit": check_overfit, "train": check_curve,
+    }  # fmt: skip
+    check = next(check for name, check in checks.items() if case.name.startswith(name))
+    return check(functions, case, device, seed, misconceptions)
+
+
+def schedule(step: int, steps: int) -> float:
+    """The learning rate that puzzle 38 asks for."""
+    warm_up = max(1, steps // 10)
+    if step < warm_up:
+        return PEAK * (step + 1) / warm_up
+    return PEAK * (1 + np.cos(np.pi * (step - warm_up) / (steps - warm_up))) / 2
+
+
+def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
+    steps = case.dims["steps"]
+    expected = np.array([schedule(step, steps) for step in range(steps)])
+    rates = []
+    for step in range(steps):
+        rate = functions["learning_rate"](step, steps)
+        if not isinstance(rate, (int, float, np.number)):
+            return Finding("wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is no number."])
+        rates.append(float(rate))
+    return compared_rates(np.array(rates), expected, steps, misconceptions)
+
+
+def compared_rates(rates, expected, steps, misconceptions) -> Finding | None:
+    wrong = np.flatnonzero(~(np.abs(rates - expected) <= 1e-9))
+    if not wrong.size:
+        return None
+    first = wrong[0]
+    line = (
+        f"learning_rate({first}, {steps}) returns {rates[first]:.6g}, expected {expected[first]:.6g}"
+        f"   ({wrong.size} of {steps} steps differ)"
+    )
+    steps_ = np.arange(steps, dtype=float)
+    for m in misconceptions:
+        if m.kernel == "learning_rate":
+            values = m.compute({"step": steps_, "right": expected}, {"steps": steps})
+            if np.allclose(values, rates, rtol=1e-9, atol=1e-12):
+                return Finding("wrong", [line, m.says], m.id, m.hint)
+    return Finding("wrong", [line])
+
+
+def check_update(functions, case, device, seed, misconceptions) -> Finding | None:
+    """update(net, rate) on parameters, velocities and gradients of random numbers."""
+    random = np.random.default_rng(derive_seed(seed, "38", case.name))
+    net = solution_net(device, functions, {n: random.standard_normal(s) for n, s in PARAMETERS.items()})
+    before = {}
+    for name, shape in PARAMETERS.items():
+        for kind in ("velocity", "grad"):
+            net[f"{kind}_{name}"].set(random.standard_normal(shape).astype(np.float32))
+        before[name] = [net[n].get().astype(np.float64) for n in (name, f"velocity_{name}", f"grad_{name}")]
+    rate = 0.03
+    functions["update"](net, rate)
+    for name, arrays in before.items():
+        right = optim.sgd(*arrays, rate, MOMENTUM, WEIGHT_DECAY)
+        for part, expected in zip((name, f"velocity_{name}"), right):
+            wrong = weigh(part, net[part].get(), expected)
+            if wrong:
+                return explained_update(net, name, part, arrays, rate, wrong, misconceptions)
+    return None
+
+
+def explained_update(net, name, part, arrays, rate, wrong, misconceptions) -> Finding:
+    if np.array_equal(net[name].get(), arrays[0].astype(np.float32)):
+        return Finding("unwritten", [f"update(net, rate) leaves net.{name} as it was."])
+    known = dict(zip(("weights", "velocity", "gradient"), arrays))
+    for m in misconceptions:
+        if m.kernel == "update" and weigh(name, net[name].get(), m.compute(known, {"rate": rate})) is None:
+            return Finding("wrong", [*explain.mismatch([wrong])[:1], m.says], m.id, m.hint, [wrong])
+    return Finding("wrong", [*explain.mismatch([wrong]), "It is the first wrong array after update(net, rate)."],
+                   mismatches=[wrong])  # fmt: skip
+
+
+def check_steps(functions, case, device, seed, misconceptions) -> Finding | None:
+    """train(net, batches) against the float64 trainer: the loss of every step, then the parameters."""
+    digits, count, size = data.load("digits"), case.dims["steps"], case.dims["batch"]
+    start = lenet.initial(seed)
+    chosen = [slice(i * size, i * size + size - (i == count - 1)) for i in range(count)]  # the last is smaller
+    pairs = [(digits.train_images[c], digits.train_labels[c]) for c in chosen]
+    net = solution_net(device, functions, start)
+    losses = functions["train"](net, pairs)
+    p, expected = numpy_losses(start, pairs)
+    if finding := wrong_losses(losses, expected, {"start": start, "pairs": pairs}, misconceptions):
+        return finding
+    for name in PARAMETERS:
+        wrong = weigh(name, net[name].get(), p[name])
+        if wrong:
+            return Finding(
+                "wrong", [*explain.mismatch([wrong]), f"The losses are right, but not net.{name} after step {count}."],
+                mismatches=[wrong],
+            )  # fmt: skip
+    return None
+
+
+def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[dict, list[float]]:
+    """(the parameters after training on the pairs in NumPy, the losses); rates: the schedule's where None."""
+    p = {name: values.astype(np.float64) for name, values in start.items()}
+    rates = [schedule(step, len(pairs)) for step in range(len(pairs))] if rates is None else rates
+    return p, list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY))
+
+
+def wrong_losses(losses: object, expected: Sequence[float], known: dict, misconceptions) -> Finding | None:
+    """The list that train returned, loss by loss."""
+    try:
+        found = np.array([float(loss) for loss in losses])
+    except (TypeError, ValueError):
+        return Finding("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
+    if len(found) != len(expected):
+        return Finding("wrong", [f"train returns {len(found)} losses for {len(expected)} batches."])
+
+    def same(right) -> bool:
+        return np.allclose(found, right, rtol=1e-4, atol=0)
+
+    if same(expected):
+        return None
+    step = int(np.argmin(np.isclose(found, expected, rtol=1e-4, atol=0)))
+    line = f"The loss of step {step} is {found[step]:.6g}, expected {expected[step]:.6g}."
+    for m in misconceptions:
+        if m.kernel == "train" and same(m.compute(known, {})):
+            return Finding("wrong", [line, m.says], m.id, m.hint)
+    return Finding("wrong", [line, "Look at the order of load, forward, backward, update and the loss."])
+
+
+def shown(value: object) -> str:
+    """A value of the student's program, for a message."""
+    text = repr(value)
+    return text if len(text) < 60 else f"a {type(value).__name__}"
+
+
+def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | None:
+    """accuracy(net, batches) of a net that knows a little; the last batch is smaller."""
+    digits, size = data.load("digits"), case.dims["batch"]
+    start = quick_parameters()
+    net = solution_net(device, functions, start)
+    images, labels = digits.test_images[: 3 * size + 5], digits.test_labels[: 3 * size + 5]
+    pairs = [(images[i : i + size], labels[i : i + size]) for i in range(0, len(labels), size)]
+    got = functions["accuracy"](net, pairs)
+    right = lenet.forward(start, images)["logits"].argmax(1) == labels
+    if not isinstance(got, (int, float, np.number)):
+        return Finding("wrong", [f"accuracy returns {shown(got)}, which is no number."])
+    if abs(got - right.mean()) < 1e-6:
+        return None
+    line = f"accuracy returns {got:.6g}, expected {right.mean():.6g}: {right.sum()} of {right.size} are right."
+    parts = [right[i : i + size] for i in range(0, len(labels), size)]
+    known = {"right": right, "batches": parts}
+    for m in misconceptions:
+        if m.kernel == "accuracy" and abs(m.compute(known, {}) - got) < 1e-6:
+            return Finding("wrong", [line, m.says], m.id, m.hint)
+    return Finding("wrong", [line])
+
+
+def quick_parameters() -> dict[str, np.ndarray]:
+    """A LeNet that has seen a few digits: some of its answers are right."""
+    digits = data.load("digits")
+    p = {name: values.astype(np.float64) for name, values in lenet.initial(0).items()}
+    pair = digits.train_images[:40], digits.train_labels[:40]
+    list(lenet.train(p, [pair] * 12, [0.01] * 12))
+    return p
+
+
+def check_overfit(functions, case, device, seed, misconceptions) -> Finding | None:
+    """Ten digits, one of each class, by heart."""
+    digits, steps = data.load("digits"), case.dims["steps"]
+    chosen = [int(np.flatnonzero(digits.train_labels == label)[0]) for label in range(10)]
+    pair = digits.train_images[chosen], digits.train_labels[chosen]
+    net = solution_net(device, functions, lenet.initial(seed))
+    losses = functions["train"](net, [pair] * steps)
+    share = functions["accuracy"](net, [pair])
+    if share == 1 and losses[-1] < 0.05:
+        return None
+    return Finding(
+        "wrong",
+        [f"After {steps} steps on the same 10 images the loss is {losses[-1]:.3g}, and {10 * share:.0f} of 10 are right.",
+         "LeNet can learn 10 images by heart; a loss below 0.05 was expected."],
+    )  # fmt: skip
+
+
+def check_curve(functions, case, device, seed, misconceptions) -> Finding | None:
+    """A few epochs on the digits: the loss falls, and images that LeNet has not seen are recognised."""
+    digits, epochs = data.load("digits"), case.dims["epochs"]
+    settings = Settings(epochs=epochs, batch=case.dims["batch"], seed=seed)
+    pairs = [pair for epoch in range(epochs) for pair in batches(digits, settings, epoch)]
+    size, labels = settings.batch, digits.test_labels
+    test = [(digits.test_images[i : i + size], labels[i : i + size]) for i in range(0, len(labels), size)]
+    net = solution_net(device, functions, lenet.initial(seed))
+    losses = np.array(functions["train"](net, pairs), float)
+    share = functions["accuracy"](net, test)
+    each = losses.reshape(epochs, -1).mean(1)
+    if share >= 0.85 and each[-1] < each[0] / 2:
+        return None
+    curve = ", ".join(f"{loss:.3g}" for loss in each)
+    return Finding(
+        "wrong",
+        [f"Test accuracy {share:.1%} after {epochs} epochs; 85 % was expected. Mean loss of each epoch: {curve}."],
+    )
+
+
+# ---- both ------------------------------------------------------------------------------------------------
+
+
+def solution_net(device, functions: Functions, start: Mapping[str, np.ndarray]) -> LeNet:
+    """A LeNet on the solutions' kernels, with the solution's functions where the student's file has none."""
+    program = {**choose_program(this_course(), {}, mine=False).functions, **functions}
+    start = {name: np.asarray(values, np.float32) for name, values in start.items()}
+    return LeNet(device, solution_kernels(device), program, start)
+
+
+@lru_cache(maxsize=1)
+def solution_kernels(device) -> Kernels:
+    return Kernels(device, choose(this_course(), {}, mine=False))
+
+
+def this_course() -> Course:
+    return open_course(Path(__file__).resolve().parent)

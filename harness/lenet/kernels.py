@@ -1,0 +1,258 @@
+"""Which kernels LeNet runs on, and how each is launched.
+
+A kernel of LeNet comes from a puzzle of part 1: the student's file where it is the one that passed, else the
+solution. Its launch comes from the puzzle's declaration: the sizes from the shapes of the arrays, grid and block
+from the sizes. So a kernel of a later puzzle can stand in, when it is declared with the same arrays.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checkout import Course, Tunables, read_source, source_hash, tunables
+from ..course import Array, Kernel, Launch, Puzzle
+from ..errors import BackwarpError, CourseError
+from ..progress import Entry
+
+#: kernel -> the puzzle that it is written in
+ROLES = {
+    "conv2d_forward": "07",
+    "relu_forward": "04",
+    "max_pool2d_forward": "08",
+    "fc_forward": "03",
+    "softmax_cross_entropy_forward": "05",
+    "mean_loss": "05",
+    "softmax_cross_entropy_backward": "05",
+    "fc_backward_weights": "06",
+    "fc_backward_bias": "06",
+    "fc_backward_input": "06",
+    "relu_backward": "04",
+    "max_pool2d_backward": "08",
+    "conv2d_backward_weights": "09",
+    "conv2d_backward_bias": "09",
+    "conv2d_backward_input": "10",
+    "sgd_step": "11",
+}
+#: sizes that no array shows: how LeNet's layers are, and threads of a block where a puzzle leaves them open
+SIZES = {
+    "stride": 1, "stride_h": 1, "stride_w": 1, "padding": 0, "pad": 0, "pad_h": 0, "pad_w": 0,
+    "dilation": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1, "threads": 128, "tx": 16, "ty": 16,
+}  # fmt: skip
+
+SOLUTION, YOURS = "the solution's", "yours"
+UNSOLVED = "is not solved yet"
+
+
+class LaunchMistake(BackwarpError):
+    """A launch that does not fit its kernel: unknown name, wrong number of arrays, shapes that disagree."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where the kernel of a role comes from. whose: SOLUTION or YOURS; note: why it is not yours."""
+
+    role: str
+    home: Kernel  # as part 1 declares it; gives the order of the arrays
+    puzzle: Puzzle
+    kernel: Kernel
+    source: str
+    whose: str
+    note: str = ""
+
+    @property
+    def origin(self) -> str:
+        """`09 yours`, and `21 the solution's for 09` where another puzzle's kernel stands in."""
+        home = ROLES[self.role]
+        instead = "" if self.puzzle.number == home else f" for {home}"
+        return f"{self.puzzle.number} {self.whose}{instead}"
+
+
+def choose(
+    course: Course, entries: Mapping[str, Entry], mine: bool = True, use: Iterable[str] = ()
+) -> dict[str, Choice]:
+    """The kernel of every role. entries: the progress; use: "09=21" for puzzle 21's kernels in place of 09's.
+
+    Errors: CourseError where a puzzle is missing or nothing fits.
+    """
+    stands_in = dict(substitution(course, text) for text in use)
+    files: dict[str, tuple[str, str, str]] = {}
+    chosen, used = {}, set()
+    for role, number in ROLES.items():
+        home = course.load(number)
+        puzzle, kernel = home, home.kernel(role)
+        if home.id in stands_in:
+            other = course.load(stands_in[home.id])
+            match = counterpart(kernel, other)
+            if match:
+                puzzle, kernel = other, match
+                used.add(home.id)
+        if puzzle.id not in files:
+            files[puzzle.id] = chosen_source(puzzle, entries.get(puzzle.id), mine)
+        chosen[role] = Choice(role, home.kernel(role), puzzle, kernel, *files[puzzle.id])
+    for home_id, other_id in stands_in.items():
+        if home_id not in used:
+            raise CourseError(no_counterpart(course.load(home_id), course.load(other_id)))
+    return chosen
+
+
+def substitution(course: Course, text: str) -> tuple[str, str]:
+    """`09=21` as two puzzle ids."""
+    home, equals, other = text.partition("=")
+    if not equals or not home.strip() or not other.strip():
+        raise CourseError(f"--use {text!r}: write it like --use 09=21, the kernels of 21 in place of those of 09")
+    ids = course.resolve(home), course.resolve(other)
+    if ids[0] not in {course.resolve(number) for number in ROLES.values()}:
+        raise CourseError(f"--use {text}: LeNet has no kernel from {ids[0]}")
+    return ids
+
+
+def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
+    """The kernel of `other` that does the same: of the same name, or the only one with the same arrays."""
+
+    def arrays(k: Kernel) -> set:
+        return {(a.name, a.is_output, a.dtype, len(a.axes)) for a in k.arrays}
+
+    alike = [k for k in other.kernels if arrays(k) == arrays(kernel)]
+    named = [k for k in alike if k.name == kernel.name]
+    return (named or (alike if len(alike) == 1 else [None]))[0]
+
+
+def no_counterpart(home: Puzzle, other: Puzzle) -> str:
+    wanted = "; ".join(
+        f"{k.name} with {', '.join(a.name for a in k.arrays)}" for k in home.kernels if k.name in ROLES
+    )
+    return f"no kernel of {other.id} has the arrays of one of {home.id} ({wanted}), so it cannot stand in"
+
+
+def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str, str, str]:
+    """(source, whose, note) of a puzzle: the student's file if it is the one that passed."""
+    note = ""
+    if mine:
+        note = f"{puzzle.number} {UNSOLVED}"
+        if entry and entry.solved:
+            note = f"your {puzzle.number} has changed since it passed; `backwarp grade {puzzle.number}`"
+            try:
+                source = read_source(puzzle.stub_path)
+                if source_hash(source) == entry.solved["hash"]:
+                    return source, YOURS, ""
+            except CourseError as e:
+                note = str(e)
+    return read_source(puzzle.solution_path), SOLUTION, note
+
+
+# ---- launches ------------------------------------------------------------------------------------------
+
+
+class Bound:
+    """A kernel, compiled, with its arrays and everything that follows from their shapes; called again and again.
+
+    scalars of type float are given at every call, by name.
+    """
+
+    def __init__(self, function, choice: Choice, t: Tunables, arrays: Mapping[str, object]):
+        self.function, kernel = function, choice.kernel
+        dims = sizes_of(choice, arrays)
+        try:
+            launch: Launch = kernel.launch(dict(dims), t)
+        except KeyError as e:
+            raise LaunchMistake(f"{kernel.name} needs the size {e.args[0]!r}, which its arrays do not show") from None
+        self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
+        self.args: list = []
+        self.floats: dict[str, tuple[int, type]] = {}
+        for position, p in enumerate(kernel.params):
+            if isinstance(p, Array):
+                self.args.append(arrays[p.name])
+            elif np.dtype(p.dtype).kind == "f" and p.value is None:
+                self.floats[p.name] = position, np.dtype(p.dtype).type
+                self.args.append(None)
+            else:
+                self.args.append(np.dtype(p.dtype).type(p.resolve(dims)))
+
+    def __call__(self, scalars: Mapping[str, float]) -> None:
+        """Launches and waits."""
+        if scalars.keys() != self.floats.keys():
+            wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
+            raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
+        for name, (position, kind) in self.floats.items():
+            self.args[position] = kind(scalars[name])
+        self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+
+
+def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
+    """Every size of a kernel, from the shapes of its arrays. Errors: LaunchMistake where they disagree.
+
+    Axes that the kernel does not tell apart are taken together, the last ones first: (N, 16, 4, 4) is (N, 256) for
+    a fully connected layer and 256 N elements for a ReLU.
+    """
+    kernel, dims, seen = choice.kernel, {}, {}
+    for p in kernel.arrays:
+        shape = arrays[p.name].shape
+        if len(shape) < len(p.axes):
+            raise LaunchMistake(
+                f"{kernel.name}: {p.name} has {len(p.axes)} axes; {arrays[p.name].name} has the shape {shape}"
+            )
+        kept = len(p.axes) - 1
+        shape = (*shape[:kept], int(np.prod(shape[kept:])))
+        for (_, size), extent in zip(p.axes, shape):
+            known = size if isinstance(size, int) else dims.setdefault(size, extent)
+            if known != extent:
+                where = seen.get(size, kernel.name)
+                raise LaunchMistake(
+                    f"{kernel.name}: {arrays[p.name].name} as {p.name} makes {size} {extent}, "
+                    f"but it is {known} in {where}"
+                )
+            if isinstance(size, str):
+                seen.setdefault(size, f"{arrays[p.name].name} as {p.name}")
+    derived = derived_sizes(choice.puzzle, {**SIZES, **dims})
+    for size, extent in derived.items():
+        if dims.get(size, extent) != extent:
+            raise LaunchMistake(
+                f"{kernel.name}: the other arrays make {size} {extent}, but it is {dims[size]} in {seen[size]}"
+            )
+    return {**SIZES, **dims, **derived}
+
+
+def derived_sizes(puzzle: Puzzle, dims: dict[str, int]) -> dict[str, int]:
+    """The puzzle's derived sizes; none for a kernel that does not know what they derive from."""
+    try:
+        return puzzle.dims(dict(dims)) if puzzle.dims else {}
+    except KeyError:
+        return {}
+
+
+class Kernels:
+    """The chosen kernels, compiled for a device."""
+
+    def __init__(self, device, choices: Mapping[str, Choice]):
+        self.choices, self.functions, self.tunables, modules = choices, {}, {}, {}
+        for role, choice in choices.items():
+            key = choice.puzzle.id
+            if key not in modules:
+                name = f"{choice.puzzle.id}/kernel.cu"
+                modules[key] = device.compile(choice.source, name=name, include_dirs=choice.puzzle.include_dirs)
+            self.functions[role] = modules[key].get_function(choice.kernel.name)
+            self.tunables[role] = tunables(choice.source)
+
+    def bind(self, role: str, arrays: tuple) -> Bound:
+        """The kernel with its arrays, in the order of its signature in part 1. Errors: LaunchMistake."""
+        if role not in self.choices:
+            near = difflib.get_close_matches(str(role), self.choices, n=1)
+            raise LaunchMistake(f"there is no kernel {role!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        choice = self.choices[role]
+        wanted = [a.name for a in choice.home.arrays]
+        if len(arrays) != len(wanted):
+            raise LaunchMistake(f"{role} takes {len(wanted)} arrays ({', '.join(wanted)}); {len(arrays)} were given")
+        for name, array in zip(wanted, arrays):
+            if not hasattr(array, "shape") or isinstance(array, np.ndarray | np.generic):
+                raise LaunchMistake(f"{role}: {name} is a {type(array).__name__}, not an array on the device")
+        named = dict(zip(wanted, arrays))
+        for p in choice.kernel.arrays:
+            if named[p.name].dtype != p.dtype:
+                raise LaunchMistake(
+                    f"{role}: {p.name} holds {p.dtype}, but {named[p.name].name} holds {named[p.name].dtype}"
+                )
+        return Bound(self.functions[role], choice, self.tunables[role], named)

@@ -1,0 +1,156 @@
+"""LeNet on a device: parameters, values and gradients as device arrays by name, and launches on them.
+
+The names are those of `reference/lenet.py`. All arrays stay on the device; what changes per step is one batch of
+images, which goes up, and the loss, which comes down. `net.conv1` and `net["conv1"]` are the same array.
+
+The order of the launches is not here: it is what puzzle 37 is about, `step.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from reference.lenet import PARAMETERS
+
+from .kernels import Bound, Kernels, LaunchMistake
+
+#: what is computed for each image: shape and dtype, without the batch
+VALUES: dict[str, tuple[tuple[int, ...], str]] = {
+    "images": ((1, 28, 28), "float32"),
+    "labels": ((), "int32"),
+    "conv1": ((6, 24, 24), "float32"),
+    "relu1": ((6, 24, 24), "float32"),
+    "pool1": ((6, 12, 12), "float32"),
+    "places1": ((6, 12, 12), "int32"),
+    "conv2": ((16, 8, 8), "float32"),
+    "relu2": ((16, 8, 8), "float32"),
+    "pool2": ((16, 4, 4), "float32"),
+    "places2": ((16, 4, 4), "int32"),
+    "fc1": ((120,), "float32"),
+    "relu3": ((120,), "float32"),
+    "fc2": ((84,), "float32"),
+    "relu4": ((84,), "float32"),
+    "logits": ((10,), "float32"),
+    "losses": ((), "float32"),
+}
+NO_GRADIENT = {"images", "labels", "places1", "places2", "losses"}
+GRADIENTS = {f"grad_{name}": kind for name, kind in VALUES.items() if name not in NO_GRADIENT}
+INPUTS = ("images", "labels")
+AXES = {4: "bcpq", 3: "bpq", 2: "bo", 1: "b"}
+PARAMETER_AXES = {4: "kcrs", 2: "oi", 1: "o"}
+
+Functions = Mapping[str, Callable]
+
+
+class LeNet:
+    """LeNet on a device. start: its parameters at first, see `reference.lenet.initial(seed)`.
+
+    program: the functions forward(net) and backward(net) of puzzle 37, and what else calls for a net by name.
+    timing: kernel -> [launches, seconds] so far.
+    """
+
+    parameters = tuple(PARAMETERS)
+
+    def __init__(self, device, kernels: Kernels, program: Functions, start: Mapping[str, np.ndarray]):
+        self.device, self.kernels, self.program = device, kernels, program
+        self.timing: dict[str, list[float]] = {role: [0, 0.0] for role in kernels.choices}
+        self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
+        self._bound: dict[tuple, Bound] = {}
+        self._arrays = {"loss": device.empty((1,), np.float32, name="loss", axes="n")}
+        self._batches: dict[int, dict] = {}
+        for name, shape in PARAMETERS.items():
+            axes = PARAMETER_AXES[len(shape)]
+            self._arrays[name] = device.array(start[name], name=name, axes=axes)
+            self._arrays[f"grad_{name}"] = device.empty(shape, np.float32, name=f"grad_{name}", axes=axes)
+            zeros = np.zeros(shape, np.float32)
+            self._arrays[f"velocity_{name}"] = device.array(zeros, name=f"velocity_{name}", axes=axes)
+
+    # ---- arrays ------------------------------------------------------------------------------------------
+
+    def load(self, images: np.ndarray, labels: np.ndarray) -> None:
+        """Puts a batch on the device; from here on all values and gradients have its size.
+
+        images (N, 1, 28, 28) float32, labels (N,) integers.
+        """
+        images, labels = np.asarray(images, np.float32), np.asarray(labels, np.int32)
+        if images.shape[1:] != (1, 28, 28) or labels.shape != images.shape[:1] or not len(images):
+            raise LaunchMistake(f"a batch has images (N, 1, 28, 28) and labels (N,), not {images.shape}, {labels.shape}")
+        if len(images) not in self._batches:
+            self._batches[len(images)] = self._allocate(len(images))
+        self._arrays |= self._batches[len(images)]
+        self._arrays["images"].set(images)
+        self._arrays["labels"].set(labels)
+
+    def _allocate(self, batch: int) -> dict:
+        """The values and gradients for a batch of that size."""
+        made = {}
+        for name, (shape, dtype) in {**VALUES, **GRADIENTS}.items():
+            axes = AXES[1 + len(shape)]
+            if name in INPUTS:
+                zeros = np.zeros((batch, *shape), dtype)
+                made[name] = self.device.array(zeros, name=name, axes=axes, readonly=True)
+            else:
+                made[name] = self.device.empty((batch, *shape), np.dtype(dtype), name=name, axes=axes)
+        return made
+
+    def __getitem__(self, name: str):
+        try:
+            return self._arrays[name]
+        except KeyError:
+            raise LaunchMistake(self._no_array(name)) from None
+
+    def __getattr__(self, name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def _no_array(self, name: str) -> str:
+        if name in VALUES or name in GRADIENTS:
+            return f"net.{name} is there after net.load(images, labels)"
+        known = [*VALUES, "loss", *GRADIENTS, *(n for n in self._arrays)]
+        near = difflib.get_close_matches(str(name), known, n=1)
+        return f"LeNet has no array {name!r}" + (f"; did you mean net.{near[0]}?" if near else "")
+
+    # ---- launches ----------------------------------------------------------------------------------------
+
+    def launch(self, kernel: str, *arrays, **numbers: float) -> None:
+        """Launches a kernel of part 1 on device arrays, in the order of its signature, and waits.
+
+        Sizes, grid and block follow from the arrays' shapes; numbers such as learning_rate go by name.
+        Errors: LaunchMistake where arrays and kernel do not fit, KernelFault.
+        """
+        key = (kernel, *map(id, arrays))
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = self._bound[key] = self.kernels.bind(kernel, arrays)
+        if self.watch:
+            self.watch(kernel, arrays)
+        started = time.perf_counter()
+        bound(numbers)
+        timing = self.timing[kernel]
+        timing[0] += 1
+        timing[1] += time.perf_counter() - started
+
+    def forward(self) -> None:
+        """From the images to the logits, the losses and their mean."""
+        self.program["forward"](self)
+
+    def backward(self) -> None:
+        """From the logits to the gradients of all parameters; after `forward`."""
+        self.program["backward"](self)
+
+    # ---- state -------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Parameters and velocities, as NumPy arrays."""
+        return {name: self[name].get() for p in PARAMETERS for name in (p, f"velocity_{p}")}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Back to what `state` returned."""
+        for p in PARAMETERS:
+            for name in (p, f"velocity_{p}"):
+                self[name].set(state[name])

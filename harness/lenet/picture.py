@@ -1,0 +1,162 @@
+"""Pictures of a training, and of what one image becomes on its way through LeNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .data import Data
+
+INK, FAINT, BLUE, ORANGE = "#222222", "#777777", "#0072b2", "#e69f00"  # told apart by colour-blind readers
+MOST_WRONG = 24
+
+
+def training_picture(result: Mapping, filters: np.ndarray, data: Data) -> Figure:
+    """Loss curve, first-layer filters, confusion matrix, misclassified digits. filters: (6, 1, 5, 5)."""
+    figure = Figure(figsize=(11, 8.4), dpi=100, layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.2))
+    curve, learned = top.subfigures(1, 2, width_ratios=(1.75, 1))
+    table, wrong = bottom.subfigures(1, 2, width_ratios=(1, 1.1))
+    draw_curve(curve, result)
+    draw_filters(learned, filters)
+    draw_confusion(table, np.array(result["confusion"]))
+    draw_wrong(wrong, result, data)
+    s = result["settings"]
+    figure.suptitle(
+        f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} after {s['epochs']} epochs "
+        f"(batch {s['batch']}, seed {s['seed']})",
+        color=INK,
+    )
+    return figure
+
+
+def draw_curve(part, result: Mapping) -> None:
+    """The loss of every step, smoothed too, and below it the accuracy after every epoch."""
+    loss, accuracy = part.subplots(2, 1, sharex=True, height_ratios=(1.6, 1))
+    losses, epochs = np.array(result["losses"]), len(result["accuracies"])
+    per_epoch = len(losses) / max(epochs, 1)
+    at = np.arange(1, len(losses) + 1) / per_epoch
+    loss.semilogy(at, losses, color=BLUE, alpha=0.3, linewidth=0.7, label="of every step")
+    width = max(1, round(per_epoch))
+    if len(losses) > width:
+        smooth = np.convolve(losses, np.ones(width) / width, "valid")
+        loss.semilogy(at[width - 1 :], smooth, color=BLUE, label="mean of an epoch")
+    loss.set_title("Loss on the training images")
+    loss.legend(frameon=False)
+    accuracy.plot(np.arange(1, epochs + 1), 100 * np.array(result["accuracies"]), ".-", color=ORANGE)
+    accuracy.set_title("Accuracy on the test images, in %")
+    accuracy.set_xlabel("epochs")
+    for axes in (loss, accuracy):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_filters(part, filters: np.ndarray) -> None:
+    part.suptitle("The six filters of conv1")
+    largest = np.abs(filters).max()
+    for axes, image in zip(part.subplots(2, 3).flat, filters[:, 0]):
+        shown = axes.imshow(image, cmap="PuOr", vmin=-largest, vmax=largest)
+        axes.set_axis_off()
+    part.colorbar(shown, ax=part.axes, shrink=0.8)
+
+
+def draw_confusion(part, confusion: np.ndarray) -> None:
+    """Rows are labels, columns what LeNet says. Colour: the share of the row."""
+    axes = part.subplots()
+    share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
+    axes.imshow(share**0.5, cmap="Blues", vmin=0, vmax=1)
+    for (row, column), count in np.ndenumerate(confusion):
+        if count:
+            colour = "white" if share[row, column] > 0.4 else INK
+            axes.text(column, row, count, ha="center", va="center", color=colour, fontsize=8)
+    axes.set_xticks(range(10))
+    axes.set_yticks(range(10))
+    axes.set_xlabel("LeNet says")
+    axes.set_ylabel("label")
+    axes.set_title("Test images")
+
+
+def draw_wrong(part, result: Mapping, data: Data) -> None:
+    """The test images that LeNet gets wrong, at most MOST_WRONG."""
+    wrong = result["misclassified"]
+    some = f", {MOST_WRONG} of them" if len(wrong) > MOST_WRONG else ""
+    part.suptitle(f"{len(wrong)} of {result['test_images']:,} are wrong{some}: label, then what LeNet says")
+    grid = part.subplots(max(3, -(-min(len(wrong), MOST_WRONG) // 6)), 6)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, item in zip(grid.flat, wrong):
+        axes.imshow(data.test_images[item["index"], 0], cmap="gray_r")
+        axes.set_title(f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}", fontsize=10, color=INK)
+
+
+# ---- one image through LeNet -----------------------------------------------------------------------------
+
+LAYERS = ("images", "conv1", "relu1", "pool1", "conv2", "relu2", "pool2", "fc1", "relu3", "fc2", "relu4", "logits")
+
+
+def layers_picture(values: Mapping[str, np.ndarray], says: str) -> Figure:
+    """What an image becomes in every layer (left), and the gradients that come back (right); see LAYERS."""
+    shapes = [strip_of(values[name][0]).shape for name in LAYERS]
+    heights = [0.06 if rows == 1 else min(rows / columns, 0.2) for rows, columns in shapes]
+    figure = Figure(figsize=(11, 6.2 * sum(heights)), dpi=100, layout="constrained")
+    grid = figure.subplots(len(LAYERS), 2, height_ratios=heights)
+    for row, name in enumerate(LAYERS):
+        for column, key in enumerate((name, f"grad_{name}")):
+            axes = grid[row, column]
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.spines[:].set_visible(False)
+            if key not in values:
+                continue
+            strip = strip_of(values[key][0])
+            largest = np.nanmax(np.abs(strip)) or 1.0
+            aspect = "equal" if values[key].ndim == 4 else "auto"
+            axes.imshow(strip, cmap="PuOr", vmin=-largest, vmax=largest, aspect=aspect, interpolation="nearest")
+            axes.set_ylabel(key, rotation=0, ha="right", va="center", fontsize=9, color=INK)
+    grid[0, 0].set_title(f"forward: {says}", fontsize=11, color=INK)
+    grid[0, 1].set_title("backward", fontsize=11, color=INK)
+    return figure
+
+
+def strip_of(values: np.ndarray) -> np.ndarray:
+    """Channels side by side with a gap; a vector as one row of numbers."""
+    if values.ndim == 1:
+        return values[np.newaxis]
+    gap = np.full((values.shape[1], 1), np.nan)
+    return np.hstack([part for channel in values for part in (channel, gap)][:-1])
+
+
+def main() -> None:
+    """Draws the pictures of the lessons of puzzles 37 and 38, each from a run of the solutions."""
+    import tempfile
+    from pathlib import Path
+
+    from ..checkout import open_course
+    from ..devices import open_device
+    from ..progress import Progress
+    from . import data
+    from .checks import quick_parameters, solution_net
+    from .model import GRADIENTS, VALUES
+    from .run import Options
+    from .run import main as train
+
+    puzzles = open_course().root / "puzzles"
+    digits = data.load()
+    with open_device("cpu", checks="memory") as device:
+        net = solution_net(device, {}, quick_parameters())
+        net.load(digits.test_images[1:2], digits.test_labels[1:2])
+        net.forward()
+        net.backward()
+        values = {name: net[name].get() for name in (*VALUES, *GRADIENTS)}
+    says = f"a {digits.test_labels[1]}, loss {values['losses'][0]:.2f}"
+    layers_picture(values, says).savefig(puzzles / "37_lenet_step" / "layers.png")
+    with tempfile.TemporaryDirectory() as folder:
+        course = open_course()
+        options = Options(kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png")
+        train(course, Progress(Path(folder)), options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""`backwarp train`: choose kernels, data and device, train, say how it went. The parts are in the other modules."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+from reference import lenet
+
+from ..checkout import Course
+from ..devices import open_device
+from ..errors import CourseError
+from ..progress import Progress, make_state_folder
+from . import data as data_sets
+from . import show
+from .kernels import SOLUTION, Kernels, choose
+from .model import LeNet
+from .program import choose_program
+from .train import Settings, Stopped, Training, TrainingError, read_checkpoint
+
+EPOCHS = {"digits": 30, "mnist": 3}
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line; None where the user said nothing."""
+
+    kernels: str = "mine"
+    data: str | None = None
+    data_dir: Path | None = None
+    epochs: int | None = None
+    batch: int | None = None
+    seed: int | None = None
+    device: str = "auto"
+    use: tuple[str, ...] = ()
+    resume: bool = False
+    json: str | None = None
+    picture: Path | None = None
+
+
+def main(course: Course, progress: Progress, options: Options) -> int:
+    """Trains and reports; the exit status. Errors: BackwarpError."""
+    say = (lambda text: print(text, file=sys.stderr)) if options.json == "-" else print
+    folder = course.root / ".backwarp"
+    checkpoint, picture = folder / "lenet.npz", options.picture or folder / "lenet.png"
+    stored = read_checkpoint(checkpoint) if options.resume else None
+    settings = decide(options, stored.settings if stored else None)
+    mine = options.kernels == "mine"
+    entries = progress.all() if mine else {}
+    choices, program = choose(course, entries, mine, options.use), choose_program(course, entries, mine)
+    data = data_sets.load(settings.data, options.data_dir)
+    make_state(folder)
+    trusted = all(choice.whose == SOLUTION for choice in choices.values())
+    with open_device(options.device, checks="none" if trusted else "memory") as device:
+        net = LeNet(device, Kernels(device, choices), program.functions, lenet.initial(settings.seed))
+        training = Training(net, data, settings, checkpoint)
+        if stored:
+            training.restore(stored)
+        for line in show.introduction(training, choices, program, device):
+            say(line)
+        with interruptible() as interrupt, show.live(training, say) as report:
+            try:
+                training.run(report, lambda: interrupt.asked)
+            except Stopped:
+                stopped = show.where(training)
+            else:
+                stopped = ""
+        if stopped:
+            say(f"Interrupted {stopped}; the checkpoint is kept: backwarp train --resume goes on from there.")
+            return INTERRUPTED
+        result = show.result(training, choices, program, device)
+    draw(result, net, data, picture, say)
+    for line in show.summary(result):
+        say(line)
+    say(f"The picture is {shown(picture)}.")
+    if options.json:
+        write(result, options.json)
+    return 0
+
+
+def decide(options: Options, stored: Settings | None) -> Settings:
+    """The settings of the run: as the user says, else as in the checkpoint, else the defaults.
+
+    Errors: TrainingError where user and checkpoint disagree.
+    """
+    name = options.data or "digits"
+    base = stored or Settings(data=name, epochs=EPOCHS[name])
+    given = {f.name: getattr(options, f.name, None) for f in fields(Settings)}
+    given = {key: value for key, value in given.items() if value is not None}
+    for key, value in given.items():
+        if stored and getattr(stored, key) != value:
+            raise TrainingError(
+                f"the checkpoint is of a run with --{key} {getattr(stored, key)}, not {value}; "
+                "leave it out, or start anew without --resume"
+            )
+    return replace(base, **given)
+
+
+def make_state(folder: Path) -> None:
+    try:
+        make_state_folder(folder)
+    except OSError as e:
+        raise TrainingError(f"{folder} cannot be written, and checkpoints go there: {e.strerror or e}") from None
+
+
+@contextmanager
+def interruptible() -> Iterator[SimpleNamespace]:
+    """Ctrl-C sets `.asked`, once; a second one interrupts for good. Only where signals can be caught."""
+    state = SimpleNamespace(asked=False)
+
+    def ask(*_):
+        if state.asked:
+            raise KeyboardInterrupt
+        state.asked = True
+
+    try:
+        before = signal.signal(signal.SIGINT, ask)
+    except ValueError:  # not in the main thread
+        yield state
+        return
+    try:
+        yield state
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def draw(result: dict, net: LeNet, data: data_sets.Data, path: Path, say: Callable) -> None:
+    from .picture import training_picture
+
+    try:
+        training_picture(result, net["conv1_weights"].get(), data).savefig(path)
+    except (OSError, ValueError) as e:  # ValueError: a format that is not known
+        say(f"note: the picture {path} cannot be written: {e}")
+
+
+def shown(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+def write(result: dict, target: str) -> None:
+    import json
+
+    text = json.dumps(result, indent=1) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise CourseError(f"{target} cannot be written: {e.strerror}") from None

@@ -1,0 +1,207 @@
+"""Training LeNet: batches by seed, steps, evaluation, checkpoints. Nothing here prints.
+
+Everything random is drawn from (seed, epoch), so a run that was stopped and goes on takes the same steps as one
+that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import BackwarpError
+from .data import Data
+from .model import LeNet
+
+FORMAT = 1
+
+
+class TrainingError(BackwarpError):
+    """Training cannot start or go on: a checkpoint does not fit, the loss is no number."""
+
+
+class Stopped(Exception):
+    """The run was asked to stop; the checkpoint has the last whole step."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run depends on, beside the kernels. shift: pixels by which images are moved about, at most."""
+
+    data: str = "digits"
+    epochs: int = 30
+    batch: int = 32
+    seed: int = 0
+    shift: int = 1
+
+
+@dataclass
+class History:
+    """What a run has seen so far: the loss of every step, the test accuracy after every epoch."""
+
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+
+
+def batches(data: Data, settings: Settings, epoch: int, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The batches (images, labels) of an epoch, from number `first` on: shuffled, each image moved a little."""
+    random = np.random.default_rng((settings.seed, epoch))
+    count = len(data.train_labels)
+    order = random.permutation(count)
+    shifts = random.integers(0, 2 * settings.shift + 1, (count, 2))
+    for start in range(first * settings.batch, count, settings.batch):
+        chosen = slice(start, start + settings.batch)
+        images = data.train_images[order[chosen]]
+        yield moved(images, shifts[chosen], settings.shift, data.background), data.train_labels[order[chosen]]
+
+
+def moved(images: np.ndarray, corners: np.ndarray, margin: int, background: float) -> np.ndarray:
+    """Each image (1, H, W) cut out again at its corner, after `margin` pixels of background were put around it."""
+    if not margin:
+        return images
+    wide = np.pad(images[:, 0], ((0, 0), (margin, margin), (margin, margin)), constant_values=background)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, images.shape[2:], axis=(1, 2))
+    return windows[np.arange(len(images)), corners[:, 0], corners[:, 1]][:, np.newaxis]
+
+
+class Training:
+    """One run: where it is, and how it goes on.
+
+    learning_rate(step, steps) and the net's program are puzzle 38's and 37's.
+    """
+
+    def __init__(self, net: LeNet, data: Data, settings: Settings, checkpoint: Path | None = None):
+        self.net, self.data, self.settings, self.checkpoint = net, data, settings, checkpoint
+        self.history = History()
+        self.seconds, self.trained = 0.0, 0  # of this process, in training steps: time, images
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return math.ceil(len(self.data.train_labels) / self.settings.batch)
+
+    @property
+    def steps(self) -> int:
+        return self.steps_per_epoch * self.settings.epochs
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return len(self.history.losses)
+
+    def run(self, report: Callable[[Training], None] = lambda _: None, stop: Callable[[], bool] = lambda: False):
+        """Trains to the end, with a checkpoint after every epoch. report: called after every step and epoch.
+
+        Errors: Stopped when `stop()` says so; the checkpoint is written before. TrainingError, KernelFault.
+        """
+        while self.step < self.steps:
+            epoch, done = divmod(self.step, self.steps_per_epoch)
+            for images, labels in batches(self.data, self.settings, epoch, done):
+                if stop():
+                    self.save()
+                    raise Stopped
+                self.one_step(images, labels)
+                report(self)
+            self.history.accuracies.append(self.accuracy())
+            self.save()
+            report(self)
+
+    def one_step(self, images: np.ndarray, labels: np.ndarray) -> None:
+        started, net = time.perf_counter(), self.net
+        net.load(images, labels)
+        net.forward()
+        net.backward()
+        net.program["update"](net, net.program["learning_rate"](self.step, self.steps))
+        loss = float(net.loss.get()[0])
+        self.seconds += time.perf_counter() - started
+        self.trained += len(labels)
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss} in step {self.step + 1}: the steps are too large, or a kernel is wrong; "
+                "`backwarp grade --all` finds a wrong kernel"
+            )
+        self.history.losses.append(loss)
+
+    # ---- evaluation --------------------------------------------------------------------------------------
+
+    def predictions(self) -> np.ndarray:
+        """The class that LeNet gives every test image; not counted in the net's timing."""
+        timing, found = self.net.timing, []
+        self.net.timing = {kernel: [0, 0.0] for kernel in timing}
+        images, labels = self.data.test_images, self.data.test_labels
+        for start in range(0, len(labels), self.settings.batch):
+            chosen = slice(start, start + self.settings.batch)
+            self.net.load(images[chosen], labels[chosen])
+            self.net.forward()
+            found.append(self.net.logits.get().argmax(axis=1))
+        self.net.timing = timing
+        return np.concatenate(found)
+
+    def accuracy(self) -> float:
+        return float((self.predictions() == self.data.test_labels).mean())
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Writes the checkpoint, in one step."""
+        if self.checkpoint is None:
+            return
+        about = {"format": FORMAT, "settings": asdict(self.settings)}
+        history = {name: np.array(values) for name, values in asdict(self.history).items()}
+        write_atomically(self.checkpoint, {"about": np.array(json.dumps(about)), **history, **self.net.state()})
+
+    def restore(self, stored: Checkpoint) -> None:
+        """Goes on where the checkpoint was written."""
+        self.history = History(stored.losses.tolist(), stored.accuracies.tolist())
+        self.net.restore(stored.state)
+        if len(self.history.accuracies) < self.step // self.steps_per_epoch:  # stopped before the evaluation
+            self.history.accuracies.append(self.accuracy())
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What `Training.save` wrote."""
+
+    settings: Settings
+    losses: np.ndarray
+    accuracies: np.ndarray
+    state: dict[str, np.ndarray]
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Errors: TrainingError where there is none or it cannot be read."""
+    try:
+        with np.load(path) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        about = json.loads(str(arrays.pop("about")))
+        if about["format"] != FORMAT:
+            raise ValueError("another version of the course wrote it")
+        return Checkpoint(Settings(**about["settings"]), arrays.pop("losses"), arrays.pop("accuracies"), arrays)
+    except FileNotFoundError:
+        raise TrainingError(f"there is no checkpoint {path}; start without --resume") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
+        reason = " ".join(str(e).split())[:100]
+        raise TrainingError(f"{path} cannot be read ({reason}); start without --resume") from None
+
+
+def write_atomically(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Errors: TrainingError where it cannot be written."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        try:
+            with open(new, "wb") as file:
+                np.savez(file, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as e:
+        raise TrainingError(f"the checkpoint {path} cannot be written: {e.strerror or e}") from None

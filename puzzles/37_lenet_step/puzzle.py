@@ -1,0 +1,160 @@
+"""Puzzle 37: one step of LeNet, forward and backward, from launches of the kernels of part 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import Case, Misconception, Mutant, Program, Puzzle
+from harness.lenet.checks import check_step
+from reference import conv, dense, pool
+
+
+def relu_skipped(a, d):
+    """Layers whose input is taken from before the ReLU."""
+    return {
+        "pool2": pool.max_pool(a["conv2"])[0],
+        "fc2": dense.forward(a["fc1"], a["fc2_weights"], a["fc2_bias"]),
+        "logits": dense.forward(a["fc2"], a["fc3_weights"], a["fc3_bias"]),
+    }
+
+
+def input_before_relu(a, d):
+    """Weight gradients whose layer input is taken from before the ReLU."""
+    return {
+        "grad_fc3_weights": dense.backward_weights(a["grad_logits"], a["fc2"]),
+        "grad_fc2_weights": dense.backward_weights(a["grad_fc2"], a["fc1"]),
+    }
+
+
+def mask_from_gradient(a, d):
+    """ReLU's gradient where the gradient is positive, not where its input was."""
+    layers = {"fc2": "relu4", "fc1": "relu3", "conv2": "relu2", "conv1": "relu1"}
+    return {f"grad_{x}": np.maximum(a[f"grad_{y}"], 0) for x, y in layers.items()}
+
+
+def relu_not_passed(a, d):
+    """Gradients computed from the gradient behind a ReLU, not from that before it."""
+    return {
+        "grad_fc2_weights": dense.backward_weights(a["grad_relu4"], a["relu3"]),
+        "grad_fc1_weights": dense.backward_weights(a["grad_relu3"], a["pool2"].reshape(len(a["pool2"]), -1)),
+        "grad_conv2_weights": conv.backward_weights(a["grad_relu2"], a["pool1"], a["conv2_weights"].shape),
+        "grad_conv2_bias": conv.backward_bias(a["grad_relu2"]),
+        "grad_pool1": conv.backward_input(a["grad_relu2"], a["conv2_weights"], a["pool1"].shape),
+        "grad_conv1_weights": conv.backward_weights(a["grad_relu1"], a["images"], a["conv1_weights"].shape),
+        "grad_conv1_bias": conv.backward_bias(a["grad_relu1"]),
+    }
+
+
+MISCONCEPTIONS = (
+    Misconception("relu_skipped", "forward",
+                  "It is computed from the values before the ReLU: the input is the ReLU's output.",
+                  relu_skipped, 1),
+    Misconception("input_before_relu", "backward",
+                  "The layer's input is taken from before the ReLU: use what the layer got in the forward pass.",
+                  input_before_relu, 2),
+    Misconception("mask_from_gradient", "backward",
+                  "The gradient passes where the gradient is positive; it has to pass where the ReLU's input was.",
+                  mask_from_gradient, 2),
+    Misconception("relu_not_passed", "backward",
+                  "It is computed from the gradient behind the ReLU, which has not gone back through it yet.",
+                  relu_not_passed, 3),
+)  # fmt: skip
+
+
+def mutant(name, old, new, expect="launch", also=()):
+    return Mutant(name, "backward" if "grad" in old else "forward", old, new, expect, also)
+
+
+RELU4_BACK = 'net.launch("relu_backward", net.grad_relu4, net.fc2, net.grad_fc2)\n    '
+
+MUTANTS = (
+    mutant("conv2 reads relu1", "net.pool1, net.conv2_weights, net.conv2_bias",
+           "net.relu1, net.conv2_weights, net.conv2_bias"),
+    mutant("conv2 with the filters of conv1", "net.pool1, net.conv2_weights, net.conv2_bias",
+           "net.pool1, net.conv1_weights, net.conv2_bias"),
+    mutant("relu2 left out", 'net.launch("relu_forward", net.conv2, net.relu2)\n    ', ""),
+    mutant("pool2 before relu2", "net.relu2, net.pool2", "net.conv2, net.pool2", "relu_skipped"),
+    mutant("pool2 does not keep its places", "net.relu2, net.pool2, net.places2", "net.relu2, net.pool2"),
+    mutant("places and values of pool2 swapped", "net.relu2, net.pool2, net.places2",
+           "net.relu2, net.places2, net.pool2"),
+    mutant("fc1 reads relu2", "net.pool2, net.fc1_weights", "net.relu2, net.fc1_weights"),
+    mutant("fc2 reads fc1", "net.relu3, net.fc2_weights", "net.fc1, net.fc2_weights", "relu_skipped"),
+    mutant("fc3 reads fc2", "net.relu4, net.fc3_weights", "net.fc2, net.fc3_weights", "relu_skipped"),
+    mutant("fc3 stores into relu4", "net.fc3_bias, net.logits", "net.fc3_bias, net.relu4"),
+    mutant("fc3 left out", 'net.launch("fc_forward", net.relu4, net.fc3_weights, net.fc3_bias, net.logits)', ""),
+    mutant("input and output swapped", 'net.launch("relu_forward", net.fc1, net.relu3)',
+           'net.launch("relu_forward", net.relu3, net.fc1)'),
+    mutant("relu4 left out backward", RELU4_BACK, ""),
+    mutant("relu4 left out backward, and its gradient used", RELU4_BACK, "", "unwritten",
+           also=(('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),)),
+    mutant("fc2 takes the gradient behind relu4", 'fc_backward(net, "fc2", net.grad_fc2',
+           'fc_backward(net, "fc2", net.grad_relu4', "relu_not_passed"),
+    mutant("fc1 takes the gradient behind relu3", 'fc_backward(net, "fc1", net.grad_fc1',
+           'fc_backward(net, "fc1", net.grad_relu3', "relu_not_passed"),
+    mutant("weights of conv2 from behind relu2", "net.grad_conv2, net.pool1", "net.grad_relu2, net.pool1",
+           "relu_not_passed"),
+    mutant("bias of conv2 from behind relu2", "net.grad_conv2, net.grad_conv2_bias",
+           "net.grad_relu2, net.grad_conv2_bias", "relu_not_passed"),
+    mutant("input of conv2 from behind relu2", "net.grad_conv2, net.conv2_weights",
+           "net.grad_relu2, net.conv2_weights", "relu_not_passed"),
+    mutant("weights of conv1 from behind relu1", "net.grad_conv1, net.images", "net.grad_relu1, net.images",
+           "relu_not_passed"),
+    mutant("relu4 masked by its gradient", "net.grad_relu4, net.fc2", "net.grad_relu4, net.grad_relu4",
+           "mask_from_gradient"),
+    mutant("relu2 masked by its gradient", "net.grad_relu2, net.conv2", "net.grad_relu2, net.grad_relu2",
+           "mask_from_gradient"),
+    mutant("relu1 masked by its gradient", "net.grad_relu1, net.conv1", "net.grad_relu1, net.grad_relu1",
+           "mask_from_gradient"),
+    mutant("weights of fc2 with fc1", "net.grad_fc2, net.relu3, net.grad_relu3",
+           "net.grad_fc2, net.fc1, net.grad_relu3", "input_before_relu"),
+    mutant("layer name wrong", 'fc_backward(net, "fc1", net.grad_fc1', 'fc_backward(net, "fc2", net.grad_fc1'),
+    mutant("pool2 back with the places of pool1", "net.grad_pool2, net.places2", "net.grad_pool2, net.places1"),
+    mutant("pool2 and relu2 back in the wrong order", "net.grad_pool2, net.places2, net.grad_relu2",
+           "net.grad_relu2, net.places2, net.grad_pool2"),
+    mutant("bias gradient of conv2 left out",
+           'net.launch("conv2d_backward_bias", net.grad_conv2, net.grad_conv2_bias)\n    ', "", "unwritten"),
+    mutant("bias gradient stored in the bias", "net.grad_conv2, net.grad_conv2_bias",
+           "net.grad_conv2, net.conv2_bias"),
+    mutant("weight gradient of conv1 left out",
+           'net.launch("conv2d_backward_weights", net.grad_conv1, net.images, net.grad_conv1_weights)\n    ', "",
+           "unwritten"),
+    mutant("kernel's name misspelt", '"conv2d_backward_input"', '"conv2d_backwards_input"'),
+    mutant("array's name misspelt", "net.conv2_weights, net.grad_pool1", "net.conv2_weight, net.grad_pool1"),
+    mutant("a word that Python does not know", "    # BEGIN SOLUTION\n    net.launch(\"relu_backward\", net.grad_relu4",
+           "    # BEGIN SOLUTION\n    oops\n    net.launch(\"relu_backward\", net.grad_relu4", "exception"),
+    mutant("parenthesis missing", "net.places1, net.grad_relu1)", "net.places1, net.grad_relu1", "syntax"),
+    mutant("backward has another name", "def backward(net)", "def backwards(net)", "missing-function"),
+    mutant("backward takes the images, too", "def backward(net)", "def backward(net, images)", "signature"),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="One step of LeNet",
+    part=5,
+    teaches="How the kernels of part 1 become a network: forward in order, backward in reverse.",
+    lines=22,
+    kernels=(),
+    program=Program("step.py", ("forward(net)", "backward(net)"),
+                    lambda f, case, device, seed: check_step(f, case, device, seed, MISCONCEPTIONS), seconds=10),
+    cases=(
+        Case("all_parameters_zero", dict(batch=2, parameters=0), note="done by hand in the lesson"),
+        Case("one_image", dict(batch=1)),
+        Case("three_images", dict(batch=3)),
+        Case("numerical_gradient_check", dict(batch=2), check="gradient", note="the float64 loss, differenced"),
+        Case("real_digits", dict(batch=10, digits=1)),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    hints=(
+        "Forward is the table of the lesson, read from top to bottom: every row is one launch, and its input is "
+        "the row above. Where there is a ReLU, the next layer reads the ReLU's output, not what went into it. "
+        "Pooling stores two arrays.",
+        "Backward is the same table from bottom to top. Each row has one gradient coming in, that of its output, "
+        "and one going out, that of its input. A launch that goes back through a layer also needs what the layer "
+        "knew in the forward pass: a ReLU its input, pooling its places, a layer with weights its input (for the "
+        "gradient of the weights) and its weights (for the gradient of the input).",
+        "The names say it: going back through relu4 starts at net.grad_relu4 and ends at net.grad_fc2, since fc2 is "
+        "what relu4 was computed from. Then fc2 goes on from there, and ends at the gradient of what fc2 was "
+        "computed from, and so on. The convolutions are like the fully connected layers, three launches each, but "
+        "conv1 needs only two, for nobody asks for the gradient of the images.",
+    ),
+)  # fmt: skip
