@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +12,14 @@ from harness.tests.virtual import FLAVOURS, K, device
 
 N = 96
 RNG = np.random.default_rng(5)
-_C = {"i4": "int", "u4": "unsigned", "i8": "long long", "u8": "unsigned long long", "f4": "float", "f8": "double"}
+_C = {
+    "i4": "int",
+    "u4": "unsigned",
+    "i8": "long long",
+    "u8": "unsigned long long",
+    "f4": "float",
+    "f8": "double",
+}
 
 
 @dataclass
@@ -47,7 +54,9 @@ OPS = {
     "inc": Op("atomicInc(p, 17)", lambda old, v: wrapping_increment(old, 17), ("u4",)),
     "dec": Op("atomicDec(p, 17)", lambda old, v: wrapping_decrement(old, 17), ("u4",)),
     "exch": Op("atomicExch(p, v)", lambda old, v: v, ("i4", "u4", "u8", "f4"), ordered=True),
-    "cas": Op("atomicCAS(p, 7, v)", lambda old, v: v if old == 7 else old, ("i4", "u4", "u8"), ordered=True, low=8),
+    "cas": Op(
+        "atomicCAS(p, 7, v)", lambda old, v: v if old == 7 else old, ("i4", "u4", "u8"), ordered=True, low=8
+    ),
     "add_block": Op("atomicAdd_block(p, v)", lambda old, v: old + v, ("i4", "f8")),
     "add_system": Op("atomicAdd_system(p, v)", lambda old, v: old + v, ("u4", "f4")),
     "cas_loop": Op("cas_add(p, v)", lambda old, v: old + v, ("i4",)),
@@ -56,8 +65,10 @@ CASES = [(name, t) for name, op in OPS.items() for t in op.types]
 
 
 def source() -> str:
-    kernels = ["__device__ int cas_add(int* p, int v) { int seen = atomicOr(p, 0), old;\n"
-               "  do { old = seen; seen = atomicCAS(p, old, old + v); } while (seen != old); return old; }"]  # fmt: skip
+    kernels = [
+        "__device__ int cas_add(int* p, int v) { int seen = atomicOr(p, 0), old;\n"
+        "  do { old = seen; seen = atomicCAS(p, old, old + v); } while (seen != old); return old; }"
+    ]
     for name, t in CASES:
         c, call = _C[t], OPS[name].call
         kernels += [
@@ -111,8 +122,15 @@ def test_global(modules, name, t, checks):
     modules[checks].get_function(f"{name}_{t}")(grid, block, (np.uint64(middle), old, whole))
     before, last = fold(op, t, start.item(), values)
     assert p.get().tolist() == [99, last, 99]
-    if name not in ("min", "max", "and", "or"):  # the values in between are the same in any order of equal steps
-        assert name in ("add", "sub", "xor", "add_block", "add_system", "cas_loop") or sorted(old.get()) == sorted(before)
+    if name not in (
+        "min",
+        "max",
+        "and",
+        "or",
+    ):  # the values in between are the same in any order of equal steps
+        assert name in ("add", "sub", "xor", "add_block", "add_system", "cas_loop") or sorted(
+            old.get()
+        ) == sorted(before)
     assert start in old.get()  # somebody was first
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,12 @@ WIDTHS = (1, 2, 4, 8, 16, 32)
 RNG = np.random.default_rng(11)
 FULL_MASK = 0xFFFFFFFF
 
-SHUFFLES = {"up": "__shfl_up_sync", "down": "__shfl_down_sync", "bfly": "__shfl_xor_sync", "idx": "__shfl_sync"}
+SHUFFLES = {
+    "up": "__shfl_up_sync",
+    "down": "__shfl_down_sync",
+    "bfly": "__shfl_xor_sync",
+    "idx": "__shfl_sync",
+}
 SHUFFLE_SOURCE = "\n".join(
     f"{K}{kind}(int* out, const int* v, const int* b, int width, unsigned mask) {{\n"
     f"  int i = threadIdx.x;\n  out[i] = {call}(mask, v[i], b[i], width);\n}}\n"
@@ -113,77 +119,50 @@ def signed(value: int) -> int:
     return int(np.uint32(value & FULL_MASK).view(np.int32))
 
 
-#: name -> (statements that set r from v = a[i], the model)
-CASES = {
-    # -- votes ----------------------------------------------------------------------------------------
-    "all": ("r = __all_sync(~0u, v > -5) * 10 + (__all_sync(~0u, v > 0) != 0);", lambda i, v: 10 + all(warp_of(i) > 0)),
-    "any": ("r = __any_sync(~0u, v == 4) * 10 + (__any_sync(~0u, v > 50) != 0);", lambda i, v: 10 * any(warp_of(i) == 4)),
-    "ballot": ("r = __ballot_sync(~0u, v > 0);", lambda i, v: mask_where(i, lambda x: x > 0)),
-    "ballot_of_some": ("r = i & 1 ? __ballot_sync(0xAAAAAAAA, v > 0) : 7;",
-                       lambda i, v: mask_where(i, lambda x: x > 0) & ODD if i & 1 else 7),
-    "uniform": ('asm("{ .reg .pred p, q; setp.gt.s32 p, %1, 0; vote.sync.uni.pred q, p, -1; selp.s32 %0, 1, 0, q; }" : "=r"(r) : "r"(v));\n'
-                '  int s; asm("{ .reg .pred p, q; setp.gt.s32 p, %1, -9; vote.sync.uni.pred q, !p, -1; selp.s32 %0, 2, 0, q; }" : "=r"(s) : "r"(v)); r += s;',
-                lambda i, v: 2 + (len(set(warp_of(i) > 0)) == 1)),
-    "active_mask": ("r = __activemask() >> (i % 32) & 1;", lambda i, v: 1),
-    # -- match -------------------------------------------------------------------------------------------
-    "match_any": ("r = __match_any_sync(~0u, v);", lambda i, v: mask_where(i, lambda x: x == v)),
-    "match_any_64": ("r = __match_any_sync(~0u, (long long)v << 33);", lambda i, v: mask_where(i, lambda x: x == v)),
-    "match_all": ("int p, q; r = __match_all_sync(~0u, v, &p) != 0; unsigned m = __match_all_sync(~0u, i / 32, &q); r += 2 * p + 4 * q + 8 * (m == ~0u);",
-                  lambda i, v: 12),
-    # -- redux ---------------------------------------------------------------------------------------------
-    "redux_add": ("r = __reduce_add_sync(~0u, v);", lambda i, v: int(warp_of(i).sum())),
-    "redux_add_unsigned": ("r = __reduce_add_sync(~0u, 0x80000001u + (unsigned)v);", lambda i, v: 32 + int(warp_of(i).sum())),
-    "redux_min": ("r = __reduce_min_sync(~0u, v * 1000);", lambda i, v: int(warp_of(i).min()) * 1000),
-    "redux_max": ("r = __reduce_max_sync(~0u, v * 1000);", lambda i, v: int(warp_of(i).max()) * 1000),
-    "redux_min_unsigned": ("r = __reduce_min_sync(~0u, (unsigned)v);", lambda i, v: int(warp_of(i).astype(np.uint32).min())),
-    "redux_max_unsigned": ("r = __reduce_max_sync(~0u, (unsigned)v);", lambda i, v: int(warp_of(i).astype(np.uint32).max())),
-    "redux_and": ("r = __reduce_and_sync(~0u, v | 6u);", lambda i, v: reduce(lambda p, q: p & q, (int(x) | 6 for x in warp_of(i)))),
-    "redux_or": ("r = __reduce_or_sync(~0u, (unsigned)(v & 12));", lambda i, v: reduce(lambda p, q: p | q, (int(x) & 12 for x in warp_of(i)))),
-    "redux_xor": ("r = __reduce_xor_sync(~0u, (unsigned)v);", lambda i, v: reduce(lambda p, q: p ^ q, map(int, warp_of(i)))),
-    "redux_of_some": ("r = i % 32 < 16 ? __reduce_add_sync(0xffffu, v) : __reduce_max_sync(0xffff0000u, v);",
-                      lambda i, v: int(members(i, LOW).sum()) if i % 32 < 16 else int(members(i, ~LOW & FULL_MASK).max())),
-    # -- shuffles of other types, and of parts of a warp ---------------------------------------------------------
-    "shuffle_float": ("r = (int)(__shfl_down_sync(~0u, v * 0.5f, 3) * 2);", lambda i, v: int(warp_of(i)[min(i % 32 + 3, 31)] if i % 32 < 29 else v)),
-    "shuffle_double": ("r = (int)(__shfl_xor_sync(~0u, v * 1e-9, 5) * 2e9);", lambda i, v: 2 * int(warp_of(i)[i % 32 ^ 5])),
-    "shuffle_long_long": ("r = (int)(__shfl_sync(~0u, (long long)v << 35 | 5, 7) >> 34);", lambda i, v: 2 * int(warp_of(i)[7])),
-    "shuffle_of_halves": ("r = i % 32 < 16 ? __shfl_sync(0xffff, v, 3) : __shfl_sync(0xffff0000, v, 20);",
-                          lambda i, v: int(warp_of(i)[3 if i % 32 < 16 else 20])),
-    "shuffle_in_a_loop": ("for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d); r = v;", lambda i, v: int(warp_of(i).sum())),
-    "shuffle_scan": ("for (int d = 1; d < 32; d *= 2) { int u = __shfl_up_sync(~0u, v, d); if (i % 32 >= d) v += u; } r = v;",
-                     lambda i, v: int(warp_of(i)[: i % 32 + 1].sum())),
-    "shuffle_in_a_function": ("r = warp_sum(v) + warp_sum(i);", lambda i, v: int(warp_of(i).sum()) + sum(range(i // 32 * 32, i // 32 * 32 + 32))),
-    "two_halves_take_turns": ("if (i & 1) { __syncwarp(0xAAAAAAAA); r = __shfl_sync(0xAAAAAAAA, v, 1); __syncwarp(0xAAAAAAAA); }\n"
-                              "  else { r = __shfl_sync(0x55555555, v, 2); } __syncwarp(); r += __shfl_sync(~0u, i, 4);",
-                              lambda i, v: int(warp_of(i)[1 if i & 1 else 2]) + i // 32 * 32 + 4),
-    "exchange_through_shared_memory": ("__shared__ int s[64]; s[i] = v; __syncwarp(); r = s[i ^ 1]; __syncwarp(); s[i ^ 3] = i; __syncwarp(); r = r * 100 + s[i];",
-                                       lambda i, v: int(VALUES[i ^ 1]) * 100 + (i ^ 3)),
-    # -- barriers ------------------------------------------------------------------------------------------------------
-    "syncthreads_count": ("r = __syncthreads_count(v > 0) * 100 + __syncthreads_count(i < 5);", lambda i, v: int((VALUES > 0).sum()) * 100 + 5),
-    "syncthreads_and": ("r = (__syncthreads_and(v > -5) != 0) * 2 + (__syncthreads_and(i != 40) != 0);", lambda i, v: 2),
-    "syncthreads_or": ("r = (__syncthreads_or(i == 40) != 0) * 2 + (__syncthreads_or(v > 9) != 0);", lambda i, v: 2),
-    "barrier_twice": ("__shared__ int s[64]; for (int k = 0; k < 5; k++) { s[i] = v + k; __syncthreads(); r += s[(i + k) % 64]; __syncthreads(); }",
-                      lambda i, v: sum(int(VALUES[(i + k) % 64]) + k for k in range(5))),
-    "named_barriers": ('__shared__ int s[64]; s[i] = v; if (i < 32) asm volatile("bar.sync 1, 32;" ::: "memory"); else asm volatile("bar.sync 2, 32;" ::: "memory");\n'
-                       "  r = s[i ^ 31];", lambda i, v: int(VALUES[i ^ 31])),
-    "producer_and_consumer": ('__shared__ int s[32]; if (i < 32) { s[i] = v; __threadfence_block(); asm volatile("bar.arrive 3, 64;" ::: "memory"); r = 1; }\n'
-                              '  else { asm volatile("bar.sync 3, 64;" ::: "memory"); r = s[63 - i]; }',
-                              lambda i, v: 1 if i < 32 else int(VALUES[63 - i])),
-    "barrier_number_in_a_register": ('__shared__ int s[64]; s[i] = v; int b = 4 + i / 32, n = 32; asm volatile("barrier.sync %0, %1;" :: "r"(b), "r"(n) : "memory"); r = s[i ^ 1];',
-                                     lambda i, v: int(VALUES[i ^ 1])),
-    "named_barrier_that_counts": ('asm volatile("{ .reg .pred p; setp.gt.s32 p, %1, 0; barrier.red.popc.u32 %0, 5, 64, p; }" : "=r"(r) : "r"(v));',
-                                  lambda i, v: int((VALUES > 0).sum())),
-    "barrier_in_a_function": ("r = staged(v, i) + staged(i, i);", lambda i, v: int(VALUES[63 - i]) + 63 - i),
-    "barriers_between_warps_in_turn": ("__shared__ int s; if (i == 0) s = 1; __syncthreads(); for (int w = 0; w < 2; w++) { if (i == 32 * w) s = s * 3 + w; __syncthreads(); } r = s;",
-                                       lambda i, v: 10),
-}  # fmt: skip
-
-SOURCE = """
-__device__ __noinline__ int warp_sum(int v) { for (int d = 16; d; d /= 2) v += __shfl_down_sync(~0u, v, d); return __shfl_sync(~0u, v, 0); }
-__device__ __noinline__ int staged(int v, int i) { __shared__ int s[64]; s[i] = v; __syncthreads(); int r = s[63 - i]; __syncthreads(); return r; }
-""" + "\n".join(
-    f"{K}t_{name}(int* out, const int* a) {{\n  int i = threadIdx.x, v = a[i], r = 0;\n  {body}\n  out[i] = r;\n}}"
-    for name, (body, _) in CASES.items()
-)
+#: the kernels of kernels/collectives.cu: what each leaves for (i, a[i])
+MODELS = {
+    "all": lambda i, v: 10 + all(warp_of(i) > 0),
+    "any": lambda i, v: 10 * any(warp_of(i) == 4),
+    "ballot": lambda i, v: mask_where(i, lambda x: x > 0),
+    "ballot_of_some": lambda i, v: mask_where(i, lambda x: x > 0) & ODD if i & 1 else 7,
+    "uniform": lambda i, v: 2 + (len(set(warp_of(i) > 0)) == 1),
+    "active_mask": lambda i, v: 1,
+    "match_any": lambda i, v: mask_where(i, lambda x: x == v),
+    "match_any_64": lambda i, v: mask_where(i, lambda x: x == v),
+    "match_all": lambda i, v: 12,
+    "redux_add": lambda i, v: int(warp_of(i).sum()),
+    "redux_add_unsigned": lambda i, v: 32 + int(warp_of(i).sum()),
+    "redux_min": lambda i, v: int(warp_of(i).min()) * 1000,
+    "redux_max": lambda i, v: int(warp_of(i).max()) * 1000,
+    "redux_min_unsigned": lambda i, v: int(warp_of(i).astype(np.uint32).min()),
+    "redux_max_unsigned": lambda i, v: int(warp_of(i).astype(np.uint32).max()),
+    "redux_and": lambda i, v: reduce(lambda p, q: p & q, (int(x) | 6 for x in warp_of(i))),
+    "redux_or": lambda i, v: reduce(lambda p, q: p | q, (int(x) & 12 for x in warp_of(i))),
+    "redux_xor": lambda i, v: reduce(lambda p, q: p ^ q, map(int, warp_of(i))),
+    "redux_of_some": lambda i, v: (
+        int(members(i, LOW).sum()) if i % 32 < 16 else int(members(i, ~LOW & FULL_MASK).max())
+    ),
+    "shuffle_float": lambda i, v: int(warp_of(i)[min(i % 32 + 3, 31)] if i % 32 < 29 else v),
+    "shuffle_double": lambda i, v: 2 * int(warp_of(i)[i % 32 ^ 5]),
+    "shuffle_long_long": lambda i, v: 2 * int(warp_of(i)[7]),
+    "shuffle_of_halves": lambda i, v: int(warp_of(i)[3 if i % 32 < 16 else 20]),
+    "shuffle_in_a_loop": lambda i, v: int(warp_of(i).sum()),
+    "shuffle_scan": lambda i, v: int(warp_of(i)[: i % 32 + 1].sum()),
+    "shuffle_in_a_function": lambda i, v: int(warp_of(i).sum()) + sum(range(i // 32 * 32, i // 32 * 32 + 32)),
+    "two_halves_take_turns": lambda i, v: int(warp_of(i)[1 if i & 1 else 2]) + i // 32 * 32 + 4,
+    "exchange_through_shared_memory": lambda i, v: int(VALUES[i ^ 1]) * 100 + (i ^ 3),
+    "syncthreads_count": lambda i, v: int((VALUES > 0).sum()) * 100 + 5,
+    "syncthreads_and": lambda i, v: 2,
+    "syncthreads_or": lambda i, v: 2,
+    "barrier_twice": lambda i, v: sum(int(VALUES[(i + k) % 64]) + k for k in range(5)),
+    "named_barriers": lambda i, v: int(VALUES[i ^ 31]),
+    "producer_and_consumer": lambda i, v: 1 if i < 32 else int(VALUES[63 - i]),
+    "barrier_number_in_a_register": lambda i, v: int(VALUES[i ^ 1]),
+    "named_barrier_that_counts": lambda i, v: int((VALUES > 0).sum()),
+    "barrier_in_a_function": lambda i, v: int(VALUES[63 - i]) + 63 - i,
+    "barriers_between_warps_in_turn": lambda i, v: 10,
+}
+SOURCE = (Path(__file__).parent / "kernels" / "collectives.cu").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -192,10 +171,10 @@ def modules():
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", MODELS)
 def test_collective(modules, name, checks):
     dev, kernel = device(checks), modules[checks].get_function(f"t_{name}")
-    expected = [signed(int(CASES[name][1](int(i), int(VALUES[i])))) for i in range(N)]
+    expected = [signed(int(MODELS[name](int(i), int(VALUES[i])))) for i in range(N)]
     for dev.schedule in (0, 1, 2):
         out = dev.array(np.zeros(N, np.int32))
         kernel(1, N, (out, dev.array(VALUES, readonly=True)))
@@ -288,7 +267,9 @@ def test_a_shuffle_from_a_lane_that_is_not_there_gives_poison():
 
 
 def test_an_exited_lane_completes_a_vote_of_the_rest():
-    source = f"{K}k(int* out) {{ if (threadIdx.x & 1) return; out[threadIdx.x] = __ballot_sync(0x55555555, 1); }}"
+    source = (
+        f"{K}k(int* out) {{ if (threadIdx.x & 1) return; out[threadIdx.x] = __ballot_sync(0x55555555, 1); }}"
+    )
     for checks in FLAVOURS:
         dev = device(checks)
         out = dev.array(np.zeros(32, np.uint32))

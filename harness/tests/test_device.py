@@ -84,7 +84,13 @@ def test_no_checks_run_trusted_kernels():
 def test_arrays_of_every_type(dev, dtype):
     values = (np.random.default_rng(0).integers(0, 2, (2, 3, 5))).astype(dtype)
     x = dev.array(values, name="x", axes="abc")
-    assert (x.shape, x.dtype, x.nbytes, x.size, x.name) == ((2, 3, 5), np.dtype(dtype), values.nbytes, 30, "x")
+    assert (x.shape, x.dtype, x.nbytes, x.size, x.name) == (
+        (2, 3, 5),
+        np.dtype(dtype),
+        values.nbytes,
+        30,
+        "x",
+    )
     np.testing.assert_array_equal(x.get(), values)
     assert x.get().dtype == values.dtype and x.intact() is None
 
@@ -100,7 +106,13 @@ def test_get_is_a_copy_and_so_is_array(dev):
 
 def test_arrays_from_views_lists_and_scalars(dev):
     base = np.arange(24, dtype=np.int32).reshape(4, 6)
-    for view in (base[::2, 1::2], base.T, base[::-1], np.broadcast_to(np.int32(3), (2, 2)), np.asfortranarray(base)):
+    for view in (
+        base[::2, 1::2],
+        base.T,
+        base[::-1],
+        np.broadcast_to(np.int32(3), (2, 2)),
+        np.asfortranarray(base),
+    ):
         np.testing.assert_array_equal(dev.array(view).get(), view)
     assert dev.array([[1.5, 2], [3, 4]]).get().tolist() == [[1.5, 2], [3, 4]]
 
@@ -173,7 +185,15 @@ def test_a_freed_array_belongs_to_nobody(modules, checks):
 
 
 def test_functions_and_their_parameters(module):
-    assert module.functions == ("scale", "plain", "nothing", "shared_dynamic", "shared_static", "wide", "read")
+    assert module.functions == (
+        "scale",
+        "plain",
+        "nothing",
+        "shared_dynamic",
+        "shared_static",
+        "wide",
+        "read",
+    )
     assert module.get_function("scale").params == (8, 4, 4)
     assert module.get_function("plain").params == (8,)
     assert module.get_function("nothing").params == ()
@@ -207,7 +227,9 @@ def test_the_name_of_the_file_is_in_faults(dev):
     with pytest.raises(KernelFault) as caught:
         module.get_function("k")(1, 1, (dev.array(np.zeros(3, np.float32), name="p"),))
     assert (caught.value.file, caught.value.line) == ("mine.cu", 2)
-    assert str(caught.value).startswith("mine.cu:2: Invalid __global__ write of size 4 bytes. This writes p[9]")
+    assert str(caught.value).startswith(
+        "mine.cu:2: Invalid __global__ write of size 4 bytes. This writes p[9]"
+    )
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
@@ -246,14 +268,24 @@ INVALID = "cudaErrorInvalidConfiguration"
 @pytest.mark.parametrize(
     "grid, block, parts",
     [
-        (1, 1025, ("1025", "1024")), (1, (32, 33), ("1056", "1024")), (1, (1, 1, 65), ("block.z", "65", "64")),
-        (1, (2048, 1, 1), ("block.x", "2048")), (0, 32, ("grid.x", "0")), (1, 0, ("block.x", "0")),
-        (1, (8, 0), ("block.y", "0")), (-1, 32, ("grid.x", "-1")), ((1, 65536), 32, ("grid.y", "65536", "65535")),
-        ((1, 1, 65536), 32, ("grid.z", "65535")), (2**31, 32, ("grid.x", str(2**31))),
-        ((1, 1, 1, 1), 32, ("grid",)), (1, (), ("block",)), (1.5, 32, ("grid", "1.5")), (1, "32", ("block", "32")),
+        (1, 1025, ("1025", "1024")),
+        (1, (32, 33), ("1056", "1024")),
+        (1, (1, 1, 65), ("block.z", "65", "64")),
+        (1, (2048, 1, 1), ("block.x", "2048")),
+        (0, 32, ("grid.x", "0")),
+        (1, 0, ("block.x", "0")),
+        (1, (8, 0), ("block.y", "0")),
+        (-1, 32, ("grid.x", "-1")),
+        ((1, 65536), 32, ("grid.y", "65536", "65535")),
+        ((1, 1, 65536), 32, ("grid.z", "65535")),
+        (2**31, 32, ("grid.x", str(2**31))),
+        ((1, 1, 1, 1), 32, ("grid",)),
+        (1, (), ("block",)),
+        (1.5, 32, ("grid", "1.5")),
+        (1, "32", ("block", "32")),
         (None, 32, ("grid", "None")),
     ],
-)  # fmt: skip
+)
 def test_grids_and_blocks_that_cuda_refuses(module, grid, block, parts):
     message = refused(lambda: module.get_function("nothing")(grid, block, ()), INVALID)
     assert all(part in message for part in parts), message
@@ -271,7 +303,9 @@ def test_shared_memory_up_to_48_kib_and_more_where_asked_for(dev, module):
     kernel.max_dynamic_shared_size_bytes = 100 << 10
     launch(25 << 10)
     assert out.get()[0] == (25 << 10) - 1
-    assert "166912" in refused(lambda: kernel(1, 32, (out, np.int32(1)), shared_mem=200_000), "cudaErrorInvalidValue")
+    assert "166912" in refused(
+        lambda: kernel(1, 32, (out, np.int32(1)), shared_mem=200_000), "cudaErrorInvalidValue"
+    )
     refused(lambda: kernel(1, 32, (out, np.int32(1)), shared_mem=-4), "cudaErrorInvalidValue")
     static = module.get_function("shared_static")
     assert static.max_dynamic_shared_size_bytes == 48 * 1024 - 8000
@@ -288,10 +322,16 @@ def argument_errors(dev):
         "a Python int": ((x, 4, np.float32(1)), ("argument 2", "Python int", "numpy")),
         "a Python float": ((x, np.int32(4), 1.0), ("argument 3", "Python float")),
         "a Python bool": ((x, True, np.float32(1)), ("argument 2", "Python bool")),
-        "a double for a float": ((x, np.int32(4), np.float64(1)), ("argument 3", "float64", "8 bytes", "4 bytes")),
+        "a double for a float": (
+            (x, np.int32(4), np.float64(1)),
+            ("argument 3", "float64", "8 bytes", "4 bytes"),
+        ),
         "a long for an int": ((x, np.int64(4), np.float32(1)), ("argument 2", "int64", "8 bytes", "4 bytes")),
         "an array for an int": ((x, x, np.float32(1)), ("argument 2", "pointer", "8 bytes", "4 bytes")),
-        "an int for an array": ((np.int32(4), np.int32(4), np.float32(1)), ("argument 1", "int32", "4 bytes", "8 bytes")),
+        "an int for an array": (
+            (np.int32(4), np.int32(4), np.float32(1)),
+            ("argument 1", "int32", "4 bytes", "8 bytes"),
+        ),
         "a NumPy array": ((np.zeros(4, np.float32), *good[1:]), ("argument 1", "NumPy array", "dev.array")),
         "a list": (([1.0], *good[1:]), ("argument 1", "list")),
         "nothing": ((None, *good[1:]), ("argument 1", "NoneType")),

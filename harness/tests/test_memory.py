@@ -22,7 +22,11 @@ def arena(shared_arena):
     made = []
 
     def allocate(nbytes: int, name: str = "x", **options) -> Owner:
-        made.append(shared_arena.allocate(lambda start: Owner(name, start, nbytes, "global", itemsize=4), nbytes, **options))
+        made.append(
+            shared_arena.allocate(
+                lambda start: Owner(name, start, nbytes, "global", itemsize=4), nbytes, **options
+            )
+        )
         return made[-1]
 
     shared_arena.make = allocate
@@ -142,7 +146,8 @@ def test_index_of_an_address(shape, axes, at, index):
 
 
 @pytest.mark.parametrize(
-    "shape, axes, text", [((2, 3), "hw", "h x w = 2 x 3"), ((2, 3), "", "2 x 3"), ((5,), "n", "n = 5"), ((), "", "")]
+    "shape, axes, text",
+    [((2, 3), "hw", "h x w = 2 x 3"), ((2, 3), "", "2 x 3"), ((5,), "n", "n = 5"), ((), "", "")],
 )
 def test_description_of_a_shape(shape, axes, text):
     assert Owner("x", 0, 4, "global", shape, 4, axes).describe_shape() == text

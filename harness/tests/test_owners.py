@@ -47,20 +47,35 @@ extern "C" __global__ void k(float* b, int n) {
 def test_variables_as_the_compiler_describes_them():
     found = {d.name: d for d in debuginfo.variables(compile_ptx(DECLARATIONS, "kernel.cu", "debug").text)}
     expected = {
-        "weights": (48, (4, 3), 4), "vectors": (80, (5,), 16), "counter": (4, (), 4), "pool": (0, (0,), 4),
-        "taps": (48, (3,), 16), "one": (16, (), 16), "grid": (32, (2, 4), 4), "pointers": (32, (4,), 8),
-        "large": (70000, (70000,), 1), "taken": (4, (), 4), "row": (24, (6,), 4), "pair": (16, (2,), 8),
-    }  # fmt: skip
+        "weights": (48, (4, 3), 4),
+        "vectors": (80, (5,), 16),
+        "counter": (4, (), 4),
+        "pool": (0, (0,), 4),
+        "taps": (48, (3,), 16),
+        "one": (16, (), 16),
+        "grid": (32, (2, 4), 4),
+        "pointers": (32, (4,), 8),
+        "large": (70000, (70000,), 1),
+        "taken": (4, (), 4),
+        "row": (24, (6,), 4),
+        "pair": (16, (2,), 8),
+    }
     assert {n: (d.nbytes, d.shape, d.itemsize) for n, d in found.items() if n in expected} == expected
     assert found["weights"].symbol == "weights" and found["grid"].line == 19
     assert found["row"].symbol != found["grid"].symbol == found["taps"].symbol
-    places = sorted((found[n].offset, found[n].nbytes) for n in ("taps", "one", "grid", "pointers", "large", "taken"))
+    places = sorted(
+        (found[n].offset, found[n].nbytes) for n in ("taps", "one", "grid", "pointers", "large", "taken")
+    )
     assert all(a + size <= b for (a, size), (b, _) in zip(places, places[1:], strict=False))
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "\t.section .debug_info {\n.b8 1\n}", "\t.section .debug_info {\n.b32 9\n}\n\t.section .debug_abbrev {\n.b8 1,2\n}"],
+    [
+        "",
+        "\t.section .debug_info {\n.b8 1\n}",
+        "\t.section .debug_info {\n.b32 9\n}\n\t.section .debug_abbrev {\n.b8 1,2\n}",
+    ],
 )
 def test_no_description_and_a_damaged_one(text):
     assert debuginfo.variables(text) == []
@@ -108,10 +123,18 @@ def test_shape_of_a_declaration(name, nbytes, expected):
 @pytest.mark.parametrize(
     "brackets, expected",
     [
-        ("[3]", (3,)), ("[TILE][TILE + 1]", (16, 17)), ("[2 * (TILE - 1)]", (30,)), ("[0x10]", (16,)),
-        ("[N]", ()), ("[]", ()), ("[3 / 2]", ()), ("[9**9**9]", ()), ("[__import__('os')]", ()), ("[" + "(" * 90 + "]", ()),
+        ("[3]", (3,)),
+        ("[TILE][TILE + 1]", (16, 17)),
+        ("[2 * (TILE - 1)]", (30,)),
+        ("[0x10]", (16,)),
+        ("[N]", ()),
+        ("[]", ()),
+        ("[3 / 2]", ()),
+        ("[9**9**9]", ()),
+        ("[__import__('os')]", ()),
+        ("[" + "(" * 90 + "]", ()),
     ],
-)  # fmt: skip
+)
 def test_extents(brackets, expected):
     assert extents("constexpr int TILE = 16;", brackets) == expected
 
@@ -183,7 +206,9 @@ def test_where_pointers_came_from(flavour):
     assert found["CHOOSE"] >= {param(0), param(1)}
     assert found["MANY"] == {Origin("unknown")}
     assert Origin("unknown") in found["MAYBE"] and param(0) in found["MAYBE"]
-    assert {o.name for o in found["TILE"]} == {"_ZZ1kE4tile"} and {o.name for o in found["TABLE"]} == {"table"}
+    assert {o.name for o in found["TILE"]} == {"_ZZ1kE4tile"} and {o.name for o in found["TABLE"]} == {
+        "table"
+    }
     (local,) = found["LOCAL"]
     assert local.kind == "local" and local.function == "k" and local.offset != WHOLE
 

@@ -36,7 +36,9 @@ def c_text(template: str, *values) -> str:
         elif isinstance(value, str):
             converted.append(ctypes.c_char_p(value.encode()))
         else:
-            converted.append(ctypes.c_longlong(int(value)) if isinstance(value, np.int64) else ctypes.c_int(int(value)))
+            converted.append(
+                ctypes.c_longlong(int(value)) if isinstance(value, np.int64) else ctypes.c_int(int(value))
+            )
     _libc.snprintf(buffer, ctypes.c_size_t(len(buffer)), template.encode(), *converted)
     return buffer.value.decode("utf-8", "replace")
 
@@ -64,10 +66,44 @@ def printed(module, pattern: str, template: str, *values) -> str:
 
 INTEGERS = (0, 1, -1, 42, -1234, 2**31 - 1, -(2**31))
 INTEGER_FORMATS = (
-    "%d", "%i", "%5d", "%-5d|", "%05d", "%+d", "% d", "%+6d", "%-+6d|", "%.3d", "%8.3d", "%-8.3d|", "%.0d", "%08.3d",
-    "%u", "%10u", "%x", "%X", "%#x", "%#X", "%08x", "%#010x", "%o", "%#o", "%.5x", "%#.5x", "%+u", "% x", "%hd", "%hhd",
-    "%hu", "%hhx", "a%db%%c", "%%", "%3c|", "%-3c|", "%c",
-)  # fmt: skip
+    "%d",
+    "%i",
+    "%5d",
+    "%-5d|",
+    "%05d",
+    "%+d",
+    "% d",
+    "%+6d",
+    "%-+6d|",
+    "%.3d",
+    "%8.3d",
+    "%-8.3d|",
+    "%.0d",
+    "%08.3d",
+    "%u",
+    "%10u",
+    "%x",
+    "%X",
+    "%#x",
+    "%#X",
+    "%08x",
+    "%#010x",
+    "%o",
+    "%#o",
+    "%.5x",
+    "%#.5x",
+    "%+u",
+    "% x",
+    "%hd",
+    "%hhd",
+    "%hu",
+    "%hhx",
+    "a%db%%c",
+    "%%",
+    "%3c|",
+    "%-3c|",
+    "%c",
+)
 
 
 @pytest.mark.parametrize("template", INTEGER_FORMATS)
@@ -78,15 +114,69 @@ def test_integers(module, template):
         assert printed(module, "i", template, value) == c_text(template, value), value
 
 
-@pytest.mark.parametrize("template", ["%lld", "%ld", "%llu", "%lu", "%llx", "%#llX", "%20lld|", "%-20lld|", "%020ld", "%zu", "%zd", "%jd", "%td"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        "%lld",
+        "%ld",
+        "%llu",
+        "%lu",
+        "%llx",
+        "%#llX",
+        "%20lld|",
+        "%-20lld|",
+        "%020ld",
+        "%zu",
+        "%zd",
+        "%jd",
+        "%td",
+    ],
+)
 def test_long_integers(module, template):
     for value in (0, -1, 2**40, -(2**63), 2**63 - 1):
         assert printed(module, "l", template, np.int64(value)) == c_text(template, np.int64(value))
 
 
-FLOAT_FORMATS = ("%f", "%.2f", "%10.3f|", "%-10.1f|", "%+.1f", "% f", "%08.2f", "%.0f", "%#.0f", "%e", "%.3e", "%E", "%12.4e|", "%g", "%G",
-                 "%.3g", "%#g", "%10g|", "%a", "%A", "%.2a", "%lf", "%F")  # fmt: skip
-FLOATS = (0.0, -0.0, 1.0, -2.5, 0.1, 1 / 3, 123456.789, 1e-10, 6.02e23, 1e300, 5e-324, float("inf"), float("-inf"))
+FLOAT_FORMATS = (
+    "%f",
+    "%.2f",
+    "%10.3f|",
+    "%-10.1f|",
+    "%+.1f",
+    "% f",
+    "%08.2f",
+    "%.0f",
+    "%#.0f",
+    "%e",
+    "%.3e",
+    "%E",
+    "%12.4e|",
+    "%g",
+    "%G",
+    "%.3g",
+    "%#g",
+    "%10g|",
+    "%a",
+    "%A",
+    "%.2a",
+    "%lf",
+    "%F",
+)
+FLOATS = (
+    0.0,
+    -0.0,
+    1.0,
+    -2.5,
+    0.1,
+    1 / 3,
+    123456.789,
+    1e-10,
+    6.02e23,
+    1e300,
+    5e-324,
+    float("inf"),
+    float("-inf"),
+)
 
 
 @pytest.mark.parametrize("template", FLOAT_FORMATS)
@@ -96,7 +186,12 @@ def test_floats(module, template):
 
 
 def test_not_a_number(module):
-    assert [printed(module, "d", f, float("nan")) for f in ("%f", "%5.1f", "%E", "%-6g|")] == ["nan", "  nan", "NAN", "nan   |"]
+    assert [printed(module, "d", f, float("nan")) for f in ("%f", "%5.1f", "%E", "%-6g|")] == [
+        "nan",
+        "  nan",
+        "NAN",
+        "nan   |",
+    ]
 
 
 @pytest.mark.parametrize("template", ["%*d|", "%-*d|", "%0*d|", "%*x|"])
@@ -107,8 +202,12 @@ def test_width_as_an_argument(module, template):
 
 def test_width_and_precision_as_arguments(module):
     for width, precision in ((8, 3), (-8, 3), (0, 0), (12, -1), (3, 9)):
-        assert printed(module, "wpi", "%*.*d|", width, precision, -7) == c_text("%*.*d|", width, precision, -7)
-        assert printed(module, "wpd", "%*.*f|", width, precision, 3.14159) == c_text("%*.*f|", width, precision, 3.14159)
+        assert printed(module, "wpi", "%*.*d|", width, precision, -7) == c_text(
+            "%*.*d|", width, precision, -7
+        )
+        assert printed(module, "wpd", "%*.*f|", width, precision, 3.14159) == c_text(
+            "%*.*f|", width, precision, 3.14159
+        )
     assert printed(module, "wi", "%.*d|", 4, 9) == "0009|"
 
 
@@ -136,7 +235,9 @@ def test_strange_strings(module):
     dev = device("memory")
     print_s = module.get_function("print_s")
     assert print_s(1, 1, (text(dev, "[%s]"), np.uint64(0))).stdout == "[(null)]"
-    assert print_s(1, 1, (text(dev, "[%s]"), np.uint64(0x1234567890))).stdout == "[]"  # nobody's memory is read
+    assert (
+        print_s(1, 1, (text(dev, "[%s]"), np.uint64(0x1234567890))).stdout == "[]"
+    )  # nobody's memory is read
     unterminated = dev.array(np.full(10, ord("x"), np.uint8))
     assert print_s(1, 1, (text(dev, "[%s]"), unterminated)).stdout == f"[{'x' * 10}]"
     raw = dev.array(np.array([0xFF, ord("a"), 0], np.uint8))
@@ -178,8 +279,10 @@ def test_types_of_a_kernel(checks):
       printf("tab\\tquote\\" backslash\\\\ percent%% unicode \u00e9 \u4f60\\n");
     }}"""
     out = run(source, np.float32(1.5), np.array([0, 2.25], np.float32), block=1, checks=checks).stdout
-    assert out == ('-3 250 -300 1 0.500000 1.5 1099511627776 ok yes|  2.2|7   |\nplain\n'
-                   'tab\tquote" backslash\\ percent% unicode \u00e9 \u4f60\n')  # fmt: skip
+    assert out == (
+        "-3 250 -300 1 0.500000 1.5 1099511627776 ok yes|  2.2|7   |\nplain\n"
+        'tab\tquote" backslash\\ percent% unicode \u00e9 \u4f60\n'
+    )
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
@@ -236,7 +339,9 @@ def test_all_cores_print():
     source = f'{K}k() {{ printf("%d\\n", blockIdx.x); }}'
     done = run(source, grid=900, block=32, checks="memory")
     kept = done.stdout.count("\n")
-    assert module_under_test.MAX_LINES <= kept < module_under_test.MAX_LINES + 64  # others were printing just then
+    assert (
+        module_under_test.MAX_LINES <= kept < module_under_test.MAX_LINES + 64
+    )  # others were printing just then
     assert kept + done.stdout_dropped == 900 * 32
     assert all(line.isdigit() and int(line) < 900 for line in done.stdout.split())
 

@@ -53,12 +53,22 @@ def test_operands(text, operands):
 
 def test_several_statements_on_a_line_and_one_over_several_lines():
     assert spelled("add.s32 %r1, %r2, 1; sub.s32 %r1,\n  %r2,\n  3; ret;") == [
-        "add.s32 %r1, %r2, 1", "sub.s32 %r1, %r2, 3", "ret ",
-    ]  # fmt: skip
+        "add.s32 %r1, %r2, 1",
+        "sub.s32 %r1, %r2, 3",
+        "ret ",
+    ]
 
 
 def test_labels_stand_wherever_c_allows():
-    assert spelled("$L__BB0_1: ret;\nA:\nB: bra A; C: D:") == ["$L__BB0_1:", "ret ", "A:", "B:", "bra A", "C:", "D:"]
+    assert spelled("$L__BB0_1: ret;\nA:\nB: bra A; C: D:") == [
+        "$L__BB0_1:",
+        "ret ",
+        "A:",
+        "B:",
+        "bra A",
+        "C:",
+        "D:",
+    ]
 
 
 def test_comments_and_strings():
@@ -101,8 +111,9 @@ def test_kernel_and_function_headers():
     assert not function.entry and function.returns[0].size == 16 and function.returns[0].is_array
     assert kernel.entry and kernel.max_threads == 128
     assert [(p.name, p.size, p.align, p.is_array) for p in kernel.params] == [
-        ("_Z1kPf_param_0", 8, 8, False), ("_Z1kPf_param_1", 24, 8, True),
-    ]  # fmt: skip
+        ("_Z1kPf_param_0", 8, 8, False),
+        ("_Z1kPf_param_1", 24, 8, True),
+    ]
 
 
 def test_variables_and_initialisers():
@@ -132,9 +143,19 @@ def test_registers_and_local_variables():
  .shared .align 4 .b8 tile[32];
  ret;
 }}""").functions["k"]
-    assert function.regs == {"%p0": "pred", "%p1": "pred", "%p2": "pred", "%SP": "b64", "%f0": "f32", "%f1": "f32",
-                             "%x": "f32"}  # fmt: skip
-    assert [(v.space, v.size, v.align) for v in function.variables.values()] == [("local", 40, 16), ("shared", 32, 4)]
+    assert function.regs == {
+        "%p0": "pred",
+        "%p1": "pred",
+        "%p2": "pred",
+        "%SP": "b64",
+        "%f0": "f32",
+        "%f1": "f32",
+        "%x": "f32",
+    }
+    assert [(v.space, v.size, v.align) for v in function.variables.values()] == [
+        ("local", 40, 16),
+        ("shared", 32, 4),
+    ]
 
 
 # --- scopes --------------------------------------------------------------------------------------
@@ -205,18 +226,24 @@ def test_lines_are_the_students():
 
 @pytest.mark.parametrize("flavour", ["debug", "fast"])
 def test_lines_of_real_ptx(flavour):
-    source = "\n".join([
-        "__device__ __noinline__ float get(const float* p, int i) {",
-        "  return p[i];",
-        "}",
-        'extern "C" __global__ void k(float* a) {',
-        "  int i = threadIdx.x;",
-        "  atomicAdd(&a[i],",
-        "            get(a, i + 1));",
-        "}",
-    ])  # fmt: skip
+    source = "\n".join(
+        [
+            "__device__ __noinline__ float get(const float* p, int i) {",
+            "  return p[i];",
+            "}",
+            'extern "C" __global__ void k(float* a) {',
+            "  int i = threadIdx.x;",
+            "  atomicAdd(&a[i],",
+            "            get(a, i + 1));",
+            "}",
+        ]
+    )
     module = parse(compile_ptx(source, "kernel.cu", flavour).text, "kernel.cu")
-    loads = {i.at.line for i in module.functions["_Z3getPKfi"].body if getattr(i, "base", "") == "ld" and "param" not in i.opcode}
+    loads = {
+        i.at.line
+        for i in module.functions["_Z3getPKfi"].body
+        if getattr(i, "base", "") == "ld" and "param" not in i.opcode
+    }
     assert loads == {2}
     kernel = {i.at.line for i in module.functions["k"].body if isinstance(i, Instruction)}
     assert kernel <= {4, 5, 6, 7, 8} and {5, 6} <= kernel | {6}
@@ -237,7 +264,10 @@ def test_lines_of_real_ptx(flavour):
         (".texref t;", "the PTX directive .texref"),
         (".reg .q77 %x;", "the PTX declaration .reg .q77 %x"),
         ("ret }", "the PTX statement 'ret'"),
-        ("ts: .branchtargets A; brx.idx %r1, ts; ret;", "the PTX branch `brx.idx %r1, ts`, whose target is missing"),
+        (
+            "ts: .branchtargets A; brx.idx %r1, ts; ret;",
+            "the PTX branch `brx.idx %r1, ts`, whose target is missing",
+        ),
     ],
 )
 def test_what_is_not_understood_is_refused(text, what):

@@ -62,9 +62,18 @@ def zeros(dev, *shape, dtype=np.int32):
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize("grid, block", [
-    (1, 1), (7, 33), ((7, 5, 3), (3, 5, 2)), ((1, 1, 11), (1, 7, 1)), ((2, 31), (64, 2)), ((5, 1, 2), (1, 1, 64)), (101, 1024),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "grid, block",
+    [
+        (1, 1),
+        (7, 33),
+        ((7, 5, 3), (3, 5, 2)),
+        ((1, 1, 11), (1, 7, 1)),
+        ((2, 31), (64, 2)),
+        ((5, 1, 2), (1, 1, 64)),
+        (101, 1024),
+    ],
+)
 def test_every_thread_of_every_block_once(modules, grid, block, checks):
     dev = device(checks)
     gx, gy, gz = (*np.atleast_1d(grid), 1, 1)[:3]
@@ -76,8 +85,12 @@ def test_every_thread_of_every_block_once(modules, grid, block, checks):
         got = out.get()
         b, t = np.arange(blocks)[:, None], np.arange(threads)[None]
         assert (got[..., 0] == 1).all()
-        np.testing.assert_array_equal(got[..., 1], t % bx + 100 * (t // bx % by) + 10000 * (t // bx // by) + 0 * b)
-        np.testing.assert_array_equal(got[..., 2], b % gx + 100 * (b // gx % gy) + 10000 * (b // gx // gy) + 0 * t)
+        np.testing.assert_array_equal(
+            got[..., 1], t % bx + 100 * (t // bx % by) + 10000 * (t // bx // by) + 0 * b
+        )
+        np.testing.assert_array_equal(
+            got[..., 2], b % gx + 100 * (b // gx % gy) + 10000 * (b // gx // gy) + 0 * t
+        )
         assert (got[..., 3] == threads * 1000 + blocks).all()
     dev.schedule = 0
 
@@ -180,11 +193,15 @@ def waiting():
 @pytest.mark.parametrize(
     "name, grid, block, count",
     [
-        ("lock_of_a_warp", 1, 32, 32), ("lock_of_a_warp", 6, 64, 384), ("lock_without_care", 1, 64, 64),
-        ("flag_between_blocks", 2, 32, 64), ("flag_between_blocks", 8, 32, 256), ("flag_between_warps", 1, 128, 128),
+        ("lock_of_a_warp", 1, 32, 32),
+        ("lock_of_a_warp", 6, 64, 384),
+        ("lock_without_care", 1, 64, 64),
+        ("flag_between_blocks", 2, 32, 64),
+        ("flag_between_blocks", 8, 32, 256),
+        ("flag_between_warps", 1, 128, 128),
         ("chain_of_blocks", 8, 32, 8),
     ],
-)  # fmt: skip
+)
 def test_threads_that_wait_for_others_go_on(waiting, name, grid, block, count, checks):
     dev, module = device(checks), waiting[checks]
     for dev.schedule in (0, 1, 2):
@@ -215,7 +232,10 @@ def test_a_grid_far_too_large_is_stopped(modules, dev, grid, seed):
         modules["memory"].get_function("few")(grid, 1024, (out, np.int32(10)))
     fault = caught.value
     assert (fault.kind, fault.line) == ("timeout", 1 + SOURCE[: SOURCE.index("few(")].count("\n"))
-    assert fault.explanation == "The launch took too long: does the grid have far more threads than there is work?"
+    assert (
+        fault.explanation
+        == "The launch took too long: does the grid have far more threads than there is work?"
+    )
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
@@ -224,7 +244,9 @@ def test_the_time_limit_of_a_loop(modules, checks):
     before, dev.time_limit = dev.time_limit, 0.0
     try:
         with pytest.raises(KernelFault, match="when it was stopped, a thread was in this loop"):
-            modules[checks].get_function("long_loop")(1, 1, (dev.array(np.ones(4, np.float32)), np.int32(2**31 - 1)))
+            modules[checks].get_function("long_loop")(
+                1, 1, (dev.array(np.ones(4, np.float32)), np.int32(2**31 - 1))
+            )
     finally:
         dev.time_limit = before
 
@@ -282,6 +304,8 @@ print("then", out.get()[0])
 
 
 def test_ctrl_c_stops_a_launch():
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, timeout=100
+    )
     assert done.stdout == "interrupted endless\ninterrupted counts\nthen 7\n", done.stderr
     assert "Traceback" not in done.stderr

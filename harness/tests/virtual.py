@@ -44,10 +44,17 @@ def result(body: str, count: int, *args, dtype=np.float32, before: str = "", **l
 
 
 _C = {
-    "float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned", "int64": "long long",
-    "uint64": "unsigned long long", "uint8": "unsigned char", "int8": "signed char", "int16": "short",
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
     "uint16": "unsigned short",
-}  # fmt: skip
+}
 
 
 def line_of(source: str, mark: str = "FAULT") -> int:

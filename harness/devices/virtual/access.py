@@ -10,7 +10,24 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .state import DTYPES, INFO_ATOMIC, INFO_COPY, INFO_RELAXED, INFO_RELEASE, INFO_SHARED, INFO_VALUE, INFO_VOLATILE, INFO_WRITE, INIT, LOCAL_START, PARAM_BYTES, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
+from .state import (
+    DTYPES,
+    INFO_ATOMIC,
+    INFO_COPY,
+    INFO_RELAXED,
+    INFO_RELEASE,
+    INFO_SHARED,
+    INFO_VALUE,
+    INFO_VOLATILE,
+    INFO_WRITE,
+    INIT,
+    LOCAL_START,
+    PARAM_BYTES,
+    READ,
+    SHARED_WINDOW,
+    SLOT_BYTES,
+    WRITE,
+)
 from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 

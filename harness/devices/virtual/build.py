@@ -18,6 +18,7 @@ from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
 from . import debuginfo, jit, lower, ptx
 from .locals import separate
+from .modules import Lowered
 
 SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 6
@@ -33,7 +34,7 @@ class Built:
     """A module ready to be loaded."""
 
     compiled: Ptx
-    lowered: lower.Lowered
+    lowered: Lowered
     code: bytes  # an object file
 
 

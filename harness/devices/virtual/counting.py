@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from . import state
 from .counters import CONDITIONAL, kinds
 from .flow import Loop, basic_blocks, find_loops
-from .ptx import Instruction, Label
+from .ptx import Instruction
 from .state import INFO_ATOMIC, SPACE
 
 _MASK = (1 << 64) - 1

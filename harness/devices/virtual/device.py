@@ -13,11 +13,12 @@ import numpy as np
 from ...errors import CompileError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, triple
 from ..nvrtc import Ptx, demangle
-from . import lower, ptx, state
+from . import ptx, state
 from .build import Built, build, build_ptx
 from .diagnose import Diagnosis
 from .jit import Program, runtime_address
 from .memory import Arena, Owner
+from .modules import KernelInfo
 from .printf import Output
 from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
 from .tally import Tally
@@ -199,7 +200,7 @@ class Module:
 class Kernel:
     """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
 
-    def __init__(self, module: Module, info: lower.KernelInfo, name: str):
+    def __init__(self, module: Module, info: KernelInfo, name: str):
         self.module, self.info, self.name = module, info, name
         self.params = tuple(p.size for p in info.params)
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static

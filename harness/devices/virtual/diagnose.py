@@ -13,8 +13,16 @@ from ..nvrtc import demangle
 from .memory import Owner
 from .owners import Owners, element
 from .printf import c_string
-from .state import FAULTS, INFO_ATOMIC, INFO_SHARED, INFO_WRITE, STOP_AFTER
-from .state import TIMEOUT_BLOCKS, TIMEOUT_SPENT, TIMEOUT_WAITED
+from .state import (
+    FAULTS,
+    INFO_ATOMIC,
+    INFO_SHARED,
+    INFO_WRITE,
+    STOP_AFTER,
+    TIMEOUT_BLOCKS,
+    TIMEOUT_SPENT,
+    TIMEOUT_WAITED,
+)
 
 NOTES = {"exited-early", "same-write"}
 _COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once

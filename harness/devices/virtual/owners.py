@@ -12,8 +12,8 @@ import numpy as np
 
 from ..nvrtc import demangle
 from . import debuginfo, ptx, state
+from .callgraph import align_up, call_parts
 from .locals import separate
-from .lower import align_up, call_parts
 from .memory import LOCAL_BYTES, Owner
 from .provenance import Origin, Provenance, calls
 

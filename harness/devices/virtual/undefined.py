@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from .flow import basic_blocks
-from .ptx import Instruction, Label
+from .guesses import guesses
+from .ptx import Function, Instruction, Label
 
 _REGISTER = re.compile(r"%[\w$.]+")
 _READS_ALL = {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "call", "prefetch", "trap"}
@@ -110,3 +111,54 @@ def _through(body, start: int, end: int, state: int, number) -> tuple[int, int]:
             for name in writes(item):
                 state |= number.get(name, 0)
     return state, found
+
+
+class RegisterCheck:
+    """Mixin of `function.Lowering`: a flag for each register that may be read before it is assigned."""
+
+    def _flag(self, register: str) -> str:
+        return f'%"defined {self.prefix}{register}"'
+
+    def _declare_flags(self, function: Function) -> None:
+        self.undefined, self.copies, self.guesses = set(), set(), set()
+        if self.module.checks == "full" and not self.module.raw:
+            self.undefined = maybe_undefined(function.body, function.regs)
+            self.copies = local_copies(function.body, [v.name for v in function.variables.values() if v.space == "local"])
+            self.guesses = guesses(function.body)
+        for register in sorted(self.undefined):
+            self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
+
+    def _defined(self, registers) -> str:
+        """i1: all of these registers have a value."""
+        value = "true"
+        for register in sorted(registers):
+            value = self.op("and i1", value, self.emit(f"load i1, ptr {self._flag(register)}"))
+        return value
+
+    def _check_registers(self, ins: Instruction) -> None:
+        used = reads(ins) & self.undefined
+        if ins.base == "mov":
+            used &= {ins.pred}
+        if not ins.at.line or ins.at.header or ins.opcode == "st.param.b8":
+            return  # CUDA's own headers are trusted; an empty struct is passed as a byte that nobody sets
+        if used:
+            report, go_on = self.fresh_label("undefined"), self.fresh_label("defined")
+            self.branch(self._defined(used), go_on, report)
+            self.label(report)
+            self.runtime_call("rt_uninitialised", site=self.site(ins))
+            self.line(f"br label %{go_on}")
+            self.label(go_on)
+
+    def _assign_registers(self, ins: Instruction) -> None:
+        targets = writes(ins) & self.undefined
+        if not targets:
+            return
+        value = self._defined(reads(ins) & self.undefined - {ins.pred}) if ins.base == "mov" else "true"
+        if ins.pred:
+            guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
+        for register in sorted(targets):
+            new = value
+            if ins.pred:
+                before = self.emit(f"load i1, ptr {self._flag(register)}")
+                new = self.emit(f"select i1 {guard}, i1 {value}, i1 {before}")
+            self.line(f"store i1 {new}, ptr {self._flag(register)}")

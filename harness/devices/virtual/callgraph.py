@@ -1,0 +1,58 @@
+"""What PTX functions call and where they loop: questions about structure that several modules ask."""
+
+from __future__ import annotations
+
+from .ptx import Function, Instruction, Label, Module, call_parts
+
+
+def align_up(n: int, alignment: int) -> int:
+    return -(-n // alignment) * alignment
+
+
+def symbol_name(name: str, raw: bool) -> str:
+    """A suffix that no name in C++ has keeps a student's functions apart from the runtime's and the system's."""
+    return f'@"{name}"' if raw else f'@"{name}.function"'
+
+
+def defined(module: Module):
+    return (f for f in module.functions.values() if f.body is not None)
+
+
+def pointed_functions(module: Module) -> list[Function]:
+    """Functions whose address is taken: named in an operand that is no call, or in an initialiser."""
+    named = {
+        operand.split("+")[0].strip()
+        for f in defined(module) for i in f.body
+        if isinstance(i, Instruction) and i.base == "mov" for operand in i.operands[1:]
+    }  # fmt: skip
+    named |= {v[1] for variable in module.variables.values() for v in variable.init if isinstance(v, tuple)}
+    return [f for f in defined(module) if f.name in named and not f.entry]
+
+
+def called(item) -> str | None:
+    if isinstance(item, Instruction) and item.base == "call":
+        return call_parts(item)[1]
+    return None
+
+
+def split_arguments(text: str) -> list[str]:
+    """Split call arguments at top-level commas."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "(<{[") - (c in ")>}]")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [p for p in parts + [text[start:]] if p.strip()]
+
+
+def spinning_loops(function: Function, touches_order) -> set[int]:
+    """Positions of backward branches whose loop holds an instruction that `touches_order`."""
+    positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
+    found = set()
+    for i, item in enumerate(function.body):
+        if isinstance(item, Instruction) and item.base == "bra":
+            start = positions.get(item.operands[0], 1 << 60)
+            if start <= i and any(isinstance(x, Instruction) and touches_order(x) for x in function.body[start:i]):
+                found.add(i)
+    return found

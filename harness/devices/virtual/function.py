@@ -1,0 +1,237 @@
+"""One PTX function -> LLVM text: a kernel as a loop over its threads or as a coroutine, a device function as itself.
+
+Source: LLVM Coroutines (switched-resume lowering).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import Unsupported
+from . import state
+from .access import Access
+from .asynchronous import Asynchronous
+from .body import Body
+from .callgraph import align_up, symbol_name
+from .calls import Calls
+from .collectives import Collectives
+from .counting import Counting
+from .emit import Emitter
+from .matrix import Matrix
+from .modules import KernelInfo, Parameter
+from .ptx import Function, Location, Variable
+from .special import Special
+from .symbols import Symbols
+from .undefined import RegisterCheck
+
+if TYPE_CHECKING:
+    from .lower import ModuleLowering
+
+
+class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix, RegisterCheck, Special, Symbols, Emitter):
+    """One function. `kernel()` or `device_function()` gives its text."""
+
+    def __init__(self, function: Function, module: ModuleLowering):
+        super().__init__(function, module)
+        self.slow_paths: list[str] = []
+        self.params: dict[str, tuple[str, int]] = {}  # .param symbol -> (host pointer, offset)
+        self.depots: dict[str, str] = {}  # .local symbol -> its device address
+        self.specials: dict[str, str] = {}
+        self.inherited_site = "%site"  # of the call that led here, for code that is not the student's
+        self.inlined: list[str] = []  # functions being expanded in place
+        self.return_label = "return"
+        self.dead_label = "dead"
+        self.coroutine = False
+        self.spins: set[int] = set()
+        self.position = 0
+        self.positions: dict[str, int] = {}
+        self.groups: dict = {}
+        self.undefined: set[str] = set()
+        self.copies: set[int] = set()
+        self.guesses: set[int] = set()
+        self.shared_symbols: dict[str, int] = {}
+        self.raw_locals: dict[str, str] = {}
+
+    # -- whole functions ------------------------------------------------------------------------
+
+    def kernel(self) -> str:
+        f, module = self.function, self.module
+        self.coroutine = module.waits(f.name) or module.counting
+        arrays, static, dynamic = module.shared_layout(f)
+        self.shared_symbols = {name: offset for name, offset, _ in arrays}
+        self.dynamic_offset = dynamic
+        offset, params = 0, []
+        for p in f.params:
+            offset = align_up(offset, p.align)
+            params.append(Parameter(p.name, offset, p.size, p.align))
+            self.params[p.name] = ("%params", offset)
+            offset += p.size
+        module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
+                                            module.mentions(f.name, "%envreg"),
+                                            self.coroutine and module.spins(f.name),
+                                            any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
+        self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
+        self._prologue()
+        self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
+        self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
+        for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
+                            ("dead", "0"), ("depth", "0"), ("clock", "0")):  # fmt: skip
+            self.store_field("Thread", name, value)
+        if any(v.space == "local" for name in module.closure(f.name) for v in module.ptx.functions[name].variables.values()):
+            self.runtime_call("rt_local_reset", site=0)
+        if module.mentions(f.name, "cp.async"):
+            self.runtime_call("rt_copy_reset", site=0)
+        return self._coroutine() if self.coroutine else self._plain_loop()
+
+    def _plain_loop(self) -> str:
+        name = self.function.name
+        self._body(self.function)
+        self.lines += ["return:", "  ret void", "dead:", "  ret void"]
+        thread_size = state.DTYPES["Thread"].itemsize
+        return f"""
+define internal void @"{name}.thread"(i64 %env, i64 %thr) alwaysinline nounwind {{
+{self._text()}
+}}
+define void @"{name}.block"(i64 %env) nounwind {{
+entry:
+  %envp = inttoptr i64 %env to ptr
+  %la = getelementptr i8, ptr %envp, i64 {state.offset("Env", "launch")}
+  %launch = load ptr, ptr %la, !invariant.load !1
+  %ta = getelementptr i8, ptr %envp, i64 {state.offset("Env", "threads")}
+  %threads = load i64, ptr %ta, !invariant.load !1
+  %na = getelementptr i8, ptr %launch, i64 {state.offset("Launch", "threads")}
+  %n = load i32, ptr %na, !invariant.load !1
+  %oa = getelementptr i8, ptr %launch, i64 {state.offset("Launch", "order")}
+  %order = load ptr, ptr %oa, !invariant.load !1
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %next, %loop ]
+  %ip = getelementptr i32, ptr %order, i32 %i
+  %id = load i32, ptr %ip, !invariant.load !1
+  %wide = zext i32 %id to i64
+  %at = mul i64 %wide, {thread_size}
+  %thr = add i64 %threads, %at
+  call void @"{name}.thread"(i64 %env, i64 %thr)
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+    def _coroutine(self) -> str:
+        name = self.function.name
+        self.entry += [
+            "  %id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
+            "  %size = call i64 @llvm.coro.size.i64()",
+            "  %frame = call i64 @rt_frame(i64 %env, i64 %thr, i64 %size)",
+            "  %framep = inttoptr i64 %frame to ptr",
+            "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %framep)",
+        ]
+        for text in ("token @llvm.coro.id(i32, ptr, ptr, ptr)", "i64 @llvm.coro.size.i64()",
+                     "ptr @llvm.coro.begin(token, ptr)", "i8 @llvm.coro.suspend(token, i1)",
+                     "void @llvm.coro.end(ptr, i1, token)", "i64 @rt_frame(i64, i64, i64)",
+                     "void @rt_block(i64)"):  # fmt: skip
+            self.module.declarations[text] = text
+        handle = self.emit("ptrtoint ptr %handle to i64")
+        self.store_field("Thread", "handle", handle)
+        self._body(self.function)
+        self.lines += ["return:", "  br label %finish", "dead:", "  br label %finish", "finish:"]
+        self.store_field("Thread", "wait", state.WAIT["exited"])
+        self.lines += [
+            "  %last = call i8 @llvm.coro.suspend(token none, i1 true)",
+            "  switch i8 %last, label %suspended [ i8 0, label %impossible i8 1, label %suspended ]",
+            "impossible:",
+            "  unreachable",
+            "suspended:",
+            "  call void @llvm.coro.end(ptr %handle, i1 false, token none)",
+            "  ret void",
+        ]
+        return f"""
+define void @"{name}.start"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
+{self._text()}
+}}
+define void @"{name}.block"(i64 %env) nounwind {{
+  call void @rt_block(i64 %env)
+  ret void
+}}
+"""
+
+    def device_function(self) -> str:
+        f, module = self.function, self.module
+        args, returns = [], "void"
+        for p in f.params:
+            self._formal(p, args)
+        if len(f.returns) > 1:
+            raise Unsupported(f"the function {f.name} with several results", module.name)
+        for p in f.returns:
+            if p.is_array:
+                args.append(f'ptr %"{p.name}"')
+                self.params[p.name] = (f'%"{p.name}"', 0)
+            else:
+                returns = f"i{8 * p.size}"
+                self.entry.append(f'  %"{p.name}" = alloca {returns}')
+                self.params[p.name] = (f'%"{p.name}"', 0)
+        if module.raw:
+            linkage = "" if f.name.startswith("rt_") else "internal "
+            self.inherited_site = "0"
+        else:
+            linkage = "internal "
+            args = ["i64 %env", "i64 %thr", "i32 %site"] + args
+        self._prologue()
+        if not module.raw and module.is_recursive(f.name):
+            self._guard_recursion()
+        self._body(f)
+        self.lines.append("return:")
+        self._leave(f)
+        if returns == "void":
+            self.line("ret void")
+        else:
+            value = self.emit(f'load {returns}, ptr %"{f.returns[0].name}"')
+            self.line(f"ret {returns} {value}")
+        self.lines += ["dead:", f"  ret {returns}" + ("" if returns == "void" else " 0")]
+        return f'define {linkage}{returns} {symbol_name(f.name, module.raw)}({", ".join(args)}) nounwind {{\n{self._text()}\n}}\n'
+
+    def _formal(self, p: Variable, args: list[str]) -> None:
+        name = f'%"{p.name}"'
+        self.params[p.name] = (name, 0)
+        if p.is_array:
+            args.append(f"ptr {name}")
+        else:
+            t = f"i{8 * p.size}"
+            args.append(f'{t} %"{p.name}.in"')
+            self.entry += [f"  {name} = alloca {t}", f'  store {t} %"{p.name}.in", ptr {name}']
+
+    def _text(self) -> str:
+        return "\n".join(["entry:"] + self.entry + ["  br label %begin", "begin:"] + self.lines + self.slow_paths)
+
+    def _prologue(self) -> None:
+        """Pointers that everything else needs; LLVM drops what is not used."""
+        if self.module.raw:
+            self.arena = self.shadow = "null"
+            return
+        self.entry.append("  %envp = inttoptr i64 %env to ptr")
+        self.entry.append("  %thrp = inttoptr i64 %thr to ptr")
+        for name, struct, field_ in (("launch", "Env", "launch"), ("arena", "Env", "arena"),
+                                     ("shadow", "Env", "shadow")):  # fmt: skip
+            self.entry.append(f"  %{name}.a = getelementptr i8, ptr %envp, i64 {state.offset(struct, field_)}")
+            self.entry.append(f"  %{name} = load ptr, ptr %{name}.a, !invariant.load !1")
+        self.entry += [
+            f"  %sharedbase.a = getelementptr i8, ptr %envp, i64 {state.offset('Env', 'shared_base')}",
+            "  %sharedbase = load i64, ptr %sharedbase.a, !invariant.load !1",
+            "  %shared = getelementptr i8, ptr %arena, i64 %sharedbase",
+            f"  %sharedbase.g = lshr i64 %sharedbase, {state.GRANULE.bit_length() - 1}",
+            "  %sharedshadow = getelementptr i8, ptr %shadow, i64 %sharedbase.g",
+            f"  %globals.a = getelementptr i8, ptr %envp, i64 {state.offset('Env', 'globals_base')}",
+            "  %globals = load i64, ptr %globals.a, !invariant.load !1",
+        ]
+        self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
+        self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
+        self.start_counting()
+
+    def _guard_recursion(self) -> None:
+        ok = self.runtime_call("rt_enter", site=self.inherited_site)
+        good = self.fresh_label("entered")
+        self.branch(self.op("icmp ne i32", ok, 0), good, "dead")
+        self.label(good)
