@@ -43,7 +43,7 @@ class Course:
         """The id meant by `09`, `9`, the full id or a fragment that only one id has."""
         ids, wanted = self.ids(), text.strip().rstrip("/\\").lower()
         if "/" in wanted or "\\" in wanted:  # a path, as the shell completes it
-            wanted = next((p for p in re.split(r"puzzles[/\\]|[/\\]kernel.cu", wanted) if p in ids), wanted)
+            wanted = next((p for p in re.split(r"puzzles[/\\]|[/\\]\w+\.\w+$", wanted) if p in ids), wanted)
         if wanted in ids:
             return wanted
         if wanted.isdecimal():

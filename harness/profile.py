@@ -53,6 +53,8 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
     """
     if opener is None:
         from .devices import open_device as opener
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernels to count; `backwarp train` shows the time of each")
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp hint {puzzle.number}"
     todo = [(chosen_case(puzzle, kernel, case), kernel) for kernel in puzzle.kernels]

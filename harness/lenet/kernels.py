@@ -207,21 +207,25 @@ def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
                 )
             if isinstance(size, str):
                 seen.setdefault(size, f"{arrays[p.name].name} as {p.name}")
-    derived = derived_sizes(choice.puzzle, {**SIZES, **dims})
-    for size, extent in derived.items():
-        if dims.get(size, extent) != extent:
-            raise LaunchMistake(
-                f"{kernel.name}: the other arrays make {size} {extent}, but it is {dims[size]} in {seen[size]}"
-            )
-    return {**SIZES, **dims, **derived}
+    for size, extent in dims.items():
+        others = {name: n for name, n in dims.items() if name != size}
+        expected = derived_sizes(choice.puzzle, others).get(size, extent)
+        if expected != extent:
+            raise LaunchMistake(f"{kernel.name}: the other arrays make {size} {expected}, but it is {extent} in {seen[size]}")
+    return {**SIZES, **derived_sizes(choice.puzzle, dims), **dims}
 
 
 def derived_sizes(puzzle: Puzzle, dims: dict[str, int]) -> dict[str, int]:
-    """The puzzle's derived sizes; none for a kernel that does not know what they derive from."""
-    try:
-        return puzzle.dims(dict(dims)) if puzzle.dims else {}
-    except KeyError:
-        return {}
+    """The puzzle's derived sizes; none where it needs a size that this kernel does not know."""
+    dims = dict(dims)
+    while puzzle.dims:
+        try:
+            return puzzle.dims(dict(dims))
+        except KeyError as e:
+            if e.args[0] in dims or e.args[0] not in SIZES:
+                break
+            dims[e.args[0]] = SIZES[e.args[0]]
+    return {}
 
 
 class Kernels:

@@ -23,6 +23,7 @@ KERNELS = Path(__file__).with_name("kernels")
 VARIANTS = sorted(KERNELS.glob("[0-9][0-9]_*.cu"))
 
 each_puzzle = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
+each_kernel_puzzle = pytest.mark.parametrize("puzzle", [p for p in PUZZLES if p.kernels], ids=lambda p: p.id)
 
 
 def solution_of(puzzle: Puzzle) -> str:
@@ -33,8 +34,9 @@ def solution_lines(puzzle: Puzzle) -> list[str]:
     """The lines between the markers, without blank ones."""
     kept, inside = [], False
     for line in solution_of(puzzle).splitlines():
-        if line.strip() in (BEGIN, END):
-            inside = line.strip() == BEGIN
+        mark = line.strip().replace("# ", "// ")
+        if mark in (BEGIN, END):
+            inside = mark == BEGIN
         elif inside and line.strip():
             kept.append(line.strip())
     return kept
@@ -58,7 +60,7 @@ def test_puzzles_and_solutions_mirror_each_other():
 
     assert folders("puzzles") == folders("solutions") == set(COURSE.ids())
     for puzzle in PUZZLES:
-        assert [p.name for p in puzzle.solution_path.parent.iterdir()] == ["kernel.cu"], puzzle.id
+        assert [p.name for p in puzzle.solution_path.parent.iterdir()] == [puzzle.file], puzzle.id
 
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="a student's stubs may differ; compared where CI is set")
@@ -67,7 +69,7 @@ def test_the_committed_stub_is_the_pristine_one(puzzle):
     assert puzzle.stub_path.read_text(encoding="utf-8") == stub_text(puzzle)
 
 
-@each_puzzle
+@each_kernel_puzzle
 def test_stub_says_what_to_do(puzzle):
     stub = stub_text(puzzle)
     assert 15 <= len(stub.splitlines()) <= (75 if puzzle.repair else 40)
@@ -111,7 +113,7 @@ def test_no_text_gives_the_solution_away(puzzle):
             assert not any(code in text for text in squeezed), line
 
 
-@each_puzzle
+@each_kernel_puzzle
 def test_cases_cover_what_a_kernel_can_get_wrong(puzzle):
     cases = [puzzle.full_dims(case) for case in puzzle.cases]
     cases = [{name: d.get(name, 0) for name in {*d, *cases[0]}} for d in cases]  # not all have all sizes

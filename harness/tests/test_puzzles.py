@@ -22,12 +22,13 @@ from harness.misconceptions import Observation, explain
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 IDS = COURSE.ids()
-NAMED = [(i, m.id) for i in IDS for m in COURSE.load(i).misconceptions]
+NAMED = [(i, m.id) for i in IDS if COURSE.load(i).kernels for m in COURSE.load(i).misconceptions]
 FAULTS = {
     "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence", "shuffle-mask",
     "timeout", "assert", "invalid-address", "read-only", "stack-overflow",
 }  # fmt: skip
 KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile"}
+PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
 
 
 @cache
@@ -59,7 +60,7 @@ def foreseen(puzzle, case, m):
 
 
 def test_the_solutions_mirror_the_puzzles():
-    solutions = sorted(p.parent.name for p in (COURSE.root / "solutions").glob("*/kernel.cu"))
+    solutions = sorted(p.parent.name for p in (COURSE.root / "solutions").glob("*/*.*"))
     assert solutions == sorted(IDS)
 
 
@@ -90,7 +91,7 @@ def test_hints_do_not_give_the_solution_away(puzzle_id):
 def test_a_mutant_changes_the_solution_and_expects_what_there_is(puzzle_id):
     puzzle = COURSE.load(puzzle_id)
     solution = puzzle.solution_path.read_text(encoding="utf-8")
-    known = {m.id for m in puzzle.misconceptions} | FAULTS | KINDS
+    known = {m.id for m in puzzle.misconceptions} | FAULTS | KINDS | (PYTHON if puzzle.program else set())
     assert puzzle.mutants
     for mutant in puzzle.mutants:
         assert mutant.apply(solution) != solution

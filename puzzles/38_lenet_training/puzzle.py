@@ -116,6 +116,7 @@ WARM_UP = "        return PEAK * (step + 1) / warm_up\n"
 DONE = "done = (step - warm_up) / (steps - warm_up)"
 FALL = "return PEAK * (1 + math.cos(math.pi * done)) / 2"
 NUMBERS = "learning_rate=rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY"
+ARRAYS = 'net[name], net["velocity_" + name], net["grad_" + name]'
 LOAD = "        net.load(images, labels)\n        net.forward()\n        net.backward()\n"
 UPDATE_LINE = "update(net, learning_rate(step, len(batches)))"
 RIGHT = "(net.logits.get().argmax(axis=1) == labels).sum()"
@@ -136,14 +137,14 @@ MUTANTS = (
     mutant("no weight decay", "update", NUMBERS, NUMBERS.replace("WEIGHT_DECAY", "0"), "decay_missing"),
     mutant("momentum and decay swapped", "update", NUMBERS,
            "learning_rate=rate, momentum=WEIGHT_DECAY, weight_decay=MOMENTUM", "numbers_swapped"),
-    mutant("velocity and gradient swapped", "update", "net[name], velocity, gradient,",
-           "net[name], gradient, velocity,", "velocity_and_gradient_swapped"),
+    mutant("velocity and gradient swapped", "update", ARRAYS,
+           'net[name], net["grad_" + name], net["velocity_" + name]', "velocity_and_gradient_swapped"),
     mutant("uphill", "update", NUMBERS, NUMBERS.replace("=rate", "=-rate"), "uphill"),
     mutant("learning rate left out", "update", NUMBERS, "momentum=MOMENTUM, weight_decay=WEIGHT_DECAY", "launch"),
     mutant("peak rate in every step", "update", NUMBERS, NUMBERS.replace("=rate", "=PEAK")),
     mutant("only the weights", "update", "for name in net.parameters:",
            'for name in (n for n in net.parameters if n.endswith("weights")):', "unwritten"),
-    mutant("gradient stored over", "update", "net[name], velocity, gradient,", "gradient, velocity, net[name],",
+    mutant("gradient stored over", "update", ARRAYS, 'net["grad_" + name], net["velocity_" + name], net[name]',
            "unwritten"),
     mutant("no update", TRAIN, UPDATE_LINE, "pass", "never_updated"),
     mutant("rate of step 0", TRAIN, "learning_rate(step, len(batches))", "learning_rate(0, len(batches))",

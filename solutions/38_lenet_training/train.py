@@ -39,11 +39,8 @@ def update(net, rate):
         # pass
         # END STUB
         # BEGIN SOLUTION
-        velocity, gradient = net["velocity_" + name], net["grad_" + name]
-        net.launch(
-            "sgd_step", net[name], velocity, gradient,
-            learning_rate=rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY,
-        )  # fmt: skip
+        arrays = net[name], net["velocity_" + name], net["grad_" + name]
+        net.launch("sgd_step", *arrays, learning_rate=rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
         # END SOLUTION
 
 
