@@ -75,11 +75,12 @@ def source() -> str:
             f"{K}{name}_{t}({c}* p, {c}* old, const {c}* values) {{\n"
             f"  {c} v = values[threadIdx.x + blockIdx.x * blockDim.x];\n"
             f"  old[threadIdx.x + blockIdx.x * blockDim.x] = {call};\n}}",
-            f"{K}{name}_{t}_shared({c}* result, {c}* old, const {c}* values, {c} start) {{\n  __shared__ {c} word[2];\n"
-            f"  {c}* p = word + 1;\n  if (threadIdx.x == 0) word[0] = word[1] = start;\n  __syncthreads();\n"
+            f"{K}{name}_{t}_shared({c}* result, {c}* old, const {c}* values, {c} start) {{\n"
+            f"  __shared__ {c} word[2];\n  {c}* p = word + 1;\n  if (threadIdx.x == 0) word[0] = word[1] = start;\n  __syncthreads();\n"
             f"  {c} v = values[threadIdx.x];\n  old[threadIdx.x] = {call};\n  __syncthreads();\n"
             f"  if (threadIdx.x == 0) *result = *p;\n}}",
-            f"{K}{name}_{t}_unused({c}* p, const {c}* values) {{\n  {c} v = values[threadIdx.x];\n  {call};\n}}",
+            f"{K}{name}_{t}_unused({c}* p, const {c}* values) {{\n"
+            f"  {c} v = values[threadIdx.x];\n  {call};\n}}",
         ]
     return "\n".join(kernels)
 
@@ -154,20 +155,25 @@ def test_shared_and_result_not_used(modules, name, t, checks):
 
 USES = f"""
 {K}histogram(const unsigned char* data, int* bins, int n) {{
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[data[i] % 16], 1);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&bins[data[i] % 16], 1);
 }}
 {K}histogram_shared(const unsigned char* data, int* bins, int n) {{
   __shared__ int local[16];
   if (threadIdx.x < 16) local[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&local[data[i] % 16], 1);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&local[data[i] % 16], 1);
   __syncthreads();
   if (threadIdx.x < 16) atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
 }}
 __device__ float max_float(float* p, float v) {{
   int* word = (int*)p;
   int seen = atomicOr(word, 0), old;
-  do {{ old = seen; seen = atomicCAS(word, old, __float_as_int(fmaxf(v, __int_as_float(old)))); }} while (seen != old);
+  do {{
+    old = seen;
+    seen = atomicCAS(word, old, __float_as_int(fmaxf(v, __int_as_float(old))));
+  }} while (seen != old);
   return __int_as_float(seen);
 }}
 {K}largest(const float* data, float* out, int n) {{

@@ -243,7 +243,10 @@ def test_many_blocks_with_barriers_on_all_cores():
     source = f"""{K}block_sum(const int* a, int* out, int n) {{
       __shared__ int s[128];
       s[threadIdx.x] = a[(blockIdx.x * 128 + threadIdx.x) % n];
-      for (int d = 64; d; d /= 2) {{ __syncthreads(); if (threadIdx.x < d) s[threadIdx.x] += s[threadIdx.x + d]; }}
+      for (int d = 64; d; d /= 2) {{
+        __syncthreads();
+        if (threadIdx.x < d) s[threadIdx.x] += s[threadIdx.x + d];
+      }}
       if (threadIdx.x == 0) out[blockIdx.x] = s[0];
     }}"""
     a = RNG.integers(0, 9, 1000).astype(np.int32)
@@ -259,7 +262,10 @@ def test_many_blocks_with_barriers_on_all_cores():
 
 def test_a_shuffle_from_a_lane_that_is_not_there_gives_poison():
     """Undefined in CUDA: never a plausible value here."""
-    source = f"{K}k(float* out) {{ int i = threadIdx.x; if (i < 16) out[i] = __shfl_sync(0xffff, (float)i, i + 16, 32); }}"
+    source = f"""{K}k(float* out) {{
+      int i = threadIdx.x;
+      if (i < 16) out[i] = __shfl_sync(0xffff, (float)i, i + 16, 32);
+    }}"""
     dev = device("memory")
     out = dev.array(np.zeros(16, np.float32))
     dev.compile(source).get_function("k")(1, 32, (out,))
@@ -278,7 +284,10 @@ def test_an_exited_lane_completes_a_vote_of_the_rest():
 
 
 def test_a_barrier_among_too_few_never_opens():
-    source = f'{K}k(int n) {{ if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;"); else asm volatile("bar.sync 2, 64;"); }}'
+    source = f"""{K}k(int n) {{
+      if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");
+      else asm volatile("bar.sync 2, 64;");
+    }}"""
     for checks in FLAVOURS:
         dev = device(checks)
         with pytest.raises(KernelFault) as caught:

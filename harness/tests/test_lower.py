@@ -150,10 +150,11 @@ def test_parameters_of_every_type(checks):
     source = f"""
     struct Small {{ char c; short s; }};
     struct Large {{ double d; float f[3]; char c; long long n; }};
-    {K}k(double* out, bool b, signed char c, unsigned char uc, short s, int n, unsigned u, long long l, float f, double d,
-         float4 v, Small small, Large large, const double* p) {{
-      double all[] = {{(double)b, (double)c, (double)uc, (double)s, (double)n, (double)u, (double)l, f, d, v.x, v.w,
-                      (double)small.c, (double)small.s, large.d, large.f[2], (double)large.c, (double)large.n, p[1]}};
+    {K}k(double* out, bool b, signed char c, unsigned char uc, short s, int n, unsigned u, long long l, float f,
+         double d, float4 v, Small small, Large large, const double* p) {{
+      double all[] = {{(double)b, (double)c, (double)uc, (double)s, (double)n, (double)u, (double)l, f, d,
+                      v.x, v.w, (double)small.c, (double)small.s, large.d, large.f[2], (double)large.c,
+                      (double)large.n, p[1]}};
       for (int i = 0; i < 18; i++) out[i] = all[i];
     }}"""
     large = np.zeros((), "f8, (3,)f4, i1, i8")
@@ -285,10 +286,26 @@ def test_several_kernels_share_and_do_not_share(checks):
     """Shared memory is laid out for each kernel by itself, whatever the others use."""
     source = f"""
     __device__ int sum(int* s, int n) {{ int t = 0; for (int j = 0; j < n; j++) t += s[j]; return t; }}
-    {K}large(int* out) {{ __shared__ int s[12000]; s[threadIdx.x] = 1; __syncthreads(); out[threadIdx.x] = sum(s, 4); }}
-    {K}small(int* out) {{ __shared__ int s[4]; __shared__ int t[4]; s[threadIdx.x] = 2; t[threadIdx.x] = 3; __syncthreads();
-      out[threadIdx.x] = sum(s, 4) + sum(t, 4); }}
-    {K}dynamic(int* out) {{ extern __shared__ int s[]; s[threadIdx.x] = 4; __syncthreads(); out[threadIdx.x] = sum(s, 4); }}
+    {K}large(int* out) {{
+      __shared__ int s[12000];
+      s[threadIdx.x] = 1;
+      __syncthreads();
+      out[threadIdx.x] = sum(s, 4);
+    }}
+    {K}small(int* out) {{
+      __shared__ int s[4];
+      __shared__ int t[4];
+      s[threadIdx.x] = 2;
+      t[threadIdx.x] = 3;
+      __syncthreads();
+      out[threadIdx.x] = sum(s, 4) + sum(t, 4);
+    }}
+    {K}dynamic(int* out) {{
+      extern __shared__ int s[];
+      s[threadIdx.x] = 4;
+      __syncthreads();
+      out[threadIdx.x] = sum(s, 4);
+    }}
     """
     dev = device(checks)
     module = dev.compile(source)

@@ -1,4 +1,4 @@
-"""Names of arrays for messages: where a pointer came from, what the compiler and the source say of variables."""
+"""Names of arrays for messages: where a pointer came from, what compiler and source say of variables."""
 
 from __future__ import annotations
 

@@ -273,8 +273,10 @@ def test_fewer_conversions_than_arguments_and_more(module):
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_types_of_a_kernel(checks):
     source = f"""{K}k(float x, const float* a) {{
-      signed char c = -3; unsigned char u = 250; short s = -300; bool b = true; float f = x / 3; size_t n = 1ull << 40;
-      printf("%d %u %d %d %f %g %zu %c%c %s|%5.1f|%-4d|\\n", c, u, s, b, f, (double)x, n, 'o', 107, b ? "yes" : "no", a[1], 7);
+      signed char c = -3; unsigned char u = 250; short s = -300; bool b = true;
+      float f = x / 3; size_t n = 1ull << 40;
+      printf("%d %u %d %d %f %g %zu ", c, u, s, b, f, (double)x, n);
+      printf("%c%c %s|%5.1f|%-4d|\\n", 'o', 107, b ? "yes" : "no", a[1], 7);
       printf("plain\\n");
       printf("tab\\tquote\\" backslash\\\\ percent%% unicode \u00e9 \u4f60\\n");
     }}"""
@@ -287,13 +289,21 @@ def test_types_of_a_kernel(checks):
 
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_every_thread_prints_in_the_order_it_runs(checks):
-    source = f'{K}k() {{ printf("%d:%d ", blockIdx.x, threadIdx.x); __syncthreads(); if (threadIdx.x == 0) printf("\\n"); }}'
+    source = f"""{K}k() {{
+      printf("%d:%d ", blockIdx.x, threadIdx.x);
+      __syncthreads();
+      if (threadIdx.x == 0) printf("\\n");
+    }}"""
     done = run(source, grid=2, block=3, checks=checks)
     assert done.stdout == "0:0 0:1 0:2 \n1:0 1:1 1:2 \n" and done.stdout_dropped == 0
 
 
 def test_the_result_is_the_number_of_arguments():
-    source = f'{K}k(int* out) {{ out[0] = printf("x"); out[1] = printf("%d %s %f\\n", 1, "a", 2.0); out[2] = printf("%*d", 3, 4); }}'
+    source = f"""{K}k(int* out) {{
+      out[0] = printf("x");
+      out[1] = printf("%d %s %f\\n", 1, "a", 2.0);
+      out[2] = printf("%*d", 3, 4);
+    }}"""
     dev = device("memory")
     out = dev.array(np.zeros(3, np.int32))
     run(source, out, block=1, checks="memory")

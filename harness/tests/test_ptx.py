@@ -163,7 +163,8 @@ def test_registers_and_local_variables():
 
 def test_names_of_inner_blocks_are_made_unique():
     body = body_of(
-        ".reg .b32 %r<3>;\n{ .reg .b32 t; mov.u32 t, %tid.x; mov.u32 %r1, t; }\n{ .reg .b32 t; mov.u32 t, 2; }\n"
+        ".reg .b32 %r<3>;\n{ .reg .b32 t; mov.u32 t, %tid.x; mov.u32 %r1, t; }\n"
+        "{ .reg .b32 t; mov.u32 t, 2; }\n"
     )
     first, second, third = (i.operands for i in body)
     assert first[1] == "%tid.x" and first[0] == second[1] and third[0] != first[0]

@@ -1,4 +1,4 @@
-"""Grids over cores: every block once, in the order of the seed; waiting between threads; limits of time; Ctrl-C."""
+"""Grids over cores: every block once, in the order of the seed; threads that wait; limits of time; Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ __device__ unsigned tickets;
   o[2] = blockIdx.x + 100 * blockIdx.y + 10000 * blockIdx.z;
   o[3] = blockDim.x * blockDim.y * blockDim.z * 1000 + gridDim.x * gridDim.y * gridDim.z;
 }}
-{K}order_of_blocks(int* order, unsigned* ticket) {{ if (threadIdx.x == 0) order[blockIdx.x] = atomicAdd(ticket, 1); }}
+{K}order_of_blocks(int* order, unsigned* ticket) {{
+  if (threadIdx.x == 0) order[blockIdx.x] = atomicAdd(ticket, 1);
+}}
 {K}order_of_threads(int* order, unsigned* ticket) {{ order[threadIdx.x] = atomicAdd(ticket, 1); }}
 {K}few(float* out, int n) {{
-  long long i = (blockIdx.x + (long long)gridDim.x * (blockIdx.y + (long long)gridDim.y * blockIdx.z)) * blockDim.x + threadIdx.x;
+  long long b = blockIdx.x + (long long)gridDim.x * (blockIdx.y + (long long)gridDim.y * blockIdx.z);
+  long long i = b * blockDim.x + threadIdx.x;
   if (i < n) out[i] = i;
 }}
 {K}nothing() {{}}
@@ -154,7 +157,12 @@ __device__ int lock; __device__ int count; __device__ volatile int flag;
 {K}read(int* out) {{ *out = count; }}
 {K}lock_of_a_warp() {{
   for (bool done = false; !done;)
-    if (atomicCAS(&lock, 0, 1) == 0) {{ atomicAdd(&count, 1); __threadfence(); atomicExch(&lock, 0); done = true; }}
+    if (atomicCAS(&lock, 0, 1) == 0) {{
+      atomicAdd(&count, 1);
+      __threadfence();
+      atomicExch(&lock, 0);
+      done = true;
+    }}
 }}
 {K}lock_without_care() {{
   while (atomicCAS(&lock, 0, 1) != 0) {{}}

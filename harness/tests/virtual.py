@@ -24,7 +24,7 @@ def zeros(shape, dtype=np.float32, name: str = "out", axes: str = "", checks: st
 
 
 def run(source: str, *args, grid=1, block=32, shared_mem: int = 0, checks: str = "full", name: str = ""):
-    """Compile a file and launch a kernel of it, the only one if no name is given. NumPy arrays are copied in."""
+    """Compile a file and launch a kernel of it, by default its first. NumPy arrays are copied in."""
     dev = device(checks)
     module = dev.compile(source)
     given = tuple(dev.array(a) if isinstance(a, np.ndarray) and a.ndim else a for a in args)
@@ -32,7 +32,7 @@ def run(source: str, *args, grid=1, block=32, shared_mem: int = 0, checks: str =
 
 
 def result(body: str, count: int, *args, dtype=np.float32, before: str = "", **launch) -> np.ndarray:
-    """What a kernel `(T* out, ...)` with this body writes. before: declarations; `...`: a, b, c of the args' types."""
+    """What a kernel `(T* out, ...)` with this body writes; `...`: a, b, c of the arguments' types."""
     names = []
     for letter, argument in zip("abcdef", args):
         c_type = _C[np.dtype(argument.dtype).name]

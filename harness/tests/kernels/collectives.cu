@@ -1,5 +1,5 @@
-// Barriers and warp collectives, one use each, whose results test_collectives.py knows. Thread i finds a[i] in v
-// and leaves its result in r.
+// Barriers and warp collectives, one use each, whose results test_collectives.py knows. Thread i finds a[i] in
+// v and leaves its result in r.
 #define TEST(name) extern "C" __global__ void t_##name(int* out, const int* a)
 #define BEGIN int i = threadIdx.x, v = a[i], r = 0;
 #define END out[i] = r;
@@ -43,9 +43,11 @@ TEST(ballot_of_some) {
 
 TEST(uniform) {
   BEGIN
-  asm("{ .reg .pred p, q; setp.gt.s32 p, %1, 0; vote.sync.uni.pred q, p, -1; selp.s32 %0, 1, 0, q; }" : "=r"(r) : "r"(v));
+  asm("{ .reg .pred p, q; setp.gt.s32 p, %1, 0; vote.sync.uni.pred q, p, -1; selp.s32 %0, 1, 0, q; }"
+      : "=r"(r) : "r"(v));
   int s;
-  asm("{ .reg .pred p, q; setp.gt.s32 p, %1, -9; vote.sync.uni.pred q, !p, -1; selp.s32 %0, 2, 0, q; }" : "=r"(s) : "r"(v));
+  asm("{ .reg .pred p, q; setp.gt.s32 p, %1, -9; vote.sync.uni.pred q, !p, -1; selp.s32 %0, 2, 0, q; }"
+      : "=r"(s) : "r"(v));
   r += s;
   END
 }

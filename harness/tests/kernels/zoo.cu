@@ -1,5 +1,5 @@
-// The zoo: kernels that each do one wrong thing; test_faults.py knows what is said about them. `// FAULT name` marks
-// the line that is named, `// OTHER name` the other side's.
+// The zoo: kernels that each do one wrong thing; zoo.py knows what is said about them. `// FAULT name` marks the
+// line that is named, `// OTHER name` the other side's.
 
 extern "C" __global__ void before_the_first(const float* a, float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -327,7 +327,9 @@ extern "C" __global__ void fault_in_an_inline_function(const float* a, float* b,
   if (i < n) b[i] = shifted(a + 2, i);
 }
 
-template <int N> __device__ __noinline__ float at(const float* p) { return N < 7 ? 0 : p[N + 3]; }  // FAULT fault_in_a_template
+template <int N> __device__ __noinline__ float at(const float* p) {
+  return N < 7 ? 0 : p[N + 3];  // FAULT fault_in_a_template
+}
 extern "C" __global__ void fault_in_a_template(const float* a, float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i == 0) b[i] = at<5>(a) + at<7>(a) * at<6>(b);
