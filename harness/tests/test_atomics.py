@@ -76,7 +76,8 @@ def source() -> str:
             f"  {c} v = values[threadIdx.x + blockIdx.x * blockDim.x];\n"
             f"  old[threadIdx.x + blockIdx.x * blockDim.x] = {call};\n}}",
             f"{K}{name}_{t}_shared({c}* result, {c}* old, const {c}* values, {c} start) {{\n"
-            f"  __shared__ {c} word[2];\n  {c}* p = word + 1;\n  if (threadIdx.x == 0) word[0] = word[1] = start;\n  __syncthreads();\n"
+            f"  __shared__ {c} word[2];\n  {c}* p = word + 1;\n"
+            f"  if (threadIdx.x == 0) word[0] = word[1] = start;\n  __syncthreads();\n"
             f"  {c} v = values[threadIdx.x];\n  old[threadIdx.x] = {call};\n  __syncthreads();\n"
             f"  if (threadIdx.x == 0) *result = *p;\n}}",
             f"{K}{name}_{t}_unused({c}* p, const {c}* values) {{\n"

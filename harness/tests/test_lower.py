@@ -150,8 +150,8 @@ def test_parameters_of_every_type(checks):
     source = f"""
     struct Small {{ char c; short s; }};
     struct Large {{ double d; float f[3]; char c; long long n; }};
-    {K}k(double* out, bool b, signed char c, unsigned char uc, short s, int n, unsigned u, long long l, float f,
-         double d, float4 v, Small small, Large large, const double* p) {{
+    {K}k(double* out, bool b, signed char c, unsigned char uc, short s, int n, unsigned u, long long l,
+         float f, double d, float4 v, Small small, Large large, const double* p) {{
       double all[] = {{(double)b, (double)c, (double)uc, (double)s, (double)n, (double)u, (double)l, f, d,
                       v.x, v.w, (double)small.c, (double)small.s, large.d, large.f[2], (double)large.c,
                       (double)large.n, p[1]}};

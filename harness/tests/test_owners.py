@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 from harness.devices.nvrtc import compile_ptx
 from harness.devices.virtual import debuginfo, ptx
-from harness.devices.virtual.owners import declared_shape, extents, local_arrays, local_name
+from harness.devices.virtual.locals import separate
+from harness.devices.virtual.owners import (
+    declared_shape,
+    extents,
+    local_arrays,
+    local_name,
+)
 from harness.devices.virtual.provenance import WHOLE, Origin, Provenance
-from harness.tests.virtual import K
+from harness.tests.virtual import FLAVOURS, K, device
 
 # --- the compiler's description ----------------------------------------------------------------------
 
@@ -216,3 +225,60 @@ def test_where_pointers_came_from(flavour):
 def test_an_instruction_that_is_not_there():
     module = ptx.parse(compile_ptx(POINTERS, "kernel.cu", "fast").text, "kernel.cu")
     assert Provenance(module, "k").origins(ptx.Location("kernel.cu", 3), "ld.f32 %f1, [%rd1]") == set()
+
+
+# --- local variables taken apart -------------------------------------------------------------------------
+
+LOCALS = f"""
+struct Tap {{ int a; float w[3]; double d; }};
+__device__ __noinline__ void fill(float* p, float* end) {{ while (p != end) *p++ = 1; }}
+{K}several(float* b, int n) {{
+  float head[4], tail[2][3];
+  Tap tap{{}}, copy = tap;
+  fill(head, head + 4);
+  fill(&tail[1][0], &tail[2][0]);
+  fill(copy.w, &copy.w[3]);
+  memcpy(head + 2, tail[1], 8);
+  for (auto& v : tap.w) v = n;
+  b[0] = head[1] + tail[n][1] + copy.w[n] + tap.w[2];
+  if (n > 9) printf("%d %f\\n", n, b[0]);
+}}
+{K}one(float* b, int n) {{ float only[5]; only[n] = 1; b[0] = only[n - 1]; }}
+{K}none(float* b) {{ b[0] = 1; }}
+"""
+
+
+def test_every_local_variable_gets_memory_of_its_own():
+    text = compile_ptx(LOCALS, "kernel.cu", "debug").text
+    module = ptx.parse(text, "kernel.cu")
+    found = separate(module, debuginfo.variables(text))
+    several = module.functions["several"]
+    sizes = {found[v.name].name: v.size for v in several.variables.values() if v.name in found}
+    assert sizes.items() >= {("head", 16), ("tail", 24), ("tap", 24), ("copy", 24)}
+    assert not any("%SP" in " ".join(i.operands) for i in several.body if isinstance(i, ptx.Instruction))
+    assert [v.size for v in module.functions["one"].variables.values() if v.space == "local"] == [20]
+    assert not module.functions["none"].variables
+
+
+def test_a_depot_that_is_not_understood_stays_as_it_is():
+    text = compile_ptx(LOCALS, "kernel.cu", "debug").text
+    damaged = (
+        text.replace("add.u64 \t%rd", "sub.u64 \t%rd"),  # a use that the compiler does not make
+        re.sub(r"add\.u64 \t(%rd\d+), %SP, (\d+)", r"add.u64 \t\1, %SP, 4", text),  # a part of a variable
+        re.sub(r"\[%SP\+\d+\]", "[%SP+4000]", text),  # outside
+    )
+    for changed in damaged:
+        module = ptx.parse(changed, "kernel.cu")
+        before = list(module.functions["several"].body)
+        separate(module, debuginfo.variables(text))
+        assert module.functions["several"].body == before
+    module = ptx.parse(text, "kernel.cu")
+    assert separate(module, []) == {}
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_taken_apart_they_work_as_before(checks):
+    dev = device(checks)
+    b = dev.array(np.zeros(1, np.float32))
+    dev.compile(LOCALS).get_function("several")(1, 1, (b, np.int32(1)))
+    assert b.get()[0] == 1 + 1 + 1 + 1

@@ -16,7 +16,7 @@ from ...errors import CompileError, DeviceError, Unsupported
 from ..child import Child
 from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
-from . import debuginfo, jit, lower, ptx
+from . import debuginfo, jit, ptx
 from .locals import separate
 from .modules import Lowered
 
@@ -67,6 +67,8 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int) -> Built:
         module = ptx.parse(compiled.text, name)
         if checks == "full":
             separate(module, debuginfo.variables(compiled.text))
+        from . import lower  # the table of opcodes takes a while to load, and what is cached does not need it
+
         lowered = lower.lower(module, name, checks, arena_size)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent

@@ -35,7 +35,7 @@ class Declared:
 class _Entry:
     tag: int
     values: dict[int, object] = field(default_factory=dict)
-    children: list["_Entry"] = field(default_factory=list)
+    children: list[_Entry] = field(default_factory=list)
 
 
 def variables(text: str) -> list[Declared]:
@@ -124,7 +124,9 @@ class _Reader:
         if form in (1, 5, 6, 7, 11, 12, 17, 18, 19, 20):  # addresses, data, flags, references
             return s.take({1: 8, 5: 2, 6: 4, 7: 8, 11: 1, 12: 1, 17: 1, 18: 2, 19: 4, 20: 8}[form])
         if form in (3, 4, 9, 10):  # blocks
-            end = {3: lambda: s.take(2), 4: lambda: s.take(4), 9: s.uleb, 10: lambda: s.take(1)}[form]() + s.at
+            end = {3: lambda: s.take(2), 4: lambda: s.take(4), 9: s.uleb, 10: lambda: s.take(1)}[
+                form
+            ]() + s.at
             block = (s.at, end)
             s.at = end
             return block
@@ -164,7 +166,9 @@ class _Reader:
         entry = self.entries[at]
         if entry.tag == _ARRAY:
             extents = tuple(
-                int(c.values.get(_COUNT, c.values.get(_UPPER, -1) + 1)) for c in entry.children if c.tag == _SUBRANGE
+                int(c.values.get(_COUNT, c.values.get(_UPPER, -1) + 1))
+                for c in entry.children
+                if c.tag == _SUBRANGE
             )
             nbytes, inner, itemsize = self._type(entry.values[_TYPE])
             for extent in extents:

@@ -20,7 +20,7 @@ import llvmlite.binding as llvm
 from ...errors import CompileError, DeviceError, Unsupported
 from ..nvrtc import compile_ptx
 from ..store import Store, digest
-from . import lower, ptx, rounding, state
+from . import ptx, rounding, state
 
 _HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
 _store = Store("objects")
@@ -156,6 +156,8 @@ def _runtime_object() -> bytes:
     if code is None:
         try:
             module = ptx.parse(compile_ptx(source, "runtime.cu", "runtime").text, "runtime.cu")
+            from . import lower
+
             lowered = lower.lower(module, "runtime.cu", "none", 1 << 34, raw=True)
             glue = _GLUE.format(
                 block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")

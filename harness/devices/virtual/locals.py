@@ -1,8 +1,8 @@
-"""Local arrays apart: each variable of an unoptimised function in memory of its own, with a red zone after it.
+"""Local arrays apart: each variable of an unoptimised function in memory of its own, a red zone after it.
 
-The compiler lays all local variables of a function out in one `.local` depot, so that an index past the end of
-one lands in the next. It takes the address of a variable as `%SP + constant`, and its description says where each
-lies; so the depot can be taken apart. A function in which that is not clear stays as it is.
+The compiler lays all local variables of a function out in one `.local` depot, so that an index past the end
+of one lands in the next. It takes the address of a variable as `%SP + constant`, and its description says
+where each lies; so the depot can be taken apart. A function in which that is not clear stays as it is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def separate(module: Module, declared: list[Declared]) -> dict[str, Declared]:
             continue
         (depot,) = depots
         accesses = _accesses(function, depot)
-        bases = {offset for position, offset in (accesses or {}).items() if function.body[position].base == "add"}
+        bases = {
+            offset for position, offset in (accesses or {}).items() if function.body[position].base == "add"
+        }
         pieces = _pieces(depot, [d for d in declared if d.symbol == depot.name], bases) if accesses else []
         if len(pieces) > 1 and all(o < depot.size for o in accesses.values()):
             _rewrite(function, depot, pieces, accesses)
@@ -51,7 +53,7 @@ def separate(module: Module, declared: list[Declared]) -> dict[str, Declared]:
 
 
 def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
-    """Position -> offset in the depot, -1 for the set-up of the pointers; None where a use is not understood."""
+    """Position -> offset in the depot, -1 for the set-up of its pointers; None where a use is not clear."""
     found = {}
     for position, ins in enumerate(function.body):
         if not isinstance(ins, Instruction):

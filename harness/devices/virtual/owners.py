@@ -1,4 +1,4 @@
-"""Whose element an access was meant for: the array that its pointer came from, else the one it lies beside."""
+"""Whose element an access was meant for: the array its pointer came from, else the one it lies beside."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Owners:
         self.run, self.module, self.arena = run, run.module, run.arena
 
     def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
-        """The owner of an element at a device address, accessed at a site; None where nothing says whose it is.
+        """The owner of an element at a device address, accessed at a site; None where nothing says whose.
 
         shared: the access named shared memory. An address below zero is one that wrapped around.
         slot: where the block ran; each has shared and local memory of its own.
@@ -55,7 +55,7 @@ class Owners:
     # -- where the address lies ------------------------------------------------------------------
 
     def _space(self, address: int, shared: bool) -> str:
-        """"global", "shared" or "local"."""
+        """ "global", "shared" or "local"."""
         inside = address - self._window
         if shared or 0 <= inside < state.SHARED_WINDOW:
             return "shared"
@@ -66,7 +66,11 @@ class Owners:
         if space == "shared":
             arrays = self._shared()
             before = [o for o in arrays if o.start <= address]
-            return max(before, key=lambda o: o.start) if before else min(arrays, key=lambda o: o.start, default=None)
+            return (
+                max(before, key=lambda o: o.start)
+                if before
+                else min(arrays, key=lambda o: o.start, default=None)
+            )
         if space == "local":
             return Owner("a local array", address, 0, "local")
         owner = self.arena.nearest(address) if 0 <= address < self.arena.size else None
@@ -123,7 +127,10 @@ class Owners:
     def _variables(self) -> dict[Owner, str]:
         """The module's variables with their shapes, and their names in PTX."""
         return {
-            replace(owner, **dict(zip(("shape", "itemsize"), self._shape(name, owner.name, owner.nbytes), strict=True))): name
+            replace(
+                owner,
+                **dict(zip(("shape", "itemsize"), self._shape(name, owner.name, owner.nbytes), strict=True)),
+            ): name
             for name, owner in zip(self.module.lowered.variables, self.module.owners, strict=True)
         }
 
@@ -152,7 +159,7 @@ class Owners:
         return None
 
     def _local(self, origin: Origin, address: int) -> Owner | None:
-        """A local array: its name where the compiler or the source says so; its index where its place is known."""
+        """A local array: its name where compiler or source says so; its index where its place is known."""
         function = self.parsed.functions[origin.function]
         variable = function.variables[origin.name]
         name, offset, nbytes, shape, itemsize = self._local_array(origin, function, variable.size)
@@ -188,7 +195,7 @@ class Owners:
 
     @cached_property
     def _local_offsets(self) -> dict[tuple[str, str], set[int]]:
-        """(function, variable) -> where it lies in a thread's local memory: several places, where it is called from several."""
+        """(function, variable) -> its places in a thread's local memory: several, where it is called from several."""
         offsets: dict[tuple[str, str], set[int]] = {}
         work, seen = [(self.run.kernel.info.name, 0)], set()
         while work and len(seen) < 1000:
@@ -236,14 +243,22 @@ def local_name(symbol: str) -> str:
 
 # -- declarations as the source has them, for the optimised flavour ------------------------------------
 
-_C_SIZES = {"char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
-            "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4, "float": 4, "int32_t": 4, "uint32_t": 4,
-            "half2": 4, "__half2": 4, "double": 8, "long": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float2": 8,
-            "int2": 8, "float4": 16, "int4": 16, "double2": 16}  # fmt: skip
-_CONSTANT = re.compile(r"(?:\bconstexpr|\bconst|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b")
+_TYPES_OF_SIZE = {
+    1: "char int8_t uint8_t bool",
+    2: "short half __half __nv_bfloat16 int16_t uint16_t",
+    4: "int unsigned float int32_t uint32_t half2 __half2",
+    8: "double long int64_t uint64_t size_t float2 int2",
+    16: "float4 int4 double2",
+}
+_C_SIZES = {name: size for size, names in _TYPES_OF_SIZE.items() for name in names.split()}
+_CONSTANT = re.compile(
+    r"(?:\bconstexpr|\bconst|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b"
+)
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
-_LOCAL = re.compile(r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*(?=[;={,])")
+_LOCAL = re.compile(
+    r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*(?=[;={,])"
+)
 
 
 def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...], int]:
@@ -267,7 +282,7 @@ def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...]
 
 
 def local_arrays(source: str, first: int, last: int) -> list[tuple[str, tuple[int, ...], int]]:
-    """(name, extents, bytes of an element) of the arrays declared in lines first to last, shared ones left out.
+    """(name, extents, bytes of an element) of the local arrays declared in lines first to last.
 
     An array that is not understood has no extents.
     """
@@ -275,7 +290,9 @@ def local_arrays(source: str, first: int, last: int) -> list[tuple[str, tuple[in
     found = []
     for match in _LOCAL.finditer(text):
         words = match["words"].split()
-        if words[0] in ("return", "extern", "static", "typedef", "using") or any(w.startswith("__") for w in words[:-1]):
+        if words[0] in ("return", "extern", "static", "typedef", "using") or any(
+            w.startswith("__") for w in words[:-1]
+        ):
             continue
         itemsize = _C_SIZES.get(words[-1], 0)
         found.append((match["name"], extents(source, match["extents"]) if itemsize else (), itemsize))

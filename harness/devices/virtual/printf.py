@@ -20,7 +20,7 @@ MAX_LINES = 1000
 _WIDEST = 4000  # characters of one conversion
 _SPEC = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t|L)?([a-zA-Z%])")
 _snprintf = ctypes.CDLL(None).snprintf
-_open: dict[int, "Output"] = {}  # host address of a Launch -> where its printf goes
+_open: dict[int, Output] = {}  # host address of a Launch -> where its printf goes
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 
 
@@ -106,7 +106,9 @@ def format_c(template: bytes, arguments: Arguments) -> tuple[bytes, int]:
         width = arguments.take(4, "i") if width == b"*" else int(width or 0)
         if width < 0:
             flags, width = flags + b"-", -width
-        precision = arguments.take(4, "i") if precision == b"*" else -1 if precision is None else int(precision or 0)
+        precision = (
+            arguments.take(4, "i") if precision == b"*" else -1 if precision is None else int(precision or 0)
+        )
         spec = b"%" + flags + (b"%d" % min(width, _WIDEST) if width else b"")
         spec += b".%d" % min(precision, _WIDEST) if precision >= 0 else b""
         if kind == b"s":

@@ -24,7 +24,8 @@ class Origin:
     """Where a pointer began.
 
     kind "param": bytes [offset, offset + 8) of the kernel's parameter `name`. "symbol": a variable.
-    "local": byte `offset` of the depot `name`, WHOLE where only the depot is known. "unknown": read from memory.
+    "local": byte `offset` of the depot `name`, WHOLE where only the depot is known. "unknown": read from
+    memory.
     function: whose parameter or depot it is.
     """
 
@@ -109,7 +110,11 @@ class Provenance:
         place = self._local_place(function, operand)
         found: set[Origin] = set()
         for ins in function.body or () if place else ():
-            if isinstance(ins, Instruction) and ins.base == "st" and self._local_place(function, ins.operands[0]) == place:
+            if (
+                isinstance(ins, Instruction)
+                and ins.base == "st"
+                and self._local_place(function, ins.operands[0]) == place
+            ):
                 found |= self._trace(function, ins.operands[1], seen)
         return found or {Origin("unknown")}
 
@@ -175,7 +180,11 @@ class Provenance:
         if function.name not in self._definitions:
             table = self._definitions.setdefault(function.name, {})
             for ins in function.body or ():
-                if isinstance(ins, Instruction) and ins.operands and ins.base not in ("st", "red", "bra", "call"):
+                if (
+                    isinstance(ins, Instruction)
+                    and ins.operands
+                    and ins.base not in ("st", "red", "bra", "call")
+                ):
                     for name in re.findall(r"%[\w$.]+", ins.operands[0]):
                         table.setdefault(name, []).append(ins)
         return self._definitions[function.name]

@@ -1,5 +1,5 @@
-// Barriers and warp collectives, one use each, whose results test_collectives.py knows. Thread i finds a[i] in
-// v and leaves its result in r.
+// Barriers and warp collectives, one use each, whose results test_collectives.py knows. Thread i finds a[i]
+// in v and leaves its result in r.
 #define TEST(name) extern "C" __global__ void t_##name(int* out, const int* a)
 #define BEGIN int i = threadIdx.x, v = a[i], r = 0;
 #define END out[i] = r;

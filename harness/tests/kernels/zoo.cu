@@ -1,5 +1,5 @@
-// The zoo: kernels that each do one wrong thing; zoo.py knows what is said about them. `// FAULT name` marks the
-// line that is named, `// OTHER name` the other side's.
+// The zoo: kernels that each do one wrong thing; zoo.py knows what is said about them. `// FAULT name` marks
+// the line that is named, `// OTHER name` the other side's.
 
 extern "C" __global__ void before_the_first(const float* a, float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
