@@ -33,7 +33,7 @@ def update(net, rate):
 def train(net, batches):
     """One step for each batch of a list; the list of the losses."""
     losses = []
-    # TODO(3): for every (images, labels): net.load(images, labels), forward, backward, update
+    # TODO(3): for every batch: load images and labels into net, forward, backward, update
     #          with this step's rate; append the loss, net.loss.get()[0].
     return losses
 
