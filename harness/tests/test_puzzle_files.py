@@ -109,6 +109,8 @@ def test_no_text_gives_the_solution_away(puzzle):
     squeezed = ["".join(text.split()) for text in texts]
     for line in solution_lines(puzzle):
         code = "".join(line.split("//")[0].split())
+        if re.fullmatch(r"net\.\w+\([^()]*\)", code):
+            continue  # a call of the interface that the lesson describes
         if re.search(r"[\[(]", code):
             assert not any(code in text for text in squeezed), line
 
