@@ -72,6 +72,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
@@ -245,7 +246,7 @@ class Run:
         envs["start_function"] = self.kernel._start_function
         threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         if self.device.tally:
-            self.device.tally.start(self.module.lowered.segments, self.slots)
+            self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
             recursive = self.kernel.info.recursive
             self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
@@ -253,6 +254,7 @@ class Run:
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
+            result.requests = self.device.tally.requests()
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)
