@@ -22,7 +22,13 @@ from harness.trial import scalar
 from .pictures import COLOURS, FAINT, LETTER, Pen
 
 MOST_REQUESTS = 100_000
-EDGE, TOP, LINE, BELOW = 46, 84, 19, 26  # pixels: left of a panel, above the first heading, a line of it, a legend
+BANKS = 32
+EDGE, TOP, LINE, BELOW = (
+    46,
+    84,
+    19,
+    26,
+)  # pixels: left of a panel, above the first heading, a line of it, a legend
 WIDTH = 800
 #: what cells can be, and how that is drawn
 INKS = {
@@ -58,7 +64,9 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         device.keep_requests = MOST_REQUESTS
         function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
         arrays = {
-            p.name: device.array(inputs[p.name]) if p.is_input else device.empty(p.shape(dims), np.dtype(p.dtype))
+            p.name: device.array(inputs[p.name])
+            if p.is_input
+            else device.empty(p.shape(dims), np.dtype(p.dtype))
             for p in kernel.arrays
         }
         launch = kernel.launch(dims, tunables(source))
@@ -123,7 +131,9 @@ def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
                 colour = "#ffffff" if ink in DARK else "#222222"
                 pen.text(x + p.side / 2, y + 0.54 * p.side, text, "value", colour, "center")
     for column in range(0, columns + 1, p.rule) if p.rule else ():
-        pen.axes.plot([x0 + column * p.side] * 2, [y0, y0 + rows * p.side], color="#444444", linewidth=1.2, zorder=3)
+        pen.axes.plot(
+            [x0 + column * p.side] * 2, [y0, y0 + rows * p.side], color="#444444", linewidth=1.2, zorder=3
+        )
     for column, text in p.across:
         pen.text(x0 + (column + 0.5) * p.side, y0 - 9, text, "axis", FAINT, "center")
     for row, text in p.down:
@@ -169,7 +179,32 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-MAPS = {"23": sectors_of_a_read}
+def banks_of_a_column(puzzle: Puzzle) -> Figure:
+    """25: shared memory, 32 words to a row, as one read of a column of the tile touches it."""
+    case, kernel = puzzle.cases[-1], puzzle.kernels[0]
+    panels = []
+    for says, source in (("tile[32][32]", mutated(puzzle, "no padding")), ("tile[32][33]", solved(puzzle))):
+        requests = trace(puzzle, case.name, kernel, source).requests
+        inside = [r for r in requests if r.space == "shared" and (r.block, r.warp) == (0, 0)]
+        first = inside[0].addresses.min()  # the first store begins with the tile
+        words = (next(r for r in inside if r.kind == "load").addresses - first) // 4
+        cells = blank(33, BANKS)
+        for word in words:
+            cells[divmod(word, BANKS)] = "read"
+        most = int(np.bincount(words % BANKS).max())
+        heading = [says, f"{most} wavefront{'s' * (most != 1)} for 32 words"]
+        banks = [(0, "bank 0"), *((i, f"{i}") for i in (8, 16, 24, 31))]
+        rows = [(i, f"{i * BANKS}") for i in (0, 8, 16, 24, 32)]
+        panels.append(Panel(heading, cells, 10, across=banks, down=rows))
+    return draw(
+        f"{kernel.name}: lanes 0 to 31 read column 0 of the tile",
+        f"case {case.name}; words of shared memory, counted at the left, 32 to a row",
+        panels,
+        {"read": "read by a lane", "": "not read"},
+    )
+
+
+MAPS = {"23": sectors_of_a_read, "25": banks_of_a_column}
 
 
 def main(arguments: list[str]) -> int:

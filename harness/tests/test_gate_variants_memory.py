@@ -1,6 +1,6 @@
-"""The gates of puzzles 23 to 27: other good designs pass as well, and what the lessons say of costs is what is counted.
+"""The gates of puzzles 23 to 27: other good designs pass as well; costs that lessons predict are counted.
 
-(That the rung below fails its gate, with the line that costs most, is a mutant of each puzzle: test_grade_puzzles.)
+That the rung below fails, with the line that costs most, is a mutant of each puzzle: test_grade_puzzles.
 """
 
 from __future__ import annotations
@@ -54,6 +54,17 @@ DESIGNS = {
         ("__shfl_down_sync", "__shfl_xor_sync"),
         ("if (lane == 0) output", "if (lane == 31) output"),
     ],
+    ("25", "words of a row exchanged"): [
+        ("tile[TILE][TILE + 1]", "tile[TILE][TILE]"),
+        ("tile[i][threadIdx.x] =", "tile[i][threadIdx.x ^ i] ="),
+        ("= tile[threadIdx.x][i]", "= tile[threadIdx.x][i ^ threadIdx.x]"),
+    ],
+    ("25", "turned while it is read"): [
+        ("tile[i][threadIdx.x] =", "tile[threadIdx.x][i] ="),
+        ("= tile[threadIdx.x][i]", "= tile[i][threadIdx.x]"),
+    ],
+    ("25", "five words too many"): [("tile[TILE][TILE + 1]", "tile[TILE][TILE + 5]")],
+    ("25", "16 rows of threads"): [("int HEIGHT = 8", "int HEIGHT = 16")],
 }  # fmt: skip
 
 
@@ -69,7 +80,8 @@ def test_what_the_first_kernel_of_23_predicts_is_what_is_counted():
     puzzle = COURSE.load("23")
     patterns = make_inputs(puzzle, puzzle.cases[0], puzzle.kernels[0])
     predicted = puzzle.kernels[0].reference(patterns, puzzle.full_dims(puzzle.cases[0]))
-    source = f"{K}walk(const float* x, float* y, int start, int stride) {{ y[0] = x[start + threadIdx.x * stride]; }}"
+    body = "{ y[0] = x[start + threadIdx.x * stride]; }"
+    source = f"{K}walk(const float* x, float* y, int start, int stride) {body}"
     memory, out = np.ones(8192, np.float32), np.ones(1, np.float32)
     for sectors, *pattern in zip(predicted, patterns["start"], patterns["stride"], strict=True):
         assert run(source, memory, out, *pattern, checks="count").counters["global_load_sectors"] == sectors

@@ -1,4 +1,4 @@
-"""Puzzle 23: what a warp's read of global memory costs, and a fully connected layer with one warp per output."""
+"""Puzzle 23: what a warp's read of global memory costs; a fully connected layer, one warp per output."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ def forward(a, input=None, weights=None, bias=None):
 def chosen(a, d, keep):
     """The right answer from the inputs i for which `keep` holds, alone."""
     return forward(a, input=a["input"] * keep(np.arange(d["n_in"])))
+
+
+def numbers_below(most):
+    return lambda rng, a, d: rng.integers(0, most, d["patterns"])
 
 
 def guess(id, says, compute, hint=1):
@@ -78,7 +82,8 @@ MISCONCEPTIONS = (
           "The inputs after the last full 32 are left out: a lane goes on while it finds an input.",
           lambda a, d: chosen(a, d, lambda i: i < d["n_in"] // 32 * 32)),
     wrong("lane_missing", 2,
-          "This is 32 times the sum of lane 0: lanes begin with their own number, and sums go down, to lane 0.",
+          "This is 32 times the sum of lane 0: lanes begin with their own number, and sums go down, to lane "
+          "0.",
           lambda a, d: forward(a, input=32 * a["input"] * (np.arange(d["n_in"]) % 32 == 0))),
     wrong("bias_of_every_lane", 3,
           "The bias is in the result 32 times, once for every lane.",
@@ -137,7 +142,8 @@ MUTANTS = (
     mutant("a thread per output, as in puzzle 03", LANE, PUZZLE_03 + LANE, "slow",
            line="all += input[b * n_in + i] * weights[o * n_in + i];"),
     mutant("a stretch of inputs per lane", LOOP,
-           "int each = (n_in + 31) / 32;\n    for (int i = lane * each; i < n_in && i < (lane + 1) * each; i++) {",
+           "int each = (n_in + 31) / 32;\n    for (int i = lane * each; i < n_in && i < (lane + 1) * each; "
+           "i++) {",
            "slow", line=PRODUCT),
     mutant("width of a block for its height", WARP, WARP.replace("blockDim.y", "blockDim.x"), "unwritten"),
     mutant("no guard for the outputs", GUARD, "", "out-of-bounds"),
@@ -166,8 +172,8 @@ PUZZLE = Puzzle(
         Kernel(
             PREDICT,
             params=(
-                In("start", i="patterns", dtype="int32", values=lambda rng, a, d: rng.integers(0, 100, d["patterns"])),
-                In("stride", i="patterns", dtype="int32", values=lambda rng, a, d: rng.integers(0, 12, d["patterns"])),
+                In("start", i="patterns", dtype="int32", values=numbers_below(100)),
+                In("stride", i="patterns", dtype="int32", values=numbers_below(12)),
                 Out("sectors", i="patterns", dtype="int32"), Int("patterns"),
             ),
             launch=lambda d, t: Launch(grid=ceil_div(d["patterns"], d["threads"]), block=d["threads"]),
@@ -180,7 +186,9 @@ PUZZLE = Puzzle(
                 Out("output", b="batch", o="n_out"),
                 Int("batch"), Int("n_in"), Int("n_out"),
             ),
-            launch=lambda d, t: Launch(grid=(ceil_div(d["n_out"], d["warps"]), d["batch"]), block=(32, d["warps"])),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["n_out"], d["warps"]), d["batch"]), block=(32, d["warps"])
+            ),
             reference=lambda a, d: forward(a),
         ),
     ),
@@ -191,14 +199,17 @@ PUZZLE = Puzzle(
             inputs={"start": [0, 1, 0, 0, 0, 5], "stride": [1, 1, 2, 256, 0, 3]},
         ),
         Case("many_patterns", dict(patterns=130), note="3 blocks of 64 threads", kernels=(PREDICT,)),
-        Case("one_input", dict(batch=4, n_in=1, n_out=9), note="31 lanes have nothing to add", kernels=(FORWARD,)),
+        Case("one_input", dict(batch=4, n_in=1, n_out=9), note="31 lanes without a product",
+             kernels=(FORWARD,)),
         Case("one_output", dict(batch=3, n_in=40, n_out=1), kernels=(FORWARD,)),
-        Case("integers", dict(batch=2, n_in=67, n_out=6), note="exact sums", values="integers", kernels=(FORWARD,)),
+        Case("integers", dict(batch=2, n_in=67, n_out=6), note="exact sums", values="integers",
+             kernels=(FORWARD,)),
         Case("just_a_warp", dict(batch=2, n_in=32, n_out=8), note="one product per lane", kernels=(FORWARD,)),
         Case("nothing_divides", dict(batch=5, n_in=45, n_out=23, warps=3), note="8 x 5 blocks of 3 warps",
              kernels=(FORWARD,)),
-        Case("fc_fw_lenet_84_10", dict(batch=4, n_in=84, n_out=10), note="LeNet's last layer", kernels=(FORWARD,)),
-        Case("fc_fw_lenet_256_120", dict(batch=2, n_in=256, n_out=120), note="LeNet's third; this one is counted",
+        Case("fc_fw_lenet_84_10", dict(batch=4, n_in=84, n_out=10), note="LeNet's last layer",
+             kernels=(FORWARD,)),
+        Case("fc_fw_lenet_256_120", dict(batch=2, n_in=256, n_out=120), note="LeNet's third; it is counted",
              kernels=(FORWARD,)),
     ),
     misconceptions=MISCONCEPTIONS,
@@ -206,24 +217,26 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "sectors_over_ideal", 1.1, kernels=(FORWARD,), case="fc_fw_lenet_256_120", below=6.49, hint=2,
-            says="Lanes next to each other read places far apart, each in a sector of its own: let the lanes of a warp "
-            "share an output, and read neighbouring inputs and weights.",
+            says="Lanes next to each other read places far apart, each in a sector of its own: let the "
+            "lanes of a warp share an output, and read neighbouring inputs and weights.",
         ),
         Gate(
             "global_bytes", 560_000, kernels=(FORWARD,), case="fc_fw_lenet_256_120", below=2_033_536, hint=2,
-            says="Every lane should read other weights than its neighbours, and no weight of an output twice.",
+            says="Every lane should read other weights than its neighbours, and no weight of an output "
+            "twice.",
         ),
     ),
     hints=(
-        "A sector is 32 bytes, so the float at place p lies in sector number p / 8, rounded down. As the stride is not "
-        "negative, the places only grow from lane to lane: a lane needs a new sector exactly when its number differs "
-        "from that of the lane before, and the first lane always does. Keep the last number in a variable.",
-        "A block is 32 wide, so the threads of one row of the block are one warp, and its number in the block is the "
-        "thread's y. The warp has one output: lane 0 adds up products number 0, 32, 64 and so on, lane 1 number 1, 33, "
-        "65. At every moment the 32 lanes read 32 neighbouring floats. Lanes stop when there are no more inputs, but "
-        "they must not leave the kernel.",
-        "The 32 sums are added up as in 20_bias_warp: five shuffles of width 16, 8, 4, 2 and 1 over the whole warp, "
-        "in which every lane takes part, leave the total in lane 0. The bias belongs to the total once, so the lane "
-        "that stores adds it.",
+        "A sector is 32 bytes, so the float at place p lies in sector number p / 8, rounded down. As the "
+        "stride is not negative, the places only grow from lane to lane: a lane needs a new sector exactly "
+        "when its number differs from that of the lane before, and the first lane always does. Keep the "
+        "last number in a variable.",
+        "A block is 32 wide, so the threads of one row of the block are one warp, and its number in the "
+        "block is the thread's y. The warp has one output: lane 0 adds up products number 0, 32, 64 and so "
+        "on, lane 1 number 1, 33, 65. At every moment the 32 lanes read 32 neighbouring floats. Lanes stop "
+        "when there are no more inputs, but they must not leave the kernel.",
+        "The 32 sums are added up as in 20_bias_warp: five shuffles of width 16, 8, 4, 2 and 1 over the "
+        "whole warp, in which every lane takes part, leave the total in lane 0. The bias belongs to the "
+        "total once, so the lane that stores adds it.",
     ),
 )  # fmt: skip
