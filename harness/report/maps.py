@@ -82,14 +82,14 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
 class Panel:
     """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
 
-    rule: a darker line before every so many columns. across, down: (place, text) beside rows and columns.
+    rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside rows and columns.
     """
 
     heading: list[str]
     cells: np.ndarray
     side: float
     texts: dict[tuple[int, int], str] = field(default_factory=dict)
-    rule: int = 0
+    rule: tuple[int, int] = (0, 0)
     across: list[tuple[int, str]] = field(default_factory=list)
     down: list[tuple[int, str]] = field(default_factory=list)
 
@@ -130,10 +130,12 @@ def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
             if text := p.texts.get((row, column)):
                 colour = "#ffffff" if ink in DARK else "#222222"
                 pen.text(x + p.side / 2, y + 0.54 * p.side, text, "value", colour, "center")
-    for column in range(0, columns + 1, p.rule) if p.rule else ():
-        pen.axes.plot(
-            [x0 + column * p.side] * 2, [y0, y0 + rows * p.side], color="#444444", linewidth=1.2, zorder=3
-        )
+    right, below = x0 + columns * p.side, y0 + rows * p.side
+    style = {"color": "#444444", "linewidth": 1.2, "zorder": 3}
+    for x in np.arange(x0, right + 1, p.rule[0] * p.side) if p.rule[0] else ():
+        pen.axes.plot([x, x], [y0, below], **style)
+    for y in np.arange(y0, below + 1, p.rule[1] * p.side) if p.rule[1] else ():
+        pen.axes.plot([x0, right], [y, y], **style)
     for column, text in p.across:
         pen.text(x0 + (column + 0.5) * p.side, y0 - 9, text, "axis", FAINT, "center")
     for row, text in p.down:
@@ -171,7 +173,7 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
             cells[divmod(lane, columns)] = "read"
         heading = [says, f"{len(np.unique(elements // floats))} sectors for 128 bytes"]
         names = [(i, f"{i}") for i in (0, 8, 16, 24)]
-        panels.append(Panel(heading, cells, 10, rule=floats, across=[(0, "i=0"), *names[1:]],
+        panels.append(Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
                             down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))]))  # fmt: skip
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0", f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
@@ -204,7 +206,35 @@ def banks_of_a_column(puzzle: Puzzle) -> Figure:
     )
 
 
-MAPS = {"23": sectors_of_a_read, "25": banks_of_a_column}
+def tiles_of_a_block(puzzle: Puzzle) -> Figure:
+    """26: what one block reads of A and B in each step along K, and writes of C, with tiles of 4 x 4."""
+    case, kernel = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0]
+    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
+    across = -(-case.dims["N"] // 4)
+    block = across + 1
+    panels = []
+    for name, ink in (("A", "step"), ("B", "step"), ("C", "written")):
+        shape = found.arrays[name][1]
+        cells, texts, loads = blank(*shape), {}, 0
+        for _, elements in found.touching(name, block=block):
+            for element in elements[elements >= 0]:
+                place = divmod(int(element), shape[1])
+                cells[place] = f"step {loads}" if ink == "step" else ink
+                texts[place] = str(loads) if ink == "step" else ""
+            loads += 1
+        p = next(p for p in kernel.arrays if p.name == name)
+        heading = [name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
+        panels.append(Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
+                            down=[(0, f"{p.letters[0]}=0")]))  # fmt: skip
+    return draw(
+        f"{kernel.name}: block (1,1), tiles of 4 x 4",
+        f"case {case.name}; the number is the step along K in which an element is read",
+        panels,
+        {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"},
+    )
+
+
+MAPS = {"23": sectors_of_a_read, "25": banks_of_a_column, "26": tiles_of_a_block}
 
 
 def main(arguments: list[str]) -> int:

@@ -65,6 +65,13 @@ DESIGNS = {
     ],
     ("25", "five words too many"): [("tile[TILE][TILE + 1]", "tile[TILE][TILE + 5]")],
     ("25", "16 rows of threads"): [("int HEIGHT = 8", "int HEIGHT = 16")],
+    ("26", "larger tiles"): [("int TILE = 16", "int TILE = 32")],
+    ("26", "both tiles twice, one barrier"): [
+        ("a[TILE][TILE], b[TILE][TILE];", "as[2][TILE][TILE], bs[2][TILE][TILE];"),
+        ("a[y][x] = row", "auto &a = as[start / TILE % 2], &b = bs[start / TILE % 2];\n        a[y][x] = row"),
+        ("        __syncthreads();  // nobody needs them any more\n", ""),
+    ],
+    ("26", "an unused column"): [("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];")],
 }  # fmt: skip
 
 
