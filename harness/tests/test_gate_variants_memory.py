@@ -71,6 +71,18 @@ DESIGNS = {
         ("a[y][x] = row", "auto &a = as[start / TILE % 2], &b = bs[start / TILE % 2];\n        a[y][x] = row"),
         ("        __syncthreads();  // nobody needs them any more\n", ""),
     ],
+    ("27", "4 x 4 sums per thread"): [
+        ("int TM = 8", "int TM = 4"), ("int TN = 8", "int TN = 4"), ("int BK = 8", "int BK = 16"),
+    ],
+    ("27", "8 x 4 sums, blocks of 128 x 64, neighbouring columns"): [
+        ("int TN = 8", "int TN = 4"), ("int BM = 64", "int BM = 128"),
+    ],
+    ("27", "taken from the tiles one by one"): [
+        ("*reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<float4*>(&a[k][i * BM / TM + 4 * y]);",
+         "for (int e = 0; e < 4; e++) p[i + e] = a[k][i * BM / TM + 4 * y + e];"),
+        ("*reinterpret_cast<float4*>(&q[j]) = *reinterpret_cast<float4*>(&b[k][j * BN / TN + 4 * x]);",
+         "for (int e = 0; e < 4; e++) q[j + e] = b[k][j * BN / TN + 4 * x + e];"),
+    ],
     ("26", "an unused column"): [("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];")],
 }  # fmt: skip
 
