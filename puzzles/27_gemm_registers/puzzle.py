@@ -81,8 +81,14 @@ FULL = "__syncthreads();  // both tiles are full"
 USED = "__syncthreads();  // nobody needs them any more"
 ADD = "sum[i][j] += p[i] * q[j];"
 STORE = "store4(C, M, N, row, left + j * BN / TN + 4 * x, v);"
-SIZES = (("constexpr int BN = 64;", "constexpr int BN = 16;"), ("constexpr int TM = 8;", "constexpr int TM = 1;"),
-         ("constexpr int TN = 8;", "constexpr int TN = 1;"))  # fmt: skip
+
+
+def sized(**sizes):
+    """The edits that give constants other values."""
+    now = dict(BM=64, BN=64, TM=8, TN=8)
+    return tuple((f"constexpr int {n} = {now[n]};", f"constexpr int {n} = {size};") for n, size in sizes.items())
+
+
 PUZZLE_26 = """{
         __shared__ float as[16][16], bs[16][16];
         int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
@@ -100,9 +106,10 @@ PUZZLE_26 = """{
     """
 
 
-FILLS = ("for (int i = t; i < BM * BK / 4; i += THREADS) {", "for (int i = t; i < BK * BN / 4; i += THREADS) {")
+FILLS = "for (int i = t; i < BM * BK / 4; i += THREADS) {", "for (int i = t; i < BK * BN / 4; i += THREADS) {"
+HELPERS = "float4 load4", "void store4"
 #: not expanded in place: the same kernel, compiled in a third of the time
-SHORT = tuple((f"__device__ {name}", f"__noinline__ __device__ {name}") for name in ("float4 load4", "void store4"))
+SHORT = tuple((f"__device__ {helper}", f"__noinline__ __device__ {helper}") for helper in HELPERS)
 SHORT += tuple((fill, "_Pragma(\"unroll 1\") " + fill) for fill in FILLS)
 
 
@@ -114,10 +121,10 @@ MUTANTS = (
     # right, not yet fast
     mutant("an element per thread, as in puzzle 26", "constexpr int THREADS",
            PUZZLE_26 + "constexpr int THREADS", "slow",
-          also=(("constexpr int BM = 64;", "constexpr int BM = 16;"), *SIZES),
+          also=sized(BM=16, BN=16, TM=1, TN=1),
            line="for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];"),
-    mutant("blocks of 32 x 32", "constexpr int BM = 64;", "constexpr int BM = 32;", "slow",
-           also=((SIZES[0][0], "constexpr int BN = 32;"),), line="v = *reinterpret_cast<const float4*>(p);"),
+    mutant("blocks of 32 x 32", *sized(BM=32)[0], "slow", also=sized(BN=32),
+           line="v = *reinterpret_cast<const float4*>(p);"),
     # fours
     mutant("aligned or not", ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns"),
            "misaligned"),
@@ -131,7 +138,8 @@ MUTANTS = (
     mutant("tiles not waited for", FULL, "", "race"),
     mutant("tiles filled again too early", USED, "", "race"),
     mutant("tile of A padded by one", TILE_A, TILE_A.replace("+ 4", "+ 1"), "misaligned"),
-    mutant("tile of A half filled", FILL_A, "if (i >= THREADS) break;\n            " + FILL_A, "uninitialised-read"),
+    mutant("tile of A half filled", FILL_A, "if (i >= THREADS) break;\n            " + FILL_A,
+           "uninitialised-read"),
     mutant("top missing", FILL_A, FILL_A.replace("top + m", "m"), "first_rows_again"),
     mutant("left missing", "start + k, left + n)", "start + k, n)", "first_columns_again"),
     # sums
