@@ -1,7 +1,7 @@
 """`backwarp watch`: the file is graded on every save, and keys do the rest.
 
 Three threads feed one queue of events: one sees the file change, one reads keys, one grades. Grading happens in a
-process of its own (watch_worker.py): a kernel that hangs or crashes takes nothing down.
+process of its own (apart.py): a kernel that hangs or crashes takes nothing down.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from pathlib import Path
 
 from watchfiles import watch
 
+from .apart import SECONDS, Apart
 from .checkout import Course, source_hash
 from .course import Puzzle
-from .devices.child import Child
 from .errors import BackwarpError
 from .progress import Progress
 from .report.text import show, show_verdict, terminal_width, wrap
 from .verdict import Verdict
 
-SECONDS = 60  # for one grading; the watchdog ends a kernel far sooner
 POLL = 0.2  # seconds between two looks where the system reports no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
 REMOTE = ("nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster")
@@ -77,41 +76,21 @@ def afterwards(puzzle: Puzzle) -> list[str]:
 
 
 class Grader(threading.Thread):
-    """Grades what is asked for, the latest only; a worker that hangs or dies is replaced."""
+    """Grades what is asked for, the latest only."""
 
     def __init__(self, events: queue.Queue, device: str, seed: int):
         super().__init__(daemon=True)
-        self.events, self.device, self.seed = events, device, seed
+        self.events, self.apart = events, Apart(device, seed)
         self.wanted: queue.Queue = queue.Queue()
-        self.child: Child | None = None
 
     def run(self) -> None:
         while (asked := self.wanted.get()) is not None:
             while not self.wanted.empty():
-                asked = self.wanted.get() or asked
+                if (asked := self.wanted.get()) is None:
+                    return
             puzzle, started = asked
-            self.events.put(("verdict", puzzle, self.grade(puzzle), time.monotonic() - started))
-
-    def grade(self, puzzle: Puzzle) -> Verdict:
-        try:
-            self.child = self.child or Child("harness.watch_worker")
-            return self.child.ask("grade", (str(puzzle.root), puzzle.id, self.device, self.seed), SECONDS)
-        except BackwarpError as error:
-            return self.nothing(puzzle, str(error))
-        except TimeoutError:
-            self.end()
-            return self.nothing(puzzle, f"Grading did not end within {SECONDS} seconds and was stopped.")
-        except (EOFError, OSError):
-            how = self.end()
-            return self.nothing(puzzle, f"The process that grades ended by itself ({how}); the next save starts another.")
-
-    def nothing(self, puzzle: Puzzle, says: str) -> Verdict:
-        file = f"puzzles/{puzzle.id}/{puzzle.file}"
-        return Verdict(puzzle.id, file, status="error", kind="device", lines=[says], next=f"backwarp grade {puzzle.number}")
-
-    def end(self) -> str:
-        child, self.child = self.child, None
-        return child.end() if child else ""
+            verdict = self.apart.grade(puzzle, puzzle.stub_path)
+            self.events.put(("verdict", puzzle, verdict, time.monotonic() - started))
 
 
 class Watcher:
@@ -142,7 +121,7 @@ class Watcher:
             finally:
                 self.stop.set()
                 self.grader.wanted.put(None)
-                self.grader.end()
+                self.grader.apart.end()
         return 0
 
     def handle(self, kind: str, *what) -> bool:
