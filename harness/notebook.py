@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import io
+import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -47,10 +48,16 @@ class Shown:
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self.lines)
 
     def _repr_html_(self) -> str:
-        console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+        console = recorder(WIDTH)
         for line in self.lines:
             console.print(Text.assemble(*((text, _light(style)) for text, style in line)), soft_wrap=True)
         return console.export_html(inline_styles=True, code_format=_PRE)
+
+
+def recorder(width: int) -> Console:
+    """What is printed to it can be had as HTML; it shows nothing itself."""
+    return Console(record=True, width=width, file=io.StringIO(), force_terminal=True, force_jupyter=False,
+                   color_system="truecolor", highlight=False)  # fmt: skip
 
 
 def _light(style: str) -> str:
@@ -126,9 +133,9 @@ class CourseMagics(Magics):
         path.write_text(cell, encoding="utf-8")
         verdict = self.apart.grade(puzzle, path)
         verdict.file = "this cell"
-        verdict.next = verdict.next.replace(f"backwarp hint {puzzle.number}", f"%hint {puzzle.number}")
-        verdict.next = verdict.next.replace(f"backwarp profile {puzzle.number}", f"%profile {puzzle.number}")
-        verdict.next = verdict.next.replace(f"backwarp grade {puzzle.number}", "run the cell again")
+        for verb, magic in (("hint", "%hint"), ("profile", "%profile")):
+            verdict.next = verdict.next.replace(f"backwarp {verb}", magic)
+        verdict.next = re.sub(r"`?backwarp grade \d+`?", "run the cell again", verdict.next)
         self.progress.record(verdict)
         if chosen.save:
             self.save(puzzle, cell)
@@ -185,7 +192,7 @@ class CourseMagics(Magics):
             raise UsageError(str(error)) from None
         if not found.kernels:
             return report(found.verdict)
-        console = Console(record=True, width=120, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+        console = recorder(120)
         for kernel in found.kernels:
             for part in kernel_parts(kernel, found.source, console.width):
                 console.print(part, soft_wrap=True)
