@@ -75,7 +75,7 @@ def png(figure) -> Image:
     return Image(buffer.getvalue())
 
 
-def options(line: str, *flags: str, **values: str) -> argparse.Namespace:
+def options(line: str, *flags: str, optional: str = "", **values: str) -> argparse.Namespace:
     """`ID --flag --name value`. Errors: UsageError, which IPython shows as one line."""
 
     class Parser(argparse.ArgumentParser):
@@ -84,6 +84,8 @@ def options(line: str, *flags: str, **values: str) -> argparse.Namespace:
 
     parser = Parser(add_help=False)
     parser.add_argument("id")
+    if optional:
+        parser.add_argument(optional, nargs="?", default="")
     for flag in flags:
         parser.add_argument(f"--{flag}", action="store_true")
     for name, default in values.items():
@@ -169,10 +171,14 @@ class CourseMagics(Magics):
 
     @line_magic
     def hint(self, line: str) -> Shown:
-        """%hint ID: one hint more each time."""
-        puzzle = self.load(options(line).id)
+        """%hint ID [NUMBER]: one hint more each time, or the one asked for."""
+        chosen = options(line, optional="number")
+        puzzle = self.load(chosen.id)
         total = len(puzzle.hints)
-        seen = self.progress.update(puzzle.id, lambda e: setattr(e, "hints", min(e.hints + 1, total))).hints
+        if chosen.number and not (chosen.number.isdecimal() and 1 <= int(chosen.number) <= total):
+            raise UsageError(f"{puzzle.id} has hints 1 to {total}")
+        seen = int(chosen.number or min(self.progress.entry(puzzle.id).hints + 1, total))
+        self.progress.update(puzzle.id, lambda e: setattr(e, "hints", max(e.hints, seen)))
         from .report.text import wrap
 
         head = [(f"{puzzle.id}, hint {seen} of {total}", "bold")]
