@@ -312,6 +312,12 @@ PUZZLE = Puzzle(
                 "grad_output": [[[[1, 2], [3, -1]]]],
             },
         ),
+        Case(
+            "one_pixel", size(1, 1, 5, 7, 1, 3, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
+            note="one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
+            inputs={"input": np.arange(35) == 24, "weights": range(1, 10), "bias": [0]},
+            kernels=(FORWARD,),
+        ),
         Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
         Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
         Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
