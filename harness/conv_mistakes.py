@@ -152,3 +152,18 @@ def gather(array: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarr
     inside = ((rows >= 0) & (rows < height))[..., None, None] & (columns >= 0) & (columns < width)
     rows, columns = rows.clip(0, height - 1), columns.clip(0, width - 1)
     return array[:, :, rows[..., None, None], columns] * inside
+
+
+# ---- of a convolution, from a case's arrays ---------------------------------------------------------------
+
+
+def forward(a: Mapping[str, np.ndarray], layer: Layer) -> np.ndarray:
+    return grid_sum(layer, a["input"], a["weights"]) + a["bias"][:, None, None]
+
+
+def input_gradient(a: Mapping[str, np.ndarray], layer: Layer) -> np.ndarray:
+    return image_sum(layer, a["grad_output"], a["weights"])
+
+
+def weight_gradient(a: Mapping[str, np.ndarray], layer: Layer) -> np.ndarray:
+    return weight_sum(layer, a["grad_output"], a["input"])

@@ -16,7 +16,7 @@ from harness.compare import axis_index
 from harness.course import Case, Kernel, Puzzle, require
 from harness.inputs import make_inputs
 
-from .pictures import COLOURS, FAINT, LEFT, LETTER, Pen, arrange, draw_array
+from .pictures import COLOURS, FAINT, LEFT, LETTER, READABLE, Pen, arrange, draw_array
 from .probe import Runner
 
 TOP = 75  # above the first array, in pixels
@@ -51,6 +51,8 @@ def impulse_picture(
     shown = [p for p in kernel.arrays if len(p.axes) > 1]
     shapes = {p.name: p.shape(dims) for p in shown}
     cell, places, bottom = arrange(kernel, shapes, TOP)
+    if cell < READABLE:
+        cell, places, bottom = arrange(kernel, shapes, TOP, READABLE + 6, stacked=True)
     pen = Pen(bottom + 50, cell)
     (name, flat), *_ = (key for key, kind in kinds.items() if kind == "write")
     letters = next(p.letters for p in shown if p.name == name)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_mistakes import convolution, grid_sum, image_sum, truncated, weight_sum
-from harness.course import (
-    Case, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
-)  # fmt: skip
+from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
+from harness.conv_mistakes import convolution, forward, input_gradient, truncated, weight_gradient
+from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
@@ -15,36 +14,7 @@ FORWARD, INPUT, WEIGHTS, BIAS = (
 )  # fmt: skip
 
 
-def options(d):
-    """Stride, padding and dilation as the reference takes them."""
-    return {
-        "stride": (d["stride_h"], d["stride_w"]),
-        "padding": (d["pad_h"], d["pad_w"]),
-        "dilation": (d["dilation_h"], d["dilation_w"]),
-    }
-
-
-def filters(d):
-    return d["C_out"], d["C_in"], d["R"], d["S"]
-
-
-def images(d):
-    return d["batch"], d["C_in"], d["H"], d["W"]
-
-
 # ---- what a wrong kernel computes: each takes a layer with something wrong in it ----------------------------
-
-
-def forward(a, layer, bias=1):
-    return grid_sum(layer, a["input"], a["weights"]) + bias * a["bias"][:, None, None]
-
-
-def input_gradient(a, layer):
-    return image_sum(layer, a["grad_output"], a["weights"])
-
-
-def weight_gradient(a, layer):
-    return weight_sum(layer, a["grad_output"], a["input"])
 
 
 def edges_repeated(a, d):
@@ -229,34 +199,9 @@ def loss_of_input(x, a, d):
     return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
 
 
-def size(batch, C_in, H, W, C_out, R, S, stride=(1, 1), pad=(0, 0), dilation=(1, 1)):
-    """The dims of a case; pairs are (rows, columns)."""
-    pairs = zip(("stride", "pad", "dilation"), (stride, pad, dilation))
-    both = {f"{name}_{axis}": n for name, pair in pairs for axis, n in zip("hw", pair)}
-    return dict(batch=batch, C_in=C_in, H=H, W=W, C_out=C_out, R=R, S=S, **both)
-
-
-def derived(d):
-    """The sizes of the output, rounded down: where the filter does not fit once more, rows are left over."""
-    H_out = (d["H"] + 2 * d["pad_h"] - d["dilation_h"] * (d["R"] - 1) - 1) // d["stride_h"] + 1
-    W_out = (d["W"] + 2 * d["pad_w"] - d["dilation_w"] * (d["S"] - 1) - 1) // d["stride_w"] + 1
-    return {"H_out": H_out, "W_out": W_out, "threads": 128, **d}
-
-
 IN = In("input", b="batch", c="C_in", h="H", w="W")
 FILTERS = In("weights", k="C_out", c="C_in", r="R", s="S")
 GRAD = In("grad_output", b="batch", k="C_out", p="H_out", q="W_out")
-INTS = tuple(map(Int, (
-    "batch", "C_in", "H", "W", "C_out", "R", "S",
-    "stride_h", "stride_w", "pad_h", "pad_w", "dilation_h", "dilation_w",
-)))  # fmt: skip
-
-
-def one_thread_each(*axes):
-    """The launch with a thread for every element of an array of these dimensions."""
-    return lambda d, t: Launch(
-        grid=ceil_div(int(np.prod([d[axis] for axis in axes])), d["threads"]), block=d["threads"]
-    )
 
 
 PUZZLE = Puzzle(
@@ -269,25 +214,25 @@ PUZZLE = Puzzle(
             FORWARD,
             params=(
                 IN, FILTERS, In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *INTS,
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints(),
             ),
             launch=one_thread_each("batch", "C_out", "H_out", "W_out"),
             reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
         ),
         Kernel(
             INPUT,
-            params=(GRAD, FILTERS, Out("grad_input", b="batch", c="C_in", h="H", w="W"), *INTS),
+            params=(GRAD, FILTERS, Out("grad_input", b="batch", c="C_in", h="H", w="W"), *ints()),
             launch=one_thread_each("batch", "C_in", "H", "W"),
             reference=lambda a, d: conv.backward_input(
-                a["grad_output"], a["weights"], images(d), **options(d)
+                a["grad_output"], a["weights"], shape(d, "batch", "C_in", "H", "W"), **options(d)
             ),
         ),
         Kernel(
             WEIGHTS,
-            params=(GRAD, IN, Out("grad_weights", k="C_out", c="C_in", r="R", s="S"), *INTS),
+            params=(GRAD, IN, Out("grad_weights", k="C_out", c="C_in", r="R", s="S"), *ints()),
             launch=one_thread_each("C_out", "C_in", "R", "S"),
             reference=lambda a, d: conv.backward_weights(
-                a["grad_output"], a["input"], filters(d), **options(d)
+                a["grad_output"], a["input"], shape(d, "C_out", "C_in", "R", "S"), **options(d)
             ),
         ),
         Kernel(
@@ -299,7 +244,7 @@ PUZZLE = Puzzle(
             reference=lambda a, d: conv.backward_bias(a["grad_output"]),
         ),
     ),
-    dims=derived,
+    dims=lambda d: {**output_sizes(d), "threads": 128, **d},
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
     cases=(
         Case(
