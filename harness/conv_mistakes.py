@@ -29,6 +29,18 @@ def truncated(steps, stride):
     return np.fix(steps / stride).astype(int), np.fmod(steps, stride)
 
 
+def remainder_ignored(h, r, stride, pad, dilation):
+    """The position as in C, with no test of the remainder."""
+    steps = h + pad - r * dilation
+    return np.where(steps < 0, -1, steps // stride)
+
+
+def remainder_positive_only(h, r, stride, pad, dilation):
+    """Left out where steps % stride > 0; in C, -1 % 2 is -1 and -1 / 2 is 0."""
+    quotient, remainder = truncated(h + pad - r * dilation, stride)
+    return np.where(remainder > 0, -1, quotient)
+
+
 @dataclass(frozen=True)
 class Layer:
     """One convolution: sizes, parameters, and the rules by which a kernel finds rows, columns and channels.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
-from harness.conv_mistakes import convolution, forward, input_gradient, truncated, weight_gradient
+from harness.conv_mistakes import (
+    convolution, forward, input_gradient, remainder_ignored, remainder_positive_only, weight_gradient,
+)  # fmt: skip
 from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv
 
@@ -21,18 +23,6 @@ def edges_repeated(a, d):
     """A place outside of the image is moved to its edge."""
     wide = np.pad(a["input"], ((0, 0), (0, 0), *[(p, p) for p in (d["pad_h"], d["pad_w"])]), mode="edge")
     return forward({**a, "input": wide}, convolution(d).but(pad_h=0, pad_w=0))
-
-
-def remainder_ignored(h, r, stride, pad, dilation):
-    """p = steps / stride in C, with no test of the remainder."""
-    steps = h + pad - r * dilation
-    return np.where(steps < 0, -1, steps // stride)
-
-
-def remainder_positive_only(h, r, stride, pad, dilation):
-    """Left out where steps % stride > 0; in C, -1 % 2 is -1 and -1 / 2 is 0."""
-    quotient, remainder = truncated(h + pad - r * dilation, stride)
-    return np.where(remainder > 0, -1, quotient)
 
 
 def remainder_of_the_element(h, r, stride, pad, dilation):
