@@ -73,7 +73,7 @@ def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
 
 
 def only(puzzle, name, source):
-    """The puzzle and the text with one kernel alone: the others, which are right, take their time to compile."""
+    """The puzzle and the text with one kernel alone: the others are right, and take time to compile."""
     for other in puzzle.kernels:
         if other.name != name:
             text = rf'^extern "C" __global__ void {other.name}\(.*?^\}}$'

@@ -66,7 +66,7 @@ def standing(side, d, r):
 
 
 def taps(a, d, standing=standing, beyond=0.0):
-    """For every element of a window: its value in each, `beyond` outside of the input, and where it stands."""
+    """For each element of a window: its values, `beyond` outside of the input, and where it stands."""
     for r, s in np.ndindex(d["R"], d["S"]):
         h, w = standing("h", d, r)[:, None], standing("w", d, s)
         inside = (h >= 0) & (h < d["H"]) & (w >= 0) & (w < d["W"])
@@ -96,22 +96,22 @@ def means(a, d, by=None, standing=standing):
     return total / (divisors(d) if by is None else by)
 
 
-def largest(a, d, start=-INF, first=True, better=None, beyond=NAN, place=None):
+def largest(a, d, better=None, beyond=NAN, place=None):
     """The forward kernel of the maximum, with a part of it replaced by what a wrong kernel has there.
 
-    beyond: NaN: elements outside of the input are passed over; a number: they have this value. first: does the
-    first element take over, whatever it is? place(h, w, p, q, d): what argmax says.
+    better(x, best): does x take over? beyond: the value of elements outside of the input; NaN: they are passed
+    over. place(h, w, d): what argmax says.
     """
     better = better or (lambda x, best: (x > best) | np.isnan(x))
-    best = np.full((d["batch"], d["C"], d["H_out"], d["W_out"]), start)
-    at = np.full(best.shape, -1 if first else 0)
-    p, q = np.indices(best.shape)[2:]
-    for x, h, w, inside in taps(a, d, beyond=0.0 if np.isnan(beyond) else beyond):
-        takes_over = better(x, best) | (first & (at < 0))
+    place = place or (lambda h, w, d: h * d["W"] + w)
+    best = np.full((d["batch"], d["C"], d["H_out"], d["W_out"]), -INF)
+    at = np.full(best.shape, -1)
+    for x, h, w, inside in taps(a, d, beyond=beyond):
+        takes_over = better(x, best) | (at < 0)
         if np.isnan(beyond):
             takes_over &= inside
         best = np.where(takes_over, x, best)
-        at = np.where(takes_over, (place or (lambda h, w, p, q, d: h * d["W"] + w))(h, w, p, q, d), at)
+        at = np.where(takes_over, place(h, w, d), at)
     return {"output": best, "argmax": at}
 
 
@@ -122,20 +122,19 @@ def holding(side, d, r):
     return window, (rest == 0) & (top >= 0) & (window < d[COUNT[side]])
 
 
-def gathered(a, d, by=None, holding=holding, named=None, one=False, plane=None):
+def gathered(a, d, by=1, holding=holding, named=None, one=False):
     """The backward kernels in NumPy; that of the maximum where named(argmax, h, w, d) says whom it names.
 
-    by: divides the gradients. one: the last window alone counts (=, not +=). plane: of the windows.
+    by: divides the gradients. one: the last window alone counts (=, not +=).
     """
     h, w = np.indices((d["H"], d["W"]))
-    of = (lambda x: x) if plane is None else (lambda x: np.broadcast_to(x[:1, :1], x.shape))
-    grad, sum = of(a["grad_output"] / (1 if by is None else by)), np.zeros(shape(d))
+    grad, sum = a["grad_output"] / by, np.zeros(shape(d))
     for r, s in np.ndindex(d["R"], d["S"]):
         (p, above), (q, beside) = holding("h", d, r), holding("w", d, s)
         at = (..., p.clip(0, d["H_out"] - 1)[:, None], q.clip(0, d["W_out"] - 1))
         takes = above[:, None] & beside
         if named:
-            takes = takes & named(of(a["argmax"])[at], h, w, d)
+            takes = takes & named(a["argmax"][at], h, w, d)
         sum = np.where(takes, grad[at] + (0 if one else sum), sum)
     return sum
 
@@ -184,7 +183,7 @@ MISCONCEPTIONS = (
           "These are the sums of the windows: they are not divided by anything.",
           lambda a, d: means(a, d, by=1)),
     wrong(MEAN, "padding_always_counted", 2,
-          "Elements in the padding are always counted; without count_include_pad only those in the input are.",
+          "Elements in the padding are always counted; count_include_pad = 0 counts those in the input alone.",
           lambda a, d: means(a, d, by=d["divisor_override"] or counts(d, include=True))),
     wrong(MEAN, "padding_never_counted", 2,
           "Elements in the padding are never counted; with count_include_pad they are.",
@@ -192,15 +191,9 @@ MISCONCEPTIONS = (
     wrong(MEAN, "divided_by_the_window", 2,
           "Every sum is divided by R * S; what hangs over the end of the padded input does not count.",
           lambda a, d: means(a, d, by=d["divisor_override"] or counts(d, clipped=False))),
-    wrong(MEAN, "divisor_always_r_s", 2,
-          "Every sum is divided by R * S, without a look at the options.",
-          lambda a, d: means(a, d, by=d["R"] * d["S"])),
     wrong(MEAN, "override_ignored", 2,
           "divisor_override is ignored: where it is not 0, it divides every sum, and nothing else does.",
           lambda a, d: means(a, d, by=counts(d))),
-    wrong(MEAN, "override_on_top", 2,
-          "The sums are divided by divisor_override and by the number of elements; it takes that one's place.",
-          lambda a, d: means(a, d) / (counts(d) if d["divisor_override"] else 1)),
     wrong(MEAN, "ceil_mode_ignored", 1,
           "ceil_mode is ignored: there is one window more where the last one may hang over the edge.",
           lambda a, d: fewer_windows(a, d, lambda side, d: windows_along(side, d, 0))),
@@ -227,9 +220,6 @@ MISCONCEPTIONS = (
     wrong(MEAN_BACK, "back_divisor_always_r_s", 2,
           "Every gradient is divided by R * S; it is divided by what divided the sum of its own window.",
           lambda a, d: gathered(a, d, by=d["R"] * d["S"])),
-    wrong(MEAN_BACK, "back_override_ignored", 2,
-          "divisor_override is ignored on the way back: it divides the gradient as it divided the sum.",
-          lambda a, d: gathered(a, d, by=counts(d))),
     wrong(MEAN_BACK, "back_one_window", 3,
           "Of the windows that an element is in, only one counts: windows overlap, their shares are added.",
           lambda a, d: gathered(a, d, by=divisors(d), one=True)),
@@ -240,16 +230,10 @@ MISCONCEPTIONS = (
     wrong(MEAN_BACK, "back_padding_left_out", 3,
           "The padding is left out on the way back: h = p * stride - pad + r has to be solved for p.",
           lambda a, d: gathered(a, without(d, "pad"), by=divisors(d))),
-    wrong(MEAN_BACK, "back_plane_0_only", 3,
-          "Every plane gets the gradients of plane 0: the start of the plane is missing in the index.",
-          lambda a, d: gathered(a, d, by=divisors(d), plane=0)),
     # the maximum
     wrong(LARGEST, "padding_is_zero", 2,
           "The padding takes part as 0: it has no value, and is never the largest.",
           lambda a, d: largest(a, d, beyond=0.0)),
-    wrong(LARGEST, "started_at_zero", 2,
-          "Windows of negative numbers give 0: the best so far must start below every number, not at 0.",
-          lambda a, d: largest(a, d, start=0.0, first=False)),
     wrong(LARGEST, "dilation_left_out", 3,
           "The elements of a window stand side by side; they are dilation apart: r * dilation_h.",
           lambda a, d: largest(a, without(d, "dilation"))),
@@ -258,11 +242,8 @@ MISCONCEPTIONS = (
           lambda a, d: largest(a, swapped(d, "dilation"))),
     wrong(LARGEST, "place_in_padded_plane", 3,
           "argmax counts the padding too; it is the place h * W + w in the input's plane.",
-          lambda a, d: largest(a, d, place=lambda h, w, p, q, d: (
+          lambda a, d: largest(a, d, place=lambda h, w, d: (
               (h + d["pad_h"]) * (d["W"] + 2 * d["pad_w"]) + w + d["pad_w"]))),
-    wrong(LARGEST, "last_of_equals", 2,
-          "Where elements are equal, argmax names the last of them: a later one must be larger to take over.",
-          lambda a, d: largest(a, d, better=lambda x, best: (x >= best) | np.isnan(x))),
     wrong(LARGEST, "nan_ignored", 2,
           "A NaN is passed over: no number compares with it, so ask with isnan(x) as well.",
           lambda a, d: largest(a, d, better=lambda x, best: x > best)),
@@ -270,9 +251,6 @@ MISCONCEPTIONS = (
     wrong(LARGEST_BACK, "back_one_maximum", 3,
           "An element that is the maximum of several windows has the gradient of one; they are added.",
           lambda a, d: gathered(a, d, named=named_right, one=True)),
-    wrong(LARGEST_BACK, "back_whole_window", 3,
-          "All elements of a window get its gradient; only the one that argmax names had a say.",
-          lambda a, d: gathered(a, d)),
     wrong(LARGEST_BACK, "back_dilation_left_out", 3,
           "Dilation is left out on the way back: h = p * stride - pad + r * dilation has to be solved for p.",
           lambda a, d: gathered(a, without(d, "dilation"), named=named_right)),
@@ -300,7 +278,6 @@ INSIDE = "if (h < 0 || h >= H || w < 0 || w >= W) continue;"
 BETTER = "if (x > best || isnan(x) || at < 0) {"
 NAMED = "if (argmax[window] == h * W + w) sum += grad;"
 READ = "float x = input[(plane * H + h) * W + w];"
-MEAN_GRAD = "float grad = grad_output[(plane * H_out + p) * W_out + q];"
 
 
 def mutant(name, kernel, old, new, expect="wrong", also=()):
@@ -318,15 +295,12 @@ MUTANTS = (
            ("out-of-bounds", "wrong", "unwritten")),
     # the mean
     mutant("not divided", MEAN, DIVIDED, "sum;\n    //", "not_divided"),
-    mutant("divided by R * S", MEAN, DIVIDED, "sum / (R * S);\n    //", "divisor_always_r_s"),
     mutant("padding always counted", MEAN, COUNTED, "return end - first;", "padding_always_counted"),
     mutant("padding never counted", MEAN, COUNTED, "return min(end, size) - max(first, 0);",
            "padding_never_counted"),
     mutant("what hangs over counted", MEAN, "min(first + window, size + pad)", "first + window",
            "divided_by_the_window"),
     mutant("override ignored", MEAN, DIVIDED, "sum / divisor;\n    //", "override_ignored"),
-    mutant("override on top", MEAN, DIVIDED,
-           "sum / divisor / (divisor_override ? divisor_override : 1);\n    //", "override_on_top"),
     mutant("padding added", MEAN, MEAN_PLACE, MEAN_PLACE.replace("- pad", "+ pad"), "padding_added"),
     mutant("padding left out", MEAN, MEAN_PLACE,
            MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", ""), "padding_left_out"),
@@ -340,23 +314,16 @@ MUTANTS = (
     # back
     mutant("back: not divided", MEAN_BACK, SHARE, "sum += grad;", "back_not_divided"),
     mutant("back: divided by R * S", MEAN_BACK, SHARE, "sum += grad / (R * S);", "back_divisor_always_r_s"),
-    mutant("back: override ignored", MEAN_BACK, SHARE, "sum += grad / divisor;", "back_override_ignored"),
     mutant("back: one window", MEAN_BACK, SHARE, SHARE.replace("+=", "="), "back_one_window"),
     mutant("back: remainder ignored", MEAN_BACK, MEAN_TOP,
            MEAN_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", ""),
            "back_remainder_ignored"),
-    mutant("back: negative rows not looked at", MEAN_BACK, MEAN_TOP, MEAN_TOP.replace("top < 0 || ", ""),
-           "out-of-bounds"),
     mutant("back: padding left out", MEAN_BACK, MEAN_TOP,
            MEAN_TOP.replace(" + pad_h", "").replace(" + pad_w", ""), "back_padding_left_out"),
-    mutant("back: plane missing", MEAN_BACK, MEAN_GRAD, "float grad = grad_output[p * W_out + q];",
-           "back_plane_0_only"),
     # the maximum
     mutant("padding is zero", LARGEST, INSIDE, "", "padding_is_zero",
            also=((READ, "bool in = h >= 0 && h < H && w >= 0 && w < W;\n"
                         "            float x = in ? input[(plane * H + h) * W + w] : 0.0f;"),)),
-    mutant("starts at 0", LARGEST, "float best = -INFINITY;", "float best = 0.0f;", "started_at_zero",
-           also=(("int at = -1;", "int at = 0;"), (BETTER, "if (x > best || isnan(x)) {"))),
     mutant("place starts at 0", LARGEST, "int at = -1;", "int at = 0;"),
     mutant("dilation left out", LARGEST, MAX_PLACE,
            MAX_PLACE.replace(" * dilation_h", "").replace(" * dilation_w", ""), "dilation_left_out"),
@@ -365,17 +332,15 @@ MUTANTS = (
            "dilations_swapped"),
     mutant("place in the padded plane", LARGEST, "at = h * W + w;",
            "at = (h + pad_h) * (W + 2 * pad_w) + w + pad_w;", "place_in_padded_plane"),
-    mutant("last of equals", LARGEST, BETTER, BETTER.replace(">", ">="), "last_of_equals"),
     mutant("NaN ignored", LARGEST, BETTER, "if (x > best || at < 0) {", "nan_ignored"),
     mutant("back: one maximum", LARGEST_BACK, NAMED, NAMED.replace("+=", "="), "back_one_maximum"),
-    mutant("back: whole window", LARGEST_BACK, NAMED, "sum += grad;", "back_whole_window"),
     mutant("back: dilation left out", LARGEST_BACK, MAX_TOP,
            MAX_TOP.replace(" * dilation_h", "").replace(" * dilation_w", ""), "back_dilation_left_out"),
     mutant("back: window counted twice", LARGEST_BACK, MAX_TOP,
            MAX_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", ""),
            "back_window_counted_twice"),
-    mutant("back: scattered to argmax", LARGEST_BACK, NAMED, "grad_input[plane * H * W + argmax[window]] = grad;",
-           ("race", "wrong")),
+    mutant("back: scattered to argmax", LARGEST_BACK, NAMED,
+           "grad_input[plane * H * W + argmax[window]] = grad;", ("race", "wrong")),
 )  # fmt: skip
 
 
