@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,12 +36,11 @@ def lines(verdict):
 def grade(tmp_path):
     """Grades a text (or bytes) as the kernel file of a puzzle; every report is short."""
 
-    def run(puzzle, source, name="kernel.cu"):
-        puzzle = COURSE.load(puzzle) if isinstance(puzzle, str) else puzzle
+    def run(puzzle_id, source, name="kernel.cu"):
         path = tmp_path / name
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
-        verdict = grade_file(puzzle, path, Options("cpu"))
+        verdict = grade_file(COURSE.load(puzzle_id), path, Options("cpu"))
         assert len(lines(verdict)) <= MOST_LINES
         assert pickle.loads(pickle.dumps(verdict)).lines == verdict.lines
         return verdict
@@ -67,22 +65,9 @@ def test_every_stub_compiles_and_fails(puzzle_id, grade):
 
 @pytest.mark.parametrize(("puzzle_id", "mutant"), MUTANTS)
 def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
-    verdict = grade(*only(COURSE.load(puzzle_id), mutant.kernel, mutant.apply(solution(puzzle_id))))
+    verdict = grade(puzzle_id, mutant.apply(solution(puzzle_id)))
     assert verdict.exit_status == 1
     assert verdict.diagnosis in mutant.expected, lines(verdict)
-
-
-def only(puzzle, name, source):
-    """The puzzle and the text with one kernel alone: the others are right, and take time to compile."""
-    for other in puzzle.kernels:
-        if other.name != name:
-            text = rf'^extern "C" __global__ void {other.name}\(.*?^\}}$'
-            source, count = re.subn(text, "", source, flags=re.DOTALL | re.MULTILINE)
-            assert count == 1, other.name
-    kernel = puzzle.kernel(name)
-    cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
-    known = tuple(m for m in puzzle.misconceptions if m.kernel == name)
-    return replace(puzzle, kernels=(kernel,), cases=cases, misconceptions=known), source
 
 
 def edited(*pairs):

@@ -1,4 +1,4 @@
-"""The oracles of max and average pooling against loops, finite differences, PyTorch and numbers worked by hand."""
+"""The oracles of max and average pooling against loops, finite differences, PyTorch and numbers by hand."""
 
 from __future__ import annotations
 
