@@ -98,13 +98,17 @@ class Pen:
 
 
 def arrange(
-    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], top: float, largest: float = LARGEST
+    kernel: Kernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    top: float,
+    largest: float = LARGEST,
+    stacked: bool = False,
 ) -> tuple[float, dict[str, tuple[float, float]], float]:
     """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
 
-    Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
+    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
     """
-    stacked = all(len(shape) == 1 for shape in shapes.values())
+    stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
     headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
     head = HEAD + LINE * max(map(len, headings.values()))
     longest = {n: max(map(len, lines)) for n, lines in headings.items()}
