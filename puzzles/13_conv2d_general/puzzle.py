@@ -16,7 +16,7 @@ FORWARD, INPUT, WEIGHTS, BIAS = (
 )  # fmt: skip
 
 
-# ---- what a wrong kernel computes: each takes a layer with something wrong in it ----------------------------
+# ---- what wrong kernels compute ----------------------------------------------------------------------------
 
 
 def edges_repeated(a, d):
@@ -260,7 +260,8 @@ PUZZLE = Puzzle(
              note="no two parameters of rows and columns agree"),
         Case("filter_1x1_stride_2", size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
              note="three of four input elements are never read"),
-        Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), note="gaps between windows"),
+        Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)),
+             note="gaps between windows"),
         Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), note="the last row is never read"),
         Case("padding_covers_the_filter", size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)),
              note="at the border, all taps lie on zeros"),
@@ -277,8 +278,8 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     hints=(
         "All four kernels are those of part 1 with one relation replaced. There, tap r of the filter at "
-        "position p lay on row p + r. Now count the rows of the padded image: position p starts at p strides, "
-        "tap r is r dilations further. Then go from padded rows to the image's own: the padding comes before "
+        "position p lay on row p + r. Now count the rows of the padded image: position p starts at p "
+        "strides, tap r is r dilations further. Then go from padded rows to the image's own: the padding comes before "
         "its row 0. Columns are the same with their own three numbers.",
         "Forward and weight gradient know p and r and want h. Where h is not a row of the image, there is "
         "a zero of the padding, and the product is left out (continue). The input gradient knows h and r and "

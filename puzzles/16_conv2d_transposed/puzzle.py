@@ -28,7 +28,7 @@ def options(d):
     return {"output_padding": (d["out_pad_h"], d["out_pad_w"]), **options_of_a_convolution(d)}
 
 
-# ---- what a wrong kernel computes: the image is the output, the grid is the input ---------------------------
+# ---- what wrong kernels compute: the image is the output, the grid is the input ----------------------------
 
 
 def forward(a, layer: Layer, weights=None):
@@ -97,7 +97,8 @@ MISCONCEPTIONS = (
           "The weights are indexed with the output channel first; here the input channel comes first.",
           indexed_as_a_convolution),
     wrong("forward_first_group_only", FORWARD, 2,
-          "Every output channel is made from the input channels of group 0: the offset of its group is missing.",
+          "Every output channel is made from the input channels of group 0: "
+          "the offset of its group is missing.",
           lambda a, d: forward(a, transposed(d).but(grid_channel=lambda c, j: j))),
     wrong("forward_output_padding_left_empty", FORWARD, 1,
           "The rows and columns of output_padding hold the bias alone; stamps reach there like everywhere.",
@@ -257,7 +258,8 @@ PUZZLE = Puzzle(
             },
         ),
         Case(
-            "one_pixel", size(1, 1, 3, 4, 1, 3, 3, stride=(2, 1), pad=(1, 0), dilation=(1, 2), out_pad=(1, 0)),
+            "one_pixel",
+            size(1, 1, 3, 4, 1, 3, 3, stride=(2, 1), pad=(1, 0), dilation=(1, 2), out_pad=(1, 0)),
             note="one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
             inputs={"input": np.arange(12) == 5, "weights": range(1, 10), "bias": [0]},
             kernels=(FORWARD,),
@@ -287,17 +289,17 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     hints=(
-        "Think of stamps first: input element (h, w) adds its value times the filter to a patch of the output. "
-        "That is what the input gradient of a convolution does, seen from the other side. As there, do not "
+        "Think of stamps first: input element (h, w) adds its value times the filter to a patch of the "
+        "output. That is what the input gradient of a convolution does, seen from the other side. As there, do not "
         "scatter. Each thread owns one output element and asks which elements, with which tap, brought "
         "something to it. What nothing reaches is the bias, also in the rows that output_padding adds.",
         "Forward: the thread knows p and r and wants h, so it divides by the stride; negative, remainder and "
-        "past the end are left out, as in puzzle 13's input gradient. The two gradients know h and r and want "
-        "p: they only multiply and test the borders. Groups are those of puzzle 14: find the group of your own "
-        "channel by a division, then its partners on the other side.",
+        "past the end are left out, as in puzzle 13's input gradient. The two gradients know h and r and "
+        "want p: they only multiply and test the borders. Groups are those of puzzle 14: find the group of your "
+        "own channel by a division, then its partners on the other side.",
         "Rows: p is h times stride, minus padding, plus r times dilation; solved for h, add the padding and "
-        "subtract the tap. The weights have the input channel, counted through all groups, as first index and "
-        "the output channel counted within its group as second. Input, output and bias take channels counted "
+        "subtract the tap. The weights have the input channel, counted through all groups, as first index "
+        "and the output channel counted within its group as second. Input, output and bias take channels counted "
         "through all groups.",
     ),
 )  # fmt: skip
