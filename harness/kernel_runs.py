@@ -83,7 +83,9 @@ def instance(source: str, dtype: str) -> str:
         return re.sub(r"\bfloat\b", "double", source)
     if dtype == "float16":
         source = re.sub(r"\bfloat(?=\s*\*)", "__half", source)
-        return re.sub(r"^$|\A(?!.*^$)", "#include <cuda_fp16.h>", source, count=1, flags=re.MULTILINE)
+        include = "#include <cuda_fp16.h>"
+        with_include, made = re.subn(r"^$", include, source, count=1, flags=re.MULTILINE)
+        return with_include if made else f"{include}\n{source}"
     return source
 
 
@@ -92,6 +94,7 @@ class Kernels:
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
         self.course, self.mine, self.device = course or open_course(), mine, device
+        self.puzzles: dict[str, Puzzle] = {}
         self.modules: dict[tuple, tuple] = {}
         self.runners: dict[str, Host | Cuda] = {}
 
@@ -100,7 +103,9 @@ class Kernels:
 
         sizes: the dims of the puzzle. arrays: the inputs by name, with as many elements as declared.
         """
-        puzzle = self.course.load(number)
+        if number not in self.puzzles:
+            self.puzzles[number] = self.course.load(number)
+        puzzle = self.puzzles[number]
         kernel = next(k for k in puzzle.kernels if k.outputs[0].name == writes)
         dims = {**sizes, **puzzle.dims(dict(sizes))}
         first = next(iter(arrays.values()))
