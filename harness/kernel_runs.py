@@ -48,13 +48,13 @@ def together(**given) -> list:
 
 def from_dlpack(name: str, x):
     """The array behind `x`, without a copy where it has none to make."""
-    if isinstance(x, np.ndarray):
-        return x
     x = x.detach() if hasattr(x, "detach") else x  # a tensor that records gradients is not handed out
     if not hasattr(x, "__dlpack_device__"):
         return np.asarray(x)
     if x.__dlpack_device__()[0] in CUDA:
         return cupy().from_dlpack(x)
+    if isinstance(x, np.ndarray):  # as it is: one that is read-only is not handed out either
+        return x
     try:
         return np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -71,7 +71,7 @@ def cupy():
 
 def library(array):
     """The module, numpy or cupy, that an array is of."""
-    return np if isinstance(array, np.ndarray) else cupy()
+    return cupy() if hasattr(array, "__cuda_array_interface__") else np
 
 
 # ---- kernels -------------------------------------------------------------------------------------------
@@ -179,10 +179,9 @@ class Cuda:
     """Runs kernels on CUDA arrays of this process, where they are; a fault ends CUDA for the process."""
 
     def __init__(self):
-        from .devices.gpu_worker import Worker
+        from .devices import gpu_worker
 
-        self.cupy = cupy()
-        self.worker = Worker(None)
+        self.cupy, self.worker = cupy(), gpu_worker.Worker(None)
         self.worker.hello()
 
     def compile(self, text: str, name: str, include_dirs):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import harness
-from harness import ops
+from harness import kernel_runs, ops
 from harness.checkout import Course, source_hash
+from harness.devices import gpu_worker
+from harness.devices.virtual.device import VirtualGPU
 from harness.errors import CompileError, KernelFault
 from harness.kernel_runs import Kernels, instance
 from harness.progress import Progress
@@ -23,7 +25,6 @@ from harness.verdict import PASSED, Verdict
 from reference import conv
 
 ROOT = Path(harness.__file__).resolve().parent.parent
-LESSON = ROOT / "puzzles/13_conv2d_general/README.md"
 PLAIN = (1, 0, 1, False, 0, 1)  # stride, padding, dilation, transposed, output_padding, groups
 ALL = (True, True, True)
 EVERY_TIME = settings(
@@ -227,3 +228,150 @@ def test_a_fault_names_the_array_of_the_student(school):
     with pytest.raises(KernelFault) as found:
         ops.Operators("cpu", mine=True, course=course).convolution(X, W, None, 1, 1, 1, False, 0, 1)
     assert found.value.array == "input" and found.value.file == "13_conv2d_general/kernel.cu"
+
+
+# ---- arrays on the GPU, as far as they can be had without one -----------------------------------------------
+
+
+class OnTheGpu(np.ndarray):
+    """A stand-in for CuPy's array."""
+
+    __cuda_array_interface__: dict = {}
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
+
+class Worker:
+    """A stand-in for the GPU: kernels get pointers, and run on the virtual one."""
+
+    def __init__(self, output):
+        self.known: dict[int, np.ndarray] = {}
+        self.device = VirtualGPU("none")
+
+    def hello(self):
+        return {}
+
+    def compile(self, source, name, include_dirs, name_expressions):
+        return self.device.compile(source, name, include_dirs), SimpleNamespace(find=lambda name: name)
+
+    def _function(self, module, name):
+        def run(grid, block, values, shared_mem):
+            assert all(isinstance(v, np.ndarray) and v.ndim == 0 for v in values)
+            arrays = [MADE[int(v)] if v.dtype == np.uint64 else None for v in values]
+            there = [v[()] if a is None else self.device.array(a) for v, a in zip(values, arrays)]
+            module.get_function(name)(grid, block, there, shared_mem)
+            for array, copy in zip(arrays, there):
+                if array is not None:
+                    array[...] = copy.get()
+
+        return run
+
+
+MADE: dict[int, np.ndarray] = {}  # address -> array
+
+
+def to_the_gpu(array):
+    there = np.array(array, order="C").view(OnTheGpu)
+    MADE[there.data.ptr] = there
+    return there
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy and the process's CUDA, stood in for."""
+    stream = SimpleNamespace(synchronize=lambda: None)
+    made = {name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")}
+    module = SimpleNamespace(
+        ndarray=OnTheGpu, from_dlpack=lambda x: x, ascontiguousarray=lambda a: a, **made,
+        cuda=SimpleNamespace(get_current_stream=lambda: stream),
+    )  # fmt: skip
+    monkeypatch.setattr(kernel_runs, "cupy", lambda: module)
+    monkeypatch.setattr(gpu_worker, "Worker", Worker)
+    yield
+    MADE.clear()
+
+
+@pytest.mark.parametrize("case", [("13", (2, 3, 5, 4), (4, 3, 3, 2), False), ("15", (2, 3, 6), (3, 4, 3), True)])
+def test_arrays_on_the_gpu_are_computed_there(cupy, operators, case):
+    _, *shapes, transposed = case
+    aten = (2, 1, 1, transposed, 0, 1)
+    x, w, b = normal(*shapes, (4,))
+    on_gpu = ops.Operators("no device is opened")
+    y = on_gpu.convolution(*map(to_the_gpu, (x, w, b)), *aten)
+    assert isinstance(y, OnTheGpu)
+    same(np.asarray(y), operators.convolution(x, w, b, *aten), atol=1e-6)
+    grad = normal(y.shape, seed=1)[0]
+    ours = on_gpu.convolution_backward(*map(to_the_gpu, (grad, x, w)), [4], *aten, ALL)
+    for got, wanted in zip(ours, operators.convolution_backward(grad, x, w, [4], *aten, ALL)):
+        assert isinstance(got, OnTheGpu)
+        same(np.asarray(got), wanted, atol=1e-5)
+    with pytest.raises(ValueError, match="of weight and input, one is in the GPU's memory"):
+        on_gpu.convolution(to_the_gpu(x), w, None, *aten)
+
+
+# ---- what the lessons show ---------------------------------------------------------------------------------
+
+
+def program_of(lesson):
+    """The names that the Python of a lesson defines."""
+    text = (ROOT / "puzzles" / lesson / "README.md").read_text()
+    program, names = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {}
+    assert program.count('Operators("auto", mine=True)') == 1
+    exec(program.replace('"auto", mine=True', '"cpu"'), names)
+    return names
+
+
+def test_the_exercise_of_puzzle_14():
+    names = program_of("14_conv2d_grouped")
+    kernels, (x, depthwise, pointwise) = names["kernels"], normal((2, 3, 5, 4), (3, 1, 3, 3), (4, 3, 1, 1))
+    y, between = names["separable"](x, depthwise, pointwise)
+    dense = pointwise * depthwise[:, 0]
+    same(y, kernels.convolution(x, dense, None, 1, 1, 1, False, 0, 1), atol=1e-5)
+    grad = normal(y.shape, seed=1)[0]
+    inner, *_ = kernels.convolution_backward(grad, between, pointwise, None, *PLAIN, ALL)
+    outer, *_ = kernels.convolution_backward(inner, x, depthwise, None, 1, 1, 1, False, 0, 3, ALL)
+    right, *_ = kernels.convolution_backward(grad, x, dense, None, 1, 1, 1, False, 0, 1, ALL)
+    same(outer, right, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def layer():
+    """(torch, the custom operator of puzzle 13's lesson)"""
+    return pytest.importorskip("torch"), program_of("13_conv2d_general")["conv2d"]
+
+
+OPTIONS = [2, 1], [1, 0], [1, 2]
+
+
+def test_gradcheck_passes_on_the_custom_operator(layer):
+    torch, conv2d = layer
+    x, w, b = map(torch.from_numpy, normal((2, 2, 4, 5), (3, 2, 2, 2), (3,), dtype="float64"))
+    arguments = [a.requires_grad_() for a in (x, w, b)]
+    assert torch.autograd.gradcheck(lambda *xs: conv2d(*xs, *OPTIONS), arguments)
+    y = conv2d(x, w, b, *OPTIONS)
+    same(y.detach().numpy(), torch.conv2d(x, w, b, *OPTIONS).detach().numpy(), atol=1e-12)
+
+
+def test_the_custom_operator_keeps_the_rules_of_pytorch(layer):
+    torch, conv2d = layer
+    x, w, b = map(torch.from_numpy, normal((1, 2, 4, 5), (3, 2, 2, 2), (3,)))
+    w.requires_grad_()  # alone
+    tests = "test_schema", "test_autograd_registration"
+    torch.library.opcheck(conv2d, (x, w, b, *OPTIONS), test_utils=tests)
+    conv2d(x, w, b, *OPTIONS).sum().backward()
+    assert x.grad is None and w.grad.shape == w.shape
+
+
+@pytest.mark.gpu
+def test_tensors_on_the_gpu_stay_there(layer):
+    torch, conv2d = layer
+    pytest.importorskip("cupy")
+    x, w, b = (torch.from_numpy(a).cuda() for a in normal((2, 2, 4, 5), (3, 2, 2, 2), (3,), dtype="float64"))
+    arguments = [a.requires_grad_() for a in (x, w, b)]
+    assert conv2d(*arguments, *OPTIONS).is_cuda
+    assert torch.autograd.gradcheck(lambda *xs: conv2d(*xs, *OPTIONS), arguments)
