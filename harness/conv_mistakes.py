@@ -2,8 +2,8 @@
 
 The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that
 counts the positions of the filter. A wrong kernel is a layer with other numbers in it
-(`layer.but(stride_h=1)`), or one that finds its places by another rule (`layer.but(place=...)`), on arrays whose
-shapes stay as they are.
+(`layer.but(stride_h=1)`), or one that finds its places by another rule (`layer.but(place=...)`), on arrays
+whose shapes stay as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pictures of an impulse: one input element is 1, all others are 0, and the output shows where it goes.
 
 `python -m harness.report.impulse 13 one_pixel` draws `puzzles/13_*/impulse.png` from runs of the solution in
-that case, whose weights are best numbered: an output then holds the number of the tap that lay on the element.
+that case, whose weights are best numbered: an output then holds the number of the tap on the element.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .probe import Runner
 
 TOP = 75  # above the first array, in pixels
 PARAMETERS = (
-    ("stride", "stride", 1), ("pad", "padding", 0), ("dilation", "dilation", 1), ("out_pad", "output_padding", 0),
+    ("stride", "stride", 1), ("pad", "padding", 0), ("dilation", "dilation", 1),
+    ("out_pad", "output_padding", 0),
 )  # fmt: skip
 
 

@@ -279,8 +279,8 @@ PUZZLE = Puzzle(
     hints=(
         "All four kernels are those of part 1 with one relation replaced. There, tap r of the filter at "
         "position p lay on row p + r. Now count the rows of the padded image: position p starts at p "
-        "strides, tap r is r dilations further. Then go from padded rows to the image's own: the padding comes before "
-        "its row 0. Columns are the same with their own three numbers.",
+        "strides, tap r is r dilations further. Then go from padded rows to the image's own: the padding "
+        "comes before its row 0. Columns are the same with their own three numbers.",
         "Forward and weight gradient know p and r and want h. Where h is not a row of the image, there is "
         "a zero of the padding, and the product is left out (continue). The input gradient knows h and r and "
         "wants p: solve for it. What is left to divide by the stride may be negative, may leave a remainder, "
