@@ -130,19 +130,6 @@ def first(array, axis):
     return array * (np.indices(array.shape)[axis] == 0)
 
 
-def reread(array, index):
-    """What a kernel reads that takes `index(...)` for the flat position of an element; NaN outside of it."""
-    flat, at = array.ravel(), index(*np.indices(array.shape))
-    inside = (at >= 0) & (at < flat.size)
-    return np.where(inside, flat[np.where(inside, at, 0)], np.nan)
-
-
-def depth_as_channel_step(a, d):
-    """The input as it looks when planes are taken to be D apart and channels H * W."""
-    return reread(a["input"], lambda b, c, z, h, w: (
-        ((b * d["C_in"] + c) + z * d["C_in"]) * d["H"] + h) * d["W"] + w)  # fmt: skip
-
-
 def wrong(kernel, id, hint, says, compute):
     return Misconception(id, kernel, says, compute, hint)
 
