@@ -223,7 +223,7 @@ def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> N
 
 
 def same(a: Run, b: Run, targets: tuple[Expected, ...]) -> bool:
-    """Do two runs agree, within what rounding may do (builds contract to fma or not, atomics add in any order)?
+    """Do two runs agree, within what rounding may do? Builds use fma or not, atomics add in any order.
 
     The tolerance is that of the right sums; a wrong kernel may add up more where the right answer is 0.
     """
