@@ -275,17 +275,17 @@ PUZZLE = Puzzle(
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "
         "the output: its last axis turns fastest. Then forget idx; you have n, c, h, w (or k, c, r, s), and "
-        "one element of the input has the same four numbers. Where does it lie? The input's own order of axes "
-        "says so.",
+        "one element of the input has the same four numbers. Where does it lie? The input's own order of "
+        "axes says so.",
         "A flat position: take the index of the outermost axis; for every further axis multiply by that "
         "axis's size and add its index. In NHWC the further axes are H, W, C; in RSCK they are S, C, K. The "
-        "last kernel: idx counts blocks. The remainder by `across`, times 4, is the first column; then `down` "
+        "last kernel: idx counts blocks. The remainder by `across`, times 4, is the first column; `down` "
         "gives the first row; the image is left. The block starts there in the input, and with rows and "
         "columns exchanged in the output.",
         "A float4 has four neighbours of a row, x, y, z and w; a pointer cast to const float4* reads them at "
-        "once, if its address is a multiple of 16 bytes, as it is if rows and columns are multiples of 4. Row "
-        "i of the block starts i * columns further on in the input. In the output, column j starts j * rows "
-        "further on, and its float4 is made of the j-th members of your four. Otherwise copy one by one, "
-        "and mind where rows and columns end.",
+        "once, if its address is a multiple of 16 bytes: so it is if rows and columns are multiples of 4. "
+        "Row i of the block starts i * columns further on in the input. In the output, column j starts "
+        "j * rows further on, and its float4 is made of the j-th members of your four. Otherwise copy one by "
+        "one, and mind where rows and columns end.",
     ),
 )  # fmt: skip
