@@ -34,6 +34,13 @@ def output_sizes(d: Mapping[str, int]) -> dict[str, int]:
     return {"H_out": H_out, "W_out": W_out}
 
 
+def transposed_output_sizes(d: Mapping[str, int]) -> dict[str, int]:
+    """H_out and W_out of a transposed convolution."""
+    H_out = (d["H"] - 1) * d["stride_h"] - 2 * d["pad_h"] + d["dilation_h"] * (d["R"] - 1) + 1
+    W_out = (d["W"] - 1) * d["stride_w"] - 2 * d["pad_w"] + d["dilation_w"] * (d["S"] - 1) + 1
+    return {"H_out": H_out + d["out_pad_h"], "W_out": W_out + d["out_pad_w"]}
+
+
 def options(d: Mapping[str, int]) -> dict:
     """Stride, padding, dilation and groups as the reference takes them."""
     return {

@@ -1,8 +1,9 @@
-"""What a wrong convolution kernel computes, in NumPy: for the misconceptions of the puzzles on 2-D convolutions.
+"""What a wrong convolution kernel computes, in NumPy: for the misconceptions of puzzles 13, 14 and 16.
 
-The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that counts
-the positions of the filter. A wrong kernel is a layer with other numbers in it (`layer.but(stride_h=1)`), or one
-that finds its places by another rule (`layer.but(place=...)`), on arrays whose shapes stay as they are.
+The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that
+counts the positions of the filter. A wrong kernel is a layer with other numbers in it
+(`layer.but(stride_h=1)`), or one that finds its places by another rule (`layer.but(place=...)`), on arrays
+whose shapes stay as they are.
 """
 
 from __future__ import annotations
@@ -25,16 +26,28 @@ def position(h, r, stride, pad, dilation):
 
 
 def truncated(steps, stride):
-    """steps / stride and steps % stride as in C: rounded towards zero, the remainder with the sign of steps."""
+    """steps / stride and steps % stride as in C: towards zero, the remainder with the sign of steps."""
     return np.fix(steps / stride).astype(int), np.fmod(steps, stride)
+
+
+def remainder_ignored(h, r, stride, pad, dilation):
+    """The position as in C, with no test of the remainder."""
+    steps = h + pad - r * dilation
+    return np.where(steps < 0, -1, steps // stride)
+
+
+def remainder_positive_only(h, r, stride, pad, dilation):
+    """Left out where steps % stride > 0; in C, -1 % 2 is -1 and -1 / 2 is 0."""
+    quotient, remainder = truncated(h + pad - r * dilation, stride)
+    return np.where(remainder > 0, -1, quotient)
 
 
 @dataclass(frozen=True)
 class Layer:
     """One convolution: sizes, parameters, and the rules by which a kernel finds rows, columns and channels.
 
-    C, H, W: of the image; K, P, Q: of the grid. image_channel(k, j) and grid_channel(c, j): the channels that are
-    summed over, j = 0, 1, ... counting those of a group. weight_channel(c): the weights' second index.
+    C, H, W: of the image; K, P, Q: of the grid. image_channel(k, j) and grid_channel(c, j): the channels that
+    are summed over, j = 0, 1, ... counting those of a group. weight_channel(c): the weights' second index.
     """
 
     C: int
@@ -90,7 +103,7 @@ def parameters(d: Mapping[str, int]) -> dict[str, int]:
     return {name: value for name, value in d.items() if name in sizes}
 
 
-# ---- the three sums, each gathered by the side that it is written to ----------------------------------------
+# ---- the three sums, each gathered by the side that it is written to ---------------------------------------
 
 
 def grid_sum(layer: Layer, image: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -135,7 +148,7 @@ def image_channels(layer: Layer) -> np.ndarray:
 
 
 def under_the_taps(layer: Layer, image: np.ndarray) -> np.ndarray:
-    """[n, c, p, r, q, s]: the image element under tap (r, s) of the filter at (p, q); 0 where there is none."""
+    """[n, c, p, r, q, s]: the image element under tap (r, s) of the filter at (p, q), or 0."""
     h = table(layer.place, layer.P, layer.R, layer.rows)
     w = table(layer.place, layer.Q, layer.S, layer.columns)
     return gather(image, h, w)

@@ -1,7 +1,7 @@
 """Pictures of an impulse: one input element is 1, all others are 0, and the output shows where it goes.
 
-`python -m harness.report.impulse 13 one_pixel` draws `puzzles/13_*/impulse.png` from runs of the solution in that
-case, whose weights are best numbered: an output then holds the number of the tap that lay on the element.
+`python -m harness.report.impulse 13 one_pixel` draws `puzzles/13_*/impulse.png` from runs of the solution in
+that case, whose weights are best numbered: an output then holds the number of the tap on the element.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from .pictures import COLOURS, FAINT, LEFT, LETTER, READABLE, Pen, arrange, draw
 from .probe import Runner
 
 TOP = 75  # above the first array, in pixels
+PARAMETERS = (
+    ("stride", "stride", 1), ("pad", "padding", 0), ("dilation", "dilation", 1),
+    ("out_pad", "output_padding", 0),
+)  # fmt: skip
 
 
 def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:
@@ -32,7 +36,7 @@ def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
     inputs = make_inputs(puzzle, case, kernel)
     array, output = kernel.arrays[0], kernel.outputs[0]
     ones = np.flatnonzero(inputs[array.name])
-    require(len(ones) == 1, f"case {case.name}: {array.name} has {len(ones)} elements that are not 0, not one")
+    require(len(ones) == 1, f"case {case.name}: {len(ones)} elements of {array.name} are not 0; one must be")
     with open_device("cpu", checks="memory") as device:
         runner = Runner(device, puzzle, case, kernel, source)
         plain = runner.run(inputs)
@@ -70,10 +74,9 @@ def impulse_picture(
 
 
 def parameters(dims: Mapping[str, int]) -> str:
-    """`stride 2, 1; padding 1, 1`, rows before columns, and `groups 2`: those that are not what they mostly are."""
-    names = {"stride": ("stride", 1), "pad": ("padding", 0), "dilation": ("dilation", 1), "out_pad": ("output_padding", 0)}
+    """`stride 2, 1; padding 1, 1`, rows before columns, and `groups 2`: what is not as it mostly is."""
     said = []
-    for ours, (name, usual) in names.items():
+    for ours, name, usual in PARAMETERS:
         pair = dims.get(f"{ours}_h", usual), dims.get(f"{ours}_w", usual)
         if pair != (usual, usual):
             said.append(f"{name} {pair[0]}, {pair[1]}")

@@ -30,7 +30,7 @@ def solution(puzzle_id):
 
 
 def alone(puzzle, mutant):
-    """(puzzle, text) of a mutant with nothing but the kernel that it breaks: the others are those of the solution."""
+    """(puzzle, text) of a mutant with nothing but the kernel that it breaks: the others are right."""
     text = mutant.apply(solution(puzzle.id))
     for kernel in puzzle.kernels:
         start, end = kernel_span(text, kernel.name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
-from harness.conv_mistakes import convolution, forward, input_gradient, truncated, weight_gradient
+from harness.conv_mistakes import (
+    convolution, forward, input_gradient, remainder_ignored, remainder_positive_only, weight_gradient,
+)  # fmt: skip
 from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv
 
@@ -14,25 +16,13 @@ FORWARD, INPUT, WEIGHTS, BIAS = (
 )  # fmt: skip
 
 
-# ---- what a wrong kernel computes: each takes a layer with something wrong in it ----------------------------
+# ---- what wrong kernels compute ----------------------------------------------------------------------------
 
 
 def edges_repeated(a, d):
     """A place outside of the image is moved to its edge."""
     wide = np.pad(a["input"], ((0, 0), (0, 0), *[(p, p) for p in (d["pad_h"], d["pad_w"])]), mode="edge")
     return forward({**a, "input": wide}, convolution(d).but(pad_h=0, pad_w=0))
-
-
-def remainder_ignored(h, r, stride, pad, dilation):
-    """p = steps / stride in C, with no test of the remainder."""
-    steps = h + pad - r * dilation
-    return np.where(steps < 0, -1, steps // stride)
-
-
-def remainder_positive_only(h, r, stride, pad, dilation):
-    """Left out where steps % stride > 0; in C, -1 % 2 is -1 and -1 / 2 is 0."""
-    quotient, remainder = truncated(h + pad - r * dilation, stride)
-    return np.where(remainder > 0, -1, quotient)
 
 
 def remainder_of_the_element(h, r, stride, pad, dilation):
@@ -270,7 +260,8 @@ PUZZLE = Puzzle(
              note="no two parameters of rows and columns agree"),
         Case("filter_1x1_stride_2", size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
              note="three of four input elements are never read"),
-        Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), note="gaps between windows"),
+        Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)),
+             note="gaps between windows"),
         Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), note="the last row is never read"),
         Case("padding_covers_the_filter", size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)),
              note="at the border, all taps lie on zeros"),
@@ -287,9 +278,9 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     hints=(
         "All four kernels are those of part 1 with one relation replaced. There, tap r of the filter at "
-        "position p lay on row p + r. Now count the rows of the padded image: position p starts at p strides, "
-        "tap r is r dilations further. Then go from padded rows to the image's own: the padding comes before "
-        "its row 0. Columns are the same with their own three numbers.",
+        "position p lay on row p + r. Now count the rows of the padded image: position p starts at p "
+        "strides, tap r is r dilations further. Then go from padded rows to the image's own: the padding "
+        "comes before its row 0. Columns are the same with their own three numbers.",
         "Forward and weight gradient know p and r and want h. Where h is not a row of the image, there is "
         "a zero of the padding, and the product is left out (continue). The input gradient knows h and r and "
         "wants p: solve for it. What is left to divide by the stride may be negative, may leave a remainder, "

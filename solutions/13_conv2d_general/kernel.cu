@@ -120,7 +120,8 @@ extern "C" __global__ void conv2d_backward_bias(
     float sum = 0.0f;
     for (int b = 0; b < batch; b++) {
         for (int i = 0; i < H_out * W_out; i++) {
-            sum += grad_output[(b * C_out + k) * H_out * W_out + i];
+            float grad = grad_output[(b * C_out + k) * H_out * W_out + i];
+            sum += grad;
         }
     }
     grad_bias[k] = sum;
