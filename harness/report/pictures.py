@@ -246,11 +246,12 @@ def draw_legend(pen: Pen, y: float, strip: bool) -> None:
         pen.text(x, y, "small numbers: place in memory", "label", FAINT)
 
 
-def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
-    """The access picture of a puzzle's first kernel in its first case, from runs of the solution."""
+def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1, name: str = "", at: str = "") -> Figure:
+    """The access picture of the kernel `name` in the case `at` (each: or the first), from the solution."""
     from harness.devices import open_device
 
-    case, kernel = puzzle.cases[0], puzzle.kernels[0]
+    case = next(c for c in puzzle.cases if at in ("", c.name))
+    kernel = puzzle.kernel(name) if name else puzzle.kernels[0]
     source = puzzle.solution_path.read_text(encoding="utf-8")
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
@@ -261,12 +262,13 @@ def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
 
 
 def main(arguments: list[str]) -> int:
-    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder."""
+    """ID [BLOCK THREAD [KERNEL [CASE [FILE]]]]: writes access.png, or FILE, into the puzzle's folder."""
     from harness.checkout import open_course
 
     puzzle = open_course().load(arguments[0])
     chosen = [int(a) for a in arguments[1:3]]
-    draw_solution(puzzle, *chosen).savefig(puzzle.folder / "access.png")
+    name = (arguments[5:] or ["access.png"])[0]
+    draw_solution(puzzle, *chosen, *arguments[3:5]).savefig(puzzle.folder / name)
     return 0
 
 

@@ -3,7 +3,7 @@
 // What to do: write the kernels of puzzle 14 with a third direction, the depth, in
 // front of rows and columns: D, T taps, stride_d, pad_d, dilation_d. Sound has
 // D = H = 1, an image D = 1: the same kernels serve all three. There is no bias.
-// You will write about 72 lines.
+// You will write about 80 lines.
 //
 // Check: backwarp grade 15    Stuck: backwarp hint 15    Start again: backwarp reset 15
 

@@ -13,7 +13,9 @@ SIDES = "d", "h", "w"
 IMAGE, TAPS, GRID = ("D", "H", "W"), ("T", "R", "S"), ("D_out", "H_out", "W_out")
 
 
-def size(batch, C_in, image, C_out, taps, stride=(1, 1, 1), pad=(0, 0, 0), dilation=(1, 1, 1), groups=1, **more):
+def size(
+    batch, C_in, image, C_out, taps, stride=(1, 1, 1), pad=(0, 0, 0), dilation=(1, 1, 1), groups=1, **more
+):
     """The dims of a case; triples are (depth, rows, columns)."""
     triples = {"stride": stride, "pad": pad, "dilation": dilation}
     each = {f"{name}_{side}": n for name, triple in triples.items() for side, n in zip(SIDES, triple)}
@@ -130,19 +132,6 @@ def first(array, axis):
     return array * (np.indices(array.shape)[axis] == 0)
 
 
-def reread(array, index):
-    """What a kernel reads that takes `index(...)` for the flat position of an element; NaN outside of it."""
-    flat, at = array.ravel(), index(*np.indices(array.shape))
-    inside = (at >= 0) & (at < flat.size)
-    return np.where(inside, flat[np.where(inside, at, 0)], np.nan)
-
-
-def depth_as_channel_step(a, d):
-    """The input as it looks when planes are taken to be D apart and channels H * W."""
-    return reread(a["input"], lambda b, c, z, h, w: (
-        ((b * d["C_in"] + c) + z * d["C_in"]) * d["H"] + h) * d["W"] + w)  # fmt: skip
-
-
 def wrong(kernel, id, hint, says, compute):
     return Misconception(id, kernel, says, compute, hint)
 
@@ -158,7 +147,7 @@ MISCONCEPTIONS = (
     wrong(FORWARD, "dilation_ignored", 3,
           "The taps lie side by side; they are a dilation apart.",
           lambda a, d: forward(a, but(d, dilation=1))),
-    wrong(FORWARD, "strides_of_depth_and_rows_exchanged", 3,
+    wrong(FORWARD, "strides_of_d_and_h_exchanged", 3,
           "stride_d and stride_h have changed places: the depth goes with stride_d, rows with stride_h.",
           lambda a, d: forward(a, exchanged(d, "stride", "d", "h"))),
     wrong(FORWARD, "channels_of_group_0", 2,
@@ -189,7 +178,7 @@ MISCONCEPTIONS = (
     wrong(INPUT, "back_stride_ignored", 3,
           "The filter is taken to stand at every place; it stands at every stride-th.",
           lambda a, d: input_gradient(a, but(d, stride=1))),
-    wrong(INPUT, "back_dilations_of_rows_and_columns_exchanged", 3,
+    wrong(INPUT, "back_dilations_of_h_and_w_exchanged", 3,
           "dilation_h and dilation_w have changed places.",
           lambda a, d: input_gradient(a, exchanged(d, "dilation", "h", "w"))),
     wrong(INPUT, "back_filters_of_group_0", 2,
@@ -218,7 +207,7 @@ MISCONCEPTIONS = (
           "The dilation multiplies the position, and the stride the tap; it is the other way round.",
           lambda a, d: weight_gradient(
               a, d, place=lambda p, tap, stride, pad, dilation: p * dilation - pad + tap * stride)),
-    wrong(WEIGHTS, "weights_paddings_of_depth_and_columns_exchanged", 3,
+    wrong(WEIGHTS, "weights_paddings_of_d_and_w_exchanged", 3,
           "pad_d and pad_w have changed places.",
           lambda a, d: weight_gradient(a, exchanged(d, "pad", "d", "w"))),
     wrong(WEIGHTS, "weights_channels_of_group_0", 2,
@@ -270,7 +259,7 @@ MUTANTS = (
            "padding_of_depth_ignored"),
     everywhere(FORWARD, "dilation ignored", PLACES, leaving_out(*DILATIONS), "dilation_ignored"),
     mutant(FORWARD, "strides of depth and rows exchanged", DEPTH, DEPTH.replace("stride_d", "stride_h"),
-           "strides_of_depth_and_rows_exchanged", (ROW, ROW.replace("stride_h", "stride_d"))),
+           "strides_of_d_and_h_exchanged", (ROW, ROW.replace("stride_h", "stride_d"))),
     mutant(FORWARD, "no offset of the group", PLANE, PLANE.replace("group * channels + ", ""),
            "channels_of_group_0"),
     mutant(FORWARD, "filter turned", WEIGHT, TURNED, "filter_turned"),
@@ -292,12 +281,14 @@ MUTANTS = (
     everywhere(INPUT, "back: dilation ignored", WAYS, leaving_out(*DILATIONS), "back_dilation_ignored"),
     everywhere(
         INPUT, "back: stride ignored",
-        (THERE, THERE_H, THERE_W, "int o = in / stride_d;", "int p = down / stride_h;", "int q = right / stride_w;"),
+        (THERE, THERE_H, THERE_W, "int o = in / stride_d;", "int p = down / stride_h;",
+         "int q = right / stride_w;"),
         leaving_out(" || in % stride_d", " || down % stride_h", " || right % stride_w", " / stride_d",
                     " / stride_h", " / stride_w"),
         "back_stride_ignored"),
-    mutant(INPUT, "back: dilations of rows and columns exchanged", DOWN, DOWN.replace("dilation_h", "dilation_w"),
-           "back_dilations_of_rows_and_columns_exchanged", (RIGHT, RIGHT.replace("dilation_w", "dilation_h"))),
+    mutant(INPUT, "back: dilations of rows and columns exchanged",
+           DOWN, DOWN.replace("dilation_h", "dilation_w"), "back_dilations_of_h_and_w_exchanged",
+           (RIGHT, RIGHT.replace("dilation_w", "dilation_h"))),
     mutant(INPUT, "back: filters of group 0", FILTERS, "for (int k = 0; k < filters; k++) {",
            "back_filters_of_group_0"),
     mutant(INPUT, "back: filters of all groups", FILTERS, "for (int k = 0; k < C_out; k++) {",
@@ -311,10 +302,11 @@ MUTANTS = (
     everywhere(WEIGHTS, "weights: padding ignored", PLACES, leaving_out(" - pad_d", " - pad_h", " - pad_w"),
                "weights_padding_ignored"),
     everywhere(WEIGHTS, "weights: dilation on the position", PLACES,
-               lambda line: line.replace("dilation", "X").replace("stride", "dilation").replace("X", "stride"),
+               lambda x: x.replace("dilation", "-").replace("stride", "dilation").replace("-_", "stride_"),
                "weights_dilation_on_the_position"),
-    mutant(WEIGHTS, "weights: paddings of depth and columns exchanged", DEPTH, DEPTH.replace("pad_d", "pad_w"),
-           "weights_paddings_of_depth_and_columns_exchanged", (COLUMN, COLUMN.replace("pad_w", "pad_d"))),
+    mutant(WEIGHTS, "weights: paddings of depth and columns exchanged",
+           DEPTH, DEPTH.replace("pad_d", "pad_w"), "weights_paddings_of_d_and_w_exchanged",
+           (COLUMN, COLUMN.replace("pad_w", "pad_d"))),
     mutant(WEIGHTS, "weights: no offset of the group", PLANE, PLANE.replace("group * channels + ", ""),
            "weights_channels_of_group_0"),
     mutant(WEIGHTS, "weights: H for W", "(plane * H + h) * W + w", "(plane * H + h) * H + w",
@@ -363,7 +355,10 @@ PUZZLE = Puzzle(
         ),
         Kernel(
             INPUT,
-            params=(of_output(In, "grad_output"), of_weights(In, "weights"), of_input(Out, "grad_input"), *NUMBERS),
+            params=(
+                of_output(In, "grad_output"), of_weights(In, "weights"), of_input(Out, "grad_input"),
+                *NUMBERS,
+            ),
             launch=one_thread_each("batch", "C_in", *IMAGE),
             reference=lambda a, d: conv.backward_input(
                 a["grad_output"], a["weights"], shape(d, "batch", "C_in", *IMAGE), **options(d)
@@ -371,7 +366,10 @@ PUZZLE = Puzzle(
         ),
         Kernel(
             WEIGHTS,
-            params=(of_output(In, "grad_output"), of_input(In, "input"), of_weights(Out, "grad_weights"), *NUMBERS),
+            params=(
+                of_output(In, "grad_output"), of_input(In, "input"), of_weights(Out, "grad_weights"),
+                *NUMBERS,
+            ),
             launch=one_thread_each("C_out", "C_group", *TAPS),
             reference=lambda a, d: conv.backward_weights(
                 a["grad_output"], a["input"], shape(d, "C_out", "C_group", *TAPS), **options(d)
@@ -379,7 +377,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=completed,
-    gradient_of={INPUT: Gradient(loss_of_input, at=None), WEIGHTS: Gradient(loss_of_weights)},
+    gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
     cases=(
         Case(
             "conv_nd_tiny_sound", sound(1, 1, 6, 1, 3, stride=2, pad=1), note="done by hand in the lesson",
@@ -400,23 +398,24 @@ PUZZLE = Puzzle(
              size(2, 2, (6, 8, 5), 3, (2, 3, 2), stride=(2, 3, 1), pad=(1, 2, 3), dilation=(3, 1, 2))),
         Case("groups", size(2, 4, (3, 3, 4), 6, (2, 1, 2), groups=2)),
         Case("groups_all_parameters",
-             size(2, 6, (4, 6, 7), 3, (2, 2, 3), stride=(1, 2, 3), pad=(2, 1, 0), dilation=(2, 3, 1), groups=3)),
+             size(2, 6, (4, 6, 7), 3, (2, 2, 3), stride=(1, 2, 3), pad=(2, 1, 0), dilation=(2, 3, 1),
+                  groups=3)),
         Case("stride_beyond_the_filter", size(2, 2, (5, 6, 4), 2, (1, 1, 1), stride=(2, 3, 2)),
              note="most elements are under no tap"),
         Case("output_1x1x1", size(3, 3, (2, 3, 4), 5, (2, 3, 4)), note="the filter covers the input"),
-        Case("integers", size(2, 3, (3, 4, 5), 2, (2, 3, 2), stride=(1, 2, 1), pad=(1, 1, 0)), note="exact sums",
-             values="integers"),
+        Case("integers", size(2, 3, (3, 4, 5), 2, (2, 3, 2), stride=(1, 2, 1), pad=(1, 1, 0)),
+             note="exact sums", values="integers"),
         Case("conv_nd_numerical_gradient_check",
              size(1, 2, (3, 3, 4), 2, (2, 1, 2), stride=(1, 2, 1), pad=(1, 0, 1), groups=2),
              note="each element moved by epsilon", check="gradient"),
-        Case("batch_odd", size(3, 4, (3, 7, 5), 6, (2, 3, 1), stride=(1, 1, 2), pad=(0, 1, 1), dilation=(2, 1, 1),
-                               groups=2, threads=96), note="blocks of 96 threads"),
+        Case("batch_odd", size(3, 4, (3, 7, 5), 6, (2, 3, 1), stride=(1, 1, 2), pad=(0, 1, 1),
+                               dilation=(2, 1, 1), groups=2, threads=96), note="blocks of 96 threads"),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     hints=(
         "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever they "
-        "have two: in the split of idx, in the loops, in the test whether there is such a place, and in every "
+        "have two: in the split of idx, in the loops, in the test whether there is such a place, in every "
         "index. Its letters are d, o and t, its sizes D, D_out and T. Nothing has to be said about sound or "
         "images: with D = 1 and T = 1 the loop over t makes one round and every test passes.",
         "The split of idx has five wheels: the last axis turns fastest. Output: q, p, o, k, and b is left. "

@@ -99,8 +99,8 @@ def means(a, d, by=None, standing=standing):
 def largest(a, d, better=None, beyond=NAN, place=None):
     """The forward kernel of the maximum, with a part of it replaced by what a wrong kernel has there.
 
-    better(x, best): does x take over? beyond: the value of elements outside of the input; NaN: they are passed
-    over. place(h, w, d): what argmax says.
+    better(x, best): does x take over? beyond: the value of elements outside of the input, NaN to leave them
+    out. place(h, w, d): what argmax says.
     """
     better = better or (lambda x, best: (x > best) | np.isnan(x))
     place = place or (lambda h, w, d: h * d["W"] + w)
@@ -183,7 +183,7 @@ MISCONCEPTIONS = (
           "These are the sums of the windows: they are not divided by anything.",
           lambda a, d: means(a, d, by=1)),
     wrong(MEAN, "padding_always_counted", 2,
-          "Elements in the padding are always counted; count_include_pad = 0 counts those in the input alone.",
+          "Elements in the padding always count; with count_include_pad = 0, only those in the input do.",
           lambda a, d: means(a, d, by=d["divisor_override"] or counts(d, include=True))),
     wrong(MEAN, "padding_never_counted", 2,
           "Elements in the padding are never counted; with count_include_pad they are.",

@@ -2,7 +2,7 @@
 //
 // What to do: the mean and the maximum of windows with their own stride, padding and
 // dilation; the last window may hang over the edge. The way back gathers: a thread finds
-// all windows that its input element is in. You will write about 78 lines.
+// all windows that its input element is in. You will write about 82 lines.
 //
 // Check: backwarp grade 17    Stuck: backwarp hint 17    Start again: backwarp reset 17
 
