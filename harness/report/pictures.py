@@ -101,13 +101,17 @@ class Pen:
 
 
 def arrange(
-    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], top: float, largest: float = LARGEST
+    kernel: Kernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    top: float,
+    largest: float = LARGEST,
+    stacked: bool = False,
 ) -> tuple[float, dict[str, tuple[float, float]], float]:
     """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
 
-    Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
+    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
     """
-    stacked = all(len(shape) == 1 for shape in shapes.values())
+    stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
     headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
     head = HEAD + LINE * max(map(len, headings.values()))
     longest = {n: max(map(len, lines)) for n, lines in headings.items()}
@@ -302,11 +306,12 @@ def save_access_picture(
 
 
 def main(arguments: list[str]) -> int:
-    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder, from the solution."""
+    """ID [BLOCK THREAD [KERNEL [CASE [FILE]]]]: writes access.png, or FILE, into the puzzle's folder."""
     puzzle = open_course().load(arguments[0])
-    block, thread = (int(a) for a in arguments[1:3] or (0, 1))
-    source = puzzle.solution_path.read_text(encoding="utf-8")
-    draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], block, thread).savefig(puzzle.folder / "access.png")
+    block, thread = (arguments[1:3] + ["", ""])[:2]
+    kernel, case = (arguments[3:5] + ["", ""])[:2]
+    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
+    save_access_picture(puzzle, puzzle.solution_path, target, kernel, case, block, thread)
     return 0
 
 

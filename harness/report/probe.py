@@ -50,22 +50,23 @@ def single_out(source: str, name: str) -> str:
     return f"{head}{{ {only}{source[brace + 1 :]}"
 
 
-class Probe:
-    """A kernel of a puzzle, ready to be run thread by thread in one case.
-
-    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
-    """
+class Runner:
+    """A kernel of a puzzle, ready to be run in one case, with inputs of one's own."""
 
     def __init__(self, device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str):
         self.device, self.kernel = device, kernel
         self.dims = puzzle.full_dims(case)
         self.launch: Launch = kernel.launch(self.dims, tunables(source))
         self.inputs = make_inputs(puzzle, case, kernel)
-        module = device.compile(single_out(source, kernel.name), include_dirs=puzzle.include_dirs)
+        module = device.compile(self.text(source), include_dirs=puzzle.include_dirs)
         self.function = module.get_function(kernel.name)
 
-    def run(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs after this thread alone has run; what it did not write is poison."""
+    def text(self, source: str) -> str:
+        """What is compiled."""
+        return source
+
+    def run(self, inputs: dict[str, np.ndarray], *more: int) -> dict[str, np.ndarray]:
+        """The outputs after a run on these inputs, with `more` numbers after the kernel's arguments."""
         arrays, arguments = {}, []
         for p in self.kernel.params:
             if not hasattr(p, "role"):
@@ -78,15 +79,25 @@ class Probe:
             arrays[p.name] = array
             arguments.append(array)
         before = {p.name: arrays[p.name].get() for p in self.kernel.outputs}
-        arguments += [np.int32(block), np.int32(thread)]
+        arguments += map(np.int32, more)
         launch = self.launch
         self.function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem)
         self.before = before
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 
+
+class Probe(Runner):
+    """A kernel of a puzzle, ready to be run thread by thread in one case.
+
+    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
+    """
+
+    def text(self, source: str) -> str:
+        return single_out(source, self.kernel.name)
+
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
         """Every element that the thread writes, then every element that these results depend on."""
-        right = self.run(block, thread, self.inputs)
+        right = self.run(self.inputs, block, thread)
         for name, values in right.items():
             for index in changed(values, self.before[name]):
                 yield Access(name, int(index), "write")
@@ -97,7 +108,7 @@ class Probe:
 
     def differs(self, block: int, thread: int, right: dict, name: str, values: np.ndarray) -> bool:
         """Are the results other than `right` when the input `name` holds these values?"""
-        after = self.run(block, thread, {**self.inputs, name: values})
+        after = self.run({**self.inputs, name: values}, block, thread)
         if name in after:  # updated in place: where nothing was written, the other value still stands
             after[name] = np.where(same_bits(after[name], values), right[name], after[name])
         return any(changed(after[n], right[n]).size for n in right)
@@ -110,7 +121,7 @@ class Probe:
         ]
 
     def writes_something(self, block: int, thread: int) -> bool:
-        after = self.run(block, thread, self.inputs)
+        after = self.run(self.inputs, block, thread)
         return any(changed(after[n], self.before[n]).size for n in after)
 
 
