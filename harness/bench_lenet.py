@@ -13,6 +13,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -79,7 +80,7 @@ class InPyTorch:
         loss = f.cross_entropy(f.linear(x, p["fc3_weights"], p["fc3_bias"]), self.labels)
         loss.backward()
         self.optimiser.step()
-        return float(loss)
+        return loss.item()
 
 
 class Timer:
@@ -147,7 +148,7 @@ def launch_costs(device: VirtualGPU, cores: int) -> dict:
     arrays = device.array(np.zeros(1, np.float32)), device.empty((1,))
     costs = {}
     for name, grid in (("one block", 1), ("all cores", 32 * cores)):
-        timer = Timer(lambda: kernel((grid,), (128,), (*arrays, np.int32(1))))
+        timer = Timer(partial(kernel, grid, 128, (*arrays, np.int32(1))))
         for _ in range(LAUNCHES):
             timer.run()
         costs[name] = 1e3 * timer.best

@@ -20,7 +20,7 @@ from .jit import Program, runtime_address
 from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
-from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .schedule import STEP_BUDGET, Workers, block_order, deadline, thread_order
 from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
@@ -85,6 +85,7 @@ class VirtualGPU:
                                            state.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
         self._workspace = self.arena.allocate(lambda start: Owner("the grid's workspace", start, 64, "global"), 64)
+        self._marked: tuple = ()  # what of shared memory is marked, and in which slots
 
     def __enter__(self):
         return self
@@ -243,12 +244,10 @@ class Run:
         envs["globals_base"] = self.module.variables_owner.start
         envs["block_function"] = self.kernel._block_function
         envs["start_function"] = self.kernel._start_function
-        threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots)
         with Output(self.arena, launch) as output:
-            recursive = self.kernel.info.recursive
-            self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
+            self.workers.run(self.kernel._run_function, self.kernel._block_function, launch, self.kernel.info.recursive)
         self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
@@ -266,15 +265,20 @@ class Run:
 
     def _write_params(self, args) -> None:
         check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
-        memory = self.arena.bytes[self.device._params.start :]
+        data = bytearray(state.PARAM_BYTES)
+        end = 0
         for parameter, argument in zip(self.kernel.info.params, args, strict=True):
-            data = np.frombuffer(argument_bytes(argument), np.uint8)
-            memory[parameter.offset : parameter.offset + data.size] = data
+            end = parameter.offset + parameter.size
+            data[parameter.offset : end] = argument_bytes(argument)
+        self.arena.bytes[self.device._params.start :][:end] = data[:end]
 
     def _mark_shared(self) -> None:
         info = self.kernel.info
         layout = [(offset, size) for _, offset, size in info.shared] + [(info.dynamic_offset, self.shared_mem)]
         self.shared_end = info.dynamic_offset + self.shared_mem
+        if self.device.checks != "full" and self.device._marked == (layout, self.slots):
+            return
+        self.device._marked = layout, self.slots
         for slot in self.workers.in_use(self.slots):
             base = self.arena.shared_base(slot)
             self.arena.unmark(base, state.SHARED_WINDOW)
@@ -289,21 +293,23 @@ class Run:
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self._order = thread_order(n, self.device.schedule)
         multiplier, offset = block_order(blocks, self.device.schedule)
-        for name, value in {
+        shared = self.kernel.info.shared or self.shared_mem
+        full = self.device.checks == "full"
+        values = {
             "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
-            "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
+            "shared_bytes": max(0, self.shared_end - state.SHARED_START) if shared else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
-            "check_sync": self.device.checks == "full",
+            "check_sync": full,
             "grid_workspace": self.device._workspace.start,
             "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
             "now": self.device.events,
-            "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
-        }.items():  # fmt: skip
-            launch[name] = value
+            "site_lines": self.module.site_lines.ctypes.data if full else 0,
+        }  # fmt: skip
+        launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # quicker than one by one
         return launch
 
 
