@@ -15,7 +15,7 @@ import numpy as np
 
 from ..checkout import Course, Tunables, read_source, source_hash, tunables
 from ..course import Array, Kernel, Launch, Puzzle
-from ..errors import BackwarpError, CourseError
+from ..errors import BackwarpError, CourseError, KernelFault
 from ..progress import Entry
 
 #: kernel -> the puzzle that it is written in
@@ -114,11 +114,16 @@ def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
     """The kernel of `other` that does the same: of the same name, or the only one with the same arrays."""
 
     def arrays(k: Kernel) -> set:
-        return {(a.name, a.is_output, a.dtype, len(a.axes)) for a in k.arrays}
+        return {(a.name, "out" if to_be_cleared(a) else a.role, a.dtype, len(a.axes)) for a in k.arrays}
 
     alike = [k for k in other.kernels if arrays(k) == arrays(kernel)]
     named = [k for k in alike if k.name == kernel.name]
     return (named or (alike if len(alike) == 1 else [None]))[0]
+
+
+def to_be_cleared(array: Array) -> bool:
+    """Whether a kernel adds to an array that has to be zero before."""
+    return array.role == "inout" and array.values == "zeros"
 
 
 def no_counterpart(home: Puzzle, other: Puzzle) -> str:
@@ -154,13 +159,15 @@ class Bound:
     """
 
     def __init__(self, function, choice: Choice, t: Tunables, arrays: Mapping[str, object]):
-        self.function, kernel = function, choice.kernel
+        self.function, self.folder, kernel = function, choice.puzzle.id, choice.kernel
         dims = sizes_of(choice, arrays)
         try:
             launch: Launch = kernel.launch(dict(dims), t)
         except KeyError as e:
             raise LaunchMistake(f"{kernel.name} needs the size {e.args[0]!r}, which its arrays do not show") from None
         self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
+        cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
+        self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.args: list = []
         self.floats: dict[str, tuple[int, type]] = {}
         for position, p in enumerate(kernel.params):
@@ -179,7 +186,13 @@ class Bound:
             raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
         for name, (position, kind) in self.floats.items():
             self.args[position] = kind(scalars[name])
-        self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+        for array, zeros in self.cleared:
+            array.set(zeros)
+        try:
+            self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+        except KernelFault as fault:
+            fault.file = f"{self.folder}/{fault.file}"
+            raise
 
 
 def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
@@ -236,8 +249,8 @@ class Kernels:
         for role, choice in choices.items():
             key = choice.puzzle.id
             if key not in modules:
-                name = f"{choice.puzzle.id}/kernel.cu"
-                modules[key] = device.compile(choice.source, name=name, include_dirs=choice.puzzle.include_dirs)
+                puzzle = choice.puzzle
+                modules[key] = device.compile(choice.source, name=puzzle.file, include_dirs=puzzle.include_dirs)
             self.functions[role] = modules[key].get_function(choice.kernel.name)
             self.tunables[role] = tunables(choice.source)
 

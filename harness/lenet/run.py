@@ -72,7 +72,7 @@ def main(course: Course, progress: Progress, options: Options) -> int:
             else:
                 stopped = ""
         if stopped:
-            say(f"Interrupted {stopped}; the checkpoint is kept: backwarp train --resume goes on from there.")
+            say(f"Interrupted {stopped}. To go on: {resuming(options)}")
             return INTERRUPTED
         result = show.result(training, choices, program, device)
     draw(result, net, data, picture, say)
@@ -100,6 +100,17 @@ def decide(options: Options, stored: Settings | None) -> Settings:
                 "leave it out, or start anew without --resume"
             )
     return replace(base, **given)
+
+
+def resuming(options: Options) -> str:
+    """The command that goes on with a run of these options."""
+    words = ["backwarp train --resume"]
+    if options.kernels != Options.kernels:
+        words.append(f"--kernels {options.kernels}")
+    words += [f"--use {use}" for use in options.use]
+    if options.data_dir:
+        words.append(f"--data-dir {options.data_dir}")
+    return " ".join(words)
 
 
 def make_state(folder: Path) -> None:

@@ -20,9 +20,9 @@ def introduction(training: Training, choices: Mapping[str, Choice], program: LeN
     """What is trained on what, with whose kernels."""
     s, data = training.settings, training.data
     lines = [
-        f"LeNet on the {device.name}: {s.data}, {len(data.train_labels):,} images to learn from, "
-        f"{len(data.test_labels):,} to test with",
-        f"{s.epochs} epochs of {training.steps_per_epoch} steps, batch {s.batch}, seed {s.seed}",
+        f"LeNet on the {device.name}, seed {s.seed}",
+        f"{s.data}: {len(data.train_labels):,} images to learn from, {len(data.test_labels):,} to test with",
+        f"{s.epochs} epochs of {training.steps_per_epoch} steps, batch {s.batch}",
         *whose(choices, program),
     ]
     if training.step:
@@ -68,19 +68,20 @@ def epoch_line(training: Training, say: Say) -> None:
     epochs, done = len(training.history.accuracies), training.step // training.steps_per_epoch
     if training.step % training.steps_per_epoch or epochs != done:
         return
-    say(f"epoch {epochs:3} of {training.settings.epochs}   {progress(training)}")
+    say(f"epoch {epochs:3} of {training.settings.epochs}  {progress(training)}")
     sys.stdout.flush()
 
 
 def progress(training: Training) -> str:
-    """`loss 0.031   test accuracy 98.3 %   1,200 images/s`; the loss is the mean of the last epoch's steps."""
-    recent = training.history.losses[-training.steps_per_epoch :]
-    parts = [f"loss {np.mean(recent):6.4f}"]
+    """`loss 0.031  test 98.3%  1,200 images/s`; the loss is the mean of the last epoch's steps."""
+    recent, parts = training.history.losses[-training.steps_per_epoch :], []
+    if recent:
+        parts.append(f"loss {np.mean(recent):6.4f}")
     if training.history.accuracies:
-        parts.append(f"test accuracy {training.history.accuracies[-1]:6.1%}")
+        parts.append(f"test {training.history.accuracies[-1]:6.1%}")
     if training.seconds:
         parts.append(f"{training.trained / training.seconds:6,.0f} images/s")
-    return "   ".join(parts)
+    return "  ".join(parts)
 
 
 @contextmanager

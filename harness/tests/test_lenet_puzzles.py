@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,10 @@ import pytest
 import harness
 from harness.checkout import Course
 from harness.course import stub_text
-from harness.devices.virtual.device import VirtualGPU
 from harness.grade import Options, grade_file
 from harness.programs import ProgramError, guarded, load_program
 from harness.report.text import MOST_LINES, verdict_lines
+from harness.tests.virtual import device
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 PUZZLES = [COURSE.load("37"), COURSE.load("38")]
@@ -26,17 +25,12 @@ MUTANTS = [pytest.param(p, m, id=f"{p.number}-{m.name}") for p in PUZZLES for m 
 each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
 
 
-@cache
-def device():
-    return VirtualGPU("memory")
-
-
 def finding(puzzle, source):
     """(kind, misconception, lines) of the first case that fails; None where all pass."""
     try:
         functions = load_program(source, puzzle.file, puzzle.program.functions)
         for case in puzzle.cases:
-            found = guarded(source, puzzle.file, lambda: puzzle.program.check(functions, case, device(), 0))
+            found = guarded(source, puzzle.file, lambda: puzzle.program.check(functions, case, device("memory"), 0))
             if found:
                 return found.kind, found.misconception, found.lines
     except ProgramError as e:
