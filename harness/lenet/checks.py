@@ -23,8 +23,8 @@ from ..inputs import derive_seed
 from ..verdict import Finding
 from . import data
 from .kernels import Kernels, LaunchMistake, choose
+from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .program import choose_program
-from .model import AXES, GRADIENTS, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .train import Settings, batches
 
 RTOL = 1e-4  # of the largest element of an array; float32 LeNets are within 2e-6 (tests/test_lenet_model.py)

@@ -161,23 +161,25 @@ class Bound:
     def __init__(self, function, choice: Choice, t: Tunables, arrays: Mapping[str, object]):
         self.function, self.folder, kernel = function, choice.puzzle.id, choice.kernel
         dims = sizes_of(choice, arrays)
-        try:
-            launch: Launch = kernel.launch(dict(dims), t)
-        except KeyError as e:
-            raise LaunchMistake(f"{kernel.name} needs the size {e.args[0]!r}, which its arrays do not show") from None
-        self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.args: list = []
         self.floats: dict[str, tuple[int, type]] = {}
-        for position, p in enumerate(kernel.params):
-            if isinstance(p, Array):
-                self.args.append(arrays[p.name])
-            elif np.dtype(p.dtype).kind == "f" and p.value is None:
-                self.floats[p.name] = position, np.dtype(p.dtype).type
-                self.args.append(None)
-            else:
-                self.args.append(np.dtype(p.dtype).type(p.resolve(dims)))
+        try:
+            launch: Launch = kernel.launch(dict(dims), t)
+            for position, p in enumerate(kernel.params):
+                if isinstance(p, Array):
+                    self.args.append(arrays[p.name])
+                elif np.dtype(p.dtype).kind == "f" and p.value is None:
+                    self.floats[p.name] = position, np.dtype(p.dtype).type
+                    self.args.append(None)
+                else:
+                    self.args.append(np.dtype(p.dtype).type(p.resolve(dims)))
+        except KeyError as e:
+            raise LaunchMistake(
+                f"{kernel.name} of {choice.puzzle.id} needs the size {e.args[0]!r}, which LeNet's arrays do not show"
+            ) from None
+        self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
 
     def __call__(self, scalars: Mapping[str, float]) -> None:
         """Launches and waits."""
