@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -104,13 +105,14 @@ def decide(options: Options, stored: Settings | None) -> Settings:
 
 def resuming(options: Options) -> str:
     """The command that goes on with a run of these options."""
-    words = ["backwarp train --resume"]
+    words = ["backwarp", "train", "--resume"]
     if options.kernels != Options.kernels:
-        words.append(f"--kernels {options.kernels}")
-    words += [f"--use {use}" for use in options.use]
+        words += ["--kernels", options.kernels]
+    for use in options.use:
+        words += ["--use", use]
     if options.data_dir:
-        words.append(f"--data-dir {options.data_dir}")
-    return " ".join(words)
+        words += ["--data-dir", str(options.data_dir)]
+    return shlex.join(words)
 
 
 def make_state(folder: Path) -> None:

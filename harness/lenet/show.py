@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from .kernels import UNSOLVED, YOURS, Choice
+from .kernels import ROLES, UNSOLVED, YOURS, Choice
 from .program import LeNetProgram
 from .train import Training
 
@@ -22,7 +22,7 @@ def introduction(training: Training, choices: Mapping[str, Choice], program: LeN
     lines = [
         f"LeNet on the {device.name}, seed {s.seed}",
         f"{s.data}: {len(data.train_labels):,} images to learn from, {len(data.test_labels):,} to test with",
-        f"{s.epochs} epochs of {training.steps_per_epoch} steps, batch {s.batch}",
+        f"{s.epochs} epoch{'s' * (s.epochs != 1)} of {training.steps_per_epoch} steps, batch {s.batch}",
         *whose(choices, program),
     ]
     if training.step:
@@ -144,20 +144,22 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
 
 def summary(found: dict) -> list[str]:
     """The result as text: accuracy, then time per step by kernel."""
-    right = found["test_images"] - len(found["misclassified"])
+    right, epochs = found["test_images"] - len(found["misclassified"]), found["settings"]["epochs"]
     lines = [
-        f"Test accuracy {found['test_accuracy']:.1%} ({right:,} of {found['test_images']:,}) after "
-        f"{found['settings']['epochs']} epochs"
+        f"Test accuracy {found['test_accuracy']:.1%} ({right:,} of {found['test_images']:,}) "
+        f"after {epochs} epoch{'s' * (epochs != 1)}."
     ]
     if not found["seconds"]:
         return lines
-    lines[0] += f"; {found['seconds']:.1f} s of training, {found['images_per_second']:,.0f} images/s."
     total = found["ms_per_step"]
-    lines.append(f"Time per step: {total:.2f} ms")
+    lines.append(
+        f"Time per step: {total:.2f} ms ({found['seconds']:.1f} s of training, {found['images_per_second']:,.0f} images/s)"
+    )
     rows = sorted(found["kernels"], key=lambda row: -row["ms_per_step"])
     rest = total - sum(row["ms_per_step"] for row in rows)
     for row in rows:
-        name = row["function"] if row["function"] == row["kernel"] else f"{row['function']} for {row['kernel']}"
+        home = ROLES[row["kernel"]]
+        name = row["function"] if row["puzzle"].startswith(home) else f"{row['function']} for {home}"
         mark = "yours" if row["whose"] == YOURS else "solution"
         lines.append(
             f"  {row['puzzle'][:2]} {name:32} {mark:9} {row['launches_per_step']:3.0f} x "

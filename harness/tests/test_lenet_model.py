@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import harness
 from harness.checkout import Course, source_hash
 from harness.errors import CourseError, KernelFault
-from harness.lenet import data
 from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, LaunchMistake, choose
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
 from harness.lenet.show import whose
 from harness.progress import Entry
+from harness.tests.lenet import DIGITS, ROOT, course_in
 from harness.tests.virtual import device
 from reference import lenet
 
-ROOT = Path(harness.__file__).parents[1]
 START = {name: values + np.float32(0.01) for name, values in lenet.initial(5).items()}
-DIGITS = data.load()
 
 LATER = """\
 from harness.course import Case, In, Int, InOut, Kernel, Launch, Out, Puzzle, ceil_div
@@ -60,12 +55,7 @@ extern "C" __global__ void NAME(int C_out, int C_in, int F, float* grad_weights,
 
 @pytest.fixture
 def course(tmp_path):
-    """The course, and room for other puzzles; the student's files are copies."""
-    for folder in ("puzzles", "solutions"):
-        (tmp_path / folder).mkdir()
-        for puzzle in (ROOT / folder).iterdir():
-            (tmp_path / folder / puzzle.name).symlink_to(puzzle)
-    return Course(tmp_path)
+    return course_in(tmp_path)
 
 
 def add(course, name, declaration, kernel):

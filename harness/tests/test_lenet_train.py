@@ -5,22 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import harness
-from harness.lenet import checks, data, train
+from harness.lenet import checks, train
 from harness.lenet.train import Settings, Stopped, Training, TrainingError, batches, read_checkpoint
+from harness.tests.lenet import DIGITS, FEW, ROOT
 from harness.tests.virtual import device
 from reference import lenet
 
-DIGITS = data.load()
-FEW = replace(DIGITS, train_images=DIGITS.train_images[:20], train_labels=DIGITS.train_labels[:20],
-              test_images=DIGITS.test_images[:9], test_labels=DIGITS.test_labels[:9])  # fmt: skip
 SHORT = Settings(epochs=2, batch=8, seed=3)  # 3 steps an epoch, the last one of 4 images
 
 
@@ -200,7 +195,6 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(checkpoint, mon
 
 WRITER = """
 import sys
-from pathlib import Path
 import numpy as np
 from harness.lenet.train import write_atomically
 path = Path(sys.argv[1])
@@ -214,9 +208,8 @@ while True:
 
 
 def test_a_writer_that_is_killed_leaves_a_whole_checkpoint(checkpoint):
-    root = Path(harness.__file__).parents[1]
     command = [sys.executable, "-c", WRITER, str(checkpoint)]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
         for _ in range(4):
             assert writer.stdout.readline()
         writer.send_signal(signal.SIGKILL)
