@@ -313,6 +313,7 @@ def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | N
     return Finding("wrong", [line])
 
 
+@lru_cache(maxsize=1)
 def quick_parameters() -> dict[str, np.ndarray]:
     """A LeNet that has seen a few digits: some of its answers are right."""
     digits = data.load("digits")

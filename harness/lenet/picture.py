@@ -89,6 +89,9 @@ def draw_wrong(part, result: Mapping, data: Data) -> None:
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, item in zip(grid.flat, wrong[:shown]):
+        axes.set_axis_on()
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color(FAINT)
         axes.imshow(data.test_images[item["index"], 0], cmap="gray_r")
         axes.set_title(f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}", fontsize=10, color=INK)
 
