@@ -10,7 +10,7 @@ import gzip
 import math
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +71,7 @@ def load(name: str = "digits", folder: Path | None = None) -> Data:
 # ---- digits ------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
+@cache
 def digits() -> Data:
     """The 1,797 digits that come with the course; nobody may change the arrays."""
     with np.load(Path(__file__).with_name("digits.npz")) as stored:
@@ -101,7 +101,7 @@ def centred(image: np.ndarray) -> np.ndarray:
     return out
 
 
-@lru_cache(maxsize=None)  # there are few sizes
+@cache  # there are few sizes
 def interpolation(n: int, m: int) -> np.ndarray:
     """The matrix (m, n) that stretches n pixels to m, linearly between their centres."""
     at = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)

@@ -196,6 +196,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(checkpoint, mon
 WRITER = """
 import sys
 import numpy as np
+from pathlib import Path
 from harness.lenet.train import write_atomically
 path = Path(sys.argv[1])
 with np.load(path) as stored:
