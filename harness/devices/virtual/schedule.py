@@ -35,8 +35,8 @@ class Workers:
         self.slots = min(arena.slots // self.count, SLOTS)  # of each worker, where blocks may wait for one another
         slots = self.count * self.slots
         self.envs = np.zeros(slots, state.DTYPES["Env"])
-        self.threads = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Thread"])
-        self.frames = np.empty((slots, FRAME_BYTES), np.uint8)
+        self.threads = _aligned(slots * state.MAX_THREADS, state.DTYPES["Thread"]).reshape(slots, -1)
+        self.frames = _aligned(slots * FRAME_BYTES, np.dtype(np.uint8)).reshape(slots, -1)
         self.extras = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Extra"])
         self._crew: Crew | None = None
         self._slow: set[tuple[int, int]] = set()  # small grids worth sharing out: kernel and threads
@@ -127,6 +127,8 @@ class Crew:
     def start(self, function, addresses: list[int]) -> None:
         """Calls function(address) for every address, each in a thread of its own."""
         self.serial += 1
+        while not self.woken.empty():  # by a thread that had been seen to finish already
+            self.woken.get()
         for i, tasks in enumerate(self.tasks):
             if i < len(addresses):
                 tasks.put((self.serial, function, addresses[i]))
@@ -153,6 +155,12 @@ def _serve(i: int, tasks: SimpleQueue, finished: list[int], woken: SimpleQueue) 
 def _dismiss(tasks: list[SimpleQueue]) -> None:
     for queue in tasks:
         queue.put(None)
+
+
+def _aligned(n: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that start at a cache line."""
+    memory = np.zeros(n * dtype.itemsize + state.CACHE_LINE, np.uint8)
+    return memory[-memory.ctypes.data % state.CACHE_LINE :][: n * dtype.itemsize].view(dtype)
 
 
 @lru_cache(maxsize=64)
