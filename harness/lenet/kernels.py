@@ -8,14 +8,17 @@ from the sizes. So a kernel of a later puzzle can stand in, when it is declared 
 from __future__ import annotations
 
 import difflib
+import math
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..checkout import Course, Tunables, read_source, source_hash, tunables
 from ..course import Array, Kernel, Launch, Puzzle
-from ..errors import BackwarpError, CourseError, KernelFault
+from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault
 from ..progress import Entry
 
 #: kernel -> the puzzle that it is written in
@@ -43,6 +46,7 @@ SIZES = {
     "dilation": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1, "threads": 128, "tx": 16, "ty": 16,
 }  # fmt: skip
 
+WORTH_COMPILING = 2.0  # seconds that a launch has taken, all in all, until it gets a kernel for its sizes
 SOLUTION, YOURS = "the solution's", "yours"
 UNSOLVED = "is not solved yet"
 
@@ -162,6 +166,7 @@ class Bound:
         self.function, self.folder, kernel = function, choice.puzzle.id, choice.kernel
         dims = sizes_of(choice, arrays)
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
+        self.total = 0.0 if hasattr(function, "fixed") else -math.inf  # seconds until it is compiled for its sizes
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.args: list = []
         self.floats: dict[str, tuple[int, type]] = {}
@@ -181,8 +186,8 @@ class Bound:
             ) from None
         self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
 
-    def __call__(self, scalars: Mapping[str, float]) -> None:
-        """Launches and waits."""
+    def __call__(self, scalars: Mapping[str, float]) -> float:
+        """Launches and waits; the seconds that it took."""
         if scalars.keys() != self.floats.keys():
             wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
             raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
@@ -190,11 +195,25 @@ class Bound:
             self.args[position] = kind(scalars[name])
         for array, zeros in self.cleared:
             array.set(zeros)
+        started = time.perf_counter()
         try:
             self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
         except KernelFault as fault:
             fault.file = f"{self.folder}/{fault.file}"
             raise
+        seconds = time.perf_counter() - started
+        self.total += seconds
+        if self.total > WORTH_COMPILING:
+            self.compile_for_sizes()
+        return seconds
+
+    def compile_for_sizes(self) -> None:
+        """From now on with a kernel for these sizes; once, and only on a device that has such kernels."""
+        if self.total < 0:
+            return
+        self.total = -math.inf
+        with suppress(CompileError, DeviceError):  # on a busy machine a compiler may take too long: then as before
+            self.function = self.function.fixed(self.args)
 
 
 def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from harness.checkout import Course, source_hash
-from harness.errors import CourseError, KernelFault
+from harness.devices.virtual.device import Kernel
+from harness.errors import CompileError, CourseError, KernelFault
+from harness.lenet import kernels
 from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, LaunchMistake, choose
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
@@ -236,3 +238,29 @@ def test_a_fault_in_training_names_the_puzzle(course):
     entries = {"04_relu": Entry(solved={"when": "2026-01-01", "device": "cpu", "hash": source_hash(source)})}
     with pytest.raises(KernelFault, match=r"^04_relu/kernel.cu:\d+: Invalid __global__ write"):
         step(net_on(choose(course, entries)))
+
+
+def test_a_launch_that_takes_long_is_compiled_for_its_sizes(monkeypatch):
+    results = []
+    for seconds in (1e9, 0):
+        monkeypatch.setattr(kernels, "WORTH_COMPILING", seconds)
+        net = net_on(choose(Course(ROOT), {}, mine=False))
+        net.load(DIGITS.train_images[:2], DIGITS.train_labels[:2])
+        net.logits.set(np.arange(20, dtype=np.float32).reshape(2, 10) % 7)
+        for _ in range(2):
+            net.launch("softmax_cross_entropy_backward", net.logits, net.labels, net.grad_logits)
+        (bound,) = net._bound.values()
+        results.append((len(bound.function.module.lowered.kernels), net.grad_logits.get().tobytes()))
+    assert [count for count, _ in results] == [3, 1] and results[0][1] == results[1][1]
+
+
+def test_a_compiler_that_fails_then_changes_nothing(monkeypatch):
+    def fail(*_):
+        raise CompileError("the compiler did not finish within 10 seconds")
+
+    monkeypatch.setattr(kernels, "WORTH_COMPILING", -1)
+    monkeypatch.setattr(Kernel, "fixed", fail)
+    net = net_on(choose(Course(ROOT), {}, mine=False))
+    step(net, 1)
+    step(net, 1)
+    assert np.isfinite(net.loss.get()).all()

@@ -124,11 +124,15 @@ class VirtualGPU:
 
     def compile(self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()) -> Module:
         """CUDA C++ -> Module. Errors: CompileError; Unsupported for what the virtual GPU does not have."""
+        return self._compile((source, name, tuple(include_dirs), tuple(name_expressions)))
+
+    def _compile(self, request: tuple, fixed: tuple = ()) -> Module:
+        source, name = request[:2]
         try:
-            built = build(source, name, include_dirs, name_expressions, self.checks, self.arena.size)
+            built = build(*request, self.checks, self.arena.size, fixed)
         except CompileError as error:
             raise _with_source(error, source, name) from None
-        return Module(self, source, name, built)
+        return Module(self, source, name, built, request)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
@@ -143,8 +147,8 @@ class VirtualGPU:
 class Module:
     """Compiled kernels. functions: their plain names."""
 
-    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built):
-        self.device, self.source, self.name = device, source, name
+    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = ()):
+        self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled, self.lowered = built.compiled, built.lowered
         for kernel in self.lowered.kernels.values():
             if kernel.shared_static > LIMITS.shared_per_block:
@@ -208,6 +212,18 @@ class Kernel:
         self._block_function = module.program.address(f"{info.name}.block")
         self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
         self._run_function = module.program.run
+
+    def fixed(self, args) -> Kernel:
+        """The kernel for these values of its integer parameters only: quicker, bit by bit the same, once compiled.
+
+        Later calls pass the same integers. A kernel stays as it is where its file has variables of its own in global
+        memory, which belong to all kernels of the file, and where it comes from a PTX text.
+        """
+        variables = self.module.lowered.variables.values()
+        if not self.module.request or any(variable.space == "global" for _, variable in variables):
+            return self
+        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
+        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(self.name)
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
