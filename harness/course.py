@@ -317,6 +317,7 @@ class Program:
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
     device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a case.
+    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the seconds.
     A misconception's or mutant's `kernel` is then one of the functions.
     """
 
@@ -324,6 +325,7 @@ class Program:
     functions: tuple[str, ...]
     check: Callable[..., Any]
     seconds: float = 20.0
+    prepare: Callable[[Any], object] | None = None
 
 
 @dataclass(frozen=True)
