@@ -164,7 +164,6 @@ MUTANTS = (
            ((Q, "int q = right / stride_h;"), (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
             (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h")))),
     one(INPUT, "input: positions past the last one not tested", PAST, "", "out-of-bounds"),
-    one(INPUT, "input: one position too many", PAST, PAST.replace("p >=", "p >"), "out-of-bounds"),
     both(WEIGHTS, "weights: stride ignored", ROW.replace(" * stride_h", ""),
          COLUMN.replace(" * stride_w", ""), "weights_stride_ignored"),
     both(WEIGHTS, "weights: padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""),
@@ -175,7 +174,6 @@ MUTANTS = (
          "int w = (q + s * dilation_w) * stride_w - pad_w;", "weights_stride_for_taps_too"),
     both(WEIGHTS, "weights: paddings swapped", ROW.replace("pad_h", "pad_w"),
          COLUMN.replace("pad_w", "pad_h"), "weights_paddings_swapped"),
-    one(WEIGHTS, "weights: no test", INSIDE, "", "out-of-bounds"),
     one(BIAS, "bias: image 0 only", "b < batch", "b < 1", "bias_batch_0_only"),
 )  # fmt: skip
 
