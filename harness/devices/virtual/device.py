@@ -72,6 +72,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
@@ -261,13 +262,14 @@ class Run:
         envs["block_function"] = self.kernel._block_function
         envs["start_function"] = self.kernel._start_function
         if self.device.tally:
-            self.device.tally.start(self.module.lowered.segments, self.slots)
+            self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
             self.workers.run(self.kernel._run_function, self.kernel._block_function, launch, self.kernel.info.recursive)
         self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
+            result.requests = self.device.tally.requests()
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)
