@@ -76,8 +76,8 @@ MISCONCEPTIONS = (
           "This is the share of thread 0 alone: the other threads' parts are not added.",
           lambda a, d: parts(a, d)[:, 0]),
     wrong("odd_part_lost", 3,
-          "A part is lost in every step that begins with an odd number of parts: "
-          "half of 7 is 4 parts that stay and 3 that are added to them.",
+          "A part is lost in every step that begins with an odd number of parts: half of 7 is 4 parts that "
+          "stay and 3 that are added to them.",
           lambda a, d: without_odd_ones(parts(a, d))),
     wrong("last_step_missing", 3,
           "The last step of the tree is missing: two parts are left, and part[1] is never added.",
@@ -160,7 +160,8 @@ MUTANTS = (
     mutant("barrier before the parts are there", FILL, "__syncthreads();\n    part[tid] = sum;", "race"),
     mutant("no barrier in the tree", STEP, STEP.split("\n")[0], "race"),
     mutant("barrier in the if", STEP,
-           "if (tid < n / 2) {\n            part[tid] += part[tid + half];\n            __syncthreads();\n        }",
+           "if (tid < n / 2) {\n            part[tid] += part[tid + half];\n            "
+           "__syncthreads();\n        }",
            "barrier-divergence", also=((STORE, f"__syncthreads();\n    {STORE}"),)),
     mutant("no barrier within a warp", STEP, STEP.replace("__sync", "if (n > 32) __sync"), "race"),
     # the tree
@@ -173,7 +174,8 @@ MUTANTS = (
     mutant("middle part counted twice", STEP, STEP.replace("n / 2", "half"), ("wrong", "out-of-bounds")),
     mutant("the neighbour instead of the other half", STEP, STEP.replace("tid + half", "tid + 1"), "race"),
     mutant("every thread stores its own part", STORE, "grad_bias[k] = part[tid];", "race"),
-    mutant("stored by a thread that not every block has", STORE, "if (tid == 31) grad_bias[k] = part[0];", "unwritten"),
+    mutant("stored by a thread that not every block has", STORE, "if (tid == 31) grad_bias[k] = part[0];",
+           "unwritten"),
 )  # fmt: skip
 
 
@@ -185,7 +187,7 @@ def loss(bias, a, d):
 PUZZLE = Puzzle(
     title="Gradient of the bias, a block per channel",
     part=3,
-    teaches="How the threads of a block add up numbers: a tree in shared memory, and a barrier after every step.",
+    teaches="How the threads of a block add up numbers: a tree in shared memory, a barrier after each step.",
     lines=15,
     kernels=(
         Kernel(
@@ -203,18 +205,22 @@ PUZZLE = Puzzle(
     gradient_of={BIAS: Gradient(loss)},
     cases=(
         Case(
-            "bias_tiny", dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6), note="done by hand in the lesson",
+            "bias_tiny", dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
+            note="done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
-                                    [[[2, 1, 0], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]]]},
+                                    [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]]]},
         ),
         Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), note="a tree without steps"),
-        Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32), note="fewer elements than threads"),
+        Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32),
+             note="fewer elements than threads"),
         Case("numerical_gradient_check", dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16),
              note="each bias moved by epsilon", check="gradient"),
         Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
         Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), note="7, 4, 2, 1 parts"),
-        Case("integers", dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96), note="exact sums", values="integers"),
-        Case("block_of_50", dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50), note="50, 25, 13, 7, 4, 2, 1 parts"),
+        Case("integers", dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96),
+             note="exact sums", values="integers"),
+        Case("block_of_50", dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
+             note="50, 25, 13, 7, 4, 2, 1 parts"),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
@@ -224,26 +230,29 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     gates=(
         Gate("sectors_per_load", 4.5, case="counted", below=32, hint=1,
-             says="Threads of a warp that sit next to each other should read elements that lie next to each other: 32 "
-                  "floats in a row are 4 sectors."),
-        Gate("divergent_branches", lambda d: 8 * d["C_out"], case="counted", hint=3,
-             says="In a step of the tree, the threads that add should be the first of the block: then whole warps work "
-                  "or rest, and only the last 5 steps divide a warp."),
+             says="Threads of a warp that sit next to each other should read elements that lie next to "
+                  "each other: 32 floats in a row are 4 sectors."),
+        Gate("divergent_branches", lambda d: 16 * d["C_out"], case="counted", hint=3,
+             says="In a step of the tree, the threads that add should be the first of the block: then "
+                  "whole warps work or rest, and only the last 5 steps divide a warp."),
         Gate("shared_conflicts", 0, case="counted", hint=3,
-             says="Threads in a row should use elements in a row: with a step between them, several lanes want the same "
-                  "bank and wait for each other."),
+             says="Threads in a row should use elements in a row: with a step between them, several lanes "
+                  "want the same bank and wait for each other."),
         Gate("shared_load_requests", lambda d: 40 * d["C_out"], case="counted", hint=3,
-             says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at the same time."),
+             says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
+                  "the same time."),
     ),
     hints=(
-        "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread tid takes number "
-        "tid and then every blockDim.x-th, so that at any time the threads of a warp read neighbours. Element number i "
-        "lies in image i divided by the size of a plane, and the remainder is its place in that plane.",
-        "A part must be in shared memory before another thread reads it. So: store your own sum under your own number, "
-        "then let all threads of the block wait. Threads without any element take part too, with 0. At the end part 0 "
-        "holds everything, and one thread is enough to store it.",
-        "One step turns n parts into about half as many: the lower half stays, and thread t adds part t + half to part "
-        "t. For an odd n, half is rounded up, and the middle part finds no partner, so only n / 2 threads (rounded "
-        "down) add. The barrier comes after the if, where all threads pass, and inside of the loop.",
+        "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread "
+        "tid takes number tid and then every blockDim.x-th, so that at any time the threads of a warp read "
+        "neighbours. Element number i lies in image i divided by the size of a plane, and the remainder is "
+        "its place in that plane.",
+        "A part must be in shared memory before another thread reads it. So: store your own sum under your "
+        "own number, then let all threads of the block wait. Threads without any element take part too, "
+        "with 0. At the end part 0 holds everything, and one thread is enough to store it.",
+        "One step turns n parts into about half as many: the lower half stays, and thread t adds part t + "
+        "half to part t. For an odd n, half is rounded up, and the middle part finds no partner, so only n "
+        "/ 2 threads (rounded down) add. The barrier comes after the if, where all threads pass, and "
+        "inside of the loop.",
     ),
 )  # fmt: skip
