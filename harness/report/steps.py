@@ -42,9 +42,9 @@ class Step:
 
     @property
     def label(self) -> str:
-        """`+ 4`, where all partners are 4 threads further on."""
+        """`+ 4`, where all partners are 4 threads further on; `anew` where the numbers are new ones."""
         offsets = {u - t for t, u in self.partner.items()}
-        return f"+ {offsets.pop()}" if len(offsets) == 1 else ""
+        return "anew" if not offsets else f"+ {offsets.pop()}" if len(offsets) == 1 else ""
 
 
 def watched(source: str, statement: str, expression: str) -> str:
@@ -90,7 +90,7 @@ def partners(before: np.ndarray, after: np.ndarray) -> dict[int, int]:
 def needed(steps: list[Step]) -> list[set[int]]:
     """Of every row, the threads whose numbers reach the last number of thread 0.
 
-    A row that no step leads to is loaded anew, from what thread 0 had before.
+    Numbers that are there anew come from what thread 0 had before, and its like in other warps.
     """
     rows = [{0}]
     for step in reversed(steps):
@@ -148,6 +148,8 @@ def draw_solution(puzzle: Puzzle, statement: str, expression: str) -> Figure:
     source = watched(puzzle.solution_path.read_text(encoding="utf-8"), statement, expression)
     with open_device("cpu", checks="memory") as device:
         rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
+    kept = [i for i in range(len(rows)) if not i or random[i] != random[i - 1]]  # where something happened
+    rows, random = [rows[i] for i in kept], [random[i] for i in kept]
     threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"
     title = f"{kernel.name}: {expression} of {threads}"
     return steps_picture(title, f"case {case.name}", rows, steps_of(random))

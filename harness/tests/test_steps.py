@@ -15,7 +15,7 @@ from harness.report.steps import Step, draw_solution, needed, run, steps_of, wat
 
 COURSE = open_course(Path(__file__).resolve().parent)
 BARRIER = r"__syncthreads\(\);"
-PICTURES = {"19": (BARRIER, "part[tid]")}
+PICTURES = {"19": (BARRIER, "part[tid]"), "20": (r"value \+= __shfl[^;]*;|return value;", "value")}
 
 
 def test_every_statement_is_watched():
