@@ -235,7 +235,7 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.option("--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out.")
 @click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
-@click.option("--thread", metavar="X,Y", default="", help="In its block; 1,0 if left out.")
+@click.option("--thread", metavar="X,Y", default="", help="In its block, or all; 1,0 if left out.")
 @click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
 @click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
 @click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file.")

@@ -14,18 +14,24 @@ from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.report import impulse
 from harness.report.pictures import access_picture, coordinates, draw_array, in_cells
-from harness.report.probe import Access, Probe, count, single_out
+from harness.report.probe import Access, Probe, count, set_apart
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
 
-def test_single_out_adds_two_parameters_and_a_guard():
-    source = "__global__ void other(int n) {}\n__global__ void add(float* a,\n int n) {\n a[0] = n;\n}\n"
-    found = single_out(source, "add")
-    assert "void other(int n) {}" in found
-    assert "int n, int only_block, int only_thread) { if (blockIdx.x != only_block" in found
+def test_a_thread_is_set_apart_by_more_parameters_and_a_swap():
+    source = """__global__ void other(int n) {}
+__global__ void add(const float* a,  // [n], (x, y)
+ float *b, int n) { // n elements
+ b[0] = a[n];
+}
+"""
+    found = set_apart(source, "add")
+    assert "void other(int n) {}" in found and "b[0] = a[n];" in found
+    assert "int n, int only_block, int only_thread, const float* own_a, float *own_b) { if (" in found
+    assert "{ a = own_a; b = own_b; }" in found
     with pytest.raises(CourseError, match="no kernel sub"):
-        single_out(source, "sub")
+        set_apart(source, "sub")
 
 
 def probe(number: str, block: int, thread: int):
@@ -78,6 +84,13 @@ def test_probe_finds_labels():
         Access("labels", 1, "read"),
         *(Access("logits", i, "read") for i in (3, 4, 5)),
     }
+
+
+def test_probe_of_threads_that_work_together():
+    """Thread 1 of block 1 adds up every 6th element of channel 1, which thread 0 stores."""
+    accesses, writers = probe("19", 1, 1)
+    assert accesses == {Access("grad_output", 7, "read"), Access("grad_output", 19, "read")}
+    assert writers == [[True] + [False] * 5] * 2
 
 
 def test_names_of_threads():
