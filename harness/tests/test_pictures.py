@@ -13,7 +13,7 @@ from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.report import impulse
-from harness.report.pictures import access_picture, coordinates, draw_array, in_cells
+from harness.report.pictures import access_picture, coordinates, draw_array, draw_solution, in_cells
 from harness.report.probe import Access, Probe, count, single_out
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -78,6 +78,14 @@ def test_probe_finds_labels():
         Access("labels", 1, "read"),
         *(Access("logits", i, "read") for i in (3, 4, 5)),
     }
+
+
+def test_any_kernel_is_drawn_in_any_case():
+    puzzle = COURSE.load("08")
+    case, kernel = puzzle.cases[1], puzzle.kernels[1]
+    picture = draw_solution(puzzle, 0, 0, kernel.name, case.name)
+    texts = [t.get_text() for t in picture.axes[0].texts]
+    assert texts[0].startswith(kernel.name) and f"case {case.name}:" in texts[1]
 
 
 def test_names_of_threads():
