@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.checkout import open_course
+from harness.checkout import open_course, tunables
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.report import impulse
-from harness.report.pictures import access_picture, coordinates, draw_array, in_cells
+from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells
 from harness.report.probe import Access, Probe, count, set_apart
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -93,6 +93,14 @@ def test_probe_of_threads_that_work_together():
     assert writers == [[True] + [False] * 5] * 2
 
 
+def test_any_kernel_is_drawn_in_any_case():
+    puzzle = COURSE.load("08")
+    case, kernel = puzzle.cases[1], puzzle.kernels[1]
+    picture = draw(puzzle, puzzle.solution_path.read_text(encoding="utf-8"), case, kernel, 0, 0)
+    texts = [t.get_text() for t in picture.axes[0].texts]
+    assert texts[0].startswith(kernel.name) and f"case {case.name}:" in texts[1]
+
+
 def test_names_of_threads():
     assert [coordinates(5, 8), coordinates(5, (4, 2)), coordinates(5, (3, 3, 1))] == ["5", "(1,1)", "(2,1)"]
 
@@ -109,7 +117,7 @@ def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
     case = puzzle.cases[which]
     kernel = puzzle.kernels_of(case)[0]
     values = {**make_inputs(puzzle, case, kernel)}
-    launch = kernel.launch(puzzle.full_dims(case), {})
+    launch = kernel.launch(puzzle.full_dims(case), tunables(puzzle.solution_path.read_text(encoding="utf-8")))
     accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
     writers = np.ones((count(launch.grid), count(launch.block)), bool)
     no_text_overlaps(access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers, launch))
