@@ -180,8 +180,10 @@ define void @"{name}.block"(i64 %env) nounwind {{
             linkage = "internal "
             args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         self._prologue()
-        if not module.raw and module.is_recursive(f.name):
-            self._guard_recursion()
+        if not module.raw:
+            self._count_call_as_step()
+            if module.is_recursive(f.name):
+                self._guard_recursion()
         self._body(f)
         self.lines.append("return:")
         self._leave(f)
@@ -229,6 +231,17 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
         self.start_counting()
+
+    def _count_call_as_step(self) -> None:
+        """Functions that call each other take time without any loop: now and then ask the watchdog."""
+        left = self.op("sub i64", self.load_field("Thread", "steps"), 1)
+        self.store_field("Thread", "steps", left)
+        ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
+        self.branch(self.op("icmp eq i64", self.op("and i64", left, state.SLICE - 1), 0), ask, go_on, unlikely=True)
+        self.label(ask)
+        alive = self.runtime_call("rt_slice", "0", site=self.inherited_site)
+        self.branch(self.op("icmp ne i32", alive, 0), go_on, "dead")
+        self.label(go_on)
 
     def _guard_recursion(self) -> None:
         ok = self.runtime_call("rt_enter", site=self.inherited_site)

@@ -184,7 +184,7 @@ GRANULE = 4  # bytes of device memory per byte of shadow
 #: why a thread unwinds
 DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
-TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED = 1, 2, 3
+TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_CALLED = 1, 2, 3, 4
 
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
@@ -252,7 +252,7 @@ def c_header() -> str:
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "INFO_RELAXED": INFO_RELAXED, "INFO_RELEASE": INFO_RELEASE,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
-        "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+        "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     return "\n".join(lines) + "\n"

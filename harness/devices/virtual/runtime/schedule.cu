@@ -9,13 +9,15 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
         thread->dead = DEAD_FAULT;
         return 0;
     }
+    int called = !steps;  // a call, not a loop
     int waits = steps == SPIN_SLICE;  // in this loop a thread may wait for memory to change
     if (waits) steps = launch->blocks == 1 ? 16 * steps : 0;  // another block may take its time
     int spent = thread->steps <= steps;
     thread->steps -= steps;
     if (!spent && rt_clock() < launch->deadline) return 1;
     launch->stop = 2;
-    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, waits ? TIMEOUT_WAITED : spent ? TIMEOUT_SPENT : 0);
+    u32 why = called ? TIMEOUT_CALLED : waits ? TIMEOUT_WAITED : spent ? TIMEOUT_SPENT : 0;
+    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, why);
 }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
