@@ -42,6 +42,8 @@ _STRUCTS = {
         (_U32, "start"),  # its threads have not started yet
         (_U32, "together"),  # all of them wait at one plain __syncthreads(), so all may go on
         (_U32, "faulted"),
+        (_U32, "slice"),  # back edges and calls left before the next look at the watchdog
+        (_U32, "granted"),  # of which the slice was made
     ],
     # One per CUDA thread of the block a worker runs.
     "Thread": [
@@ -170,6 +172,7 @@ MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
+SHARERS = 64  # threads that take turns: with more, each has less of a slice
 SPIN_SLICE = 64  # in a loop in which a thread may wait for memory to change: then others run
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
 MAX_DEPTH = 1024  # nested calls of recursive device functions
@@ -245,7 +248,7 @@ def c_header() -> str:
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
-        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE,
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "SHARERS": SHARERS,
         "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
