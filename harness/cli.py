@@ -217,6 +217,58 @@ def hint(puzzle_id: str, number: int | None) -> None:
 
 
 @cli.command()
+@click.argument("puzzle_id", metavar="[ID]", required=False)
+@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules.")
+@click.option("--poll", is_flag=True, help="Look for changes now and then, where the system reports none.")
+@click.pass_context
+def watch(context, puzzle_id, device, seed, poll) -> None:
+    """Grade on every save; keys for hints, pictures, counters and the next puzzle."""
+    course, progress = the_course()
+    wanted = puzzle_id or next_puzzle(course, progress) or course.ids()[0]
+    from .watch import Watcher
+
+    context.meta[STATUS] = Watcher(course, progress, wanted, device, seed, poll).run()
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out.")
+@click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
+@click.option("--thread", metavar="X,Y", default="", help="In its block; 1,0 if left out.")
+@click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
+@click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
+@click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file.")
+def picture(puzzle_id, kernel, case, thread, block, solution, target) -> None:
+    """Draw which elements one thread of your kernel reads and writes, found by running it."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .report.pictures import save_access_picture
+
+    target = target or course.root / ".backwarp" / f"{puzzle.id}.png"
+    path = puzzle.solution_path if solution else puzzle.stub_path
+    save_access_picture(puzzle, path, target, kernel, case, block, thread)
+    say(f"{target}")
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--force", is_flag=True, help="Even before the puzzle is solved; your progress notes it.")
+def solution(puzzle_id: str, force: bool) -> None:
+    """Show the course's solution of a puzzle that you have solved."""
+    course, progress = the_course()
+    puzzle = course.load(puzzle_id)
+    entry = progress.entry(puzzle.id)
+    if not entry.solved and not force:
+        raise CourseError(
+            f"{puzzle.id} is not solved yet. `backwarp hint {puzzle.number}` helps; --force shows the solution anyway"
+        )
+    if not entry.solved:
+        progress.update(puzzle.id, lambda e: setattr(e, "peeked", True))
+    say(puzzle.solution_path.read_text(encoding="utf-8").rstrip())
+
+
+@cli.command()
 @click.argument("puzzle_id", metavar="ID")
 def reset(puzzle_id: str) -> None:
     """Restore a puzzle's stub; your file is kept beside it."""

@@ -252,8 +252,9 @@ class Misconception:
 class Mutant:
     """A plausible wrong kernel: the solution with one text (`old`, which occurs once) replaced.
 
-    expect: a misconception's id, a kind of KernelFault, "wrong", or a tuple of acceptable ones.
-    also: further (old, new) pairs. kernel: which kernel it breaks, for the reader.
+    expect: a misconception's id, a kind of KernelFault, "wrong", "slow", or a tuple of acceptable ones.
+    also: further (old, new) pairs. kernel: which kernel it breaks, for the reader. line: text that the explanation
+    quotes or says.
     """
 
     name: str
@@ -262,6 +263,7 @@ class Mutant:
     new: str
     expect: str | tuple[str, ...] = "wrong"
     also: tuple[tuple[str, str], ...] = ()
+    line: str = ""
 
     @property
     def expected(self) -> tuple[str, ...]:
@@ -276,6 +278,24 @@ class Mutant:
             )
             solution = solution.replace(old, new)
         return solution
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
+
+    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d). kernels: counted
+    together; default all. case: default the largest. below: what the rung below scores. says: where the cost comes
+    from, and the idea that saves it.
+    """
+
+    quantity: str
+    most: float | Callable[[dict[str, int]], float]
+    says: str
+    kernels: tuple[str, ...] = ()
+    case: str = ""
+    below: float | None = None
+    hint: int = 1
 
 
 @dataclass(frozen=True)
@@ -314,6 +334,7 @@ class Puzzle:
     gradient_of: Mapping[str, Gradient | tuple[Gradient, ...]] = field(default_factory=dict)
     misconceptions: tuple[Misconception, ...] = ()
     mutants: tuple[Mutant, ...] = ()
+    gates: tuple[Gate, ...] = ()
     program: Program | None = None
     id: str = ""
     root: Path = Path()
@@ -331,6 +352,12 @@ class Puzzle:
             if not self.program:
                 self.kernel(m.kernel)
             require(1 <= m.hint <= len(self.hints), f"misconception {m.id}: there is no hint {m.hint}")
+        for gate in self.gates:
+            for name in gate.kernels:
+                self.kernel(name)
+            require(
+                not gate.case or gate.case in [c.name for c in self.cases], f"a gate counts in {gate.case!r}, no case"
+            )
         for case in self.cases:
             self._check_case(case)
 

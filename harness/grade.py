@@ -14,13 +14,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from . import explain, misconceptions
+from . import explain, gates, misconceptions
 from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
+from .compare import error_map
 from .course import Case, Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
-from .trial import Bench, Outcome, Pace, try_kernel
+from .trial import Bench, Outcome, Pace, in_order, try_kernel
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
 
 # What a second device can explain.
@@ -64,6 +63,8 @@ def grade_file(
             if opener is None:
                 from .devices import open_device as opener
             verdict = judge(puzzle, source, path.name, options, opener, verdict)
+            if verdict.passed and puzzle.gates:
+                verdict = through_gates(puzzle, source, path.name, options, opener, verdict)
     except Stop as stop:
         verdict = end(verdict, stop)
     verdict.seconds = round(time.perf_counter() - started, 3)
@@ -149,6 +150,32 @@ def on_device(
         return verdict
 
 
+def through_gates(
+    puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
+) -> Verdict:
+    """A right kernel is counted on the virtual GPU: is it fast as well?"""
+    if options.watch:
+        options.watch("counting")
+    with opener("cpu", checks="count", seed=options.seed) as device:
+        bench = Bench(device, (2 * options.seed + 1,))
+        prepare(bench, puzzle, source, name)
+        try:
+            measures = gates.measure(puzzle, bench, tunables(source), options.seed)
+        except gates.NotCounted as stop:
+            return conclude(puzzle, source, [stop.outcome], [], verdict)
+    verdict.gates = [asdict(m) for m in measures]
+    failed = [m for m in measures if not m.passed]
+    if not failed:
+        return replace(verdict, lines=[gates.sentence(m) for m in measures])
+    case = next(c for c in puzzle.cases if c.name == failed[0].case)
+    verdict = replace(verdict, status=FAILED, kind="slow", case=case.name, dims=case.dims, kernel=failed[0].kernel)
+    verdict.lines = gates.explain(failed[0], source)
+    if len(failed) > 1:
+        verdict.lines.append(gates.sentence(failed[1]))
+    verdict.hint, verdict.next = failed[0].hint, f"backwarp profile {puzzle.number}"
+    return verdict
+
+
 def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[Bench]:
     """The device asked for; of the virtual GPU both builds. An odd and an even schedule differ the most."""
     first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
@@ -177,16 +204,6 @@ def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
         if sizes != tuple(map(explain.param_size, kernel.params)):
             raise Stop("signature", explain.signature(kernel, sizes))
         bench.kernels[kernel.name] = found
-
-
-def in_order(puzzle: Puzzle) -> list[Case]:
-    """The cases, smallest first, so that the failing case explained is the smallest."""
-
-    def size(case: Case) -> int:
-        dims = puzzle.full_dims(case)
-        return sum(int(np.prod(a.shape(dims))) for k in puzzle.kernels_of(case) for a in k.arrays)
-
-    return sorted(puzzle.cases, key=size)
 
 
 def run_cases(puzzle: Puzzle, benches: list[Bench], t: Tunables, seed: int, watch: Callable | None = None):
@@ -259,6 +276,7 @@ def lines_of(
     if not shown.mismatches:
         return list(shown.lines)
     verdict.mismatches = [asdict(m) for m in shown.mismatches]
+    verdict.error_map = wrong_elements(shown)
     lines = explain.mismatch(shown.mismatches)
     if shown.kind == "schedule":
         return lines + shown.lines
@@ -274,6 +292,13 @@ def lines_of(
     elif shown.kind == "unwritten":
         lines += explain.unwritten(puzzle, shown.kernel, source, shown.mismatches)
     return lines
+
+
+def wrong_elements(shown: Outcome) -> dict:
+    """The error map of the first output that is wrong."""
+    seen, name = shown.observation, shown.mismatches[0].array
+    target = next(t for t in seen.targets if t.array.name == name)
+    return error_map(target, seen.results[name], seen.before[name])
 
 
 def again(outcome: Outcome, shown: Outcome) -> bool:

@@ -6,20 +6,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .checkout import tunables
-from .course import Case, Kernel, Puzzle
+from .course import Puzzle
 from .devices import ptxas
 from .devices.virtual import counters
 from .errors import CourseError
-from .grade import Stop, checked_source, conclude, end, in_order, prepare, shown_path
-from .trial import Bench, Outcome, Pace, try_kernel
+from .gates import chosen_case, count
+from .grade import Stop, checked_source, conclude, end, prepare, shown_path
+from .trial import Bench, Outcome
 from .verdict import Verdict
-
-SECONDS = 60.0  # for one launch; counting takes its time
-
-
-class Patience(Pace):
-    def limit(self, nbytes: int) -> float:
-        return SECONDS
 
 
 @dataclass
@@ -65,20 +59,11 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
             verdict.device, verdict.device_kind, verdict.device_reason = device.name, device.kind, device.reason
             bench = Bench(device, (2 * seed + 1,))
             prepare(bench, puzzle, source, path.name)
-            outcomes = [try_kernel(puzzle, c, kernel, [bench], tunables(source), seed, Patience()) for c, kernel in todo]
+            outcomes = count(puzzle, todo, bench, tunables(source), seed)
             verdict = conclude(puzzle, source, outcomes, [], verdict)
             return Profile(verdict, source, *_kernels(puzzle, bench, outcomes, tunables(source)))
     except Stop as stop:
         return Profile(end(verdict, stop))
-
-
-def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
-    """The case to count a kernel in: the one named, if it takes part in that, else its largest."""
-    if name and name not in (known := [c.name for c in puzzle.cases]):
-        raise CourseError(f"{puzzle.id} has no case {name!r}; it has {', '.join(known)}")
-    fits = [c for c in in_order(puzzle) if kernel in puzzle.kernels_of(c) and name in ("", c.name)]
-    plain = [c for c in fits if c.check == "reference"] or fits
-    return plain[-1] if plain else None
 
 
 def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[list[KernelProfile], str]:

@@ -97,6 +97,16 @@ class Trial:
     pace: Pace
 
 
+def in_order(puzzle: Puzzle) -> list[Case]:
+    """The cases, smallest first, so that the failing case explained is the smallest."""
+
+    def size(case: Case) -> int:
+        dims = puzzle.full_dims(case)
+        return sum(int(np.prod(a.shape(dims))) for k in puzzle.kernels_of(case) for a in k.arrays)
+
+    return sorted(puzzle.cases, key=size)
+
+
 def try_kernel(
     puzzle: Puzzle, case: Case, kernel: Kernel, benches: list[Bench], t: Tunables, seed: int, pace: Pace
 ) -> Outcome:

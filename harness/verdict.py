@@ -38,7 +38,7 @@ class Verdict:
     status: "passed", "failed", or "error" (nothing could be judged on this machine).
     kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel", "signature",
     "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
-    "device"; of a Python file also "syntax", "missing-function", "exception", "timeout".
+    "slow" (right, but a gate is not passed), "device"; of a Python file also "syntax", "missing-function", "exception", "timeout".
     case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
     source lines indented by four spaces. next: the command to try next.
     """
@@ -62,6 +62,7 @@ class Verdict:
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
+    error_map: dict[str, Any] = field(default_factory=dict)  # of the first output that is wrong: compare.error_map
     misconception: str = ""
     hint: int = 0
     cases: list[CaseResult] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Verdict:
     counters: dict[str, dict[str, Any]] = field(
         default_factory=dict
     )  # "kernel/case" -> the device's counters
+    gates: list[dict[str, Any]] = field(default_factory=list)  # gates.Measure, where the results are right
     source_hash: str = ""
     seconds: float = 0.0
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from harness.checkout import open_course, read_source
 from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
+from harness.errors import CompileError, CourseError, KernelFault, LaunchError
 
 from .probe import Access, Probe
 
@@ -242,27 +245,68 @@ def draw_legend(pen: Pen, y: float, strip: bool) -> None:
         pen.text(x, y, "small numbers: place in memory", "label", FAINT)
 
 
-def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
-    """The access picture of a puzzle's first kernel in its first case, from runs of the solution."""
+def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:
+    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y".
+
+    Errors: CompileError, KernelFault, CourseError where there is no such thread.
+    """
     from harness.devices import open_device
 
-    case, kernel = puzzle.cases[0], puzzle.kernels[0]
-    source = puzzle.solution_path.read_text(encoding="utf-8")
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
+        block = flat(block, probe.launch.grid, "block")
+        thread = flat(thread, probe.launch.block, "thread")
         accesses, writers = list(probe.accesses(block, thread)), probe.writers()
     reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
     values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
     return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
 
 
-def main(arguments: list[str]) -> int:
-    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder."""
-    from harness.checkout import open_course
+def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
+    """The number of a block or thread, counted row by row, of its coordinates "x" or "x,y"."""
+    sizes = [extent] if isinstance(extent, int) else list(extent)
+    try:
+        parts = [number] if isinstance(number, int) else [int(part) for part in number.split(",")]
+    except ValueError:
+        raise CourseError(f"{number!r} is no {what}; write x or x,y") from None
+    if len(parts) == 1 and 0 <= parts[0] < np.prod(sizes):
+        return parts[0]
+    if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):
+        raise CourseError(f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}")
+    return sum(p * int(np.prod(sizes[:i], dtype=int)) for i, p in enumerate(parts))
 
+
+def save_access_picture(
+    puzzle: Puzzle, path: Path, target: Path, kernel: str = "", case: str = "", block: str = "", thread: str = ""
+) -> None:
+    """`backwarp picture`. Errors: CourseError, where the kernel does not run as well."""
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
+    if target.suffix not in (".png", ".svg", ".pdf"):
+        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files")
+    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
+    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
+    if not cases:
+        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
+    source = read_source(path, path.name)
+    try:
+        figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
+    except (CompileError, KernelFault, LaunchError) as error:
+        first = str(error).splitlines()[0]
+        raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {puzzle.number}` says more") from None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target)
+    except OSError as error:
+        raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
+
+
+def main(arguments: list[str]) -> int:
+    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder, from the solution."""
     puzzle = open_course().load(arguments[0])
-    chosen = [int(a) for a in arguments[1:3]]
-    draw_solution(puzzle, *chosen).savefig(puzzle.folder / "access.png")
+    block, thread = (int(a) for a in arguments[1:3] or (0, 1))
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], block, thread).savefig(puzzle.folder / "access.png")
     return 0
 
 

@@ -33,6 +33,7 @@ HEADS = {
     "signature": "a kernel has the wrong parameters",
     "device": "no device to run on",
     "printing": "prints too much",
+    "slow": "right, not yet fast",
 }
 
 Span = tuple[str, str]
@@ -63,6 +64,8 @@ def headline(verdict: Verdict) -> Line:
     if not verdict.case:
         return [*line, (f"   {HEADS.get(verdict.kind, verdict.kind)}", "")]
     dims = " ".join(f"{name}={size}" for name, size in verdict.dims.items())
+    if verdict.kind == "slow":
+        return [*line, (f"   {HEADS['slow']}   {verdict.case}: {dims}", "")]
     return [*line, (f"   case {verdict.case_number} of {verdict.case_total}  {verdict.case}: {dims}", "")]
 
 
@@ -109,7 +112,7 @@ def printed(verdict: Verdict, room: int) -> list[Line]:
 def tally(verdict: Verdict, width: int) -> list[Line]:
     """How many cases pass, per kernel; nothing where grading did not get that far."""
     kernels = dict.fromkeys(c.kernel for c in verdict.cases)
-    if verdict.passed or any(c.status == SKIPPED for c in verdict.cases) or not kernels:
+    if verdict.passed or verdict.kind == "slow" or any(c.status == SKIPPED for c in verdict.cases) or not kernels:
         return []
     counts = {k: [c.status == PASSED for c in verdict.cases if c.kernel == k] for k in kernels}
     if len(kernels) == 1:

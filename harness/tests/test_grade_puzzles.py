@@ -68,6 +68,7 @@ def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
     verdict = grade(puzzle_id, mutant.apply(solution(puzzle_id)))
     assert verdict.exit_status == 1
     assert verdict.diagnosis in mutant.expected, lines(verdict)
+    assert mutant.line in "\n".join(verdict.lines)
 
 
 def edited(*pairs):

@@ -27,7 +27,7 @@ FAULTS = {
     "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence", "shuffle-mask",
     "timeout", "assert", "invalid-address", "read-only", "stack-overflow",
 }  # fmt: skip
-KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile"}
+KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
 
 

@@ -50,7 +50,7 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
             return pickle.loads(data)  # our own code and data: whoever can write there can do worse
         except Exception:  # written by another version of Python or of a library
             pass
-    threading.Thread(target=jit.runtime_address, args=("rt_run",)).start()  # meanwhile: it is needed too
+    threading.Thread(target=jit.prepare_runtime, args=(checks == "count",)).start()  # meanwhile: it is needed too
     built = _apart(request)
     _store.put(key, pickle.dumps(built))
     return built

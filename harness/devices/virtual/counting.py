@@ -76,7 +76,7 @@ class Counting:
     segment: CountedSegment | None = None  # the one that is open
     flow: _Flow | None = None
     outer_loops: tuple[str, ...] = ()  # registers of the loops around a function that is expanded in place
-    lane_bit = lane_offset = path = entry = key = ""
+    lane_bit = lane_offset = path = key = ""
 
     def start_counting(self) -> None:
         """At the entry of a function: who am I, and how did I get here."""
@@ -87,7 +87,7 @@ class Counting:
         lane = self.op("and i32", linear, 31)
         self.lane_bit = self.op("shl i32", 1, lane)
         self.lane_offset = self.cast("zext", "i32", self.op("shl i32", lane, 2), "i64")
-        self.path = "0" if self.function.entry else self.load_field("Thread", "path")
+        self.path = "0" if self.function.entry else self.load_field("Extra", "path")
         self.lines = lines
 
     def start_body(self, function) -> None:
@@ -173,7 +173,7 @@ class Counting:
         """A real call: the function that is called goes on from this key."""
         if self.module.counting:
             self._open()
-            self.store_field("Thread", "path", self.op("mul i64", self.key, self.module.new_number()))
+            self.store_field("Extra", "path", self.op("mul i64", self.key, self.module.new_number()))
 
     # -- entries --------------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Counting:
         for register in loops:
             key = self.op("add i64", key, self.emit(f"load i64, ptr {register}"))
         self.key = key = self.op("add i64", key, self.module.new_number())
-        expected = self.load_field("Thread", "cursor")
+        expected = self.load_field("Extra", "cursor")
         here = self.cast("inttoptr", "i64", expected, "ptr")
         found, lookup, entered = (self.fresh_label(h) for h in ("found", "lookup", "entered"))
         self.branch(self.op("icmp eq i64", self.emit(f"load i64, ptr {here}"), key), found, lookup)
@@ -210,7 +210,7 @@ class Counting:
         self.line(f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {mask}'), self.lane_bit)}, ptr {mask}")
         bytes_ = self.emit(f"getelementptr i8, ptr {here}, i64 {state.offset('Entry', 'bytes')}")
         length = self.cast("zext", "i32", self.emit(f"load i32, ptr {bytes_}"), "i64")
-        self.store_field("Thread", "cursor", self.op("add i64", expected, length))
+        self.store_field("Extra", "cursor", self.op("add i64", expected, length))
         self.line(f"br label %{entered}")
         self.module.declare("rt_count", "i64", "i64 env, i64 thr, i32 segment, i64 key")
         self.slow_paths += [

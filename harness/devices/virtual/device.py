@@ -16,7 +16,7 @@ from ..nvrtc import Ptx, demangle
 from . import ptx, state
 from .build import Built, build, build_ptx
 from .diagnose import Diagnosis
-from .jit import Program, runtime_address
+from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
@@ -153,7 +153,7 @@ class Module:
                 )
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
-        self.program = Program(built.code, names)
+        self.program = Program(built.code, names, self.lowered.whole_runtime)
         self.site_lines = np.array([at.line for at, _ in self.lowered.sites], np.uint32)
         self._place_variables()
 
@@ -217,7 +217,7 @@ class Kernel:
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static
         self._block_function = module.program.address(f"{info.name}.block")
         self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
-        self._run_function = runtime_address("rt_run")
+        self._run_function = module.program.run
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""

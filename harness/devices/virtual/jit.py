@@ -1,6 +1,7 @@
 """LLVM text -> machine code, and its loading into this process.
 
-The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked beside each of them.
+The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked beside each of them: whole, or
+without the parts that most kernels do not need.
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ _HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
 _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
-_PARTS = ("common", "sanitizer", "asynchronous", "matrix", "counters", "schedule")
-_RUNTIME = [Path(__file__).with_name("runtime") / f"{part}.cu" for part in _PARTS]
+_RUNTIME = Path(__file__).with_name("runtime")
+_RARE = ("asynchronous", "matrix", "counters")  # parts that few kernels need, and that take as long as the rest
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+define void @call_prefetch(i64 %address) {{
+  %p = inttoptr i64 %address to ptr
+  call void @llvm.prefetch.p0(ptr %p, i32 1, i32 3, i32 1)
+  ret void
+}}
 define void @call_resume(i64 %handle) {{
   %p = inttoptr i64 %handle to ptr
   call void @llvm.coro.resume(ptr %p)
@@ -59,13 +66,16 @@ HOST_FUNCTIONS: dict[str, object] = {}
 class Program:
     """Machine code of one module, linked with the runtime and loaded.
 
-    names: functions whose `address(name)` will be asked for. The code lives as long as this object.
+    names: functions whose `address(name)` will be asked for. run: the address of rt_run. The code lives as long as
+    this object.
     """
 
-    def __init__(self, code: bytes, names):
+    def __init__(self, code: bytes, names, whole_runtime: bool):
         with _lock:
+            runtime = _runtime(whole_runtime)
+            self.run = runtime["rt_run"]
             builder = llvm.JITLibraryBuilder().add_object_img(code)
-            builder.add_jit_library(_runtime().name).add_current_process()
+            builder.add_jit_library(runtime.name).add_current_process()
             for name in names:
                 builder.export_symbol(name)
             self._library = builder.link(_linker(), f"program{next(_serial)}")
@@ -74,10 +84,10 @@ class Program:
         return self._library[name]
 
 
-def runtime_address(name: str) -> int:
-    """The address of an exported function of the runtime; compiles it, where that has not been done."""
+def prepare_runtime(whole: bool) -> None:
+    """Compile the runtime, where that has not been done."""
     with _lock:
-        return _runtime()[name]
+        _runtime(whole)
 
 
 def compile_object(text: str, level: int) -> bytes:
@@ -141,16 +151,17 @@ def _linker():
 
 
 @cache
-def _runtime():
+def _runtime(whole: bool):
     """The runtime as a library that programs link against."""
-    builder = llvm.JITLibraryBuilder().add_object_img(_runtime_object()).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_object_img(_runtime_object(whole)).add_current_process()
     for name, function in HOST_FUNCTIONS.items():
         builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    return builder.export_symbol("rt_run").link(_linker(), "runtime")
+    return builder.export_symbol("rt_run").link(_linker(), f"runtime{whole:d}")
 
 
-def _runtime_object() -> bytes:
-    source = state.c_header() + "".join(path.read_text() for path in _RUNTIME)
+def _runtime_object(whole: bool) -> bytes:
+    parts = ("common", "sanitizer", *(_RARE if whole else ("absent",)), "schedule")
+    source = state.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
     key = digest(source, own_text(), machine())
     code = _store.get(key)
     if code is None:
@@ -162,7 +173,7 @@ def _runtime_object() -> bytes:
             glue = _GLUE.format(
                 block=state.offset("Env", "block_function"), start=state.offset("Env", "start_function")
             )
-            code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 2)
+            code = compile_object(lowered.text + glue + rounding.FUNCTIONS, 1)
         except CompileError as error:  # nothing that a student could have done
             raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)

@@ -51,6 +51,7 @@ class ModuleLowering:
         self.variables: dict[str, tuple[int, Variable]] = {}
         self.variables_bytes = 0
         self.kernels: dict[str, KernelInfo] = {}
+        self.exchanges = False  # lanes give each other rows or matrices
         self._waits: dict[str, bool] = {}
         self.pointed = pointed_functions(module)
         self._calls = {f.name: self._callees(f) for f in defined(module)}
@@ -73,8 +74,12 @@ class ModuleLowering:
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}']  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
-                       self.variables_bytes, {f.name: self.function_address(f.name) for f in self.pointed},
+                       self.variables_bytes, self._needs_whole_runtime(), {f.name: self.function_address(f.name) for f in self.pointed},
                        self.segments)  # fmt: skip
+
+    def _needs_whole_runtime(self) -> bool:
+        rare = ("rt_count", "rt_copy", "rt_mbarrier")
+        return self.exchanges or any(name.startswith(rare) for name in self.declarations)
 
     def _is_defined(self, declaration: str) -> bool:
         name = re.search(r"@([\w.$]+)\(", declaration)

@@ -73,11 +73,7 @@ class Matrix:
 
     def _data(self, index: int) -> str:
         """Host pointer to one element of it."""
-        extras = self.load_field("Env", "extras", invariant=True)
-        linear = self.cast("zext", "i32", self.load_field("Thread", "linear", invariant=True), "i64")
-        mine = self.op("add i64", extras, self.op("mul i64", linear, state.DTYPES["Extra"].itemsize))
-        at = self.op("add i64", mine, state.offset("Extra", "data") + 8 * index)
-        return self.cast("inttoptr", "i64", at, "ptr")
+        return self.field_pointer("Extra", "data", 8 * index)
 
     def _give(self, index: int, value: str, t: str) -> None:
         if t in ("float", "double"):
@@ -102,6 +98,7 @@ class Matrix:
         self.line(f"br label %{on}")
         self.label(on)
         self._give(0, self.op("add i64", address, self.shared_base), "i64")
+        self.module.exchanges = True
         self._wait("warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
         quarter = self.cast("zext", "i32", self.op("and i32", lane, 3), "i64")
         row = self.cast("zext", "i32", self.op("lshr i32", lane, 2), "i64")
@@ -132,6 +129,7 @@ class Matrix:
                 t = self.register_type(register) or f"b{64 if type_ == 'f64' else 32}"
                 self._give(start + i, self.value(register, t), llvm_type(t))
         types = ELEMENTS[a][0] | ELEMENTS[b][0] << 4 | ELEMENTS[c][0] << 8 | ELEMENTS[d][0] << 12
+        self.module.exchanges = True
         self._wait("warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")
         targets = [t.strip() for t in ins.operands[0].strip("{}").split(",")]
         for i, target in enumerate(targets):

@@ -41,5 +41,6 @@ class Lowered:
     sites: list[tuple[Location, str]]  # site number -> where, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
     variables_bytes: int
+    whole_runtime: bool  # it calls parts of the runtime that few kernels need
     functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
     segments: list[CountedSegment] = field(default_factory=list)  # what is counted

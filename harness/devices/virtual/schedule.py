@@ -32,8 +32,8 @@ class Workers:
         self.slots = min(arena.slots // self.count, SLOTS)  # of each worker, where blocks may wait for one another
         slots = self.count * self.slots
         self.envs = np.zeros(slots, state.DTYPES["Env"])
-        self.threads = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Thread"])
-        self.frames = np.empty((slots, FRAME_BYTES), np.uint8)
+        self.threads = _aligned(slots * state.MAX_THREADS, state.DTYPES["Thread"]).reshape(slots, -1)
+        self.frames = _aligned(slots * FRAME_BYTES, np.dtype(np.uint8)).reshape(slots, -1)
         self.extras = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Extra"])
         self._pool: ThreadPoolExecutor | None = None
         self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
@@ -109,6 +109,12 @@ class Workers:
         if self._pool:
             self._pool.shutdown(wait=False)
             self._pool = None
+
+
+def _aligned(n: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that start at a cache line."""
+    memory = np.zeros(n * dtype.itemsize + state.CACHE_LINE, np.uint8)
+    return memory[-memory.ctypes.data % state.CACHE_LINE :][: n * dtype.itemsize].view(dtype)
 
 
 def thread_order(threads: int, seed: int) -> np.ndarray:

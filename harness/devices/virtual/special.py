@@ -26,9 +26,16 @@ _LANEMASKS = {"eq": "shl i32 1, {}", "lt": "shl i32 1, {}; add i32 {0}, -1", "le
 class Special:
     """Mixin of `function.Lowering`."""
 
-    def field_pointer(self, struct: str, name: str) -> str:
-        base = {"Env": "%envp", "Thread": "%thrp", "Launch": "%launch"}[struct]
-        return self.emit(f"getelementptr i8, ptr {base}, i64 {state.offset(struct, name)}")
+    def field_pointer(self, struct: str, name: str, offset: int = 0) -> str:
+        """Host pointer to a field of this thread's state, plus `offset` bytes."""
+        base = self._extra() if struct == "Extra" else {"Env": "%envp", "Thread": "%thrp", "Launch": "%launch"}[struct]
+        return self.emit(f"getelementptr i8, ptr {base}, i64 {state.offset(struct, name) + offset}")
+
+    def _extra(self) -> str:
+        extras = self.load_field("Env", "extras", invariant=True)
+        linear = self.cast("zext", "i32", self.load_field("Thread", "linear", invariant=True), "i64")
+        mine = self.op("mul i64", linear, state.DTYPES["Extra"].itemsize)
+        return self.cast("inttoptr", "i64", self.op("add i64", extras, mine), "ptr")
 
     def load_field(self, struct: str, name: str, invariant: bool = False) -> str:
         mark = ", !invariant.load !1" if invariant else ""

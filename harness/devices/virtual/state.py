@@ -46,29 +46,30 @@ _STRUCTS = {
         (_U32, "granted"),  # of which the slice was made
     ],
     # One per CUDA thread of the block a worker runs.
+    # What a barrier and a loop need lies in the first cache line.
     "Thread": [
         (_U64, "handle"),  # its coroutine
-        (_U64, "local"),  # device address of its local memory
-        (_U64, "local_top"),  # first free byte of its local stack
-        (_U64, "local_end"),
-        (_U64, "arg0"), (_U64, "arg1"), (_U64, "arg2"),  # operands of the collective it waits at
-        (_U64, "result0"), (_U64, "result1"),
         (_U64, "steps"),  # back edges left before the watchdog barks
-        (_U32, "tid_x"), (_U32, "tid_y"), (_U32, "tid_z"),
-        (_U32, "linear"),
         (_U32, "wait"),  # what it waits for: Wait
         (_U32, "op"),  # the collective: Op
         (_U32, "mask"),  # member mask, or barrier number
         (_U32, "site"),
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
-        (_U32, "depth"),  # of device function calls
+        (_U32, "linear"),
+        (_U32, "tid_x"), (_U32, "tid_y"), (_U32, "tid_z"),
         (_U32, "clock"),  # when it last took part in a warp collective: orders the lanes of a warp
+        (_U32, "depth"),  # of device function calls
         (_U32, "stack"),  # where on the worker's stack the first recursive function was called, in 16 bytes
-        (_U64, "cursor"),  # host address of the Entry that it is expected to come to next, when counting
-        (_U64, "path"),  # of calls that led to the function it is in, as a hash
+        (_U64, "arg0"), (_U64, "arg1"), (_U64, "arg2"),  # operands of the collective it waits at
+        (_U64, "result0"), (_U64, "result1"),
+        (_U64, "local"),  # device address of its local memory
+        (_U64, "local_top"),  # first free byte of its local stack
+        (_U64, "local_end"),
     ],
-    # What few kernels need of a thread: operands of matrix instructions, copies under way, what fences order.
+    # What few kernels need of a thread: operands of matrix instructions, copies under way, what fences order, counting.
     "Extra": [
+        (_U64, "cursor"),  # host address of the Entry that it is expected to come to next
+        (_U64, "path"),  # of calls that led to the function it is in, as a hash
         (_U64, "data", 24),  # elements given to a matrix instruction, then its results
         (_U32, "copies"),
         (_U32, "group"),  # number of the group of copies that is not committed yet
@@ -166,6 +167,7 @@ _STRUCTS = {
     ],
 }  # fmt: skip
 
+CACHE_LINE = 64
 MAX_THREADS = 1024  # of a block
 PARAM_BYTES = 4352  # of a kernel's parameters
 MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
@@ -249,7 +251,7 @@ def c_header() -> str:
         lines.append(f"enum {{ {values} }};")
     constants = {
         "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "SHARERS": SHARERS,
-        "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
+        "CACHE_LINE": CACHE_LINE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,

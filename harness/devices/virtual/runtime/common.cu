@@ -1,4 +1,4 @@
-// The virtual GPU's own runtime, in three parts compiled as one: common, sanitizer, schedule.
+// The virtual GPU's own runtime, in parts compiled as one (see jit.py).
 //
 // CUDA C++ through the same pipeline as a student's kernel, but on host addresses: Env, Thread, Launch,
 // Fault and Cell are declared in state.py, and functions without a body are found in the process (clock_gettime,
@@ -13,6 +13,7 @@ extern "C" __device__ u64 aligned_alloc(u64 alignment, u64 bytes);
 extern "C" __device__ void call_block(u64 env);               // env->block_function(env)
 extern "C" __device__ void call_start(u64 env, u64 thread);   // env->start_function(env, thread)
 extern "C" __device__ void call_resume(u64 handle);           // goes on where the coroutine suspended
+extern "C" __device__ void call_prefetch(u64 address);        // it will be needed soon
 
 #define EXPORT extern "C" __device__ __noinline__
 

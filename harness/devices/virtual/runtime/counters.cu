@@ -4,7 +4,7 @@
 // code (a segment, see counting.py) has a key made of its place, the iterations of the loops around it and the calls
 // that led to it; the lanes of a warp with the same key execute it together. The first of them makes an Entry in the
 // warp's Table, the others find it; each writes the addresses of its accesses there. A lane mostly meets entries in
-// the order in which an earlier lane made them, so the next one is guessed (Thread::cursor) and rarely looked up.
+// the order in which an earlier lane made them, so the next one is guessed (Extra::cursor) and rarely looked up.
 
 constexpr u32 NO_ADDRESS = 0xffffffffu;  // of a lane that took no part in an access
 constexpr u64 GOLDEN = 0x9e3779b97f4a7c15ull;
@@ -180,7 +180,7 @@ static __device__ void evict(Env* env, Table* t, Thread* warp, u32 lanes) {
     u32 running = 0;
     for (u32 lane = 0; lane < lanes; lane++) {
         running |= (u32)(warp[lane].wait != WAIT_EXITED) << lane;
-        warp[lane].cursor = t->base;
+        extra_of(env, warp[lane].linear)->cursor = t->base;
     }
     for (u64 at = t->base; at < t->top; at += entry_at(at)->bytes) {
         if (running & ~entry_at(at)->mask) ((Counting*)env->counting)->split++;
@@ -212,7 +212,7 @@ EXPORT u64 rt_count(Env* env, Thread* thread, u32 segment, u64 key) {
         if (t->index_size) index_entry(t, e);
     }
     e->mask |= 1u << lane;
-    thread->cursor = (u64)e + e->bytes;
+    extra_of(env, thread->linear)->cursor = (u64)e + e->bytes;
     return (u64)e;
 }
 
@@ -224,7 +224,7 @@ static __device__ void start_counting(Env* env) {
     for (u32 i = 0; i < n; i++) {
         Table* t = (Table*)env->tables + i / 32;
         if (i % 32 == 0) clear_table(t, t->base);
-        threads_of(env)[i].cursor = t->base;
+        extra_of(env, i)->cursor = t->base;
         threads_of(env)[i].wait = WAIT_READY;
     }
 }
@@ -273,5 +273,5 @@ static __device__ void settle(Env* env, u32 warp_number) {
     clear_table(t, kept);
     t->entries = entries;
     t->creators = creators;
-    for (u32 lane = 0; lane < lanes; lane++) warp[lane].cursor = kept;
+    for (u32 lane = 0; lane < lanes; lane++) extra_of(env, warp[lane].linear)->cursor = kept;
 }

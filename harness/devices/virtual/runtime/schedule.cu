@@ -297,12 +297,38 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
     return progress;
 }
 
+// All threads have passed a barrier together: let each go on to where it waits next. Returns whether that is the
+// same plain barrier for all of them, so that they can go on again.
+static __device__ int resume_together(Env* env) {
+    Thread* threads = threads_of(env);
+    u32* order = (u32*)launch_of(env)->order;
+    u32 n = launch_of(env)->threads, same = 0;
+    Thread* first = &threads[order[0]];
+    for (u32 i = 0; i < n; i++) {
+        Thread* t = &threads[order[i]];
+        if (i + 4 < n) {
+            Thread* soon = &threads[order[i + 4]];
+            call_prefetch(soon->handle);
+            call_prefetch(soon->handle + CACHE_LINE);
+        }
+        call_resume(t->handle);
+        same += *(u64*)&t->wait == *(u64*)&first->wait && *(u64*)&t->mask == *(u64*)&first->mask;
+    }
+    if (same < n || first->wait != WAIT_BARRIER || first->op != OP_BARRIER || env->arrived[first->mask & 15]) return 0;
+    new_epoch(env);
+    return 1;
+}
+
 // Let every thread of a block that can go on do so, once. Returns whether the block is still running.
 static __device__ int advance(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* order = (u32*)launch->order;
     u32 n = launch->threads, start = env->start, together = env->together;
+    if (together && !env->tables) {
+        if (resume_together(env)) return 1;
+        together = 0;  // they are at different places now
+    }
     u32 alive = 0, progress = 0, at_barrier = 0;
     u64 what = 0, where = 0;  // wait and op, mask and site of the first
     Thread* first = 0;
