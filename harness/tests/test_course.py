@@ -258,7 +258,7 @@ def test_reading_tunables_of_hostile_text_takes_no_time():
         (b"int a;\n// caf\xe9\n", "kernel.cu:2: byte 0xe9 is not UTF-8"),
         ("int a;".encode("utf-16"), "this is UTF-16; save it as UTF-8"),
         (b"int a;\n\0", "kernel.cu:2: .*zero byte"),
-        (b"x" * 1_100_000, "more than 1 MB"),
+        (b"x" * 300_000, "has 292 KB; more than 256 KB"),
     ],
 )
 def test_a_file_that_is_no_kernel_says_why(tmp_path, data, says):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import CompileError, LaunchError
+from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, triple
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
@@ -180,7 +180,18 @@ class Module:
     def _place_variables(self) -> None:
         """Give __device__ and __constant__ variables their memory and their initial values."""
         arena, nbytes = self.device.arena, max(self.lowered.variables_bytes, 1)
-        self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
+        constant = sum(v.size for _, v in self.lowered.variables.values() if v.space == "const")
+        if constant > LIMITS.constant:
+            raise CompileError(
+                f"{self.name} uses too much global constant data ({constant:#x} bytes, {LIMITS.constant:#x} max):"
+                " __constant__ memory is for small tables"
+            )
+        try:
+            self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
+        except DeviceError:
+            raise CompileError(
+                f"the __device__ variables of {self.name} take {nbytes} bytes; the device has {arena.slots_start} in all"
+            ) from None
         weakref.finalize(self, arena.release, self.variables_owner)
         base = self.variables_owner.start
         arena.unmark(base, nbytes)
