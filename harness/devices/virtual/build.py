@@ -106,14 +106,14 @@ def _apart(request) -> Built:
 
 def _too_long() -> CompileError:
     return CompileError(
-        f"the compiler did not finish within {SECONDS} seconds and was stopped: templates that instantiate"
-        " each other, or a loop unrolled very often?"
+        f"the compiler did not finish within {SECONDS} seconds and was stopped: do templates or macros expand into"
+        " very much, or is a loop unrolled very often?"
     )
 
 
 def _crash(how: str) -> CompileError | DeviceError:
     """What to say when the child has ended by itself."""
-    if "SIGXCPU" in how:
+    if "SIGPROF" in how:
         return _too_long()
     if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):
         return CompileError("the compiler ran out of memory on this file: is an array or a template huge?")

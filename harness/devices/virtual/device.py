@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import CompileError, LaunchError
+from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, triple
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
@@ -72,6 +72,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
@@ -179,7 +180,18 @@ class Module:
     def _place_variables(self) -> None:
         """Give __device__ and __constant__ variables their memory and their initial values."""
         arena, nbytes = self.device.arena, max(self.lowered.variables_bytes, 1)
-        self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
+        constant = sum(v.size for _, v in self.lowered.variables.values() if v.space == "const")
+        if constant > LIMITS.constant:
+            raise CompileError(
+                f"{self.name} uses too much global constant data ({constant:#x} bytes, {LIMITS.constant:#x} max):"
+                " __constant__ memory is for small tables"
+            )
+        try:
+            self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
+        except DeviceError:
+            raise CompileError(
+                f"the __device__ variables of {self.name} take {nbytes} bytes; the device has {arena.slots_start} in all"
+            ) from None
         weakref.finalize(self, arena.release, self.variables_owner)
         base = self.variables_owner.start
         arena.unmark(base, nbytes)
@@ -261,13 +273,14 @@ class Run:
         envs["block_function"] = self.kernel._block_function
         envs["start_function"] = self.kernel._start_function
         if self.device.tally:
-            self.device.tally.start(self.module.lowered.segments, self.slots)
+            self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
             self.workers.run(self.kernel._run_function, self.kernel._block_function, launch, self.kernel.info.recursive)
         self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
+            result.requests = self.device.tally.requests()
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)
