@@ -36,6 +36,7 @@ class Limits:
     grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     shared_per_block: int = 48 << 10  # without asking for more
     shared_per_block_optin: int = 163 << 10
+    constant: int = 64 << 10  # __constant__ memory of a file
 
 
 def triple(value, what: str) -> tuple[int, int, int]:

@@ -1,21 +1,25 @@
 """Pictures of a kernel: which elements of each array one thread touches.
 
-`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution.
+`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a block
+alone, as in `21 1`, it shows which thread of this block touches what.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from harness.checkout import open_course, read_source
 from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
+from harness.errors import CompileError, CourseError, KernelFault, LaunchError
 
-from .probe import Access, Probe
+from .probe import Access, Probe, count
 
 # blue and orange: told apart by colour-blind readers, and, as one is darker, in grey
 COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
@@ -38,14 +42,14 @@ def access_picture(
     kernel: Kernel,
     accesses: Iterable[Access],
     block: int,
-    thread: int,
+    thread: int | None,
     values: Mapping[str, np.ndarray],
     writers: Sequence[Sequence[bool]],
     launch: Launch = Launch(1, 1),
 ) -> Figure:
-    """All arrays of a kernel, with the elements that one thread reads and writes.
+    """All arrays of a kernel, with the elements that one thread reads and writes, or a block (thread: None).
 
-    accesses: of the thread. values: array name -> the numbers for the cells. writers: for every
+    accesses: of the thread. values: array name -> the numbers or texts for the cells. writers: for every
     block, for every thread: does it write anything? launch: where it has an x and a y, so have the
     names of blocks and threads.
     """
@@ -61,7 +65,9 @@ def access_picture(
         cell, places, bottom = arrange(kernel, shapes, top, cell)
     pen = Pen(bottom + 50, cell)
 
-    this = f"thread {coordinates(thread, launch.block)} of block {coordinates(block, launch.grid)}"
+    this = f"block {coordinates(block, launch.grid)}"
+    if thread is not None:
+        this = f"thread {coordinates(thread, launch.block)} of {this}"
     pen.text(LEFT, 24, f"{kernel.name}: {this}", "title")
     note = f"case {case.name}: {total} threads run, {busy} of them write something"
     pen.text(LEFT, 50, note, "label", FAINT)
@@ -69,7 +75,7 @@ def access_picture(
         draw_threads(pen, writers, block, thread, 100, launch)
     for p in kernel.arrays:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
-    draw_legend(pen, bottom + 25, strip)
+    draw_legend(pen, bottom + 25, strip, thread is None)
     return pen.figure
 
 
@@ -98,13 +104,17 @@ class Pen:
 
 
 def arrange(
-    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], top: float, largest: float = LARGEST
+    kernel: Kernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    top: float,
+    largest: float = LARGEST,
+    stacked: bool = False,
 ) -> tuple[float, dict[str, tuple[float, float]], float]:
     """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
 
-    Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
+    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
     """
-    stacked = all(len(shape) == 1 for shape in shapes.values())
+    stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
     headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
     head = HEAD + LINE * max(map(len, headings.values()))
     longest = {n: max(map(len, lines)) for n, lines in headings.items()}
@@ -154,13 +164,13 @@ def draw_array(
     (x0, y0), side = at, pen.cell_size
     across, down = planes(shape)
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
-    count = int(np.prod(shape))
-    readable = count <= MOST_VALUES and side >= READABLE
+    elements = int(np.prod(shape))
+    readable = elements <= MOST_VALUES and side >= READABLE
     written = in_cells(values) if readable and values is not None else []
     lines = heading(kernel, p.name, shape)
     for i, line in enumerate(lines):
         pen.text(x0, y0 - HEAD - 5 - LINE * (len(lines) - 1 - i), line, "label", FAINT if i else INK)
-    for flat in range(count):
+    for flat in range(elements):
         plane, within = divmod(flat, rows * columns)
         row, column = divmod(within, columns)
         x = x0 + side * ((plane % across) * (columns + 0.5) + column)
@@ -176,6 +186,8 @@ def draw_array(
 
 def in_cells(values: np.ndarray) -> list[str]:
     """The numbers as short texts, with two decimals if need be; none where one is too long even then."""
+    if values.dtype.kind == "U":
+        return list(values.flat)
     for style in ("g", ".2f"):
         written = [format(v, style) for v in values.flat]
         if max(map(len, written)) <= LONGEST_VALUE:
@@ -228,9 +240,9 @@ def draw_threads(
         x += pen.cell_size / 2
 
 
-def draw_legend(pen: Pen, y: float, strip: bool) -> None:
+def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> None:
     items = [(COLOURS["read"], "read"), (COLOURS["write"], "written")]
-    items += [(COLOURS[""], "not touched by this thread")]
+    items += [(COLOURS[""], f"not touched by this {'block' if whole_block else 'thread'}")]
     if strip:
         items += [(INK, "this thread"), (IDLE, "a thread that writes nothing")]
     x = float(LEFT)
@@ -239,30 +251,88 @@ def draw_legend(pen: Pen, y: float, strip: bool) -> None:
         pen.text(x + 22, y, says, "label")
         x += 22 + LETTER * len(says) + 14
     if not strip and pen.cell_size >= READABLE:
-        pen.text(x, y, "small numbers: place in memory", "label", FAINT)
+        says = "numbers: the thread; small: place in memory" if whole_block else "small numbers: place in memory"
+        pen.text(x, y, says, "label", FAINT)
 
 
-def draw_solution(puzzle: Puzzle, block: int = 0, thread: int = 1) -> Figure:
-    """The access picture of a puzzle's first kernel in its first case, from runs of the solution."""
+def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:
+    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
+    all of the block, and each cell shows which thread it was, or which.
+
+    Errors: CompileError, KernelFault, CourseError where there is no such thread.
+    """
     from harness.devices import open_device
 
-    case, kernel = puzzle.cases[0], puzzle.kernels[0]
-    source = puzzle.solution_path.read_text(encoding="utf-8")
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
-        accesses, writers = list(probe.accesses(block, thread)), probe.writers()
+        block = flat(block, probe.launch.grid, "block")
+        thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
+        threads = range(count(probe.launch.block)) if thread is None else [thread]
+        writers = probe.writers()
+        found = {t: list(probe.accesses(block, t)) for t in threads}
+    accesses = [a for of_thread in found.values() for a in of_thread]
     reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
     values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
+    if thread is None:
+        values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
     return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
 
 
-def main(arguments: list[str]) -> int:
-    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder."""
-    from harness.checkout import open_course
+def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
+    """The number of a block or thread, counted row by row, of its coordinates "x" or "x,y"."""
+    sizes = [extent] if isinstance(extent, int) else list(extent)
+    try:
+        parts = [number] if isinstance(number, int) else [int(part) for part in number.split(",")]
+    except ValueError:
+        raise CourseError(f"{number!r} is no {what}; write x or x,y") from None
+    if len(parts) == 1 and 0 <= parts[0] < np.prod(sizes):
+        return parts[0]
+    if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):
+        raise CourseError(f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}")
+    return sum(p * int(np.prod(sizes[:i], dtype=int)) for i, p in enumerate(parts))
 
+
+def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[Access]]) -> np.ndarray:
+    """For every element of an array, the numbers of the threads that touch it, as text."""
+    threads = [[] for _ in range(int(np.prod(shape)))]
+    for thread, accesses in found.items():
+        for index in {a.index for a in accesses if a.array == name}:
+            threads[index].append(str(thread))
+    return np.array([",".join(t) for t in threads]).reshape(shape)
+
+
+def save_access_picture(
+    puzzle: Puzzle, path: Path, target: Path, kernel: str = "", case: str = "", block: str = "", thread: str = ""
+) -> None:
+    """`backwarp picture`. Errors: CourseError, where the kernel does not run as well."""
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
+    if target.suffix not in (".png", ".svg", ".pdf"):
+        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files")
+    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
+    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
+    if not cases:
+        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
+    source = read_source(path, path.name)
+    try:
+        figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
+    except (CompileError, KernelFault, LaunchError) as error:
+        first = str(error).splitlines()[0]
+        raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {puzzle.number}` says more") from None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target)
+    except OSError as error:
+        raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
+
+
+def main(arguments: list[str]) -> int:
+    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, into the puzzle's folder; THREAD may be "all"."""
     puzzle = open_course().load(arguments[0])
-    chosen = [int(a) for a in arguments[1:3]]
-    draw_solution(puzzle, *chosen).savefig(puzzle.folder / "access.png")
+    block, thread = (arguments[1:3] + ["", ""])[:2]
+    kernel, case = (arguments[3:5] + ["", ""])[:2]
+    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
+    save_access_picture(puzzle, puzzle.solution_path, target, kernel, case, block, thread)
     return 0
 
 
