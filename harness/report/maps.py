@@ -1,6 +1,6 @@
 """Maps of memory: what warps and blocks touch of an array or of shared memory, drawn from counted runs.
 
-`python -m harness.report.requests 23` draws `puzzles/23_*/access.png`.
+`python -m harness.report.maps 23` draws `puzzles/23_*/access.png`.
 """
 
 from __future__ import annotations
