@@ -12,7 +12,7 @@ from harness.checkout import open_course
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
-from harness.report.pictures import access_picture, coordinates, in_cells
+from harness.report.pictures import access_picture, coordinates, in_cells, who_touches
 from harness.report.probe import Access, Probe, count, set_apart
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -102,7 +102,15 @@ def test_numbers_in_cells_are_short_or_left_out():
     assert in_cells(np.array([12345.6, 1.0])) == []
 
 
-@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12"])
+def test_the_threads_of_a_block_stand_in_the_cells():
+    reads = [Access("x", i, "read") for i in (0, 3)]
+    found = {0: [reads[0], Access("y", 0, "write")], 1: reads}
+    texts = who_touches("x", (2, 2), found)
+    assert texts.tolist() == [["0,1", ""], ["", "1"]] and in_cells(texts) == ["0,1", "", "", "1"]
+
+
+@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12",
+                                    "19", "20", "21", "22"])  # fmt: skip
 @pytest.mark.parametrize("which", [0, 2])
 def test_no_text_overlaps_or_leaves_the_picture(number, which):
     puzzle = COURSE.load(number)
@@ -112,7 +120,8 @@ def test_no_text_overlaps_or_leaves_the_picture(number, which):
     launch = kernel.launch(puzzle.full_dims(case), {})
     accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
     writers = np.ones((count(launch.grid), count(launch.block)), bool)
-    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers, launch)
+    thread = 0 if number < "19" else None
+    picture = access_picture(puzzle, case, kernel, accesses, 0, thread, values, writers, launch)
     picture.canvas.draw()
     frame = picture.bbox
     boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]
