@@ -118,8 +118,8 @@ def steps_picture(title: str, note: str, rows: Rows, steps: list[Step]) -> Figur
         for t in range(len(rows[0])):
             x = LEFT + side * t
             idle = t not in used[i]
-            colour = IDLE if idle else COLOURS["write"] if t in partner else COLOURS["read"] if t in read else ""
-            pen.cell(x, y, colour or COLOURS[""])
+            kind = "write" if t in partner else "read" if t in read else ""
+            pen.cell(x, y, IDLE if idle else COLOURS[kind])
             if values:
                 text = values[i * len(rows[0]) + t]
                 pen.text(x + side / 2, y + side / 2, text, "value", FAINT if idle else INK, "center")
