@@ -6,30 +6,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from harness.checkout import tunables
-from harness.course import Case, Kernel, Puzzle
+from harness.course import Kernel, Puzzle
 from harness.devices import open_device
 from harness.devices.virtual.counters import SECTOR, Request
 from harness.inputs import make_inputs
 from harness.trial import scalar
 
-from .pictures import COLOURS, FAINT, LETTER, Pen
+from .pictures import COLOURS, FAINT, INK, LETTER, Pen
 
 MOST_REQUESTS = 100_000
 BANKS = 32
-EDGE, TOP, LINE, BELOW = (
-    46,
-    84,
-    19,
-    26,
-)  # pixels: left of a panel, above the first heading, a line of it, a legend
-WIDTH = 800
+# pixels: left of a panel; above the first heading; a line of a heading; names of columns; below a panel
+EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
 #: what cells can be, and how that is drawn
 INKS = {
     "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"], "written": COLOURS["write"], "other": "#f6d58e",
@@ -98,26 +92,32 @@ def blank(rows: int, columns: int) -> np.ndarray:
     return np.full((rows, columns), "", dtype="<U8")
 
 
-def draw(title: str, note: str, panels: Iterable[Panel], legend: dict[str, str]) -> Figure:
-    """The panels in a row. legend: of INKS -> what it means."""
-    panels = list(panels)
-    above = TOP + LINE * max(len(p.heading) for p in panels) + 12
-    bottom = above + max(p.cells.shape[0] * p.side for p in panels)
-    pen = Pen(bottom + 2 * BELOW, panels[0].side)
+def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, str]) -> Figure:
+    """Columns of panels, side by side. legend: of INKS -> what it means."""
+    bottom = max(TOP + sum(map(height, panels)) for panels in columns)
+    pen = Pen(bottom + BELOW, columns[0][0].side)
     pen.text(EDGE, 24, title, "title")
     pen.text(EDGE, 50, note, "label", FAINT)
     x = float(EDGE)
-    for p in panels:
-        for i, line in enumerate(p.heading):
-            pen.text(x, TOP + LINE * i, line, "label", FAINT if i else "#222222")
-        draw_cells(pen, p, x, above)
-        x += max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) + EDGE
+    for panels in columns:
+        y = float(TOP)
+        for p in panels:
+            for i, line in enumerate(p.heading):
+                pen.text(x, y + LINE * i, line, "label", FAINT if i else INK)
+            draw_cells(pen, p, x, y + LINE * len(p.heading) + HEAD)
+            y += height(p)
+        x += max(max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) for p in panels) + EDGE
     x = float(EDGE)
     for ink, says in legend.items():
-        pen.cell(x, bottom + BELOW - 8, INKS[ink], side=16)
-        pen.text(x + 22, bottom + BELOW, says, "label")
+        pen.cell(x, bottom - 8, INKS[ink], side=16)
+        pen.text(x + 22, bottom, says, "label")
         x += 22 + LETTER * len(says) + 14
     return pen.figure
+
+
+def height(p: Panel) -> float:
+    """With its heading above and a gap below."""
+    return LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 
 def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
@@ -128,7 +128,7 @@ def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
             x, y = x0 + column * p.side, y0 + row * p.side
             pen.cell(x, y, INKS[ink], side=p.side)
             if text := p.texts.get((row, column)):
-                colour = "#ffffff" if ink in DARK else "#222222"
+                colour = "#ffffff" if ink in DARK else INK
                 pen.text(x + p.side / 2, y + 0.54 * p.side, text, "value", colour, "center")
     right, below = x0 + columns * p.side, y0 + rows * p.side
     style = {"color": "#444444", "linewidth": 1.2, "zorder": 3}
@@ -173,8 +173,8 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
             cells[divmod(lane, columns)] = "read"
         heading = [says, f"{len(np.unique(elements // floats))} sectors for 128 bytes"]
         names = [(i, f"{i}") for i in (0, 8, 16, 24)]
-        panels.append(Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
-                            down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))]))  # fmt: skip
+        panels.append([Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
+                            down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))])])  # fmt: skip
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0", f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
         panels, {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
@@ -197,7 +197,7 @@ def banks_of_a_column(puzzle: Puzzle) -> Figure:
         heading = [says, f"{most} wavefront{'s' * (most != 1)} for 32 words"]
         banks = [(0, "bank 0"), *((i, f"{i}") for i in (8, 16, 24, 31))]
         rows = [(i, f"{i * BANKS}") for i in (0, 8, 16, 24, 32)]
-        panels.append(Panel(heading, cells, 10, across=banks, down=rows))
+        panels.append([Panel(heading, cells, 10, across=banks, down=rows)])
     return draw(
         f"{kernel.name}: lanes 0 to 31 read column 0 of the tile",
         f"case {case.name}; words of shared memory, counted at the left, 32 to a row",
@@ -224,8 +224,8 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
             loads += 1
         p = next(p for p in kernel.arrays if p.name == name)
         heading = [name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
-        panels.append(Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
-                            down=[(0, f"{p.letters[0]}=0")]))  # fmt: skip
+        panels.append([Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
+                            down=[(0, f"{p.letters[0]}=0")])])  # fmt: skip
     return draw(
         f"{kernel.name}: block (1,1), tiles of 4 x 4",
         f"case {case.name}; the number is the step along K in which an element is read",
@@ -234,7 +234,47 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
     )
 
 
-MAPS = {"23": sectors_of_a_read, "25": banks_of_a_column, "26": tiles_of_a_block}
+def square_of_a_thread(puzzle: Puzzle) -> Figure:
+    """27: what one thread takes from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
+    case, kernel = next(c for c in puzzle.cases if c.name == "rows_of_fours"), puzzle.kernels[0]
+    source = solved(puzzle).replace("BM = 64", "BM = 32").replace("BN = 64", "BN = 32")
+    found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
+    panels = []
+    for name, columns in (("a", 36), ("b", 32)):
+        number = {n: i for i, row in enumerate(source.split("\n"), 1) for n in ("a", "b") if f"(&{n}[k][i" in row
+                  or f"(&{n}[k][j" in row}[name]  # fmt: skip
+        loads = [r for r in found.requests if r.line == number and r.block == 0][: 2 * 8]
+        first = min(r.addresses[r.addresses >= 0].min() for r in loads)
+        cells = blank(8, columns)
+        for r in loads[2 * step : 2 * step + 2]:
+            for i, address in enumerate(r.addresses):
+                row, column = divmod(int(address - first) // 4, columns)
+                if address >= 0 and (i == lane or not cells[row, column]):
+                    cells[row, column : column + 4] = "read" if i == lane else "moved"
+        heading = f"{name}[8][{columns}], step k={step}"
+        panels.append(Panel([heading], cells, 9, rule=(4, 0), down=[(0, "k=0"), (7, "7")]))
+    cells = blank(*found.arrays["C"][1])
+    for _, elements in found.touching("C", block=0):
+        for i, element in enumerate(elements):
+            if element >= 0:
+                row, column = divmod(int(element), cells.shape[1])
+                cells[row, column : column + 4] = "written" if i == lane else "other"
+    square = Panel(["C, m x n = 30 x 36"], cells, 9, rule=(4, 4), across=[(0, "n=0")], down=[(0, "m=0")])
+    return draw(
+        f"{kernel.name}: thread (1,2) of 4 x 4 in block (0,0), which has 32 x 32 of C",
+        f"case {case.name}; a thread's numbers lie in two groups of four, 16 apart",
+        [panels, [square]],
+        {"read": "read by this thread", "moved": "by another", "written": "written by this thread",
+         "other": "by another"},
+    )  # fmt: skip
+
+
+MAPS = {
+    "23": sectors_of_a_read,
+    "25": banks_of_a_column,
+    "26": tiles_of_a_block,
+    "27": square_of_a_thread,
+}
 
 
 def main(arguments: list[str]) -> int:
