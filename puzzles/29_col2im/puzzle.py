@@ -226,12 +226,12 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     gates=(
         Gate(
-            "global_atomic_operations", 0, case="counted", below=0, hint=1,
+            "global_atomic_operations", 0, case="counted", below=15488, hint=1,
             says="Every entry is added to an element to which others are added too. Let each element of the "
             "image fetch its own entries: then its sum is in a register, and has one order.",
         ),
         Gate(
-            "sectors_per_load", 5, case="counted", below=0, hint=3,
+            "sectors_per_load", 5, case="counted", below=7.33, hint=3,
             says="Lanes next to each other read entries that are far apart. Along a row of the matrix q changes, "
             "and along a row of the image w: let neighbours have neighbouring w.",
         ),
