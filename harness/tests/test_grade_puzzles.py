@@ -39,7 +39,8 @@ def alone(puzzle, mutant):
     kernel = puzzle.kernel(mutant.kernel)
     cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
     named = tuple(m for m in puzzle.misconceptions if m.kernel == mutant.kernel)
-    return replace(puzzle, kernels=(kernel,), cases=cases, misconceptions=named), text
+    gates = tuple(replace(g, kernels=()) for g in puzzle.gates if not g.kernels or mutant.kernel in g.kernels)
+    return replace(puzzle, kernels=(kernel,), cases=cases, misconceptions=named, gates=gates), text
 
 
 def lines(verdict):
