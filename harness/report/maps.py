@@ -269,11 +269,49 @@ def square_of_a_thread(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
+def windows_of_a_block(puzzle: Puzzle) -> Figure:
+    """32: the tiles of one block, with the place in the input from which it fetched each element of the windows."""
+    side, tile = 4, 1
+    case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
+    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", f"TILE = {side}"))
+    dims = puzzle.full_dims(case)
+    positions = dims["batch"] * dims["H_out"] * dims["W_out"]
+    columns = dims["C_in"] * dims["R"] * dims["S"]
+    end = -(-positions // dims["splits"])  # of split 0
+    grads, windows = blank(dims["C_out"], positions), blank(positions, columns)
+    sums, texts = blank(dims["C_out"], columns), {}
+    for i in range(end):
+        for j in range(tile * side, (tile + 1) * side):
+            windows[i, j] = "other"
+    for step, (_, elements) in enumerate(found.touching("grad_output", block=tile)):
+        for element in elements[elements >= 0]:
+            grads[divmod(int(element), positions)] = f"step {step}"
+    for step, (_, elements) in enumerate(found.touching("input", block=tile)):
+        for lane in np.flatnonzero(elements >= 0):
+            place = step * side + lane % side, tile * side + lane // side
+            windows[place], texts[place] = f"step {step}", str(elements[lane])
+    for _, elements in found.touching("partial", block=tile):
+        for element in elements[elements >= 0]:
+            sums[divmod(int(element), columns)] = "written"
+    panels = [
+        Panel(["grad_output", f"k x positions = {dims['C_out']} x {positions}"], grads, 22, rule=(0, side), down=[(0, "k=0")]),
+        Panel(["windows, never stored", f"positions x weights = {positions} x {columns}"], windows, 22, texts, rule=(side, 0)),
+        Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"], sums, 22, rule=(side, side), down=[(0, "k=0")]),
+    ]  # fmt: skip
+    legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read", "written": "written", "": "not touched"}
+    return draw(
+        f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
+        f"case {case.name}; the number is the element of the input that was read there",
+        panels, legend,
+    )  # fmt: skip
+
+
 MAPS = {
     "23": sectors_of_a_read,
     "25": banks_of_a_column,
     "26": tiles_of_a_block,
     "27": square_of_a_thread,
+    "32": windows_of_a_block,
 }
 
 
