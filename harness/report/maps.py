@@ -302,7 +302,7 @@ def windows_of_a_block(puzzle: Puzzle) -> Figure:
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
         f"case {case.name}; the number is the element of the input that was read there",
-        panels, legend,
+        [[panel] for panel in panels], legend,
     )  # fmt: skip
 
 
