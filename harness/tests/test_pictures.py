@@ -102,6 +102,19 @@ def test_numbers_in_cells_are_short_or_left_out():
     assert in_cells(np.array([12345.6, 1.0])) == []
 
 
+def check_texts(picture):
+    """No text overlaps another or leaves the picture."""
+    picture.canvas.draw()
+    frame = picture.bbox
+    boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]
+    for text, box in boxes:
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= frame.x1 and box.y1 <= frame.y1, text
+    for (text, a), (other, b) in combinations(boxes, 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        down = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= 0 or down <= 0, f"{text!r} overlaps {other!r}"
+
+
 def test_the_threads_of_a_block_stand_in_the_cells():
     reads = [Access("x", i, "read") for i in (0, 3)]
     found = {0: [reads[0], Access("y", 0, "write")], 1: reads}
@@ -122,15 +135,7 @@ def test_no_text_overlaps_or_leaves_the_picture(number, which):
     writers = np.ones((count(launch.grid), count(launch.block)), bool)
     thread = 0 if number < "19" else None
     picture = access_picture(puzzle, case, kernel, accesses, 0, thread, values, writers, launch)
-    picture.canvas.draw()
-    frame = picture.bbox
-    boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]
-    for text, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= frame.x1 and box.y1 <= frame.y1, text
-    for (text, a), (other, b) in combinations(boxes, 2):
-        across = min(a.x1, b.x1) - max(a.x0, b.x0)
-        down = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert across <= 0 or down <= 0, f"{text!r} overlaps {other!r}"
+    check_texts(picture)
 
 
 def test_colours_differ_in_brightness_too():
