@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from .course import Puzzle
+from .devices.includes import MAX_SOURCE
 from .errors import BackwarpError, CourseError
 
-MAX_SOURCE = 1 << 20  # bytes; a kernel of the course has 2 KB
 PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
 
 
@@ -154,9 +154,8 @@ def read_source(path: Path, name: str = "") -> str:
         if not path.is_file():
             raise CourseError(f"{name} is not a regular file: move it away")
         if path.stat().st_size > MAX_SOURCE:
-            raise CourseError(
-                f"{name} has {path.stat().st_size / 1e6:.1f} MB; more than 1 MB is not a kernel"
-            )
+            kilobytes = path.stat().st_size >> 10
+            raise CourseError(f"{name} has {kilobytes} KB; more than {MAX_SOURCE >> 10} KB is not a kernel")
         data = path.read_bytes()
     except OSError as e:
         allow = f"; allow it: chmod u+r {name}" if isinstance(e, PermissionError) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -118,8 +119,9 @@ def list_puzzles() -> None:
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
 )
+@click.option("--html", "html_path", metavar="PATH", help="Also write a page with verdicts, pictures and counts.")
 @click.pass_context
-def grade(context, ids, everything, solution, path, device, seed, json_path) -> None:
+def grade(context, ids, everything, solution, path, device, seed, json_path, html_path) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
     if path is not None and (solution or everything or len(ids) != 1):
         raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
@@ -131,8 +133,9 @@ def grade(context, ids, everything, solution, path, device, seed, json_path) -> 
 
     from .report.ticker import Ticker
 
-    if json_path and json_path != "-" and not Path(json_path).absolute().parent.is_dir():
-        raise CourseError(f"{json_path} cannot be written: there is no folder {Path(json_path).parent}")
+    for target in (json_path, html_path):
+        if target and target != "-" and not Path(target).absolute().parent.is_dir():
+            raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
     verdicts = []
     for puzzle in map(course.load, chosen):
         source = path or (puzzle.solution_path if solution else puzzle.stub_path)
@@ -149,7 +152,13 @@ def grade(context, ids, everything, solution, path, device, seed, json_path) -> 
     if json_path != "-" and len(verdicts) > 1:
         say(f"{sum(v.passed for v in verdicts)} of {len(verdicts)} puzzles pass.")
     if json_path:
-        write_json(verdicts, json_path)
+        from .report.json import dumps
+
+        write(dumps(verdicts), json_path)
+    if html_path:
+        from .report.html import page
+
+        write(page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")), html_path)
 
 
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
@@ -177,10 +186,8 @@ def present(verdict: Verdict, brief: bool) -> None:
     sys.stdout.flush()
 
 
-def write_json(verdicts: list[Verdict], path: str) -> None:
-    from .report.json import dumps
-
-    text = dumps(verdicts)
+def write(text: str, path: str) -> None:
+    """To a file, or to standard output for -."""
     if path == "-":
         sys.stdout.write(text)
         return
@@ -214,6 +221,58 @@ def hint(puzzle_id: str, number: int | None) -> None:
             say(f"  {line}")
     if number is None and seen >= total:
         say(f"That was the last hint again; there are no more. The lesson: puzzles/{puzzle.id}/README.md")
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="[ID]", required=False)
+@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules.")
+@click.option("--poll", is_flag=True, help="Look for changes now and then, where the system reports none.")
+@click.pass_context
+def watch(context, puzzle_id, device, seed, poll) -> None:
+    """Grade on every save; keys for hints, pictures, counters and the next puzzle."""
+    course, progress = the_course()
+    wanted = puzzle_id or next_puzzle(course, progress) or course.ids()[0]
+    from .watch import Watcher
+
+    context.meta[STATUS] = Watcher(course, progress, wanted, device, seed, poll).run()
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out.")
+@click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
+@click.option("--thread", metavar="X,Y", default="", help="In its block, or all; 1,0 if left out.")
+@click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
+@click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
+@click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file.")
+def picture(puzzle_id, kernel, case, thread, block, solution, target) -> None:
+    """Draw which elements one thread of your kernel reads and writes, found by running it."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .report.pictures import save_access_picture
+
+    target = target or course.root / ".backwarp" / f"{puzzle.id}.png"
+    path = puzzle.solution_path if solution else puzzle.stub_path
+    save_access_picture(puzzle, path, target, kernel, case, block, thread)
+    say(f"{target}")
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--force", is_flag=True, help="Even before the puzzle is solved; your progress notes it.")
+def solution(puzzle_id: str, force: bool) -> None:
+    """Show the course's solution of a puzzle that you have solved."""
+    course, progress = the_course()
+    puzzle = course.load(puzzle_id)
+    entry = progress.entry(puzzle.id)
+    if not entry.solved and not force:
+        raise CourseError(
+            f"{puzzle.id} is not solved yet. `backwarp hint {puzzle.number}` helps; --force shows the solution anyway"
+        )
+    if not entry.solved:
+        progress.update(puzzle.id, lambda e: setattr(e, "peeked", True))
+    say(puzzle.solution_path.read_text(encoding="utf-8").rstrip())
 
 
 @cli.command()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import explain, gates, misconceptions
 from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
+from .compare import error_map
 from .course import Case, Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from .trial import Bench, Outcome, Pace, in_order, try_kernel
@@ -275,6 +276,7 @@ def lines_of(
     if not shown.mismatches:
         return list(shown.lines)
     verdict.mismatches = [asdict(m) for m in shown.mismatches]
+    verdict.error_map = wrong_elements(shown)
     lines = explain.mismatch(shown.mismatches)
     if shown.kind == "schedule":
         return lines + shown.lines
@@ -290,6 +292,13 @@ def lines_of(
     elif shown.kind == "unwritten":
         lines += explain.unwritten(puzzle, shown.kernel, source, shown.mismatches)
     return lines
+
+
+def wrong_elements(shown: Outcome) -> dict:
+    """The error map of the first output that is wrong."""
+    seen, name = shown.observation, shown.mismatches[0].array
+    target = next(t for t in seen.targets if t.array.name == name)
+    return error_map(target, seen.results[name], seen.before[name])
 
 
 def again(outcome: Outcome, shown: Outcome) -> bool:

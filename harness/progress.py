@@ -23,12 +23,16 @@ FORMAT = 1
 
 @dataclass
 class Entry:
-    """One puzzle. solved: {"when", "device", "hash"} or None; best: the lowest of each counter."""
+    """One puzzle. solved: {"when", "device", "hash"} or None; best: the lowest of each counter.
+
+    peeked: the solution was shown before the puzzle was solved.
+    """
 
     solved: dict[str, str] | None = None
     attempts: int = 0
     hints: int = 0
     best: dict[str, float] = field(default_factory=dict)
+    peeked: bool = False
 
     @staticmethod
     def read(raw: Any) -> Entry:

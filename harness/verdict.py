@@ -62,6 +62,7 @@ class Verdict:
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
+    error_map: dict[str, Any] = field(default_factory=dict)  # of the first output that is wrong: compare.error_map
     misconception: str = ""
     hint: int = 0
     cases: list[CaseResult] = field(default_factory=list)

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.errors import CompileError, Diagnostic
 
-_SPACE = r"(?:[ \t\v\f\r]|/\*.*?\*/)*"
+MAX_SOURCE = 256 << 10  # characters of a kernel file; one of the course has 2000
+_REACH = 200  # characters between a # and its directive that are looked at
+_SPACE = r"(?:[ \t\v\f\r]|(?>/\*.*?\*/))*+"
 _HASH = r"(?:\#|%:)"
 _TOKEN = re.compile(
     r"""
@@ -37,13 +40,11 @@ _RAW = re.compile(r'"([^ ()\\\t\v\f\n"]{0,16})\((?:.*?)\)\1"', re.DOTALL)
 _DIRECTIVE = re.compile(rf"{_HASH}{_SPACE}(?P<name>[^\W\d]\w*|\d+)?{_SPACE}", re.DOTALL)
 _HEADER = re.compile(r'"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>')
 _HAS = re.compile(rf"__has_(?:include|embed)\w*{_SPACE}\(?{_SPACE}", re.DOTALL)
-_JUDGED = rf"{_HASH}{_SPACE}(?:include\w*|import|embed|line|\d+)\b"
-_HERE = re.compile(_JUDGED, re.DOTALL)
+_JUDGED = re.compile(rf"{_HASH}{_SPACE}(?:include\w*|import|embed|line|\d+)\b", re.DOTALL)
 # A directive is the first thing on its line, or follows a comment's end, however the text is read.
-_ANYWHERE = re.compile(
-    rf"(?:^|\*/)[ \t\v\f\r]*(?P<directive>{_JUDGED})|(?P<has>__has_(?:include|embed)\w*)",
-    re.DOTALL | re.MULTILINE,
-)
+_ANYWHERE = re.compile(r"(?:^|\*/)[ \t\v\f\r]*(?=\#|%:)|(?P<has>__has_(?:include|embed))", re.MULTILINE)
+_LEAD = re.compile(rf"{_HASH}{_SPACE}", re.DOTALL)
+_IN_DIRECTIVE = re.compile(rf"{_SPACE}{_HASH}", re.DOTALL)
 _CONDITIONAL = ("if", "ifdef", "ifndef")
 
 
@@ -105,18 +106,35 @@ def scan(source: str, name: str = "kernel.cu") -> list[Include]:
     Raises Refused for what cannot be decided or would blur the student's line numbers: computed
     includes, #include_next, #import, #embed, #line.
     """
+    if len(source) > MAX_SOURCE:
+        raise Refused(f"{name} has {len(source) >> 10} KB; more than {MAX_SOURCE >> 10} KB is not a kernel")
     text = _Text(source, name)
     if "\0" in source:
         raise text.refuse(text.spliced(source.index("\0")), "the file contains a NUL character")
     found: list[Include] = []
     careful_from = _lex(text, found)
     if careful_from is not None:
-        for match in _ANYWHERE.finditer(text.text, careful_from):
-            _check(text, match.start(match.lastgroup), found)
+        starts = list(_directives(text.text, careful_from))
         if re.search(r"\\\r?\n", source):  # a raw string keeps its splices
-            for match in _ANYWHERE.finditer(source, text.origin(careful_from)):
-                _check(text, text.spliced(match.start(match.lastgroup)), found)
+            starts += [(text.spliced(at), clear) for at, clear in _directives(source, text.origin(careful_from))]
+        for position, clear in starts:
+            if not clear:
+                raise text.refuse(position, "a long comment stands between # and the directive's name")
+            _check(text, position, found)
     return sorted(set(found), key=lambda i: (i.line, i.column))
+
+
+def _directives(s: str, start: int) -> Iterator[tuple[int, bool]]:
+    """(where anything that is to be judged begins, whether it can be), on the safe side."""
+    for match in _ANYWHERE.finditer(s, start):
+        if match["has"]:
+            yield match.start(), True
+            continue
+        at, end = match.end(), match.end() + _REACH
+        lead = _LEAD.match(s, at, end).end()
+        clear = lead < end - len("include_next") and not s.startswith("/*", lead)
+        if not clear or _JUDGED.match(s, at, end):
+            yield at, clear
 
 
 def _lex(text: _Text, found: list[Include]) -> int | None:
@@ -138,7 +156,7 @@ def _lex(text: _Text, found: list[Include]) -> int | None:
             word = directive["name"] or ""
             if word in _CONDITIONAL:
                 return position
-            if _HERE.match(s, position):
+            if _JUDGED.match(s, position):
                 end = _check(text, position, found)
         elif token["word"] and _HAS.match(s, position):
             end = _check(text, position, found)
@@ -160,7 +178,7 @@ def _raw_end(text: _Text, quote: int) -> int | None:
     if not match or not prefix.endswith("R") or "\\\n" in match[0] or "\\\r\n" in match[0]:
         return None
     line_start = text.text.rfind("\n", 0, quote) + 1
-    if re.match(rf"{_SPACE}{_HASH}", text.text[line_start:quote]):  # in a directive
+    if _IN_DIRECTIVE.match(text.text, line_start, quote):
         return None
     return text.spliced(match.end())
 

@@ -16,13 +16,15 @@ class Launch:
     """The record of a launch that ended well.
 
     stdout: the kernel's printf, cut; stdout_dropped: lines cut off. counters: exact on the virtual
-    GPU, empty on a GPU. notes: findings that do not fail a kernel.
+    GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
+    warps, as many as the virtual GPU's `keep_requests` says (counters.Request).
     """
 
     stdout: str = ""
     stdout_dropped: int = 0
     counters: dict = field(default_factory=dict)
     notes: list[KernelFault] = field(default_factory=list)
+    requests: list = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Limits:
     grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     shared_per_block: int = 48 << 10  # without asking for more
     shared_per_block_optin: int = 163 << 10
+    constant: int = 64 << 10  # __constant__ memory of a file
 
 
 def triple(value, what: str) -> tuple[int, int, int]:

@@ -25,6 +25,7 @@ from harness.devices.store import Store, cache_root, digest, session_directory
 from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
 
 FLAVOURS = {"debug": ("-G",), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
+_LONGEST = 8 << 20  # characters of PTX
 _FORMAT = "4"  # of the cache entries
 _HEADERS = Path(__file__).with_name("headers")
 _PRELUDE = "backwarp/prelude.h"
@@ -126,6 +127,11 @@ def compile_ptx(
     if output is None:
         raise CompileError(describe(name, messages, log), messages)
     text, cubin = output
+    if len(text) > _LONGEST:
+        raise CompileError(
+            f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: is an initialised array huge, or a loop"
+            " unrolled very often?"
+        )
     ptx = Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
     _store.put(key, _dump(ptx))
     return ptx

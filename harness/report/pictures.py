@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from harness.checkout import open_course, read_source
 from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
+from harness.errors import CompileError, CourseError, KernelFault, LaunchError
 
 from .probe import Access, Probe, count
 
@@ -101,13 +104,17 @@ class Pen:
 
 
 def arrange(
-    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], top: float, largest: float = LARGEST
+    kernel: Kernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    top: float,
+    largest: float = LARGEST,
+    stacked: bool = False,
 ) -> tuple[float, dict[str, tuple[float, float]], float]:
     """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
 
-    Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
+    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
     """
-    stacked = all(len(shape) == 1 for shape in shapes.values())
+    stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
     headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
     head = HEAD + LINE * max(map(len, headings.values()))
     longest = {n: max(map(len, lines)) for n, lines in headings.items()}
@@ -247,23 +254,25 @@ def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> N
         x += 22 + LETTER * len(says) + 14
     if not strip and pen.cell_size >= READABLE:
         small = "small numbers: place in memory"
-        small = f"numbers: the thread; {small.replace(' numbers', '')}" if whole_block else small
+        if whole_block:
+            small = "numbers: the thread; small: place in memory"
         pen.text(x, y, small, "label", FAINT)
 
 
-def draw_solution(puzzle: Puzzle, block: int = 0, thread: int | None = 1) -> Figure:
-    """The access picture of a puzzle's first kernel in its first case, from runs of the solution.
+def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:
+    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
+    all of the block, and each cell shows which thread it was, or which.
 
-    thread: None for all of the block; then each cell shows which thread it was, or which.
+    Errors: CompileError, KernelFault, CourseError where there is no such thread.
     """
     from harness.devices import open_device
 
-    case, kernel = puzzle.cases[0], puzzle.kernels[0]
-    source = puzzle.solution_path.read_text(encoding="utf-8")
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
-        writers = probe.writers()
+        block = flat(block, probe.launch.grid, "block")
+        thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
         threads = range(count(probe.launch.block)) if thread is None else [thread]
+        writers = probe.writers()
         found = {t: list(probe.accesses(block, t)) for t in threads}
     accesses = [a for of_thread in found.values() for a in of_thread]
     reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
@@ -271,6 +280,20 @@ def draw_solution(puzzle: Puzzle, block: int = 0, thread: int | None = 1) -> Fig
     if thread is None:
         values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
     return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
+
+
+def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
+    """The number of a block or thread, counted row by row, of its coordinates "x" or "x,y"."""
+    sizes = [extent] if isinstance(extent, int) else list(extent)
+    try:
+        parts = [number] if isinstance(number, int) else [int(part) for part in number.split(",")]
+    except ValueError:
+        raise CourseError(f"{number!r} is no {what}; write x or x,y") from None
+    if len(parts) == 1 and 0 <= parts[0] < np.prod(sizes):
+        return parts[0]
+    if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):
+        raise CourseError(f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}")
+    return sum(p * int(np.prod(sizes[:i], dtype=int)) for i, p in enumerate(parts))
 
 
 def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[Access]]) -> np.ndarray:
@@ -282,15 +305,38 @@ def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[
     return np.array([",".join(t) for t in threads]).reshape(shape)
 
 
-def main(arguments: list[str]) -> int:
-    """ID [BLOCK [THREAD]]: writes access.png into the puzzle's folder."""
-    from harness.checkout import open_course
+def save_access_picture(
+    puzzle: Puzzle, path: Path, target: Path, kernel: str = "", case: str = "", block: str = "", thread: str = ""
+) -> None:
+    """`backwarp picture`. Errors: CourseError, where the kernel does not run as well."""
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
+    if target.suffix not in (".png", ".svg", ".pdf"):
+        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files")
+    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
+    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
+    if not cases:
+        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
+    source = read_source(path, path.name)
+    try:
+        figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
+    except (CompileError, KernelFault, LaunchError) as error:
+        first = str(error).splitlines()[0]
+        raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {puzzle.number}` says more") from None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target)
+    except OSError as error:
+        raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
 
+
+def main(arguments: list[str]) -> int:
+    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, into the puzzle's folder; THREAD may be "all"."""
     puzzle = open_course().load(arguments[0])
-    chosen = [int(a) for a in arguments[1:3]]
-    if len(chosen) == 1:
-        chosen.append(None)
-    draw_solution(puzzle, *chosen).savefig(puzzle.folder / "access.png")
+    block, thread = (arguments[1:3] + ["", ""])[:2]
+    kernel, case = (arguments[3:5] + ["", ""])[:2]
+    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
+    save_access_picture(puzzle, puzzle.solution_path, target, kernel, case, block, thread)
     return 0
 
 

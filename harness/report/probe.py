@@ -60,33 +60,34 @@ class Outputs:
     others: dict[str, np.ndarray]
 
 
-class Probe:
-    """A kernel of a puzzle, ready to be run thread by thread in one case.
-
-    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
-    """
+class Runner:
+    """A kernel of a puzzle, ready to be run in one case, with inputs of one's own."""
 
     def __init__(self, device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str):
         self.device, self.kernel = device, kernel
         self.dims = puzzle.full_dims(case)
         self.launch: Launch = kernel.launch(self.dims, tunables(source))
         self.inputs = make_inputs(puzzle, case, kernel)
-        module = device.compile(set_apart(source, kernel.name), include_dirs=puzzle.include_dirs)
+        module = device.compile(self.text(source), include_dirs=puzzle.include_dirs)
         self.function = module.get_function(kernel.name)
 
-    def run(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
-        """The outputs; `inputs` are what the chosen thread gets. What is not written is poison."""
-        others, own = self.place(self.inputs), self.place(inputs)
+    def text(self, source: str) -> str:
+        """What is compiled."""
+        return source
+
+    def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs after a run on these inputs. What is not written is poison."""
+        arrays = self.place(inputs)
+        self.start(arrays)
+        return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
+
+    def start(self, arrays: dict, *more) -> None:
+        """Launches the kernel on arrays by name, with `more` after its arguments."""
         arguments = [
-            others[p.name] if p.name in others else np.dtype(p.dtype).type(p.resolve(self.dims))
+            arrays[p.name] if p.name in arrays else np.dtype(p.dtype).type(p.resolve(self.dims))
             for p in self.kernel.params
         ]
-        names = [p.name for p in self.kernel.outputs]
-        self.before = {n: own[n].get() for n in names}
-        arguments += [np.int32(block), np.int32(thread), *own.values()]
-        launch = self.launch
-        self.function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem)
-        return Outputs({n: own[n].get() for n in names}, {n: others[n].get() for n in names})
+        self.function(self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=self.launch.shared_mem)
 
     def place(self, inputs: dict[str, np.ndarray]) -> dict:
         """All arrays on the device: inputs with these values, outputs poisoned."""
@@ -97,9 +98,27 @@ class Probe:
             for p in self.kernel.arrays
         }
 
+
+class Probe(Runner):
+    """A kernel of a puzzle, ready to be run with one thread set apart.
+
+    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
+    """
+
+    def text(self, source: str) -> str:
+        return set_apart(source, self.kernel.name)
+
+    def run_apart(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
+        """The outputs; `inputs` are what the chosen thread gets. What is not written is poison."""
+        others, own = self.place(self.inputs), self.place(inputs)
+        names = [p.name for p in self.kernel.outputs]
+        self.before = {n: own[n].get() for n in names}
+        self.start(others, np.int32(block), np.int32(thread), *own.values())
+        return Outputs({n: own[n].get() for n in names}, {n: others[n].get() for n in names})
+
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
         """Every element that the thread writes, then every element that some result depends on through it."""
-        right = self.run(block, thread, self.inputs)
+        right = self.run_apart(block, thread, self.inputs)
         for name, values in right.own.items():
             for index in changed(values, self.before[name]):
                 yield Access(name, int(index), "write")
@@ -110,7 +129,7 @@ class Probe:
 
     def differs(self, block: int, thread: int, right: Outputs, name: str, values: np.ndarray) -> bool:
         """Are the results other than `right` when the thread's own `name` holds these values?"""
-        after = self.run(block, thread, {**self.inputs, name: values})
+        after = self.run_apart(block, thread, {**self.inputs, name: values})
         own = dict(after.own)
         if name in own:  # updated in place: where nothing was written, the other value still stands
             own[name] = np.where(same_bits(own[name], values), right.own[name], own[name])
@@ -125,7 +144,7 @@ class Probe:
         ]
 
     def writes_something(self, block: int, thread: int) -> bool:
-        own = self.run(block, thread, self.inputs).own
+        own = self.run_apart(block, thread, self.inputs).own
         return any(changed(own[n], self.before[n]).size for n in own)
 
 

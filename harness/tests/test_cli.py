@@ -265,3 +265,24 @@ def test_the_command_starts_without_heavy_imports(course):
     heavy = "[m for m in ('numpy', 'rich', 'matplotlib', 'llvmlite') if m in sys.modules]"
     done = python(f"import sys, harness.cli; print({heavy})", course, capture_output=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_solution_is_shown_once_there_is_an_own(course, backwarp):
+    status, out, err = backwarp("solution", "1")
+    assert status == 2 and "not solved yet" in err and "BEGIN SOLUTION" not in out
+    status, out, err = backwarp("solution", "1", "--force")
+    assert status == 0 and "2 * x" in out
+    assert json.loads((course / ".backwarp" / "progress.json").read_text())["puzzles"]["01_twice"]["peeked"] is True
+    (course / "puzzles" / "02_again" / "kernel.cu").write_text(SOLUTION)
+    assert backwarp("grade", "2")[0] == 0
+    assert "2 * x" in backwarp("solution", "2")[1]
+
+
+def test_a_picture_that_cannot_be_drawn_is_one_line(course, backwarp):
+    for arguments, said in (
+        (("--case", "no"), "no case 'no' for twice; it has tiny"),
+        (("-o", "x.txt"), ".png, .svg or .pdf"),
+        (("--kernel", "no"), "no kernel 'no'"),
+    ):
+        status, _, err = backwarp("picture", "1", *arguments)
+        assert status == 2 and said in err and len(err.splitlines()) == 1

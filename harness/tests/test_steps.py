@@ -11,7 +11,7 @@ from harness.checkout import open_course
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.report.steps import Step, draw_solution, needed, run, steps_of, watched
-from harness.tests.test_pictures import check_texts
+from harness.tests.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
 BARRIER = r"__syncthreads\(\);"
@@ -41,4 +41,4 @@ def test_the_tree_of_puzzle_19():
 
 @pytest.mark.parametrize("number", PICTURES)
 def test_no_text_overlaps_or_leaves_the_picture(number):
-    check_texts(draw_solution(COURSE.load(number), *PICTURES[number]))
+    no_text_overlaps(draw_solution(COURSE.load(number), *PICTURES[number]))

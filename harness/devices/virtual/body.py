@@ -9,7 +9,7 @@ import re
 
 from ...errors import Unsupported
 from . import opcodes, state
-from .callgraph import spinning_loops
+from .callgraph import branch_targets, spinning_loops
 from .groups import access_groups
 from .ptx import Function, Instruction, Label, Location, Variable
 from .types import llvm_type
@@ -39,8 +39,6 @@ class Body:
         self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
-        if any(self._is_back_edge(i, item) for i, item in enumerate(function.body)) and not self.module.raw:
-            self._step_counter()
         self.start_body(function)
         ended = False
         for i, item in enumerate(function.body):
@@ -64,11 +62,23 @@ class Body:
             self.line(f"br label %{self.return_label}")
         self.prefix, self.spins = outer
 
-    def _step_counter(self) -> None:
-        if "%steps" not in self.slots:
-            self.slots["%steps"] = "%steps"
-            size = state.COUNT_SLICE if self.module.counting else state.SLICE
-            self.entry += ["  %steps = alloca i32", f"  store i32 {size}, ptr %steps"]
+    def _count_steps(self) -> None:
+        """At the entry of a function that loops: its back edges are taken from the slice of the worker's block."""
+        self.entry.append("  %steps = alloca i32")
+        self.slots["%steps"] = "%steps"
+        if self.module.counting:
+            self.entry.append(f"  store i32 {state.COUNT_SLICE}, ptr %steps")
+        self._take_steps()
+
+    def _take_steps(self) -> None:
+        """Other functions, or other threads, have taken from the slice."""
+        if "%steps" in self.slots and not self.module.counting:
+            self.line(f"store i32 {self.load_field('Env', 'slice')}, ptr %steps")
+
+    def _give_steps(self) -> None:
+        """Others are going to run."""
+        if "%steps" in self.slots and not self.module.counting:
+            self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
 
     def _label(self, name: str) -> str:
         return f'"{self.prefix}{name}"'
@@ -182,13 +192,9 @@ class Body:
     def _is_back_edge(self, index: int, ins) -> bool:
         if isinstance(ins, Label) or ins.base not in ("bra", "brx"):
             return False
-        targets = self.function_targets(ins)
+        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
+        targets = branch_targets(current, ins)
         return any(self.positions.get(t, 1 << 60) <= index for t in targets)
-
-    def function_targets(self, ins: Instruction) -> tuple[str, ...]:
-        if ins.base == "bra":
-            return (ins.operands[0],)
-        return self._table(ins.operands[1])
 
     def _table(self, name: str) -> tuple[str, ...]:
         current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
@@ -230,11 +236,11 @@ class Body:
         self.label(slice_)
         counting = self.module.counting and self.coroutine
         size = state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
-        self.line(f"store i32 {size}, ptr %steps")
-        alive = self.runtime_call("rt_slice", str(size), site=self.site(ins))
+        alive = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
         go_on = self.fresh_label("alive")
         self.branch(self.op("icmp ne i32", alive, 0), go_on, self.dead_label)
         self.label(go_on)
+        self.line(f"store i32 {self.load_field('Env', 'slice')}, ptr %steps")
         if spin or counting:
             self.store_field("Thread", "wait", state.WAIT["ready"])
             self.suspend()
@@ -281,6 +287,7 @@ class Body:
 
     def _exit(self, ins: Instruction) -> bool:
         """The thread ends, from however deep."""
+        self._give_steps()
         self.store_field("Thread", "dead", state.DEAD_EXIT)
         self.line(f"br label %{self.dead_label}")
         return True

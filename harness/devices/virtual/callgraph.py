@@ -46,6 +46,21 @@ def split_arguments(text: str) -> list[str]:
     return [p for p in parts + [text[start:]] if p.strip()]
 
 
+def branch_targets(function: Function, ins: Instruction) -> tuple[str, ...]:
+    """The labels that a `bra` or `brx` may go to."""
+    return (ins.operands[0],) if ins.base == "bra" else function.tables.get(ins.operands[1], ())
+
+
+def has_loop(function: Function) -> bool:
+    positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
+    return any(
+        positions.get(target, 1 << 60) <= i
+        for i, item in enumerate(function.body)
+        if isinstance(item, Instruction) and item.base in ("bra", "brx")
+        for target in branch_targets(function, item)
+    )
+
+
 def spinning_loops(function: Function, touches_order) -> set[int]:
     """Positions of backward branches whose loop holds an instruction that `touches_order`."""
     positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}

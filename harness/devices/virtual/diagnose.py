@@ -20,6 +20,7 @@ from .state import (
     INFO_WRITE,
     STOP_AFTER,
     TIMEOUT_BLOCKS,
+    TIMEOUT_CALLED,
     TIMEOUT_SPENT,
     TIMEOUT_WAITED,
 )
@@ -165,6 +166,7 @@ class Diagnosis:
             TIMEOUT_SPENT: "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
             TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
             TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
+            TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function that is called here.",
         }.get(int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop.")
         return dict(headline=headline, explanation=what)
 

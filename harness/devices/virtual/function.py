@@ -72,6 +72,8 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
                                             any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         self._prologue()
+        if module.loops(f.name):
+            self._count_steps()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
@@ -86,7 +88,9 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
     def _plain_loop(self) -> str:
         name = self.function.name
         self._body(self.function)
-        self.lines += ["return:", "  ret void", "dead:", "  ret void"]
+        self.lines.append("return:")
+        self._give_steps()
+        self.lines += ["  ret void", "dead:", "  ret void"]
         thread_size = state.DTYPES["Thread"].itemsize
         return f"""
 define internal void @"{name}.thread"(i64 %env, i64 %thr) alwaysinline nounwind {{
@@ -180,10 +184,15 @@ define void @"{name}.block"(i64 %env) nounwind {{
             linkage = "internal "
             args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         self._prologue()
-        if not module.raw and module.is_recursive(f.name):
-            self._guard_recursion()
+        if not module.raw:
+            self._count_call_as_step()
+            if module.loops(f.name):
+                self._count_steps()
+            if module.is_recursive(f.name):
+                self._guard_recursion()
         self._body(f)
         self.lines.append("return:")
+        self._give_steps()
         self._leave(f)
         if returns == "void":
             self.line("ret void")
@@ -229,6 +238,17 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
         self.start_counting()
+
+    def _count_call_as_step(self) -> None:
+        """Functions that call each other take time without any loop: now and then ask the watchdog."""
+        left = self.op("sub i32", self.load_field("Env", "slice"), 1)
+        self.store_field("Env", "slice", left)
+        ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
+        self.branch(self.op("icmp eq i32", left, 0), ask, go_on, unlikely=True)
+        self.label(ask)
+        alive = self.runtime_call("rt_slice", str(state.SLICE), "1", site=self.inherited_site)
+        self.branch(self.op("icmp ne i32", alive, 0), go_on, "dead")
+        self.label(go_on)
 
     def _guard_recursion(self) -> None:
         ok = self.runtime_call("rt_enter", site=self.inherited_site)

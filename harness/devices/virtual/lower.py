@@ -15,7 +15,7 @@ import random
 import re
 
 from ...errors import Unsupported
-from .callgraph import align_up, called, defined, pointed_functions, spinning_loops, split_arguments
+from .callgraph import align_up, called, defined, has_loop, pointed_functions, spinning_loops, split_arguments
 from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
@@ -139,6 +139,11 @@ class ModuleLowering:
                 or any(self.waits(callee) for callee in self._calls.get(name, ()))
             )
         return self._waits[name]
+
+    def loops(self, name: str) -> bool:
+        """Whether a function, or one that is expanded in it, has a loop."""
+        return any(has_loop(self.ptx.functions[f]) for f in self.closure(name)
+                   if self.ptx.functions[f].body is not None and (f == name or self.waits(f)))  # fmt: skip
 
     def spins(self, name: str) -> bool:
         """Whether a kernel has a loop in which a thread may wait for memory to change."""

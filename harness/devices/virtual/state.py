@@ -42,6 +42,8 @@ _STRUCTS = {
         (_U32, "start"),  # its threads have not started yet
         (_U32, "together"),  # all of them wait at one plain __syncthreads(), so all may go on
         (_U32, "faulted"),
+        (_U32, "slice"),  # back edges and calls left before the next look at the watchdog
+        (_U32, "granted"),  # of which the slice was made
     ],
     # One per CUDA thread of the block a worker runs.
     # What a barrier and a loop need lies in the first cache line.
@@ -125,6 +127,7 @@ _STRUCTS = {
         (_U64, "segments"), (_U64, "accesses"),  # host addresses of Segment[], Access[]
         (_U64, "totals"),  # host address of Total[], three for each access: global, shared, local
         (_U64, "split"),  # entries that had to be added up before every lane had passed them
+        (_U64, "kept"), (_U64, "kept_end"),  # host addresses: where the next Request goes, if there is room
     ],
     # Code without a branch, a call or a wait in it: all of it is executed, or none.
     "Segment": [
@@ -134,6 +137,8 @@ _STRUCTS = {
         (_U64, "warps"), (_U64, "threads"),  # how often it was executed
         (_U64, "divergent"),  # executions in which the branch at its end went both ways
     ],
+    # One access of one warp, for who wants to look at single ones.
+    "Request": [(_U32, "access"), (_U32, "space"), (_U32, "block"), (_U32, "warp"), (_U32, "addresses", 32)],
     "Access": [(_U32, "size"), (_U32, "space"), (_U32, "atomic"), (_U32, "unused")],
     "Total": [
         (_U64, "requests"), (_U64, "lanes"), (_U64, "sectors"), (_U64, "sectors_ideal"),
@@ -172,6 +177,7 @@ MAX_COPIES = 64  # of a thread under way; more, and the oldest arrive
 MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
+SHARERS = 64  # threads that take turns: with more, each has less of a slice
 SPIN_SLICE = 64  # in a loop in which a thread may wait for memory to change: then others run
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
 MAX_DEPTH = 1024  # nested calls of recursive device functions
@@ -186,7 +192,7 @@ GRANULE = 4  # bytes of device memory per byte of shadow
 #: why a thread unwinds
 DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
-TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED = 1, 2, 3
+TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_CALLED = 1, 2, 3, 4
 
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
@@ -247,14 +253,14 @@ def c_header() -> str:
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
-        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE,
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "SHARERS": SHARERS,
         "CACHE_LINE": CACHE_LINE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "INFO_RELAXED": INFO_RELAXED, "INFO_RELEASE": INFO_RELEASE,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
-        "TIMEOUT_WAITED": TIMEOUT_WAITED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+        "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     return "\n".join(lines) + "\n"

@@ -3,19 +3,33 @@
 
 // ---- watchdog ---------------------------------------------------------------------------------------------
 
-EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 steps) {
+// Back edges and calls between two looks at the clock: of all threads of a block together, where they run one after the
+// other; of each where they take turns.
+static __device__ u32 full_slice(Env* env) {
+    u32 threads = launch_of(env)->threads;
+    return env->start_function && threads > SHARERS ? SLICE * SHARERS / threads : SLICE;
+}
+
+// A slice has been used up. next: the size of the one to come; called: by calls, not in a loop.
+EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     Launch* launch = launch_of(env);
+    env->slice = 1;  // should this thread end here, the next one asks at once
     if (launch->stop == 2) {
         thread->dead = DEAD_FAULT;
         return 0;
     }
-    int waits = steps == SPIN_SLICE;  // in this loop a thread may wait for memory to change
-    if (waits) steps = launch->blocks == 1 ? 16 * steps : 0;  // another block may take its time
+    u64 steps = env->tables ? next : env->granted;
+    int waits = next == SPIN_SLICE;  // in this loop a thread may wait for memory to change
+    if (waits) steps = launch->blocks == 1 ? 16 * next : 0;  // another block may take its time
     int spent = thread->steps <= steps;
     thread->steps -= steps;
-    if (!spent && rt_clock() < launch->deadline) return 1;
+    if (!spent && rt_clock() < launch->deadline) {
+        env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
+        return 1;
+    }
     launch->stop = 2;
-    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, waits ? TIMEOUT_WAITED : spent ? TIMEOUT_SPENT : 0);
+    u32 why = called ? TIMEOUT_CALLED : waits ? TIMEOUT_WAITED : spent ? TIMEOUT_SPENT : 0;
+    return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, why);
 }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
@@ -364,7 +378,7 @@ static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
     u64 i = atomicAdd(&launch->next_block, 1ull);
     if (i >= launch->blocks || launch->stop) return 0;
-    if ((i & 63) == 63 && rt_clock() > launch->deadline) {
+    if ((i & 7) == 7 && rt_clock() > launch->deadline) {
         launch->stop = 2;
         record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
         return 0;
@@ -375,6 +389,7 @@ static __device__ int next_block(Env* env) {
     env->ctaid_y = (u32)(block / launch->grid_x % launch->grid_y);
     env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
     env->start = 1;
+    env->slice = env->granted = full_slice(env);
     env->together = env->faulted = 0;
     env->frames_used = 0;
     for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;

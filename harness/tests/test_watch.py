@@ -1,0 +1,208 @@
+"""`backwarp watch` in a terminal: saves in every manner, kernels that are wrong in every manner, and the keys."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.checkout import Course
+from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
+from harness.watch import afterwards, course_bar, footer, is_remote
+
+PATIENCE = 120  # seconds, on the busiest machine
+LESSON = "# Twice\n\nText.\n\n## What to look at next\n\nOthers double\nby adding.\n\nMore.\n"
+WRONG = SOLUTION.replace("2 * x", "3 * x")
+HANGS = SOLUTION.replace("y[threadIdx.x] =", "while (true); y[threadIdx.x] =")
+BROKEN = SOLUTION.replace(";", "", 1)
+
+
+class Terminal:
+    """A child in a pseudo-terminal of 80 columns, and what it has written."""
+
+    def __init__(self, root: Path, *arguments: str):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent), "TERM": "xterm"}
+        environment.pop("NO_COLOR", None)
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "harness", "watch", *arguments], stdin=slave, stdout=slave, stderr=slave, cwd=root,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self.text, self.mark = "", 0
+
+    def read(self, seconds: float) -> bool:
+        if not select.select([self.master], [], [], seconds)[0]:
+            return False
+        try:
+            data = os.read(self.master, 1 << 16)
+        except OSError:  # the other end is closed
+            return False
+        self.text += re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", data.decode())
+        return bool(data)
+
+    def expect(self, *texts: str) -> str:
+        """What was written since the last call, once it has all the texts in it."""
+        end = time.monotonic() + PATIENCE
+        while not all(t in self.text[self.mark :] for t in texts):
+            assert time.monotonic() < end and self.child.poll() is None, f"{texts} not in:\n{self.text[self.mark :]}"
+            self.read(0.2)
+        while self.read(0.05):  # the rest of it
+            pass
+        found, self.mark = self.text[self.mark :], len(self.text)
+        return found
+
+    def press(self, key: str) -> None:
+        os.write(self.master, key.encode())
+
+    def close(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def course(tmp_path):
+    root = tmp_path / "my course"
+    for name in ("01_twice", "02_again"):
+        for folder in ("puzzles", "solutions"):
+            (root / folder / name).mkdir(parents=True)
+        (root / "puzzles" / name / "puzzle.py").write_text(DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)"))
+        (root / "puzzles" / name / "kernel.cu").write_text(STUB)
+        (root / "puzzles" / name / "README.md").write_text(LESSON)
+        (root / "solutions" / name / "kernel.cu").write_text(SOLUTION)
+    return root
+
+
+@pytest.fixture
+def watching(course):
+    opened = []
+
+    def start(*arguments):
+        opened.append(Terminal(course, *arguments))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        terminal.close()
+
+
+def renamed(path, text):
+    """As editors write: a new file in the old one's place."""
+    new = path.with_name("4913~")
+    new.write_text(text)
+    os.replace(new, path)
+
+
+def rewritten(path, text):
+    path.write_text(text)
+
+
+def removed_first(path, text):
+    path.unlink()
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(("save", "more"), [(renamed, ()), (rewritten, ()), (removed_first, ("--poll",))])
+def test_every_save_is_graded(course, watching, save, more, record_property):
+    terminal, path = watching("01", "--device", "cpu", *more), course / "puzzles" / "01_twice" / "kernel.cu"
+    first = terminal.expect("not started yet", footer())
+    assert "[....................] 0 of 2 solved" in first and max(map(len, first.splitlines())) <= 80
+    took = []
+    for text, said in (
+        (WRONG, "expected"),
+        (BROKEN, "does not compile"),
+        (HANGS, "timed out"),
+        (WRONG.replace("3", "4"), "expected"),
+        (SOLUTION + "// mine\n", "ok 01_twice"),
+    ):
+        save(path, text)
+        found = terminal.expect(said, footer())
+        took.append(re.search(r"(\d+\.\d\d) s after the save", found)[1])
+    print("seconds from save to verdict: wrong, not compiling, hanging, wrong, right:", *took)
+    record_property("seconds", took)
+    assert "Others double by adding." in found and "1 of 2 solved" in found
+    assert "Next: 02_again." in found
+    save(course / "puzzles" / "02_again" / "kernel.cu", WRONG)
+    terminal.expect("x 02_again", "case 1 of 1")
+    terminal.press("q")
+    assert terminal.child.wait(PATIENCE) == 0
+
+
+def test_the_keys(course, watching):
+    terminal, path = watching("--device", "cpu"), course / "puzzles" / "01_twice" / "kernel.cu"
+    terminal.expect("not started yet", footer())
+    terminal.press("h")
+    terminal.expect("hint 1 of 2", "first hint", footer())
+    terminal.press("l")
+    terminal.expect("-> 01_twice", "02_again", footer())
+    renamed(path, SOLUTION.replace("2 *", "5 *"))
+    terminal.expect("x 01_twice", footer())
+    terminal.press("c")
+    terminal.expect("global", "results are wrong", footer())
+    terminal.press("p")
+    terminal.expect(".backwarp/01_twice.png", footer())
+    assert (course / ".backwarp" / "01_twice.png").stat().st_size > 1000
+    terminal.press("n")
+    terminal.expect("02_again", "not started yet", footer())
+    terminal.press("b")
+    terminal.expect("x 01_twice", footer())
+    terminal.press("r")
+    terminal.expect("is the stub again", "not started yet", footer())
+    assert path.read_text() == STUB and len(list(path.parent.glob("kernel.cu.bak-*"))) == 1
+    terminal.press("\x1b[A")  # an arrow does nothing
+    terminal.press("q")
+    assert terminal.child.wait(PATIENCE) == 0
+
+
+def test_a_worker_that_dies_is_replaced(course, watching):
+    terminal, path = watching("01", "--device", "cpu"), course / "puzzles" / "01_twice" / "kernel.cu"
+    terminal.expect("not started yet", footer())
+    for child in Path(f"/proc/{terminal.child.pid}/task").glob("*/children"):
+        for pid in child.read_text().split():
+            os.kill(int(pid), 9)
+    renamed(path, WRONG)
+    terminal.expect("ended by itself (SIGKILL)", footer())
+    renamed(path, WRONG + "\n// again\n")
+    terminal.expect("x 01_twice", "expected", footer())
+
+
+def test_without_a_terminal_it_grades_until_it_is_ended(course):
+    environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent)}
+    with subprocess.Popen([sys.executable, "-m", "harness", "watch", "01"], cwd=course, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, text=True, env=environment) as child:  # fmt: skip
+        lines = [next(child.stdout) for _ in range(3)]
+        child.send_signal(2)
+        rest = child.communicate(timeout=PATIENCE)[0]
+    assert "0 of 2 solved" in lines[0] and "not started yet" in lines[2] and "\x1b" not in rest
+    assert child.returncode == 0 and footer() not in rest
+
+
+def test_the_footer_and_the_bar_fit():
+    assert len(footer()) < 80 and "[q]uit" in footer() and "[b]ack" in footer()
+    assert course_bar(1, 4) == "[#####...............] 1 of 4 solved"
+    assert course_bar(0, 0).endswith("0 of 0 solved")
+
+
+def test_the_last_section_of_a_lesson_is_what_comes_after(course):
+    assert afterwards(Course(course).load("01")) == ["Others double by adding."]
+
+
+def test_file_systems_that_report_no_changes_are_known(tmp_path):
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/sda / ext4 rw 0 0\nhost:/x /home/my\\040self nfs4 rw 0 0\nC: /mnt/c 9p rw 0 0\n")
+    assert is_remote(Path("/home/my self/course"), mounts) and is_remote(Path("/mnt/c"), mounts)
+    assert not is_remote(Path("/home/me/course"), mounts) and not is_remote(Path("/mnt/cd"), mounts)
+    assert not is_remote(Path("/x"), tmp_path / "none")

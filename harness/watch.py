@@ -1,0 +1,320 @@
+"""`backwarp watch`: the file is graded on every save, and keys do the rest.
+
+Three threads feed one queue of events: one sees the file change, one reads keys, one grades. Grading happens in a
+process of its own (apart.py): a kernel that hangs or crashes takes nothing down.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import select
+import subprocess
+import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from watchfiles import watch
+
+from .apart import SECONDS, Apart
+from .checkout import Course, source_hash
+from .course import Puzzle
+from .errors import BackwarpError
+from .progress import Progress
+from .report.text import show, show_verdict, terminal_width, wrap
+from .verdict import Verdict
+
+POLL = 0.2  # seconds between two looks where the system reports no changes
+DEBOUNCE = 30  # milliseconds in which changes count as one
+REMOTE = ("nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster")
+KEYS = {
+    "h": "hint", "p": "picture", "c": "counters", "l": "list", "n": "next", "b": "back", "r": "reset", "q": "quit",
+}  # fmt: skip
+COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that are verbs of their own
+BAR = 20  # columns
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])?")  # arrows and the like
+
+
+def is_remote(path: Path, mounts: Path = Path("/proc/mounts")) -> bool:
+    """Does the path lie on a file system that reports no changes made elsewhere?"""
+    best, kind = "", ""
+    try:
+        for line in mounts.read_text(errors="replace").splitlines():
+            _, point, name, *_ = line.split(" ")
+            point = point.replace("\\040", " ")
+            if len(point) >= len(best) and (path == Path(point) or Path(point) in path.parents):
+                best, kind = point, name
+    except (OSError, ValueError):
+        return False
+    return any(name in kind for name in REMOTE)
+
+
+def footer() -> str:
+    """`h hint   p picture ...`, in less than 80 columns."""
+    return "  ".join(f"[{key}]{name[1:] if name[0] == key else ' ' + name}" for key, name in KEYS.items())
+
+
+def course_bar(solved: int, total: int) -> str:
+    done = round(BAR * solved / max(total, 1))
+    return f"[{'#' * done}{'.' * (BAR - done)}] {solved} of {total} solved"
+
+
+def afterwards(puzzle: Puzzle) -> list[str]:
+    """What others do with the same idea: the first paragraph of the lesson's last section."""
+    try:
+        text = puzzle.lesson_path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return []
+    last = text.rpartition("\n## ")[2].partition("\n")[2].strip()
+    return wrap(" ".join(last.split("\n\n")[0].split()), 96, hang="")
+
+
+class Grader(threading.Thread):
+    """Grades what is asked for, the latest only."""
+
+    def __init__(self, events: queue.Queue, device: str, seed: int):
+        super().__init__(daemon=True)
+        self.events, self.apart = events, Apart(device, seed)
+        self.wanted: queue.Queue = queue.Queue()
+
+    def run(self) -> None:
+        while (asked := self.wanted.get()) is not None:
+            while not self.wanted.empty():
+                if (asked := self.wanted.get()) is None:
+                    return
+            puzzle, started = asked
+            verdict = self.apart.grade(puzzle, puzzle.stub_path)
+            self.events.put(("verdict", puzzle, verdict, time.monotonic() - started))
+
+
+class Watcher:
+    """One puzzle at a time; `run` returns when the student quits."""
+
+    def __init__(self, course: Course, progress: Progress, puzzle_id: str, device: str = "auto", seed: int = 0,
+                 poll: bool = False):  # fmt: skip
+        self.course, self.progress, self.poll = course, progress, poll
+        self.events: queue.Queue = queue.Queue()
+        self.grader = Grader(self.events, device, seed)
+        self.stop = threading.Event()
+        self.puzzle = course.load(puzzle_id)
+        self.seen = ""  # hash of what was graded last
+        self.busy = False
+
+    # -- events ---------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        self.grader.start()
+        with keyboard(self.events, self.stop) as has_keys:
+            self.has_keys = has_keys
+            try:
+                self.move_to(self.puzzle)
+                while self.handle(*self.events.get()):
+                    pass
+            except KeyboardInterrupt:
+                self.write("")
+            finally:
+                self.stop.set()
+                self.grader.wanted.put(None)
+                self.grader.apart.end()
+        return 0
+
+    def handle(self, kind: str, *what) -> bool:
+        """One event. Returns whether to go on."""
+        if kind == "key":
+            return self.press(what[0])
+        if kind == "file" and what[0] == self.puzzle.id:
+            self.look()
+        elif kind == "verdict":
+            self.tell(*what)
+        elif kind == "output":
+            self.write(what[0].rstrip())
+            self.foot()
+        return True
+
+    def look(self) -> None:
+        """The file may have changed: grade it, unless it is as before. A file that is away for a moment comes back."""
+        path = self.puzzle.stub_path
+        for _ in range(20):
+            try:
+                data = path.read_bytes()
+                break
+            except OSError:
+                time.sleep(0.025)
+        else:
+            data = b""
+        found = f"{self.puzzle.id} {source_hash(data.decode('utf-8', 'replace'))} {len(data)}"
+        if found != self.seen:
+            self.seen, self.busy = found, True
+            self.grader.wanted.put((self.puzzle, time.monotonic()))
+
+    def move_to(self, puzzle: Puzzle) -> None:
+        self.puzzle, self.seen = puzzle, ""
+        self.stop_watching()
+        self.watching = threading.Event()
+        threading.Thread(target=self.follow, args=(puzzle, self.watching), daemon=True).start()
+        self.look()
+
+    def stop_watching(self) -> None:
+        if hasattr(self, "watching"):
+            self.watching.set()
+
+    def follow(self, puzzle: Puzzle, stop: threading.Event) -> None:
+        """Tell of every change in the puzzle's folder; editors write through temporary files, so the file is not enough."""
+        try:
+            if not self.poll and not is_remote(puzzle.folder.resolve()):
+                for _ in watch(puzzle.folder, watch_filter=lambda _, path: Path(path).name == puzzle.file,
+                               debounce=DEBOUNCE, step=10, stop_event=stop, rust_timeout=500, recursive=False,
+                               raise_interrupt=False):  # fmt: skip
+                    self.events.put(("file", puzzle.id))
+        except OSError as error:  # as when the system has no watches left
+            self.events.put(("output", f"The file is looked at {1 / POLL:.0f} times a second ({error})."))
+        while not stop.wait(POLL):  # files, not times: two saves may fall into what a file system takes for one moment
+            self.events.put(("file", puzzle.id))
+
+    # -- keys -----------------------------------------------------------------------------------------
+
+    def press(self, key: str) -> bool:
+        if key in ("q", "\x04"):
+            return False
+        if key in COMMANDS:
+            self.command(COMMANDS[key], self.puzzle.id)
+        elif key == "l":
+            self.command("list")
+        elif key in ("n", "b"):
+            self.step(1 if key == "n" else -1)
+        elif key == "r":
+            from .reset import restore_stub
+
+            try:
+                self.write(restore_stub(self.puzzle))
+            except BackwarpError as error:
+                self.write(str(error))
+            self.look()
+        elif key in ("\r", "\n", " ", "?"):
+            self.foot()
+        return True
+
+    def step(self, by: int) -> None:
+        ids = self.course.ids()
+        self.open(ids[(ids.index(self.puzzle.id) + by) % len(ids)])
+
+    def open(self, puzzle_id: str) -> None:
+        try:
+            self.move_to(self.course.load(puzzle_id))
+        except BackwarpError as error:
+            self.write(str(error))
+
+    def command(self, *arguments: str) -> None:
+        """Another verb, in a process of its own; what it says comes as an event."""
+
+        def work() -> None:
+            environment = os.environ | {"COLUMNS": str(terminal_width(sys.stdout))}
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-m", "harness", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT, timeout=SECONDS, cwd=self.course.root, env=environment,
+                )  # fmt: skip
+                text = done.stdout.decode("utf-8", "replace")
+            except subprocess.TimeoutExpired:
+                text = f"backwarp {' '.join(arguments)} did not end within {SECONDS} seconds."
+            self.events.put(("output", text))
+
+        threading.Thread(target=work, daemon=True).start()
+
+    # -- output ---------------------------------------------------------------------------------------
+
+    def write(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def foot(self) -> None:
+        if self.has_keys:
+            show([[(footer(), "reverse")]])
+            sys.stdout.flush()
+
+    def tell(self, puzzle: Puzzle, verdict: Verdict, seconds: float) -> None:
+        if puzzle.id != self.puzzle.id:
+            return
+        before = self.progress.entry(puzzle.id).solved
+        self.progress.record(verdict)
+        ids, entries = self.course.ids(), self.progress.all()
+        solved = [i for i in ids if i in entries and entries[i].solved]
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[2J\x1b[3J\x1b[H")
+        self.write(f"{course_bar(len(solved), len(ids))}   {time.strftime('%H:%M:%S')}, {seconds:.2f} s after the save")
+        self.write("")
+        verdict.next = "" if verdict.passed else verdict.next
+        show_verdict(verdict)
+        if verdict.kind == "untouched":
+            self.write(f"  Watching puzzles/{puzzle.id}/{puzzle.file}; the lesson is README.md beside it.")
+        if verdict.passed:
+            self.solved(puzzle, first=not before, left=[i for i in ids if i not in solved])
+        self.write("")
+        self.foot()
+
+    def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
+        """Say what comes after; a puzzle solved just now makes room for the next that is not."""
+        for line in afterwards(puzzle):
+            self.write(f"  {line}")
+        self.write(f"  The course's own: backwarp solution {puzzle.number}")
+        if not left:
+            self.write("  Every puzzle is solved.")
+        elif first:
+            upcoming = next((i for i in left if i > puzzle.id), left[0])
+            self.write(f"  Next: {upcoming}. Read puzzles/{upcoming}/README.md; its file is watched from now on.")
+            self.after(upcoming)
+
+    def after(self, puzzle_id: str) -> None:
+        """Go on to a puzzle, without grading what is there: the last verdict stays on the screen."""
+        try:
+            puzzle = self.course.load(puzzle_id)
+        except BackwarpError as error:
+            self.write(str(error))
+            return
+        grader, self.grader = self.grader, _Idle()
+        self.move_to(puzzle)
+        self.grader = grader
+
+
+class _Idle:
+    """In the place of the grader while a file is only looked at."""
+
+    def __init__(self):
+        self.wanted: queue.Queue = queue.Queue()
+
+
+@contextmanager
+def keyboard(events: queue.Queue, stop: threading.Event) -> Iterator[bool]:
+    """Keys as events, one by one and without echo, where the input is a terminal. Gives whether it is."""
+    try:
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+    except (OSError, ValueError, AttributeError, termios.error):
+        yield False
+        return
+
+    def read() -> None:
+        while not stop.is_set():
+            if select.select([descriptor], [], [], 0.1)[0]:
+                data = os.read(descriptor, 64)
+                if not data:
+                    events.put(("key", "q"))
+                    return
+                for key in ESCAPES.sub("", data.decode("utf-8", "ignore")).lower():
+                    events.put(("key", key))
+
+    tty.setcbreak(descriptor)
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield True
+    finally:
+        stop.set()
+        reader.join(1)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
