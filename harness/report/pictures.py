@@ -1,7 +1,7 @@
 """Pictures of a kernel: which elements of each array one thread touches.
 
 `python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a
-block, as in `21 1`, it shows which thread of this block touches what.
+block and `all`, as in `21 1 all`, it shows which thread of this block touches what.
 """
 
 from __future__ import annotations
