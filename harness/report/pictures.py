@@ -1,7 +1,7 @@
 """Pictures of a kernel: which elements of each array one thread touches.
 
-`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a block,
-as in `21 1`, it shows which thread of this block touches what.
+`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a
+block and `all`, as in `21 1 all`, it shows which thread of this block touches what.
 """
 
 from __future__ import annotations
@@ -253,7 +253,9 @@ def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> N
         pen.text(x + 22, y, says, "label")
         x += 22 + LETTER * len(says) + 14
     if not strip and pen.cell_size >= READABLE:
-        small = "numbers: the thread; small: place in memory" if whole_block else "small numbers: place in memory"
+        small = "small numbers: place in memory"
+        if whole_block:
+            small = "numbers: the thread; small: place in memory"
         pen.text(x, y, small, "label", FAINT)
 
 
