@@ -61,8 +61,10 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
             p.name: device.array(inputs[p.name])
             if p.is_input
             else device.empty(p.shape(dims), np.dtype(p.dtype))
-            for p in kernel.arrays
+            for p in kernel.passed
         }
+        for p in kernel.constants:
+            function.module.set_constant(p.name, inputs[p.name])
         launch = kernel.launch(dims, tunables(source))
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
@@ -179,6 +181,35 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
         f"{kernel.name}: one read of weights[o, i] by warp 0", f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
         panels, {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
     )  # fmt: skip
+
+
+def reads_of_a_block(puzzle: Puzzle) -> Figure:
+    """24: how often one block reads each element of channel 0, without a tile and with one, with tiles of 4 x 4."""
+    case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
+    panels = []
+    for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
+                         ("a tile and its halo", solved(puzzle))):  # fmt: skip
+        found = trace(puzzle, case.name, kernel, source.replace("TILE = 16", "TILE = 4"))
+        rows, columns = found.arrays["input"][1][2:]
+        reads = np.zeros(rows * columns, int)
+        for _, elements in found.touching("input", block=block, kind="load"):
+            np.add.at(reads, elements[(elements >= 0) & (elements < reads.size)], 1)
+        reads = reads.reshape(rows, columns)
+        written = [e for _, elements in found.touching("output", block=block) for e in elements if e >= 0]
+        own = {divmod(int(e), columns - case.dims["F"] + 1) for e in written}
+        cells, texts = blank(rows, columns), {}
+        for row, column in np.argwhere(reads):
+            cells[row, column] = "read" if (row, column) in own else "moved"
+            texts[row, column] = str(reads[row, column])
+        heading = [says, f"{reads.sum()} reads for {len(own)} outputs"]
+        panels.append([Panel(heading, cells, 28, texts, across=[(i, f"w={i}") for i in range(0, columns, 2)],
+                             down=[(i, f"h={i}") for i in range(rows)])])  # fmt: skip
+    return draw(
+        f"{kernel.name}: how often block (1,1) reads the input, channel 0",
+        f"case {case.name}, tiles of 4 x 4: outputs p = 4 to 6, q = 4 to 7",
+        panels,
+        {"read": "read, with an output at the same place", "moved": "read, halo", "": "not read"},
+    )
 
 
 def banks_of_a_column(puzzle: Puzzle) -> Figure:
@@ -308,6 +339,7 @@ def windows_of_a_block(puzzle: Puzzle) -> Figure:
 
 MAPS = {
     "23": sectors_of_a_read,
+    "24": reads_of_a_block,
     "25": banks_of_a_column,
     "26": tiles_of_a_block,
     "27": square_of_a_thread,
