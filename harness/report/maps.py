@@ -364,6 +364,29 @@ def windows_of_a_block(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
+def classes_of_a_stride(puzzle: Puzzle) -> Figure:
+    """31: which class of elements each block writes, and which taps it reads for that."""
+    case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
+    source, dims = solved(puzzle), puzzle.full_dims(case)
+    found, wide = trace(puzzle, case.name, kernel, source), kernel.launch(dims, tunables(source)).grid[0]
+    inks = ["step 0", "step 1", "step 2", "other"]
+    panels = []
+    for name, says in (("weights", "read"), ("grad_input", "written")):
+        shape = found.arrays[name][1][-2:]
+        cells, texts = blank(*shape), {}
+        for request, elements in found.touching(name):
+            for element in elements[(elements >= 0) & (elements < np.prod(shape))]:
+                place = divmod(int(element), shape[1])
+                cells[place], texts[place] = inks[request.block // wide], str(request.block // wide)
+        names = next(p.letters for p in kernel.arrays if p.name == name)[-2:]
+        heading = [f"{name}, {says}", f"{' x '.join(names)} = {' x '.join(map(str, shape))}"]
+        panels.append([Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
+                            down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
+    legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
+    return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
+                f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
+
+
 MAPS = {
     "23": sectors_of_a_read,
     "24": reads_of_a_block,
@@ -371,6 +394,7 @@ MAPS = {
     "26": tiles_of_a_block,
     "27": square_of_a_thread,
     "30": tiles_of_a_convolution,
+    "31": classes_of_a_stride,
     "32": windows_of_a_block,
 }
 
