@@ -37,7 +37,7 @@ THIS_THREAD = (
 
 
 def set_apart(source: str, name: str) -> str:
-    """`source`, with more parameters of the kernel `name`: a block, a thread, and that thread's own arrays."""
+    """`source`, with more parameters of the kernel `name`: a block, a thread, and this thread's arrays."""
     code = without_comments(source)
     start = re.search(rf"\b{re.escape(name)}\s*\(", code)
     close = code.find(")", start.end()) if start else -1

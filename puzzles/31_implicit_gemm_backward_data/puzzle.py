@@ -1,0 +1,254 @@
+"""Puzzle 31: the input gradient as implicit matrix products, one for every class of elements that meet the same taps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.conv_cases import ints, options, output_sizes, shape, size
+from harness.conv_mistakes import convolution, input_gradient
+from harness.course import Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from reference import conv
+
+KERNEL, TILE = "conv2d_backward_input", 16
+
+
+def right(a, d):
+    return conv.backward_input(a["grad_output"], a["weights"], shape(d, "batch", "C_in", "H", "W"), **options(d))
+
+
+def classes(d):
+    """(rows, columns, taps in r, taps in s) of every class: slices of the image and of a filter."""
+
+    def of_an_axis(stride, pad):
+        return [(slice(c, None, stride), slice((c + pad) % stride, None, stride)) for c in range(stride)]
+
+    return [(h, w, r, s) for h, r in of_an_axis(d["stride_h"], d["pad_h"]) for w, s in of_an_axis(d["stride_w"], d["pad_w"])]
+
+
+def products(d):
+    """Products of a weight and a grad_output, those with padding too: for every class its elements times its taps."""
+    total = 0
+    for h, w, r, s in classes(d):
+        elements = len(range(d["H"])[h]) * len(range(d["W"])[w])
+        total += elements * len(range(d["R"])[r]) * len(range(d["S"])[s])
+    return total * d["batch"] * d["C_in"] * d["C_out"]
+
+
+def some_products(a, d, kept):
+    """The sums from those products for which kept(i, depth) holds: number i of the `depth` of the class."""
+    found = np.zeros(shape(d, "batch", "C_in", "H", "W"))
+    for h, w, r, s in classes(d):
+        weights, own = np.zeros_like(a["weights"]), a["weights"][:, :, r, s]
+        i = np.arange(own.size // d["C_in"])
+        keep = kept(i, i.size).reshape(own.shape[0], 1, *own.shape[2:])
+        weights[:, :, r, s] = own * keep
+        found[:, :, h, w] = right({**a, "weights": weights}, d)[:, :, h, w]
+    return found
+
+
+def first_class_only(a, d):
+    found = np.full(shape(d, "batch", "C_in", "H", "W"), np.nan)
+    found[:, :, :: d["stride_h"], :: d["stride_w"]] = right(a, d)[:, :, :: d["stride_h"], :: d["stride_w"]]
+    return found
+
+
+def taps_from_0(a, d):
+    """Every class uses as many taps as it has, a stride apart, but from tap 0 on."""
+    found = np.zeros(shape(d, "batch", "C_in", "H", "W"))
+    for h, w, r, s in classes(d):
+        weights = np.zeros_like(a["weights"])
+        across, down = weights[0, 0, r, s].shape
+        weights[:, :, r, s] = a["weights"][:, :, :: d["stride_h"], :: d["stride_w"]][:, :, :across, :down]
+        found[:, :, h, w] = right({**a, "weights": weights}, d)[:, :, h, w]
+    return found
+
+
+def grows_with_the_tap(h, r, stride, pad, dilation):
+    return np.where((h + pad - r) % stride == 0, (h + pad) // stride + r // stride, -1)
+
+
+def without_padding(h, r, stride, pad, dilation):
+    return np.where((h + pad - r) % stride == 0, h // stride - r // stride, -1)
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("first_class_only", 1,
+          "Only elements whose row and column are multiples of the stride are written: "
+          "the other classes have to be stored at their own rows and columns.", first_class_only),
+    wrong("tail_missing", 2,
+          "The products after the last full stretch are missing: the last tiles are used too, filled up with 0.",
+          lambda a, d: some_products(a, d, lambda i, depth: i < depth // TILE * TILE)),
+    wrong("last_stretch_only", 2,
+          "Only the last stretch is in the sum: it starts again for every pair of tiles.",
+          lambda a, d: some_products(a, d, lambda i, depth: i >= (depth - 1) // TILE * TILE)),
+    wrong("first_stretch_only", 2,
+          "Only the first stretch is in the sum: the loop over the stretches stops after it.",
+          lambda a, d: some_products(a, d, lambda i, depth: i < TILE)),
+    wrong("last_of_a_stretch_missing", 2,
+          "The last product of every pair of tiles is missing: there are TILE of them.",
+          lambda a, d: some_products(a, d, lambda i, depth: i % TILE < TILE - 1)),
+    wrong("padding_ignored", 1, "The padding is missing: row h of the image is row h + pad_h for the filter.",
+          lambda a, d: input_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
+    wrong("position_grows_with_the_tap", 3,
+          "The position grows with the tap: a later tap lies on the same element at an earlier position.",
+          lambda a, d: input_gradient(a, convolution(d).but(position=grows_with_the_tap))),
+    wrong("padding_missing_in_the_position", 3,
+          "Row m of the class is taken for position m less the taps: the padding is missing in it.",
+          lambda a, d: input_gradient(a, convolution(d).but(position=without_padding))),
+    wrong("taps_from_0", 3,
+          "Every class begins with tap 0: its first tap is the remainder of its rows and the padding.", taps_from_0),
+    wrong("image_0_of_grad_output", 3,
+          "All images get the gradient of image 0: b is missing in the index of grad_output.",
+          lambda a, d: right({**a, "grad_output": np.broadcast_to(a["grad_output"][:1], a["grad_output"].shape)}, d)),
+)  # fmt: skip
+
+TAPS_R = "int taps_r = (R - first_r + stride_h - 1) / stride_h;"
+TAPS_S = "int taps_s = (S - first_s + stride_w - 1) / stride_w;"
+FIRST = "int first_r = (class_h + pad_h) % stride_h, first_s = (class_w + pad_w) % stride_w;"
+ROWS = "int rows = (H - class_h + stride_h - 1) / stride_h;"
+LEAVE = "if (n - x >= elements) return;"
+LOOP = "for (int start = 0; start < depth; start += TILE) {"
+R_OF, S_OF = "int r = first_r + i / taps_s % taps_r * stride_h;", "int s = first_s + i % taps_s * stride_w;"
+Q = "int q = column + (class_w + pad_w) / stride_w - i % taps_s;"
+P = "int p = row + (class_h + pad_h) / stride_h - i / taps_s % taps_r;"
+FILTERS = "filters[y][x] = i < depth && c < C_in ?"
+GRADS = "grads[y][x] = i < depth && inside ? grad_output[((b * C_out + k) * H_out + p) * W_out + q] : 0.0f;"
+INSIDE = "bool inside = n < elements && p >= 0 && p < H_out && q >= 0 && q < W_out;"
+FULL = "__syncthreads();  // both tiles are full"
+USED = "__syncthreads();  // nobody needs them any more"
+STEPS = "for (int j = 0; j < TILE; j++) {"
+PLACE = "int h = class_h + row * stride_h, w = class_w + column * stride_w;"
+STORE = "if (c < C_in && n < elements) grad_input"
+BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
+        int t = i / taps_s % taps_r, u = i % taps_s, k = i / (taps_s * taps_r);
+        int p = row + (class_h + pad_h) / stride_h - t, q = column + (class_w + pad_w) / stride_w - u;
+        if (p < 0 || p >= H_out || q < 0 || q >= W_out) continue;
+        float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];
+        sum += grad * weights[((k * C_in + c) * R + first_r + t * stride_h) * S + first_s + u * stride_w];
+    }
+    """
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, also, line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("every thread by itself, as in puzzle 13", LOOP, BY_ITSELF + LOOP.replace("start = 0", "start = depth"), "slow",
+           line="sum += grad * weights["),
+    mutant("all taps in every class", TAPS_R, "int taps_r = R;", "slow", line="sum += filters[y][j] * grads[j][x];",
+           also=((TAPS_S, "int taps_s = S;"), (R_OF, "int r = i / taps_s % taps_r;"), (S_OF, "int s = i % taps_s;"),
+                 (FILTERS, FILTERS.replace("c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s")),
+                 (Q, Q.replace("taps_s;", "taps_s / stride_w;")), (P, P.replace("taps_r;", "taps_r / stride_h;")))),
+    # the classes
+    mutant("first class only", PLACE, PLACE + "\n    if (class_h + class_w > 0) return;", "first_class_only"),
+    mutant("classes not told apart when storing", PLACE, "int h = row * stride_h, w = column * stride_w;", ("race", "unwritten")),
+    mutant("rows of a class rounded down", ROWS, "int rows = (H - class_h) / stride_h;", "unwritten"),
+    mutant("taps rounded down", TAPS_R, "int taps_r = (R - first_r) / stride_h;"),
+    mutant("first tap without the padding", FIRST, "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
+    mutant("taps from 0", R_OF, R_OF.replace("first_r + ", ""), "taps_from_0", also=((S_OF, S_OF.replace("first_s + ", "")),)),
+    mutant("threads beyond the class leave", LEAVE, "if (n >= elements) return;", ("uninitialised-read", "race")),
+    # positions
+    mutant("padding missing in the position", P, P.replace("(class_h + pad_h) / stride_h ", "0 "),
+           "padding_missing_in_the_position", also=((Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),)),
+    mutant("position grows with the tap", P, P.replace("- i", "+ i"), "position_grows_with_the_tap",
+           also=((Q, Q.replace("- i", "+ i")),)),
+    mutant("padding ignored", P, P.replace(" + pad_h", ""), "padding_ignored",
+           also=((Q, Q.replace(" + pad_w", "")), (FIRST, FIRST.replace(" + pad_h", "").replace(" + pad_w", "")))),
+    mutant("positions not tested", INSIDE, "bool inside = n < elements;", "out-of-bounds"),
+    mutant("image 0 of grad_output", GRADS, GRADS.replace("b * C_out + k", "k"), "image_0_of_grad_output"),
+    # barriers and tails
+    mutant("tiles not waited for", FULL, "", "race"),
+    mutant("tiles filled again too early", USED, "", "race"),
+    mutant("tail missing", LOOP, LOOP.replace("start < depth", "start + TILE <= depth"), "tail_missing"),
+    mutant("end of the products not tested", FILTERS, FILTERS.replace("i < depth && ", ""), "out-of-bounds"),
+    mutant("channels not tested", FILTERS, FILTERS.replace(" && c < C_in", ""), "out-of-bounds"),
+    mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""), ("out-of-bounds", "race")),
+    # the sum
+    mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
+    mutant("only one pair of tiles", USED, USED + "\n        break;", "first_stretch_only"),
+    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"), "last_of_a_stretch_missing"),
+)  # fmt: skip
+
+
+def launch(d, t):
+    """Blocks in x: the tiles of the largest class; in y: the classes."""
+    side = t["TILE"]
+    elements = d["batch"] * ceil_div(d["H"], d["stride_h"]) * ceil_div(d["W"], d["stride_w"])
+    grid = ceil_div(d["C_in"], side) * ceil_div(elements, side), d["stride_h"] * d["stride_w"]
+    return Launch(grid=grid, block=(side, side))
+
+
+def loss(x, a, d):
+    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
+
+
+PUZZLE = Puzzle(
+    title="Gradient of the input as implicit matrix products",
+    part=4,
+    teaches="How a stride splits one product with many zeros into several dense ones.",
+    lines=36,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
+                In("weights", k="C_out", c="C_in", r="R", s="S"),
+                Out("grad_input", b="batch", c="C_in", h="H", w="W"),
+                *(p for p in ints() if not p.name.startswith("dilation")),
+            ),
+            launch=launch,
+            reference=right,
+        ),
+    ),
+    dims=lambda d: {**output_sizes(d), **d},
+    gradient_of={KERNEL: Gradient(loss)},
+    cases=(
+        Case(
+            "implicit_bd_tiny", size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)), note="done by hand in the lesson",
+            inputs={
+                "grad_output": [[[[1, 2, 3], [-1, 0, 2]]]],
+                "weights": [[[[1, 2], [3, -1], [0, 4]]]],
+            },
+        ),
+        Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), note="stride 1: one class"),
+        Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), note="the picture; four classes"),
+        Case("filter_1x1_stride_2", size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)), note="three of four classes have no tap"),
+        Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), note="strides differ"),
+        Case("implicit_bd_numerical_gradient_check", size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
+             note="each element moved by epsilon", check="gradient"),
+        Case("stride_larger_than_filter", size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)), note="12 classes, some without taps"),
+        Case("narrow", size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)), note="W less than the stride: classes without elements"),
+        Case("integers", size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), note="a channel more than a tile", values="integers"),
+        Case("two_stretches", size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)), note="11 to 44 products for each element"),
+        Case("counted", size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)), note="the usual 3 x 3, stride 2, padding 1: the case of the gates"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate("flops", lambda d: int(1.2 * 2 * products(d)), case="counted", below=2_359_296, hint=1,
+             says="Products with the zeros between the steps of the stride are computed: let every class go over its "
+                  "own taps alone."),
+        Gate("global_bytes", 550_000, case="counted", below=2_293_760, hint=2,
+             says="Every thread reads its own weights and grad_output, though its neighbours need the same: let the "
+                  "block read each element of a tile once, into shared memory."),
+    ),
+    hints=(
+        "Take rows alone, with stride 2 and padding 1. Row h meets tap r where h + 1 - r is even: rows of one parity "
+        "meet tap 1 alone, those of the other taps 0 and 2. So the class of a row is its remainder by the stride; its "
+        "first tap is the remainder of class plus padding, and the others follow a stride apart. Columns are the same. "
+        "Numbers of rows and of taps are divisions rounded up; either can come out as 0.",
+        "Within a class everything is dense. The product has a row for each channel c, a column for each element of the "
+        "class in all images, and C_out * taps_r * taps_s products for each sum. Taps count fastest along s, then r, then "
+        "k. A block whose first element is beyond the class leaves as a whole, before it divides by its numbers of rows "
+        "and columns. The walk is that of puzzle 26: y is c in the tile of weights and the step in that of grad_output.",
+        "Row number m of a class is row class + m * stride of the image. Its position under the first tap is m plus "
+        "(class + padding) / stride, rounded down; each further tap of the class lies one position earlier. Positions "
+        "before 0 or past the last one count as 0 in the tile. The sum of a class without taps is 0 and is stored.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,69 @@
+// Puzzle 31: the gradient of the input as dense matrix products, none of them stored.
+//
+// What to do: rows of the image that leave the same remainder when divided by the stride meet the
+// same taps. So the image falls into stride_h * stride_w classes, and each is a dense product of its
+// own. A block takes a tile of one class: TILE channels of TILE elements, walking over the channels k
+// and the taps of the class, as in puzzle 26. You will write about 36 lines.
+//
+// Check: backwarp grade 31    Stuck: backwarp hint 31    Start again: backwarp reset 31
+
+constexpr int TILE = 16;  // a block has TILE x TILE threads and computes TILE x TILE sums
+
+extern "C" __global__ void conv2d_backward_input(
+    const float* grad_output,  // [batch, C_out, H_out, W_out]
+    const float* weights,      // [C_out, C_in, R, S]
+    float* grad_input,         // [batch, C_in, H, W], yours to fill
+    int batch, int C_in, int H, int W, int C_out, int R, int S,
+    int stride_h, int stride_w, int pad_h, int pad_w) {
+    int H_out = (H + 2 * pad_h - R) / stride_h + 1;
+    int W_out = (W + 2 * pad_w - S) / stride_w + 1;
+    int x = threadIdx.x, y = threadIdx.y;
+    int class_h = blockIdx.y / stride_w, class_w = blockIdx.y % stride_w;  // remainders of h and w
+    // TODO(1): find how many rows and columns of the image are in this class, and which taps meet them.
+    // BEGIN SOLUTION
+    int rows = (H - class_h + stride_h - 1) / stride_h;
+    int cols = (W - class_w + stride_w - 1) / stride_w;
+    int first_r = (class_h + pad_h) % stride_h, first_s = (class_w + pad_w) % stride_w;
+    int taps_r = (R - first_r + stride_h - 1) / stride_h;
+    int taps_s = (S - first_s + stride_w - 1) / stride_w;
+    // END SOLUTION
+
+    // TODO(2): of tile blockIdx.x, find this thread's channel c and element n, and n's image, row and
+    //          column within the class; let the block leave if its class has no such tile.
+    // BEGIN SOLUTION
+    int down = (C_in + TILE - 1) / TILE;
+    int elements = batch * rows * cols;
+    int n = blockIdx.x / down * TILE + x;
+    if (n - x >= elements) return;
+    int c = blockIdx.x % down * TILE + y;
+    int column = n % cols, row = n / cols % rows, b = n / (cols * rows);
+    // END SOLUTION
+
+    // TODO(3): for every stretch of TILE products, fill a tile of weights and one of grad_output, with 0
+    //          for what does not exist; wait; add up; wait. Store the sum, if there is such an element.
+    // BEGIN SOLUTION
+    __shared__ float filters[TILE][TILE], grads[TILE][TILE];
+    int depth = C_out * taps_r * taps_s;
+    float sum = 0.0f;
+    for (int start = 0; start < depth; start += TILE) {
+        int i = start + x;
+        int s = first_s + i % taps_s * stride_w;
+        int r = first_r + i / taps_s % taps_r * stride_h;
+        int k = i / (taps_s * taps_r);
+        filters[y][x] = i < depth && c < C_in ? weights[((k * C_in + c) * R + r) * S + s] : 0.0f;
+        i = start + y;
+        int q = column + (class_w + pad_w) / stride_w - i % taps_s;
+        int p = row + (class_h + pad_h) / stride_h - i / taps_s % taps_r;
+        k = i / (taps_s * taps_r);
+        bool inside = n < elements && p >= 0 && p < H_out && q >= 0 && q < W_out;
+        grads[y][x] = i < depth && inside ? grad_output[((b * C_out + k) * H_out + p) * W_out + q] : 0.0f;
+        __syncthreads();  // both tiles are full
+        for (int j = 0; j < TILE; j++) {
+            sum += filters[y][j] * grads[j][x];
+        }
+        __syncthreads();  // nobody needs them any more
+    }
+    int h = class_h + row * stride_h, w = class_w + column * stride_w;
+    if (c < C_in && n < elements) grad_input[((b * C_in + c) * H + h) * W + w] = sum;
+    // END SOLUTION
+}
