@@ -146,13 +146,11 @@ MUTANTS = (
            "i++) {",
            "slow", line=PRODUCT),
     mutant("width of a block for its height", WARP, WARP.replace("blockDim.y", "blockDim.x"), "unwritten"),
-    mutant("no guard for the outputs", GUARD, "", "out-of-bounds"),
     mutant("lanes without an input leave", GUARD, "if (o >= n_out || lane >= n_in) return;", "shuffle-mask"),
     mutant("b missing", "input[b * n_in + i]", "input[i]", "sample_0_only"),
     # the sum
     mutant("lane missing", LOOP, LOOP.replace("i = lane", "i = 0"), "lane_missing"),
     mutant("tail missing", LOOP, LOOP.replace("i < n_in", "i < n_in / 32 * 32"), "tail_missing"),
-    mutant("inputs counted for every lane", LOOP, LOOP.replace("i += 32", "i++")),
     mutant("lanes not added up", SHUFFLE, "", "one_lane_only"),
     mutant("half a warp added up", STEPS, STEPS.replace("16", "8"), "half_of_the_warp"),
     mutant("shuffled upwards", SHUFFLE, SHUFFLE.replace("down", "up"), "lane_missing"),

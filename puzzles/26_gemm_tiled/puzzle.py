@@ -70,9 +70,6 @@ MISCONCEPTIONS = (
           lambda a, d: multiplied(turned(a["A"]), turned(a["B"]), d)),
 )  # fmt: skip
 
-TILES = "__shared__ float a[TILE][TILE], b[TILE][TILE];"
-COL = "int col = blockIdx.x * TILE + x;"
-ROW = "int row = blockIdx.y * TILE + y;"
 LOOP = "for (int start = 0; start < K; start += TILE) {"
 FILL_A = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
 FILL_B = "b[y][x] = start + y < K && col < N ? B[(start + y) * N + col] : 0.0f;"
@@ -104,8 +101,6 @@ MUTANTS = (
     # barriers
     mutant("tiles not waited for", FULL, "", "race"),
     mutant("tiles filled again too early", USED, "", "race"),
-    mutant("barrier only where C has an element", FULL, "if (row < M && col < N) " + FULL,
-           ("barrier-divergence", "race")),
     mutant("threads without an element leave", "float sum = 0.0f;",
            "if (row >= M || col >= N) return;\n    float sum = 0.0f;", ("uninitialised-read", "race")),
     # tails
@@ -127,10 +122,6 @@ MUTANTS = (
     mutant("tile of A turned", FILL_A, FILL_A.replace("a[y][x]", "a[x][y]"), "tiles_of_A_turned"),
     mutant("tile of B turned", FILL_B, FILL_B.replace("b[y][x]", "b[x][y]"), "tiles_of_B_turned"),
     mutant("indices of both tiles exchanged", ADD, "sum += a[k][y] * b[x][k];", "both_turned"),
-    mutant("blocks exchanged", COL, COL.replace(".x", ".y"), ("unwritten", "race"),
-           also=((ROW, ROW.replace(".y", ".x")),)),
-    mutant("rows of B taken to be K long", FILL_B, FILL_B.replace("(start + y) * N", "(start + y) * K"),
-           ("wrong", "out-of-bounds")),
 )  # fmt: skip
 
 PUZZLE = Puzzle(
