@@ -58,3 +58,36 @@ def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:
 def one_thread_each(*axes: str) -> Callable[[dict[str, int], Mapping], Launch]:
     """The launch with a thread for every element of an array of these dimensions."""
     return lambda d, t: Launch(ceil_div(int(np.prod(shape(d, *axes))), d["threads"]), d["threads"])
+
+
+# ---- the column matrix: a row for every (c, r, s), a column for every (b, p, q) -------------------------------
+
+
+def column_case(batch: int, C_in: int, H: int, W: int, R: int, S: int, **more: Pair) -> dict[str, int]:
+    """The dims of a case without filters: `size`, less C_out."""
+    return {name: n for name, n in size(batch, C_in, H, W, 0, R, S, **more).items() if name != "C_out"}
+
+
+def column_ints() -> tuple[Scalar, ...]:
+    return tuple(p for p in ints() if p.name != "C_out")
+
+
+def column_sizes(d: Mapping[str, int]) -> dict[str, int]:
+    """The output's sizes, and the matrix's: rows = C_in * R * S, width = batch * H_out * W_out."""
+    out = output_sizes(d)
+    return {**out, "rows": d["C_in"] * d["R"] * d["S"], "width": d["batch"] * out["H_out"] * out["W_out"]}
+
+
+def one_tap_filters(d: Mapping[str, int]) -> np.ndarray:
+    """[rows, C_in, R, S]: filter i has a 1 at its i-th tap, so its output is row i of the column matrix."""
+    return np.eye(d["rows"]).reshape(-1, *shape(d, "C_in", "R", "S"))
+
+
+def as_columns(output: np.ndarray) -> np.ndarray:
+    """[batch, rows, H_out, W_out], the output of the one-tap filters, as the matrix [rows, width]."""
+    return output.swapaxes(0, 1).reshape(output.shape[1], -1)
+
+
+def from_columns(columns: np.ndarray, d: Mapping[str, int]) -> np.ndarray:
+    """The matrix [rows, width] as [batch, rows, H_out, W_out]."""
+    return columns.reshape(shape(d, "rows", "batch", "H_out", "W_out")).swapaxes(0, 1)

@@ -1,4 +1,4 @@
-"""What a wrong convolution kernel computes, in NumPy: for the misconceptions of puzzles 13, 14 and 16.
+"""What a wrong convolution kernel computes, in NumPy: for the misconceptions of puzzles 13, 14, 16 and 28 to 30.
 
 The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that
 counts the positions of the filter. A wrong kernel is a layer with other numbers in it
@@ -34,6 +34,12 @@ def remainder_ignored(h, r, stride, pad, dilation):
     """The position as in C, with no test of the remainder."""
     steps = h + pad - r * dilation
     return np.where(steps < 0, -1, steps // stride)
+
+
+def remainder_of_the_element(h, r, stride, pad, dilation):
+    """h % stride tested in place of (h + pad - r * dilation) % stride."""
+    steps = h + pad - r * dilation
+    return np.where((h % stride == 0) & (steps >= 0), steps // stride, -1)
 
 
 def remainder_positive_only(h, r, stride, pad, dilation):

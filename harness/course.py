@@ -42,7 +42,7 @@ def require(condition: object, message: str) -> None:
 
 @dataclass(frozen=True)
 class Array:
-    """An array parameter; written with `In`, `Out` or `InOut`.
+    """An array parameter; written with `In`, `Out` or `InOut`. With `Constant`, a variable of the kernel file.
 
     axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
     filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
@@ -50,10 +50,11 @@ class Array:
     """
 
     name: str
-    role: str  # "in" | "out" | "inout"
+    role: str  # "in" | "out" | "inout" | "constant"
     axes: tuple[tuple[str, str | int], ...]
     dtype: str = "float32"
     values: str | Callable | None = None
+    most: int = 0  # elements that a variable has room for
 
     def __post_init__(self) -> None:
         require(self.axes, f"the array {self.name!r} has no axes; write for example In('x', n='N')")
@@ -72,7 +73,7 @@ class Array:
 
     @property
     def is_input(self) -> bool:
-        return self.role in ("in", "inout")
+        return self.role in ("in", "inout", "constant")
 
     @property
     def is_output(self) -> bool:
@@ -80,6 +81,8 @@ class Array:
 
     @property
     def declaration(self) -> str:
+        if self.role == "constant":
+            return f"__constant__ {C_TYPES[self.dtype]} {self.name}[{self.most}]"
         const = "const " if self.role == "in" else ""
         return f"{const}{C_TYPES[self.dtype]}* {self.name}"
 
@@ -105,6 +108,13 @@ def InOut(
 ) -> Array:
     """An array that the kernel updates in place; `values="zeros"` for one that it adds to."""
     return Array(name, "inout", tuple(axes.items()), dtype, values)
+
+
+def Constant(
+    name: str, most: int, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
+) -> Array:
+    """An input in `__constant__` memory, for `Kernel.constants`. The file declares it, with room for `most` elements."""
+    return Array(name, "constant", tuple(axes.items()), dtype, values, most)
 
 
 @dataclass(frozen=True)
@@ -156,7 +166,7 @@ class Kernel:
     launch(d, t): dims and tunables -> Launch. reference(a, d): the inputs as float64 (integers as
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
     magnitude(a, d): like reference, the sum of |a*b| that rounding errors scale with; default: the
-    reference applied to |inputs|, which is right for sums of products.
+    reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
     """
 
     name: str
@@ -166,14 +176,20 @@ class Kernel:
     magnitude: Callable[[dict[str, Any], dict[str, int]], Any] | None = None
     rtol: float | None = None  # default: compare.RTOL
     atol: float | None = None  # default: compare.ATOL
+    constants: tuple[Array, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [p.name for p in self.params]
+        names = [p.name for p in (*self.params, *self.constants)]
         require(len(set(names)) == len(names), f"kernel {self.name}: a parameter name occurs twice")
         require(self.outputs, f"kernel {self.name} has no Out or InOut parameter")
 
     @property
     def arrays(self) -> tuple[Array, ...]:
+        """Those that are passed, then the constants."""
+        return *self.passed, *self.constants
+
+    @property
+    def passed(self) -> tuple[Array, ...]:
         return tuple(p for p in self.params if isinstance(p, Array))
 
     @property
@@ -379,7 +395,7 @@ class Puzzle:
     def _check_case(self, case: Case) -> None:
         dims = self.full_dims(case)
         for kernel in self.kernels_of(case):
-            for p in kernel.params:
+            for p in (*kernel.params, *kernel.constants):
                 try:
                     p.shape(dims) if isinstance(p, Array) else p.resolve(dims)
                 except KeyError as e:

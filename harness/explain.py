@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .checkout import without_comments
 from .compare import Mismatch, show_pair
-from .course import Case, Kernel, Puzzle, stub_text
+from .course import Array, Case, Kernel, Puzzle, stub_text
 from .errors import CompileError, Coordinates, Diagnostic, KernelFault, LaunchError
 
 MOST_ERRORS = 3  # compiler messages shown
@@ -237,6 +237,14 @@ def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[
         f"Rename {near[0]} to {kernel.name}." if near else f"It must read: __global__ void {kernel.signature}"
     )
     return [says, remedy]
+
+
+def missing_constant(p: Array, file: str) -> list[str]:
+    """The variable that is to be filled is not there, or too small."""
+    return [
+        f"{file} has no __constant__ variable {p.name} of {p.most} elements, which the grader fills before a launch.",
+        f"Outside of all functions, it must read: {p.declaration};",
+    ]
 
 
 def signature(kernel: Kernel, sizes: Sequence[int]) -> list[str]:

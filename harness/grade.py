@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from . import explain, gates, misconceptions
 from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
 from .compare import error_map
@@ -203,6 +205,9 @@ def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
         sizes = tuple(found.params)
         if sizes != tuple(map(explain.param_size, kernel.params)):
             raise Stop("signature", explain.signature(kernel, sizes))
+        for p in kernel.constants:
+            if bench.module.constants.get(p.name, 0) < p.most * np.dtype(p.dtype).itemsize:
+                raise Stop("missing-constant", explain.missing_constant(p, name))
         bench.kernels[kernel.name] = found
 
 

@@ -141,10 +141,12 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     """One launch on fresh memory; None where it failed, and the outcome says how."""
     outcome, kernel, device = trial.outcome, trial.outcome.kernel, bench.device
     device.schedule = schedule
-    handles = {p.name: place(device, p, trial) for p in kernel.arrays}
+    handles = {p.name: place(device, p, trial) for p in kernel.passed}
     device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
     before = {p.name: handles[p.name].get() for p in kernel.outputs}
     try:
+        for p in kernel.constants:
+            bench.module.set_constant(p.name, trial.arrays[p.name])
         done = bench.kernels[kernel.name](
             trial.launch.grid,
             trial.launch.block,
@@ -194,7 +196,7 @@ def spoiled(
     kernel: Kernel, handles: Mapping, arrays: Mapping[str, np.ndarray]
 ) -> tuple[str, list[str]] | None:
     """(kind, lines) where a guard band or an input was written to."""
-    for p in kernel.arrays:
+    for p in kernel.passed:
         if sentence := handles[p.name].intact():
             return "fault", [sentence]
         if p.role == "in":

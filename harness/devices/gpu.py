@@ -20,7 +20,9 @@ from importlib.util import find_spec
 import numpy
 
 from harness.devices.child import Child
-from harness.devices.launching import Launch, Limits, check_arguments, check_shape, triple
+from harness.devices.launching import (
+    Launch, Limits, check_arguments, check_shape, constant_bytes, triple,
+)  # fmt: skip
 from harness.devices.nvrtc import Ptx, demangle, parameter_sizes
 from harness.errors import DeviceError, KernelFault, LaunchError
 
@@ -230,12 +232,21 @@ class GpuModule:
         return self.ptx.kernels
 
     @property
+    def constants(self) -> dict[str, int]:
+        """Bytes of each __constant__ variable, by its plain name."""
+        return {name: nbytes for name, (_, nbytes) in self.ptx.constants.items()}
+
+    @property
     def warnings(self):
         return self.ptx.warnings
 
     def get_function(self, name: str) -> GpuKernel:
         """A kernel by plain name or name expression. LaunchError if there is none."""
         return GpuKernel(self, name, self.ptx.find(name))
+
+    def set_constant(self, name: str, values) -> None:
+        """Fill a __constant__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
+        self.device._ask("set_constant", self.load(), *constant_bytes(self.ptx, name, values))
 
     def load(self) -> int:
         device = self.device

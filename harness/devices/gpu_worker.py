@@ -192,6 +192,10 @@ class Worker:
         for key in [k for k in self.functions if k[0] == module]:
             del self.functions[key]
 
+    def set_constant(self, module: int, symbol: str, data: numpy.ndarray) -> None:
+        pointer = self.modules[module].get_global_var(symbol)
+        self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
+
     # --- memory
 
     def array(self, data: numpy.ndarray, name: str) -> int:

@@ -39,6 +39,20 @@ class Limits:
     constant: int = 64 << 10  # __constant__ memory of a file
 
 
+def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
+    """(name in the PTX, bytes) to fill a __constant__ variable with values; the rest of it is poison.
+
+    compiled: nvrtc.Ptx. Errors: LaunchError where there is no such variable, or not enough room.
+    """
+    data = numpy.ascontiguousarray(values).view(numpy.uint8).reshape(-1)
+    if name not in compiled.constants:
+        raise LaunchError(f"there is no __constant__ variable {name}", "cudaErrorInvalidSymbol")
+    symbol, nbytes = compiled.constants[name]
+    if data.size > nbytes:
+        raise LaunchError(f"{name} has {nbytes} bytes; {data.size} are to be copied there", "cudaErrorInvalidValue")
+    return symbol, numpy.pad(data, (0, nbytes - data.size), constant_values=0xFF)
+
+
 def triple(value, what: str) -> tuple[int, int, int]:
     """An int, or up to three, as (x, y, z)."""
     values = value if isinstance(value, tuple | list) else (value,)

@@ -73,6 +73,12 @@ class Ptx:
         """Plain names of the kernels, in the order of the source."""
         return tuple(dict.fromkeys(demangle(entry) for entry in entries(self.text)))
 
+    @property
+    def constants(self) -> dict[str, tuple[str, int]]:
+        """Plain name of each __constant__ variable -> (its name in the PTX, bytes)."""
+        found = re.findall(r"\.const\s+\.align\s+\d+\s+\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?", self.text)
+        return {demangle(name): (name, int(bits) // 8 * int(count or 1)) for bits, name, count in found}
+
     def find(self, name: str) -> str:
         """The PTX name of a kernel. LaunchError if there is none, or more than one."""
         if name in self.names:

@@ -175,7 +175,8 @@ def downloaded(name: str) -> Path:
                 )
             )
         except (OSError, ValueError) as e:  # no network, no such file; another checksum
-            problems.append(f"  {mirror}: {' '.join(str(e).split())[:120]}")
+            cause = " ".join(str(e).split()).rpartition("Caused by ")[2]
+            problems.append(f"  {mirror}: {cause[:120]}")
     raise DataError(
         "\n".join(
             [

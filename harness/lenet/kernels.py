@@ -118,7 +118,10 @@ def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
     """The kernel of `other` that does the same: of the same name, or the only one with the same arrays."""
 
     def arrays(k: Kernel) -> set:
-        return {(a.name, "out" if to_be_cleared(a) else a.role, a.dtype, len(a.axes)) for a in k.arrays}
+        roles = {"constant": "in"}  # a constant is filled from the array
+        return {
+            (a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes)) for a in k.arrays
+        }
 
     alike = [k for k in other.kernels if arrays(k) == arrays(kernel)]
     named = [k for k in alike if k.name == kernel.name]
@@ -168,6 +171,7 @@ class Bound:
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
         self.total = 0.0 if hasattr(function, "fixed") else -math.inf  # seconds until it is compiled for its sizes
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
+        self.constants = [(p.name, arrays[p.name]) for p in kernel.constants]
         self.args: list = []
         self.floats: dict[str, tuple[int, type]] = {}
         try:
@@ -196,6 +200,8 @@ class Bound:
         for array, zeros in self.cleared:
             array.set(zeros)
         started = time.perf_counter()
+        for name, array in self.constants:
+            self.function.module.set_constant(name, array.get())
         try:
             self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
         except KernelFault as fault:

@@ -6,30 +6,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from harness.checkout import tunables
-from harness.course import Case, Kernel, Puzzle
+from harness.course import Kernel, Puzzle
 from harness.devices import open_device
 from harness.devices.virtual.counters import SECTOR, Request
 from harness.inputs import make_inputs
 from harness.trial import scalar
 
-from .pictures import COLOURS, FAINT, LETTER, Pen
+from .pictures import COLOURS, FAINT, INK, LETTER, Pen
 
 MOST_REQUESTS = 100_000
 BANKS = 32
-EDGE, TOP, LINE, BELOW = (
-    46,
-    84,
-    19,
-    26,
-)  # pixels: left of a panel, above the first heading, a line of it, a legend
-WIDTH = 800
+# pixels: left of a panel; above the first heading; a line of a heading; names of columns; below a panel
+EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
 #: what cells can be, and how that is drawn
 INKS = {
     "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"], "written": COLOURS["write"], "other": "#f6d58e",
@@ -67,8 +61,10 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
             p.name: device.array(inputs[p.name])
             if p.is_input
             else device.empty(p.shape(dims), np.dtype(p.dtype))
-            for p in kernel.arrays
+            for p in kernel.passed
         }
+        for p in kernel.constants:
+            function.module.set_constant(p.name, inputs[p.name])
         launch = kernel.launch(dims, tunables(source))
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
@@ -98,26 +94,32 @@ def blank(rows: int, columns: int) -> np.ndarray:
     return np.full((rows, columns), "", dtype="<U8")
 
 
-def draw(title: str, note: str, panels: Iterable[Panel], legend: dict[str, str]) -> Figure:
-    """The panels in a row. legend: of INKS -> what it means."""
-    panels = list(panels)
-    above = TOP + LINE * max(len(p.heading) for p in panels) + 12
-    bottom = above + max(p.cells.shape[0] * p.side for p in panels)
-    pen = Pen(bottom + 2 * BELOW, panels[0].side)
+def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, str]) -> Figure:
+    """Columns of panels, side by side. legend: of INKS -> what it means."""
+    bottom = max(TOP + sum(map(height, panels)) for panels in columns)
+    pen = Pen(bottom + BELOW, columns[0][0].side)
     pen.text(EDGE, 24, title, "title")
     pen.text(EDGE, 50, note, "label", FAINT)
     x = float(EDGE)
-    for p in panels:
-        for i, line in enumerate(p.heading):
-            pen.text(x, TOP + LINE * i, line, "label", FAINT if i else "#222222")
-        draw_cells(pen, p, x, above)
-        x += max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) + EDGE
+    for panels in columns:
+        y = float(TOP)
+        for p in panels:
+            for i, line in enumerate(p.heading):
+                pen.text(x, y + LINE * i, line, "label", FAINT if i else INK)
+            draw_cells(pen, p, x, y + LINE * len(p.heading) + HEAD)
+            y += height(p)
+        x += max(max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) for p in panels) + EDGE
     x = float(EDGE)
     for ink, says in legend.items():
-        pen.cell(x, bottom + BELOW - 8, INKS[ink], side=16)
-        pen.text(x + 22, bottom + BELOW, says, "label")
+        pen.cell(x, bottom - 8, INKS[ink], side=16)
+        pen.text(x + 22, bottom, says, "label")
         x += 22 + LETTER * len(says) + 14
     return pen.figure
+
+
+def height(p: Panel) -> float:
+    """With its heading above and a gap below."""
+    return LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 
 def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
@@ -128,7 +130,7 @@ def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
             x, y = x0 + column * p.side, y0 + row * p.side
             pen.cell(x, y, INKS[ink], side=p.side)
             if text := p.texts.get((row, column)):
-                colour = "#ffffff" if ink in DARK else "#222222"
+                colour = "#ffffff" if ink in DARK else INK
                 pen.text(x + p.side / 2, y + 0.54 * p.side, text, "value", colour, "center")
     right, below = x0 + columns * p.side, y0 + rows * p.side
     style = {"color": "#444444", "linewidth": 1.2, "zorder": 3}
@@ -173,12 +175,41 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
             cells[divmod(lane, columns)] = "read"
         heading = [says, f"{len(np.unique(elements // floats))} sectors for 128 bytes"]
         names = [(i, f"{i}") for i in (0, 8, 16, 24)]
-        panels.append(Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
-                            down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))]))  # fmt: skip
+        panels.append([Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
+                            down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))])])  # fmt: skip
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0", f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
         panels, {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
     )  # fmt: skip
+
+
+def reads_of_a_block(puzzle: Puzzle) -> Figure:
+    """24: how often one block reads each element of channel 0, without a tile and with one, with tiles of 4 x 4."""
+    case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
+    panels = []
+    for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
+                         ("a tile and its halo", solved(puzzle))):  # fmt: skip
+        found = trace(puzzle, case.name, kernel, source.replace("TILE = 16", "TILE = 4"))
+        rows, columns = found.arrays["input"][1][2:]
+        reads = np.zeros(rows * columns, int)
+        for _, elements in found.touching("input", block=block, kind="load"):
+            np.add.at(reads, elements[(elements >= 0) & (elements < reads.size)], 1)
+        reads = reads.reshape(rows, columns)
+        written = [e for _, elements in found.touching("output", block=block) for e in elements if e >= 0]
+        own = {divmod(int(e), columns - case.dims["F"] + 1) for e in written}
+        cells, texts = blank(rows, columns), {}
+        for row, column in np.argwhere(reads):
+            cells[row, column] = "read" if (row, column) in own else "moved"
+            texts[row, column] = str(reads[row, column])
+        heading = [says, f"{reads.sum()} reads for {len(own)} outputs"]
+        panels.append([Panel(heading, cells, 28, texts, across=[(i, f"w={i}") for i in range(0, columns, 2)],
+                             down=[(i, f"h={i}") for i in range(rows)])])  # fmt: skip
+    return draw(
+        f"{kernel.name}: how often block (1,1) reads the input, channel 0",
+        f"case {case.name}, tiles of 4 x 4: outputs p = 4 to 6, q = 4 to 7",
+        panels,
+        {"read": "read, with an output at the same place", "moved": "read, halo", "": "not read"},
+    )
 
 
 def banks_of_a_column(puzzle: Puzzle) -> Figure:
@@ -197,7 +228,7 @@ def banks_of_a_column(puzzle: Puzzle) -> Figure:
         heading = [says, f"{most} wavefront{'s' * (most != 1)} for 32 words"]
         banks = [(0, "bank 0"), *((i, f"{i}") for i in (8, 16, 24, 31))]
         rows = [(i, f"{i * BANKS}") for i in (0, 8, 16, 24, 32)]
-        panels.append(Panel(heading, cells, 10, across=banks, down=rows))
+        panels.append([Panel(heading, cells, 10, across=banks, down=rows)])
     return draw(
         f"{kernel.name}: lanes 0 to 31 read column 0 of the tile",
         f"case {case.name}; words of shared memory, counted at the left, 32 to a row",
@@ -224,14 +255,49 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
             loads += 1
         p = next(p for p in kernel.arrays if p.name == name)
         heading = [name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
-        panels.append(Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
-                            down=[(0, f"{p.letters[0]}=0")]))  # fmt: skip
+        panels.append([Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
+                            down=[(0, f"{p.letters[0]}=0")])])  # fmt: skip
     return draw(
         f"{kernel.name}: block (1,1), tiles of 4 x 4",
         f"case {case.name}; the number is the step along K in which an element is read",
         panels,
         {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"},
     )
+
+
+def square_of_a_thread(puzzle: Puzzle) -> Figure:
+    """27: what one thread takes from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
+    case, kernel = next(c for c in puzzle.cases if c.name == "rows_of_fours"), puzzle.kernels[0]
+    source = solved(puzzle).replace("BM = 64", "BM = 32").replace("BN = 64", "BN = 32")
+    found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
+    panels = []
+    for name, columns in (("a", 36), ("b", 32)):
+        number = {n: i for i, row in enumerate(source.split("\n"), 1) for n in ("a", "b") if f"(&{n}[k][i" in row
+                  or f"(&{n}[k][j" in row}[name]  # fmt: skip
+        loads = [r for r in found.requests if r.line == number and r.block == 0][: 2 * 8]
+        first = min(r.addresses[r.addresses >= 0].min() for r in loads)
+        cells = blank(8, columns)
+        for r in loads[2 * step : 2 * step + 2]:
+            for i, address in enumerate(r.addresses):
+                row, column = divmod(int(address - first) // 4, columns)
+                if address >= 0 and (i == lane or not cells[row, column]):
+                    cells[row, column : column + 4] = "read" if i == lane else "moved"
+        heading = f"{name}[8][{columns}], step k={step}"
+        panels.append(Panel([heading], cells, 9, rule=(4, 0), down=[(0, "k=0"), (7, "7")]))
+    cells = blank(*found.arrays["C"][1])
+    for _, elements in found.touching("C", block=0):
+        for i, element in enumerate(elements):
+            if element >= 0:
+                row, column = divmod(int(element), cells.shape[1])
+                cells[row, column : column + 4] = "written" if i == lane else "other"
+    square = Panel(["C, m x n = 30 x 36"], cells, 9, rule=(4, 4), across=[(0, "n=0")], down=[(0, "m=0")])
+    return draw(
+        f"{kernel.name}: thread (1,2) of 4 x 4 in block (0,0), which has 32 x 32 of C",
+        f"case {case.name}; a thread's numbers lie in two groups of four, 16 apart",
+        [panels, [square]],
+        {"read": "read by this thread", "moved": "by another", "written": "written by this thread",
+         "other": "by another"},
+    )  # fmt: skip
 
 
 def windows_of_a_block(puzzle: Puzzle) -> Figure:
@@ -267,7 +333,7 @@ def windows_of_a_block(puzzle: Puzzle) -> Figure:
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
         f"case {case.name}; the number is the element of the input that was read there",
-        panels, legend,
+        [[panel] for panel in panels], legend,
     )  # fmt: skip
 
 
@@ -291,13 +357,18 @@ def classes_of_a_stride(puzzle: Puzzle) -> Figure:
                             down=[(i, f"{names[0]}={i}") for i in range(shape[0])]))  # fmt: skip
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
     return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
-                f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
+                f"case {case.name}; the number is blockIdx.y of the block that touched the element", [[p] for p in panels], legend)  # fmt: skip
 
 
 MAPS = {
-    "23": sectors_of_a_read, "25": banks_of_a_column, "26": tiles_of_a_block, "31": classes_of_a_stride,
+    "23": sectors_of_a_read,
+    "24": reads_of_a_block,
+    "25": banks_of_a_column,
+    "26": tiles_of_a_block,
+    "27": square_of_a_thread,
+    "31": classes_of_a_stride,
     "32": windows_of_a_block,
-}  # fmt: skip
+}
 
 
 def main(arguments: list[str]) -> int:

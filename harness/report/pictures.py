@@ -1,7 +1,7 @@
 """Pictures of a kernel: which elements of each array one thread touches.
 
-`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a block
-alone, as in `21 1`, it shows which thread of this block touches what.
+`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a
+block and `all`, as in `21 1 all`, it shows which thread of this block touches what.
 """
 
 from __future__ import annotations
@@ -202,9 +202,11 @@ def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> N
         across, down, letters = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:]
         step_x, step_y = 1, 1
     else:
-        (across, down), letters = planes(shape), p.letters[-4:-2]
+        (across, down), outer = planes(shape), range(len(shape) - 3)
+        counted = [i for i in outer if shape[i] > 1] or list(outer)[-1:]
+        letters = "".join(p.letters[i] for i in [*counted, -3])
         step_x, step_y = shape[-1] + 0.5, shape[-2] + 0.5
-        down = down if len(shape) == 4 else 0
+        down = down if len(counted) == 1 else 0
     if min(step_x, step_y) * side < READABLE:
         return
     half = 0.5 if one_plane else 0.25
@@ -251,8 +253,10 @@ def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> N
         pen.text(x + 22, y, says, "label")
         x += 22 + LETTER * len(says) + 14
     if not strip and pen.cell_size >= READABLE:
-        says = "numbers: the thread; small: place in memory" if whole_block else "small numbers: place in memory"
-        pen.text(x, y, says, "label", FAINT)
+        small = "small numbers: place in memory"
+        if whole_block:
+            small = "numbers: the thread; small: place in memory"
+        pen.text(x, y, small, "label", FAINT)
 
 
 def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:

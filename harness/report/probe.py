@@ -31,13 +31,13 @@ class Access:
 
 
 THIS_THREAD = (
-    "blockIdx.x == only_block % gridDim.x && blockIdx.y == only_block / gridDim.x && "
+    "blockIdx.x == only_block % gridDim.x && blockIdx.y + gridDim.y * blockIdx.z == only_block / gridDim.x && "
     "threadIdx.x == only_thread % blockDim.x && threadIdx.y == only_thread / blockDim.x"
 )
 
 
 def set_apart(source: str, name: str) -> str:
-    """`source`, with more parameters of the kernel `name`: a block, a thread, and that thread's own arrays."""
+    """`source`, with more parameters of the kernel `name`: a block, a thread, and this thread's arrays."""
     code = without_comments(source)
     start = re.search(rf"\b{re.escape(name)}\s*\(", code)
     close = code.find(")", start.end()) if start else -1
@@ -69,6 +69,8 @@ class Runner:
         self.launch: Launch = kernel.launch(self.dims, tunables(source))
         self.inputs = make_inputs(puzzle, case, kernel)
         module = device.compile(self.text(source), include_dirs=puzzle.include_dirs)
+        for p in kernel.constants:  # for all threads and runs the same
+            module.set_constant(p.name, self.inputs.pop(p.name))
         self.function = module.get_function(kernel.name)
 
     def text(self, source: str) -> str:
@@ -95,7 +97,7 @@ class Runner:
             p.name: self.device.array(inputs[p.name], name=p.name, axes=p.letters)
             if p.name in inputs
             else self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
-            for p in self.kernel.arrays
+            for p in self.kernel.passed
         }
 
 

@@ -2,7 +2,7 @@
 
     python -m harness.report.steps ID STATEMENT EXPRESSION    writes steps.png into the puzzle's folder
 
-STATEMENT is a regular expression for the statements before which every thread prints EXPRESSION. For example
+STATEMENT is a regular expression for the statements before which threads print EXPRESSION. For example
 
     19 '__syncthreads\\(\\);' 'part[tid]'
     20 'value \\+= __shfl[^;]*;|return value;' value
@@ -48,8 +48,9 @@ class Step:
 
 
 def watched(source: str, statement: str, expression: str) -> str:
-    """`source`, in which every thread prints `expression` before each `statement`."""
-    printing = f'printf("%d %d %.9g\\n", blockIdx.x, threadIdx.x, {expression});'
+    """`source`, in which the first warp of block 0 prints `expression` before each `statement`."""
+    printing = f'printf("%d %.9g\\n", threadIdx.x, {expression});'
+    printing = f"if (blockIdx.x == 0 && threadIdx.x < {WARP}) {printing}"
     found, changes = re.subn(statement, lambda m: f"{{ {printing} {m[0]} }}", source)
     if not changes:
         raise CourseError(f"the file has no statement like {statement}")
@@ -69,9 +70,8 @@ def run(device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Rows
     function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
     printed = function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem).stdout
     threads: list[list[float]] = [[] for _ in range(min(count(launch.block), WARP))]
-    for block, thread, value in map(str.split, printed.splitlines()):
-        if block == "0" and int(thread) < len(threads):
-            threads[int(thread)].append(float(value))
+    for thread, value in map(str.split, printed.splitlines()):
+        threads[int(thread)].append(float(value))
     return [list(row) for row in zip(*threads, strict=True)]
 
 
@@ -118,8 +118,8 @@ def steps_picture(title: str, note: str, rows: Rows, steps: list[Step]) -> Figur
         for t in range(len(rows[0])):
             x = LEFT + side * t
             idle = t not in used[i]
-            colour = IDLE if idle else COLOURS["write"] if t in partner else COLOURS["read"] if t in read else ""
-            pen.cell(x, y, colour or COLOURS[""])
+            kind = "write" if t in partner else "read" if t in read else ""
+            pen.cell(x, y, IDLE if idle else COLOURS[kind])
             if values:
                 text = values[i * len(rows[0]) + t]
                 pen.text(x + side / 2, y + side / 2, text, "value", FAINT if idle else INK, "center")

@@ -34,6 +34,8 @@ PRODUCT_23 = """    float sum = 0.0f;
         sum += input[b * n_in + i] * weights[o * n_in + i];
     }
 """
+#: of 27: not expanded in place, the kernel is compiled in a third of the time
+SHORT = [(f"__device__ {f}", f"__noinline__ __device__ {f}") for f in ("float4 load4", "void store4")]
 #: (puzzle, design) -> the texts of the solution that differ
 DESIGNS = {
     ("23", "four neighbouring floats per lane"): [
@@ -54,6 +56,13 @@ DESIGNS = {
         ("__shfl_down_sync", "__shfl_xor_sync"),
         ("if (lane == 0) output", "if (lane == 31) output"),
     ],
+    ("24", "smaller tiles"): [("int TILE = 16", "int TILE = 8")],
+    ("24", "copied by number"): [
+        ("for (int i = y; i < side && top + i < H; i += TILE) {",
+         "for (int n = y * TILE + x; n < side * side; n += TILE * TILE) {"),
+        ("for (int j = x; j < side && left + j < W; j += TILE) {",
+         "int i = n / side, j = n % side; if (top + i < H && left + j < W) {"),
+    ],
     ("25", "words of a row exchanged"): [
         ("tile[TILE][TILE + 1]", "tile[TILE][TILE]"),
         ("tile[i][threadIdx.x] =", "tile[i][threadIdx.x ^ i] ="),
@@ -70,6 +79,16 @@ DESIGNS = {
         ("a[TILE][TILE], b[TILE][TILE];", "as[2][TILE][TILE], bs[2][TILE][TILE];"),
         ("a[y][x] = row", "auto &a = as[start / TILE % 2], &b = bs[start / TILE % 2];\n        a[y][x] = row"),
         ("        __syncthreads();  // nobody needs them any more\n", ""),
+    ],
+    ("27", "4 x 4 sums per thread"): [
+        ("int TM = 8", "int TM = 4"), ("int TN = 8", "int TN = 4"), ("int BK = 8", "int BK = 16"), *SHORT,
+    ],
+    ("27", "taken from the tiles one by one"): [
+        ("*reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<float4*>(&a[k][i * BM / TM + 4 * y]);",
+         "for (int e = 0; e < 4; e++) p[i + e] = a[k][i * BM / TM + 4 * y + e];"),
+        ("*reinterpret_cast<float4*>(&q[j]) = *reinterpret_cast<float4*>(&b[k][j * BN / TN + 4 * x]);",
+         "for (int e = 0; e < 4; e++) q[j + e] = b[k][j * BN / TN + 4 * x + e];"),
+        *SHORT,
     ],
     ("26", "an unused column"): [("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];")],
 }  # fmt: skip

@@ -37,6 +37,8 @@ K endless() {}
 K dies() {}
 K process(long long* a) { *a = 1; }
 K shared(long long* a) { *a = 1; }
+__constant__ float table[6];
+K reads_table(float* a) { *a = table[0]; }
 """
 
 
@@ -67,6 +69,17 @@ def kernel(device):
 
 
 # --- the common path -----------------------------------------------------------------------------
+
+
+def test_a_constant_is_filled(device):
+    module = device.compile(SOURCE)
+    assert module.constants == {"table": 24}
+    module.set_constant("table", numpy.float32([1, 2, 3, 4]))
+    x = device.empty((6,), numpy.float32, name="x")
+    module.get_function("reads_table")(1, 1, (x,))
+    assert x.get()[:4].tolist() == [1, 2, 3, 4] and numpy.isnan(x.get()[4:]).all()
+    with pytest.raises(LaunchError, match="table has 24 bytes; 28 are"):
+        module.set_constant("table", numpy.zeros(7, numpy.float32))
 
 
 def test_launch_and_copy_back(device):

@@ -31,7 +31,10 @@ def solution(puzzle_id):
 
 def alone(puzzle, mutant):
     """(puzzle, text) of a mutant with nothing but the kernel that it breaks: the others are right."""
-    text = mutant.apply(solution(puzzle.id))
+    text, names = mutant.apply(solution(puzzle.id)), {k.name for k in puzzle.kernels}
+    gates = tuple(g for g in puzzle.gates if set(g.kernels or names) == {mutant.kernel})
+    if "slow" in mutant.expected and gates != puzzle.gates:
+        return puzzle, text
     for kernel in puzzle.kernels:
         start, end = kernel_span(text, kernel.name)
         if kernel.name != mutant.kernel:
@@ -39,7 +42,6 @@ def alone(puzzle, mutant):
     kernel = puzzle.kernel(mutant.kernel)
     cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
     named = tuple(m for m in puzzle.misconceptions if m.kernel == mutant.kernel)
-    gates = tuple(replace(g, kernels=()) for g in puzzle.gates if not g.kernels or mutant.kernel in g.kernels)
     return replace(puzzle, kernels=(kernel,), cases=cases, misconceptions=named, gates=gates), text
 
 

@@ -153,14 +153,17 @@ def test_a_mistake_is_explained_in_a_sentence(puzzle, old, new, says):
     assert says in "\n".join(finding(puzzle, edited(puzzle, old, new))[2])
 
 
+FIRST = "    warm_up = max(1, steps // 10)\n"  # a line that the first case comes to at once
+
+
 def test_what_never_ends_is_stopped_at_its_line(grade):
-    verdict, text = grade(TRAINING, edited(TRAINING, "    losses = []\n", "    while True:\n        pass\n"), seconds=3)
+    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, "    while True:\n        pass\n"), seconds=2)
     assert verdict.kind == "timeout" and re.search(r"train.py:\d+: its time is up here", text)
 
 
 def test_what_cannot_be_stopped_is_ended(grade):
     stubborn = "    import signal\n    signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass\n"
-    verdict, text = grade(TRAINING, edited(TRAINING, "    losses = []\n", stubborn), seconds=2)
+    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=2)
     assert verdict.kind == "timeout" and "was ended" in text
 
 

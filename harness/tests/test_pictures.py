@@ -13,7 +13,7 @@ from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.report import impulse
-from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells
+from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells, who_touches
 from harness.report.probe import Access, Probe, count, set_apart
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -111,6 +111,13 @@ def test_numbers_in_cells_are_short_or_left_out():
     assert in_cells(np.array([12345.6, 1.0])) == []
 
 
+def test_the_threads_of_a_block_stand_in_the_cells():
+    reads = [Access("x", i, "read") for i in (0, 3)]
+    found = {0: [reads[0], Access("y", 0, "write")], 1: reads}
+    texts = who_touches("x", (2, 2), found)
+    assert texts.tolist() == [["0,1", ""], ["", "1"]] and in_cells(texts) == ["0,1", "", "", "1"]
+
+
 @pytest.mark.parametrize("puzzle", [p for p in COURSE.puzzles() if p.kernels], ids=lambda p: p.id)
 @pytest.mark.parametrize("which", [0, 2])
 def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
@@ -120,7 +127,9 @@ def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
     launch = kernel.launch(puzzle.full_dims(case), tunables(puzzle.solution_path.read_text(encoding="utf-8")))
     accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
     writers = np.ones((count(launch.grid), count(launch.block)), bool)
-    no_text_overlaps(access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers, launch))
+    threads = (0, None) if puzzle.part == 3 else (0,)
+    for thread in threads:
+        no_text_overlaps(access_picture(puzzle, case, kernel, accesses, 0, thread, values, writers, launch))
 
 
 def no_text_overlaps(picture):

@@ -6,7 +6,8 @@ import numpy as np
 
 from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
 from harness.conv_mistakes import (
-    convolution, forward, input_gradient, remainder_ignored, remainder_positive_only, weight_gradient,
+    convolution, forward, input_gradient, remainder_ignored, remainder_of_the_element, remainder_positive_only,
+    weight_gradient,
 )  # fmt: skip
 from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv
@@ -23,12 +24,6 @@ def edges_repeated(a, d):
     """A place outside of the image is moved to its edge."""
     wide = np.pad(a["input"], ((0, 0), (0, 0), *[(p, p) for p in (d["pad_h"], d["pad_w"])]), mode="edge")
     return forward({**a, "input": wide}, convolution(d).but(pad_h=0, pad_w=0))
-
-
-def remainder_of_the_element(h, r, stride, pad, dilation):
-    """h % stride tested in place of (h + pad - r * dilation) % stride."""
-    steps = h + pad - r * dilation
-    return np.where((h % stride == 0) & (steps >= 0), steps // stride, -1)
 
 
 def wrong(id, kernel, hint, says, compute):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
 from reference.layout import convert
 
 TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
@@ -221,6 +221,7 @@ MUTANTS = (
            ("wrong", "out-of-bounds", "race")),
     mutant(BLOCKS, "blocks: rows of the output", "from + columns", "from + rows",
            ("wrong", "out-of-bounds", "misaligned")),
+    Mutant("blocks: element by element", BLOCKS, ODD, "true", "slow", line="to[j * rows + i] = from[i * columns + j];"),
 )  # fmt: skip
 
 
@@ -272,6 +273,11 @@ PUZZLE = Puzzle(
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
+    gates=(
+        Gate("global_requests", lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32), kernels=(BLOCKS,),
+             case="many_blocks", below=768, hint=3,
+             says="One request moves one float for each lane; with float4 it moves four, and a quarter of them is enough."),
+    ),
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "
         "the output: its last axis turns fastest. Then forget idx; you have n, c, h, w (or k, c, r, s), and "

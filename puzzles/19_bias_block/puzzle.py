@@ -63,9 +63,6 @@ MISCONCEPTIONS = (
           "The step from image to image in grad_output is one channel, not C_out channels.",
           lambda a, d: gradient(reread(
               a["grad_output"], lambda b, k, p, q: ((b + k) * d["H_out"] + p) * d["W_out"] + q))),
-    wrong("channel_0_only", 1,
-          "Every channel gets the sum of channel 0: k is missing in the index of grad_output.",
-          lambda a, d: np.repeat(gradient(a["grad_output"])[:1], d["C_out"])),
     wrong("one_element_per_thread", 1,
           "Only the first blockDim.x elements of the channel are in the sum: a thread stops after its first.",
           lambda a, d: elements(a, d)[:, : d["threads"]].sum(1)),
@@ -82,9 +79,6 @@ MISCONCEPTIONS = (
     wrong("last_step_missing", 3,
           "The last step of the tree is missing: two parts are left, and part[1] is never added.",
           lambda a, d: without_last_step(parts(a, d))),
-    wrong("upper_half_missing", 3,
-          "The upper half of the parts is missing: the first step must begin with all blockDim.x of them.",
-          lambda a, d: parts(a, d)[:, : (d["threads"] + 1) // 2].sum(1)),
 )  # fmt: skip
 
 LOOP = "for (int i = tid; i < batch * plane; i += blockDim.x) {"
@@ -149,7 +143,6 @@ MUTANTS = (
     mutant("b missing", GRAD, "grad_output[k * plane + i % plane]", "batch_missing"),
     mutant("batch stride without channels", GRAD, "grad_output[(b + k) * plane + i % plane]",
            "batch_stride_without_channels"),
-    mutant("k missing", GRAD, "grad_output[b * C_out * plane + i % plane]", "channel_0_only"),
     mutant("one element per thread", LOOP, "int i = tid;\n    if (i < batch * plane) {",
            "one_element_per_thread"),
     mutant("every thread adds up everything", LOOP, "for (int i = 0; i < batch * plane; i++) {",
@@ -169,11 +162,8 @@ MUTANTS = (
     mutant("half rounded down", WHOLE_TREE,
            WHOLE_TREE.replace("(n + 1) / 2", "n / 2"), "odd_part_lost"),
     mutant("stops at two parts", TREE, TREE.replace("n > 1", "n > 2"), "last_step_missing"),
-    mutant("first step left out", TREE, TREE.replace("n = blockDim.x;", "n = (blockDim.x + 1) / 2;"),
-           "upper_half_missing"),
     mutant("middle part counted twice", STEP, STEP.replace("n / 2", "half"), ("wrong", "out-of-bounds")),
     mutant("the neighbour instead of the other half", STEP, STEP.replace("tid + half", "tid + 1"), "race"),
-    mutant("every thread stores its own part", STORE, "grad_bias[k] = part[tid];", "race"),
     mutant("stored by a thread that not every block has", STORE, "if (tid == 31) grad_bias[k] = part[0];",
            "unwritten"),
 )  # fmt: skip

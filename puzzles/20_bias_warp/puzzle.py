@@ -123,12 +123,10 @@ MUTANTS = (
     mutant("first offset 32", STEPS, STEPS.replace("16", "32"), "added_twice"),
     # the slots
     mutant("no barrier", FILL, "if (lane == 0) slot[warp] = sum;", "race"),
-    mutant("barrier of a warp", FILL, FILL.replace("__syncthreads", "__syncwarp"), "race"),
     mutant("two barriers for two kinds of lanes", FILL,
            "if (lane == 0) {\n        slot[warp] = sum;\n        __syncthreads();\n    }\n"
            "    if (lane > 0) __syncthreads();", "barrier-divergence"),
     mutant("all slots taken", TAKE, "sum = slot[lane];", "uninitialised-read"),
-    mutant("lane for warp", FIRST, FIRST.replace("slot[warp]", "slot[lane]"), ("race", "uninitialised-read")),
     mutant("every lane stores into the slot", FIRST, FIRST.replace("if (lane == 0) ", ""), "race"),
     mutant("warp and lane exchanged", START, START.replace("/", "#").replace("%", "/").replace("#", "%"),
            ("race", "wrong", "uninitialised-read", "shuffle-mask", "out-of-bounds")),

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import CompileError, DeviceError, LaunchError
-from ..launching import Launch, Limits, check_arguments, check_shape, triple
+from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
 from .build import Built, build, build_ptx
@@ -168,6 +168,11 @@ class Module:
         return self.compiled.kernels
 
     @property
+    def constants(self) -> dict[str, int]:
+        """Bytes of each __constant__ variable, by its plain name."""
+        return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
+
+    @property
     def warnings(self):
         return self.compiled.warnings
 
@@ -176,6 +181,12 @@ class Module:
         return Kernel(self, self.lowered.kernels[self.compiled.find(name)], name)
 
     # -- module variables -----------------------------------------------------------------------------
+
+    def set_constant(self, name: str, values) -> None:
+        """Fill a __constant__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
+        symbol, data = constant_bytes(self.compiled, name, values)
+        start = self.variables_owner.start + self.lowered.variables[symbol][0]
+        self.device.arena.bytes[start : start + data.size] = data
 
     def _place_variables(self) -> None:
         """Give __device__ and __constant__ variables their memory and their initial values."""

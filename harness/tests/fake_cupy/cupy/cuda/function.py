@@ -77,6 +77,13 @@ def shared(grid, block, pointer):
     (ctypes.c_int64 * 1).from_address(int(pointer))[0] = driver.attributes.get(key, 0)
 
 
+def reads_table(grid, block, pointer):
+    ctypes.memmove(int(pointer), variables["table"], 24)
+
+
+variables = {"table": (ctypes.c_float * 6)()}
+
+
 class Module:
     def load(self, cubin):
         if cubin[:4] != b"\x7fELF":
@@ -84,6 +91,9 @@ class Module:
 
     def get_function(self, name):
         return Function(name)
+
+    def get_global_var(self, name):
+        return ctypes.addressof(variables[name])
 
 
 class Function:

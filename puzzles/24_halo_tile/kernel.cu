@@ -1,0 +1,31 @@
+// Puzzle 24: halo_tile, a convolution whose blocks share what they read.
+//
+// What to do: puzzle 07 again, one thread per output. The threads of a block have
+// TILE x TILE neighbouring outputs of one channel. Channel by channel they copy
+// the part of the input that all of them need into shared memory, wait, use it,
+// and wait again. The weights are in constant memory. You will write about 22 lines.
+//
+// Check: backwarp grade 24    Stuck: backwarp hint 24    Start again: backwarp reset 24
+
+constexpr int TILE = 16;
+
+__constant__ float weights[4096];  // [C_out, C_in, F, F]; the grader copies them here before a launch
+
+extern "C" __global__ void conv2d_forward(
+    const float* input,  // [batch, C_in, H, W]
+    const float* bias,   // [C_out]
+    float* output,       // [batch, C_out, H_out, W_out], yours to fill
+    int batch, int C_in, int H, int W, int C_out, int F) {
+    extern __shared__ float tile[];  // side x side, as many elements as the launch asks for
+    int side = TILE + F - 1;
+    int H_out = H - F + 1;
+    int W_out = W - F + 1;
+    int x = threadIdx.x, y = threadIdx.y;
+    // TODO(1): compute this thread's column q and row p; its channel k and image b, from the
+    //          block's z, in which k changes fastest.
+
+    // TODO(2): for every channel c: fill the tile, as far as the input goes, and add up
+    //          weight * tile over r and s. Start from the bias.
+
+    // TODO(3): store the sum, if there is such an output.
+}

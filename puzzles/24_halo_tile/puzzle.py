@@ -1,0 +1,192 @@
+"""Puzzle 24: a convolution with a tile of the input and its halo in shared memory, the filter in constant memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import (
+    Case, Constant, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+)  # fmt: skip
+from reference import conv
+
+KERNEL = "conv2d_forward"
+
+
+def forward(a, input=None, weights=None, bias=None):
+    """The right answer, with an array replaced by what a wrong kernel uses for it."""
+    return conv.forward(
+        a["input"] if input is None else input,
+        a["weights"] if weights is None else weights,
+        a["bias"] if bias is None else bias,
+    )
+
+
+def first(array, axis):
+    """The first slice along an axis, in the place of all of them."""
+    return np.broadcast_to(np.take(array, [0], axis), array.shape)
+
+
+def last_channel(a, bias):
+    return conv.forward(a["input"][:, -1:], a["weights"][:, -1:], bias)
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("bias_missing", 2,
+          "The bias is missing: every output is off by exactly bias[k].",
+          lambda a, d: forward(a, bias=0 * a["bias"])),
+    wrong("bias_for_every_channel", 2,
+          "The bias is added once for every input channel; it belongs to the sum once.",
+          lambda a, d: forward(a, bias=a["bias"] * d["C_in"])),
+    wrong("last_channel_only", 2,
+          "Only the last input channel is in the sum: it starts again for every channel.",
+          lambda a, d: last_channel(a, a["bias"])),
+    wrong("channel_0_again", 2,
+          "Every input channel is taken to be channel 0: c is missing where the input is read.",
+          lambda a, d: forward(a, input=first(a["input"], 1))),
+    wrong("image_0_again", 1,
+          "Every image has the outputs of image 0: b is missing where the input is read.",
+          lambda a, d: forward(a, input=first(a["input"], 0))),
+    wrong("filter_0_only", 3,
+          "Every output channel uses filter 0: k is missing where the weights are read.",
+          lambda a, d: forward(a, weights=first(a["weights"], 0))),
+    wrong("filter_transposed", 3,
+          "Rows and columns of the filter are exchanged: r and s have changed places.",
+          lambda a, d: forward(a, weights=a["weights"].swapaxes(2, 3))),
+    wrong("filter_flipped", 3,
+          "The filter is turned by 180 degrees; weight (r, s) belongs to the tile's [y + r][x + s].",
+          lambda a, d: forward(a, weights=a["weights"][:, :, ::-1, ::-1])),
+)  # fmt: skip
+
+SIDE = "int side = TILE + F - 1;"
+START = "float sum = bias[k];"
+C_LOOP = "for (int c = 0; c < C_in; c++) {"
+ROWS = "for (int i = y; i < side && top + i < H; i += TILE) {"
+COLUMNS = "for (int j = x; j < side && left + j < W; j += TILE) {"
+FILL = "tile[i * side + j] = input[((b * C_in + c) * H + top + i) * W + left + j];"
+FULL = "__syncthreads();  // the tile is full"
+USED = "__syncthreads();  // nobody needs it any more"
+ADD = "sum += weights[((k * C_in + c) * F + r) * F + s] * tile[(y + r) * side + x + s];"
+STORE = "if (has_output) output[((b * C_out + k) * H_out + p) * W_out + q] = sum;"
+FROM_INPUT = "sum += weights[((k * C_in + c) * F + r) * F + s] * input[((b * C_in + c) * H + p + r) * W + q + s];"
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, also, line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("no tile, as in puzzle 07", ADD, FROM_INPUT, "slow", also=((ROWS, ROWS.replace("i < side", "i < 0")),),
+           line=FROM_INPUT[:80]),
+    mutant("halo not in the tile", ADD,
+           "sum += weights[((k * C_in + c) * F + r) * F + s] * (y + r < TILE && x + s < TILE ?\n"
+           "                    tile[(y + r) * side + x + s] :\n"
+           "                    input[((b * C_in + c) * H + p + r) * W + q + s]);", "slow",
+           also=((ROWS, ROWS.replace("side", "TILE")), (COLUMNS, COLUMNS.replace("side", "TILE"))),
+           line="input[((b * C_in + c) * H + p + r) * W + q + s]);"),
+    mutant("small tiles", "constexpr int TILE = 16;", "constexpr int TILE = 4;", "slow", line=FILL),
+    # the tile
+    mutant("tile not waited for", FULL, "", "race"),
+    mutant("tile filled again too early", USED, "", "race"),
+    mutant("threads without an output leave", START, "if (!has_output) return;\n    " + START,
+           ("uninitialised-read", "race")),
+    mutant("barrier only for those with an output", FULL, "if (has_output) " + FULL,
+           ("barrier-divergence", "race")),
+    mutant("no halo", ROWS, ROWS.replace("i < side", "i < TILE"), "uninitialised-read",
+           also=((COLUMNS, COLUMNS.replace("j < side", "j < TILE")),)),
+    mutant("halo without its last row", ROWS, ROWS.replace("i < side", "i < side - 1"), "uninitialised-read"),
+    mutant("one element per thread", ROWS, ROWS.replace("i += TILE", "i += side"), "uninitialised-read",
+           also=((COLUMNS, COLUMNS.replace("j += TILE", "j += side")),)),
+    mutant("below the image", ROWS, ROWS.replace(" && top + i < H", ""), "out-of-bounds"),
+    mutant("beside the image", COLUMNS, COLUMNS.replace(" && left + j < W", ""), ("out-of-bounds", "wrong")),
+    mutant("side one too large", SIDE, "int side = TILE + F;", "out-of-bounds"),
+    mutant("tile kept by columns", FILL, FILL.replace("i * side + j", "j * side + i"),
+           ("wrong", "uninitialised-read")),
+    mutant("corner of the tile missing", FILL, FILL.replace("top + i", "i").replace("left + j", "j"), "wrong"),
+    # the sum
+    mutant("c missing in the input", FILL, FILL.replace("b * C_in + c", "b * C_in"), "channel_0_again"),
+    mutant("b missing in the input", FILL, FILL.replace("(b * C_in + c)", "c"), "image_0_again"),
+    mutant("k missing in the weights", ADD, ADD.replace("(k * C_in + c)", "c"), "filter_0_only"),
+    mutant("r and s exchanged", ADD, ADD.replace("(y + r) * side + x + s", "(y + s) * side + x + r"),
+           "filter_transposed"),
+    mutant("filter flipped", ADD, ADD.replace("* F + r) * F + s]", "* F + F - 1 - r) * F + F - 1 - s]"),
+           "filter_flipped"),
+    mutant("sum starts again for every channel", C_LOOP, C_LOOP + " sum = bias[k];", "last_channel_only"),
+    mutant("bias in every channel", C_LOOP, C_LOOP + " if (c > 0) sum += bias[k];", "bias_for_every_channel"),
+    mutant("bias missing", START, "float sum = 0.0f;", "bias_missing"),
+    mutant("stored without a look", STORE, STORE.replace("if (has_output) ", ""), ("out-of-bounds", "race")),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="Convolution through a tile with a halo",
+    part=3,
+    teaches="How the threads of a block read the part of an image that they share once, edges included.",
+    lines=22,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("input", b="batch", c="C_in", h="H", w="W"),
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
+            ),
+            constants=(Constant("weights", 4096, k="C_out", c="C_in", r="F", s="F"),),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["W_out"], t["TILE"]), ceil_div(d["H_out"], t["TILE"]), d["batch"] * d["C_out"]),
+                block=(t["TILE"], t["TILE"]),
+                shared_mem=4 * (t["TILE"] + d["F"] - 1) ** 2,
+            ),
+            reference=lambda a, d: forward(a),
+        ),
+    ),
+    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, **d},
+    cases=(
+        Case(
+            "conv_fw_tiny_3x3", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            note="the numbers of puzzle 07; done by hand in the lesson",
+            inputs={
+                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
+                "weights": [[[[2, -1], [1, 3]]]],
+                "bias": [1],
+            },
+        ),
+        Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), note="no halo at all"),
+        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
+        Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), note="the tile is nearly all halo"),
+        Case("small_tiles", dict(batch=1, C_in=2, H=9, W=11, C_out=3, F=3), note="drawn in the lesson"),
+        Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
+        Case("just_a_tile", dict(batch=1, C_in=2, H=18, W=18, C_out=2, F=3), note="16 x 16 outputs"),
+        Case("nothing_divides", dict(batch=2, C_in=2, H=35, W=21, C_out=3, F=4), note="2 x 2 tiles; H > W"),
+        Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
+        Case("conv_fw_lenet_conv1", dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
+             note="LeNet's first; this one is counted"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate(
+            "global_bytes", 300_000, case="conv_fw_lenet_conv1", below=2_199_552, hint=1,
+            says="Neighbouring windows overlap, and every thread reads its own: let the block read "
+            "the part of the input that its windows cover once, into shared memory.",
+        ),
+    ),
+    hints=(
+        "TILE neighbouring outputs in a row need TILE + F - 1 neighbouring inputs: the last window ends F - "
+        "1 places after the last output. So the tile of the input is larger than the block, and each thread "
+        "copies more than one element of it: start at the thread's own place, and go on in steps of TILE, "
+        "down and to the right, until the tile ends. Tiles at the edge of the image end with the image.",
+        "One sum per thread, as in puzzle 07, which starts as the bias and lives through all channels. For "
+        "each channel: copy, wait, add up F * F products, wait. The first barrier is there because the "
+        "products use what others have copied, the second because the next channel overwrites it. Threads "
+        "without an output copy and wait like all others; they must not leave before the end.",
+        "The tile begins where the block's outputs begin, in row and column. So this thread's window begins "
+        "at its own x and y in the tile, whatever the block is, and a row of the tile has side elements. "
+        "The weights have the shape they had in puzzle 07, and the same index; only now they are not an "
+        "argument.",
+    ),
+)  # fmt: skip
