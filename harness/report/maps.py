@@ -32,6 +32,9 @@ INKS = {
 DARK = {"read", "step 0"}
 
 
+STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"}
+
+
 @dataclass
 class Trace:
     """The requests of one launch, with what is needed to say what they touch."""
@@ -237,32 +240,56 @@ def banks_of_a_column(puzzle: Puzzle) -> Figure:
     )
 
 
+def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]) -> tuple[np.ndarray, dict]:
+    """The cells of an array drawn as `shape`, and what stands in them: the steps in which a block reads an element.
+
+    Each request of the block, which has one warp, is a step; the ink is that of the first.
+    """
+    cells, texts = blank(*shape), {}
+    for step, (request, elements) in enumerate(found.touching(name, block=block)):
+        for element in np.unique(elements[elements >= 0]):
+            place = divmod(int(element), shape[1])
+            if request.kind == "store":
+                cells[place] = "written"
+            else:
+                cells[place] = cells[place] or f"step {step}"
+                texts[place] = texts.get(place, "") + str(step)
+    return cells, texts
+
+
 def tiles_of_a_block(puzzle: Puzzle) -> Figure:
     """26: what one block reads of A and B in each step along K, and writes of C, with tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
     across = -(-case.dims["N"] // 4)
-    block = across + 1
     panels = []
-    for name, ink in (("A", "step"), ("B", "step"), ("C", "written")):
-        shape = found.arrays[name][1]
-        cells, texts, loads = blank(*shape), {}, 0
-        for _, elements in found.touching(name, block=block):
-            for element in elements[elements >= 0]:
-                place = divmod(int(element), shape[1])
-                cells[place] = f"step {loads}" if ink == "step" else ink
-                texts[place] = str(loads) if ink == "step" else ""
-            loads += 1
-        p = next(p for p in kernel.arrays if p.name == name)
-        heading = [name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
+    for p in kernel.arrays:
+        shape = found.arrays[p.name][1]
+        cells, texts = steps_of_a_block(found, p.name, across + 1, shape)
+        heading = [p.name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
         panels.append([Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
-                            down=[(0, f"{p.letters[0]}=0")])])  # fmt: skip
-    return draw(
-        f"{kernel.name}: block (1,1), tiles of 4 x 4",
-        f"case {case.name}; the number is the step along K in which an element is read",
-        panels,
-        {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"},
-    )
+                             down=[(0, f"{p.letters[0]}=0")])])  # fmt: skip
+    note = f"case {case.name}; the number is the step along K in which an element is read"
+    return draw(f"{kernel.name}: block (1,1), tiles of 4 x 4", note, panels, STEPS)
+
+
+def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
+    """30: the weights and pixels that one block reads in each step, and the outputs it writes, with tiles of 4 x 4."""
+    case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
+    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
+    d = puzzle.full_dims(case)
+    sizes = {
+        "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
+        "input": ((d["C_in"] * d["H"], d["W"]), "(c,h) x w", (0, d["H"]), [(0, "c=0"), (d["H"], "c=1")], 26),
+        "output": ((d["C_out"], d["width"]), "k x (p,q)", (4, 4), [(0, "k=0")], 19),
+    }
+    panels = []
+    for name, (shape, axes, rule, down, side) in sizes.items():
+        cells, texts = steps_of_a_block(found, name, 1, shape)
+        heading = [name, f"{axes} = {shape[0]} x {shape[1]}"]
+        panels.append([Panel(heading, cells, side, texts, rule=rule, down=down)])
+    note = f"case {case.name}; the numbers are the steps in which an element is read"
+    return draw("implicit_gemm_forward: block (1,0), tiles of 4 x 4", note, panels, STEPS)
 
 
 def square_of_a_thread(puzzle: Puzzle) -> Figure:
@@ -353,11 +380,11 @@ def classes_of_a_stride(puzzle: Puzzle) -> Figure:
                 cells[place], texts[place] = inks[request.block // wide], str(request.block // wide)
         names = next(p.letters for p in kernel.arrays if p.name == name)[-2:]
         heading = [f"{name}, {says}", f"{' x '.join(names)} = {' x '.join(map(str, shape))}"]
-        panels.append(Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
-                            down=[(i, f"{names[0]}={i}") for i in range(shape[0])]))  # fmt: skip
+        panels.append([Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
+                            down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
     return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
-                f"case {case.name}; the number is blockIdx.y of the block that touched the element", [[p] for p in panels], legend)  # fmt: skip
+                f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
 
 
 MAPS = {
@@ -366,6 +393,7 @@ MAPS = {
     "25": banks_of_a_column,
     "26": tiles_of_a_block,
     "27": square_of_a_thread,
+    "30": tiles_of_a_convolution,
     "31": classes_of_a_stride,
     "32": windows_of_a_block,
 }

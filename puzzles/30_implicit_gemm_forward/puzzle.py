@@ -1,0 +1,262 @@
+"""Puzzle 30: the convolution as a tiled product with a column matrix that is computed, not stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.conv_cases import (
+    as_columns, column_sizes, ints, one_tap_filters, options, size,
+)  # fmt: skip
+from harness.conv_mistakes import convolution, forward
+from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from reference import conv
+
+KERNEL, TILE = "implicit_gemm_forward", 16
+
+
+# ---- what wrong kernels compute ----------------------------------------------------------------------------
+
+
+def matrices(a, d):
+    """Weights [C_out, rows] and columns [rows, width]."""
+    columns = as_columns(conv.forward(a["input"], one_tap_filters(d), **options(d)))
+    return a["weights"].reshape(d["C_out"], -1), columns
+
+
+def product(a, d, filters, columns):
+    """The output of a product of two matrices."""
+    found = (filters @ columns).reshape(d["C_out"], d["batch"], d["H_out"], d["W_out"])
+    return found.swapaxes(0, 1) + a["bias"][:, None, None]
+
+
+def steps(a, d, keep):
+    """The right answer from the rows i for which `keep` holds, alone."""
+    filters, columns = matrices(a, d)
+    return product(a, d, filters * keep(np.arange(d["rows"])), columns)
+
+
+def repeated(a, d, what):
+    """The right answer, with the first tile's rows of one matrix ("filters", "columns") in all tiles."""
+    filters, columns = matrices(a, d)
+    again = np.arange(d["rows"]) % TILE
+    return product(a, d, *((filters[:, again], columns) if what == "filters" else (filters, columns[again])))
+
+
+def as_matrix(a, d):
+    """The product stored as it is, C_out x width."""
+    filters, columns = matrices(a, d)
+    found = filters @ columns + a["bias"][:, None]
+    return found.reshape(d["batch"], d["C_out"], d["H_out"], d["W_out"])
+
+
+def taps_by_columns(a, d):
+    """Row i split with r as the fastest index: the patch's elements meet the weights in another order."""
+    i = np.arange(d["rows"])
+    r, s, c = i % d["R"], i // d["R"] % d["S"], i // (d["R"] * d["S"])
+    filters, columns = matrices(a, d)
+    return product(a, d, filters, columns[(c * d["R"] + r) * d["S"] + s])
+
+
+def layer(a, d, **other):
+    return forward(a, convolution(d).but(**other))
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("stride_ignored", 1,
+          "The filter moves by 1 from position to position; it must move by the stride.",
+          lambda a, d: layer(a, d, stride_h=1, stride_w=1)),
+    wrong("dilation_ignored", 1,
+          "The taps of the filter lie side by side; they must be a dilation apart.",
+          lambda a, d: layer(a, d, dilation_h=1, dilation_w=1)),
+    wrong("padding_ignored", 1,
+          "The filter starts at the image's first row and column; it must start outside, by the padding.",
+          lambda a, d: layer(a, d, pad_h=0, pad_w=0)),
+    wrong("strides_swapped", 1,
+          "The rows are counted with stride_w and the columns with stride_h: exchange them.",
+          lambda a, d: forward(a, convolution(d).swapped("stride"))),
+    wrong("bias_missing", 1,
+          "The bias is missing: it is added once to every output.",
+          lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
+    wrong("first_image_everywhere", 3,
+          "The outputs of all images are those of image 0: b is missing in the index of the input.",
+          lambda a, d: np.broadcast_to(layer(a, d)[:1], layer(a, d).shape)),
+    wrong("taps_by_columns", 3,
+          "The pixels meet the weights of other taps: r is taken to be the fastest index of a row, it is s.",
+          taps_by_columns),
+    wrong("output_as_matrix", 3,
+          "The outputs are stored as the product has them, a row for every filter; in the output, the "
+          "filters of one image stand together.", as_matrix),
+    wrong("tail_missing", 2,
+          "The rows after the last full tile are missing: the last tiles are used too, filled up with 0.",
+          lambda a, d: steps(a, d, lambda i: i < d["rows"] // TILE * TILE)),
+    wrong("last_tile_only", 2,
+          "Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
+          lambda a, d: steps(a, d, lambda i: i >= (d["rows"] - 1) // TILE * TILE)),
+    wrong("first_filters_again", 2,
+          "Every tile of pixels meets the first tile of weights: the start of the stretch is missing.",
+          lambda a, d: repeated(a, d, "filters")),
+    wrong("first_pixels_again", 2,
+          "Every tile of weights meets the first tile of pixels: the start of the stretch is missing.",
+          lambda a, d: repeated(a, d, "columns")),
+)  # fmt: skip
+
+COLUMN = "int column = blockIdx.x * TILE + x;"
+TOP, LEFT = "int top = p * stride_h - pad_h;", "int left = q * stride_w - pad_w;"
+LOOP = "for (int start = 0; start < rows; start += TILE) {"
+FILTERS = "filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;"
+ROW = "int row = start + y;"
+SPLIT = "int s = row % S, r = row / S % R, c = row / (S * R);"
+DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
+INSIDE = "bool inside = row < rows && column < width && h >= 0 && h < H && w >= 0 && w < W;"
+PATCHES = "patches[y][x] = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
+FULL, USED = "__syncthreads();  // both tiles are full", "__syncthreads();  // nobody needs them any more"
+ADD = "sum += filters[y][i] * patches[i][x];"
+STORE = "if (k < C_out && column < width) output[((b * C_out + k) * H_out + p) * W_out + q] = bias[k] + sum;"
+PIXEL = "sum += weights[k * rows + (c * R + r) * S + s] * input[((b * C_in + c) * H + h) * W + w];"
+PUZZLE_13 = f"""\
+for (int c = 0; c < C_in && k < C_out && column < width; c++) {{
+        for (int r = 0; r < R; r++) {{
+            for (int s = 0; s < S; s++) {{
+                int h = top + r * dilation_h, w = left + s * dilation_w;
+                if (h < 0 || h >= H || w < 0 || w >= W) continue;
+                {PIXEL}
+            }}
+        }}
+    }}
+    """
+NO_TILE = """\
+int row_i = start + i, s_i = row_i % S, r_i = row_i / S % R, c_i = row_i / (S * R);
+            int h_i = top + r_i * dilation_h, w_i = left + s_i * dilation_w;
+            bool there = row_i < rows && column < width && h_i >= 0 && h_i < H && w_i >= 0 && w_i < W;
+            if (there) sum += filters[y][i] * input[((b * C_in + c_i) * H + h_i) * W + w_i];"""
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, also, line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("no tiles, as in puzzle 13", LOOP, PUZZLE_13 + LOOP.replace("start = 0", "start = rows"), "slow",
+           line="sum += weights[k * rows + (c * R + r) * S + s]"),
+    mutant("pixels not from a tile", ADD, NO_TILE, "slow",
+           line="if (there) sum += filters[y][i] * input["),
+    mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
+    mutant("tile of pixels kept by columns", PATCHES, PATCHES.replace("[y][x]", "[x][y]"), "slow",
+           also=((ADD, ADD.replace("patches[i][x]", "patches[x][i]")),), line=ADD.replace("[i][x]", "[x][i]")),
+    # the convolution
+    mutant("stride ignored", TOP, TOP.replace(" * stride_h", ""), "stride_ignored",
+           also=((LEFT, LEFT.replace(" * stride_w", "")),)),
+    mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
+           also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
+    mutant("padding ignored", TOP, TOP.replace(" - pad_h", ""), "padding_ignored",
+           also=((LEFT, LEFT.replace(" - pad_w", "")),)),
+    mutant("strides swapped", TOP, TOP.replace("stride_h", "stride_w"), "strides_swapped",
+           also=((LEFT, LEFT.replace("stride_w", "stride_h")),)),
+    mutant("bias missing", STORE, STORE.replace("bias[k] + ", ""), "bias_missing"),
+    mutant("image missing", PATCHES, PATCHES.replace("(b * C_in + c)", "c"), "first_image_everywhere"),
+    mutant("taps by columns", SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);", "taps_by_columns"),
+    mutant("output as a matrix", STORE,
+           "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;", "output_as_matrix"),
+    # tails
+    mutant("tail missing", LOOP, LOOP.replace("start < rows", "start + TILE <= rows"), "tail_missing"),
+    mutant("pixels below the last row", INSIDE, INSIDE.replace("row < rows && ", ""), ("out-of-bounds", "wrong")),
+    mutant("weights past the last row", FILTERS, FILTERS.replace(" && start + x < rows", ""), "out-of-bounds"),
+    mutant("no test of the padding", INSIDE, "bool inside = row < rows && column < width;", "out-of-bounds"),
+    mutant("no zeros", PATCHES, "if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];",
+           ("uninitialised-read", "wrong")),
+    mutant("stored outside of the output", STORE, STORE.replace("k < C_out && ", ""), ("out-of-bounds", "race")),
+    # the sum
+    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
+    mutant("start missing in the weights", FILTERS, FILTERS.replace("rows + start + x]", "rows + x]"),
+           "first_filters_again"),
+    mutant("start missing in the pixels", SPLIT, SPLIT.replace("row", "y"), "first_pixels_again"),
+    mutant("tiles not waited for", FULL, "", "race"),
+    mutant("tiles filled again too early", USED, "", "race"),
+    mutant("threads without an output leave", "float sum = 0.0f;",
+           "if (k >= C_out || column >= width) return;\n    float sum = 0.0f;", ("uninitialised-read", "race")),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="Implicit GEMM, forward",
+    part=4,
+    teaches="How a convolution is a matrix product without the matrix: index arithmetic while a tile is filled.",
+    lines=24,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("input", b="batch", c="C_in", h="H", w="W"), In("weights", k="C_out", c="C_in", r="R", s="S"),
+                In("bias", k="C_out"), Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints(),
+            ),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])),
+                block=(t["TILE"], t["TILE"]),
+            ),
+            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
+        ),
+    ),
+    dims=lambda d: {**column_sizes(d), **d},
+    cases=(
+        Case(
+            "implicit_gemm_tiny", size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
+            note="the layer of puzzle 28; done by hand in the lesson",
+            inputs={
+                "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
+                "weights": [[[[2, -1], [1, 3]]]],
+                "bias": [1],
+            },
+        ),
+        Case("filter_1x1", size(2, 5, 3, 4, 3, 1, 1), note="the column matrix is the image"),
+        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
+        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="rows for taps alone"),
+        Case("drawn", size(1, 2, 4, 6, 5, 2, 3), note="drawn in the lesson, with tiles of 4 x 4"),
+        Case("integers", size(2, 3, 7, 5, 4, 3, 2), note="exact sums", values="integers"),
+        Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
+        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
+        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
+        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
+        Case("all_asymmetric", size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+             note="no two parameters of rows and columns agree"),
+        Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)), note="17 filters, 45 rows, 42 positions"),
+        Case("counted", size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
+             note="2 x 4 blocks, 9 pairs of tiles; this one is counted"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate(
+            "bytes_per_flop", 0.3, case="counted", below=2.8, hint=2,
+            says="Every thread reads its own filter and patch from global memory, though its neighbours need "
+            "the same: let the block read each of them once, into shared memory (puzzle 26).",
+        ),
+        Gate(
+            "global_bytes", 160_000, case="counted", below=226_304, hint=2,
+            says="This is as much as writing the column matrix and reading it again, or more: read each pixel "
+            "from the image, once for every tile that it is in.",
+        ),
+        Gate(
+            "conflicts_per_request", 0.1, case="counted", hint=2,
+            says="Lanes next to each other want words of the tile from the same bank (puzzle 25): the "
+            "thread's x should be the last index.",
+        ),
+    ),
+    hints=(
+        "Take your kernel of puzzle 26 and call its matrices by their new names: A is the weights, C_out x "
+        "rows, exactly as they are in memory; B is the column matrix, rows x width. Only one line of it "
+        "reads B. In its place goes what puzzle 28 computes for one element: which tap, which position, "
+        "where in the image that is, and 0 if it is padding. The bias is added when the sum is stored.",
+        "In a tile of pixels, the thread's x counts positions and y counts rows. Its position is the same in "
+        "all stretches, so split it before the loop, and keep the image row and column of the patch's upper "
+        "left corner. Its row of the matrix is the start of the stretch and y; it changes with every "
+        "stretch, and so do its tap and channel. Both barriers stay where they were.",
+        "A row of the matrix is split like an element of a filter: remainder by S is s, then remainder by R "
+        "is r, and the rest is c. A column is split by W_out and H_out into q, p and b. The output is not "
+        "the product's matrix: the element of filter k at (b, p, q) is stored where the output has it, "
+        "batch the slowest, then the filter, then row and column.",
+    ),
+)  # fmt: skip
