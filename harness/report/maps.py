@@ -249,9 +249,10 @@ def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
     d = puzzle.full_dims(case)
     sizes = {
         "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
-        "input": ((d["C_in"] * d["H"], d["W"]), "(c,h) x w", (0, d["H"]), [(0, "c=0"), (d["H"], "c=1")], 26),
+        "input": ((d["C_in"] * d["H"], d["W"]), "(c,h) x w", (0, d["H"]),
+                  [(c * d["H"], f"c={c}") for c in range(d["C_in"])], 26),
         "output": ((d["C_out"], d["width"]), "k x (p,q)", (4, 4), [(0, "k=0")], 19),
-    }
+    }  # fmt: skip
     panels = []
     for name, (shape, axes, rule, down, side) in sizes.items():
         cells, texts = steps_of_a_block(found, name, 1, shape)
