@@ -210,7 +210,7 @@ STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "w
 
 
 def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]) -> tuple[np.ndarray, dict]:
-    """The cells of an array drawn as `shape`, and what stands in them: the steps in which a block reads an element.
+    """The cells of an array drawn as `shape`, and their texts: the steps in which a block reads an element.
 
     Each request of the block, which has one warp, is a step; the ink is that of the first.
     """
@@ -243,7 +243,7 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
 
 
 def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
-    """30: the weights and pixels that one block reads in each step, and the outputs it writes, with tiles of 4 x 4."""
+    """30: what one block reads of weights and image in each step, and the outputs it writes, tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
     d = puzzle.full_dims(case)
@@ -262,7 +262,9 @@ def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
     return draw("implicit_gemm_forward: block (1,0), tiles of 4 x 4", note, panels, STEPS)
 
 
-MAPS = {"23": sectors_of_a_read, "25": banks_of_a_column, "26": tiles_of_a_block, "30": tiles_of_a_convolution}
+MAPS = {
+    "23": sectors_of_a_read, "25": banks_of_a_column, "26": tiles_of_a_block, "30": tiles_of_a_convolution,
+}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
