@@ -243,7 +243,7 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
 
 
 def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
-    """30: what one block reads of weights and image in each step, and the outputs it writes, tiles of 4 x 4."""
+    """30: what one block reads of weights and image in each step, and writes of the output, tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
     d = puzzle.full_dims(case)
