@@ -26,7 +26,8 @@ BANKS = 32
 EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
 #: what cells can be, and how that is drawn
 INKS = {
-    "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"], "written": COLOURS["write"], "other": "#f6d58e",
+    "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"],
+    "written": COLOURS["write"], "other": "#f6d58e",
     "step 0": "#08519c", "step 1": "#6baed6", "step 2": "#deebf7",
 }  # fmt: skip
 DARK = {"read", "step 0"}
@@ -43,7 +44,7 @@ class Trace:
     arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape
 
     def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
-        """The requests to an array in order, each with its lanes' flat elements (-1: none). wanted: of Request."""
+        """The requests to an array in order, each with its lanes' elements, -1: none. wanted: of Request."""
         start, shape = self.arrays[name]
         found = []
         for r in self.requests:
@@ -81,7 +82,8 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
 class Panel:
     """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
 
-    rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside rows and columns.
+    rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
+    columns and rows.
     """
 
     heading: list[str]
@@ -161,11 +163,11 @@ def solved(puzzle: Puzzle) -> str:
 
 
 def sectors_of_a_read(puzzle: Puzzle) -> Figure:
-    """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of the solution reads it."""
+    """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of a warp takes it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
-    for says, source in (("a thread per output, as in 03", mutated(puzzle, "a thread per output, as in puzzle 03")),
-                         ("a warp per output", solved(puzzle))):  # fmt: skip
+    below = mutated(puzzle, "a thread per output, as in puzzle 03")
+    for says, source in (("a thread per output, as in 03", below), ("a warp per output", solved(puzzle))):
         found = trace(puzzle, case.name, kernel, source)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
@@ -181,13 +183,14 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
         panels.append([Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
                             down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))])])  # fmt: skip
     return draw(
-        f"{kernel.name}: one read of weights[o, i] by warp 0", f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
+        f"{kernel.name}: one read of weights[o, i] by warp 0",
+        f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
         panels, {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
     )  # fmt: skip
 
 
 def reads_of_a_block(puzzle: Puzzle) -> Figure:
-    """24: how often one block reads each element of channel 0, without a tile and with one, with tiles of 4 x 4."""
+    """24: how often one block reads each element of channel 0, without a tile and with one of 4 x 4 outputs."""
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
     for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
@@ -299,9 +302,8 @@ def square_of_a_thread(puzzle: Puzzle) -> Figure:
     source = solved(puzzle).replace("BM = 64", "BM = 32").replace("BN = 64", "BN = 32")
     found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
     panels = []
-    for name, columns in (("a", 36), ("b", 32)):
-        number = {n: i for i, row in enumerate(source.split("\n"), 1) for n in ("a", "b") if f"(&{n}[k][i" in row
-                  or f"(&{n}[k][j" in row}[name]  # fmt: skip
+    for name, index, columns in (("a", "i", 36), ("b", "j", 32)):
+        number = next(n for n, row in enumerate(source.split("\n"), 1) if f"float4*>(&{name}[k][{index} *" in row)
         loads = [r for r in found.requests if r.line == number and r.block == 0][: 2 * 8]
         first = min(r.addresses[r.addresses >= 0].min() for r in loads)
         cells = blank(8, columns)

@@ -90,7 +90,9 @@ DESIGNS = {
          "for (int e = 0; e < 4; e++) q[j + e] = b[k][j * BN / TN + 4 * x + e];"),
         *SHORT,
     ],
-    ("26", "an unused column"): [("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];")],
+    ("26", "an unused column"): [
+        ("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];"),
+    ],
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Puzzle 24: a convolution with a tile of the input and its halo in shared memory, the filter in constant memory."""
+"""Puzzle 24: a convolution through a tile with a halo in shared memory, the filter in constant memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ FULL = "__syncthreads();  // the tile is full"
 USED = "__syncthreads();  // nobody needs it any more"
 ADD = "sum += weights[((k * C_in + c) * F + r) * F + s] * tile[(y + r) * side + x + s];"
 STORE = "if (has_output) output[((b * C_out + k) * H_out + p) * W_out + q] = sum;"
-FROM_INPUT = "sum += weights[((k * C_in + c) * F + r) * F + s] * input[((b * C_in + c) * H + p + r) * W + q + s];"
+WEIGHT = "sum += weights[((k * C_in + c) * F + r) * F + s]"
+FROM_INPUT = WEIGHT + " * input[((b * C_in + c) * H + p + r) * W + q + s];"
 
 
 def mutant(name, old, new, expect="wrong", also=(), line=""):
@@ -80,10 +81,10 @@ def mutant(name, old, new, expect="wrong", also=(), line=""):
 
 MUTANTS = (
     # right, not yet fast
-    mutant("no tile, as in puzzle 07", ADD, FROM_INPUT, "slow", also=((ROWS, ROWS.replace("i < side", "i < 0")),),
-           line=FROM_INPUT[:80]),
+    mutant("no tile, as in puzzle 07", ADD, FROM_INPUT, "slow",
+           also=((ROWS, ROWS.replace("i < side", "i < 0")),), line=FROM_INPUT[:80]),
     mutant("halo not in the tile", ADD,
-           "sum += weights[((k * C_in + c) * F + r) * F + s] * (y + r < TILE && x + s < TILE ?\n"
+           WEIGHT + " * (y + r < TILE && x + s < TILE ?\n"
            "                    tile[(y + r) * side + x + s] :\n"
            "                    input[((b * C_in + c) * H + p + r) * W + q + s]);", "slow",
            also=((ROWS, ROWS.replace("side", "TILE")), (COLUMNS, COLUMNS.replace("side", "TILE"))),
@@ -98,7 +99,8 @@ MUTANTS = (
            ("barrier-divergence", "race")),
     mutant("no halo", ROWS, ROWS.replace("i < side", "i < TILE"), "uninitialised-read",
            also=((COLUMNS, COLUMNS.replace("j < side", "j < TILE")),)),
-    mutant("halo without its last row", ROWS, ROWS.replace("i < side", "i < side - 1"), "uninitialised-read"),
+    mutant("halo without its last row", ROWS, ROWS.replace("i < side", "i < side - 1"),
+           "uninitialised-read"),
     mutant("one element per thread", ROWS, ROWS.replace("i += TILE", "i += side"), "uninitialised-read",
            also=((COLUMNS, COLUMNS.replace("j += TILE", "j += side")),)),
     mutant("below the image", ROWS, ROWS.replace(" && top + i < H", ""), "out-of-bounds"),
@@ -106,7 +108,7 @@ MUTANTS = (
     mutant("side one too large", SIDE, "int side = TILE + F;", "out-of-bounds"),
     mutant("tile kept by columns", FILL, FILL.replace("i * side + j", "j * side + i"),
            ("wrong", "uninitialised-read")),
-    mutant("corner of the tile missing", FILL, FILL.replace("top + i", "i").replace("left + j", "j"), "wrong"),
+    mutant("corner of the tile missing", FILL, FILL.replace("top + i", "i").replace("left + j", "j")),
     # the sum
     mutant("c missing in the input", FILL, FILL.replace("b * C_in + c", "b * C_in"), "channel_0_again"),
     mutant("b missing in the input", FILL, FILL.replace("(b * C_in + c)", "c"), "image_0_again"),
@@ -137,7 +139,9 @@ PUZZLE = Puzzle(
             ),
             constants=(Constant("weights", 4096, k="C_out", c="C_in", r="F", s="F"),),
             launch=lambda d, t: Launch(
-                grid=(ceil_div(d["W_out"], t["TILE"]), ceil_div(d["H_out"], t["TILE"]), d["batch"] * d["C_out"]),
+                grid=(
+                    ceil_div(d["W_out"], t["TILE"]), ceil_div(d["H_out"], t["TILE"]), d["batch"] * d["C_out"],
+                ),
                 block=(t["TILE"], t["TILE"]),
                 shared_mem=4 * (t["TILE"] + d["F"] - 1) ** 2,
             ),

@@ -86,7 +86,8 @@ STORE = "store4(C, M, N, row, left + j * BN / TN + 4 * x, v);"
 def sized(**sizes):
     """The edits that give constants other values."""
     now = dict(BM=64, BN=64, TM=8, TN=8)
-    return tuple((f"constexpr int {n} = {now[n]};", f"constexpr int {n} = {size};") for n, size in sizes.items())
+    text = "constexpr int {} = {};".format
+    return tuple((text(name, now[name]), text(name, size)) for name, size in sizes.items())
 
 
 PUZZLE_26 = """{
