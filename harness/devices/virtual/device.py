@@ -183,8 +183,9 @@ class Module:
         try:
             self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
         except DeviceError:
+            wanted = sum(v.size for _, v in self.lowered.variables.values())
             raise CompileError(
-                f"the __device__ variables of {self.name} take {nbytes} bytes; the device has {arena.slots_start} in all"
+                f"the __device__ variables of {self.name} take {wanted} bytes, more than the virtual GPU has"
             ) from None
         weakref.finalize(self, arena.release, self.variables_owner)
         base = self.variables_owner.start

@@ -23,6 +23,7 @@ from .state import (
     TIMEOUT_CALLED,
     TIMEOUT_SPENT,
     TIMEOUT_WAITED,
+    TIMEOUT_WAITING,
 )
 
 NOTES = {"exited-early", "same-write"}
@@ -166,6 +167,7 @@ class Diagnosis:
             TIMEOUT_SPENT: "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
             TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
             TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
+            TIMEOUT_WAITING: "The launch took too long. A thread was in this loop: does it wait for memory that no thread ever changes?",
             TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function that is called here.",
         }.get(int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop.")
         return dict(headline=headline, explanation=what)

@@ -42,8 +42,9 @@ _STRUCTS = {
         (_U32, "start"),  # its threads have not started yet
         (_U32, "together"),  # all of them wait at one plain __syncthreads(), so all may go on
         (_U32, "faulted"),
-        (_U32, "slice"),  # back edges and calls left before the next look at the watchdog
+        (_U32, "slice"),  # back edges left before the next look at the watchdog
         (_U32, "granted"),  # of which the slice was made
+        (_U32, "calls"),  # calls of functions left before such a look
     ],
     # One per CUDA thread of the block a worker runs.
     # What a barrier and a loop need lies in the first cache line.
@@ -189,7 +190,7 @@ GRANULE = 4  # bytes of device memory per byte of shadow
 #: why a thread unwinds
 DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
-TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_CALLED = 1, 2, 3, 4
+TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_WAITING, TIMEOUT_CALLED = 1, 2, 3, 4, 5
 
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
@@ -257,7 +258,7 @@ def c_header() -> str:
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "INFO_RELAXED": INFO_RELAXED, "INFO_RELEASE": INFO_RELEASE,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
-        "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+        "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_WAITING": TIMEOUT_WAITING, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     return "\n".join(lines) + "\n"
