@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -118,8 +119,9 @@ def list_puzzles() -> None:
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
 )
+@click.option("--html", "html_path", metavar="PATH", help="Also write a page with verdicts, pictures and counts.")
 @click.pass_context
-def grade(context, ids, everything, solution, path, device, seed, json_path) -> None:
+def grade(context, ids, everything, solution, path, device, seed, json_path, html_path) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
     if path is not None and (solution or everything or len(ids) != 1):
         raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
@@ -131,8 +133,9 @@ def grade(context, ids, everything, solution, path, device, seed, json_path) -> 
 
     from .report.ticker import Ticker
 
-    if json_path and json_path != "-" and not Path(json_path).absolute().parent.is_dir():
-        raise CourseError(f"{json_path} cannot be written: there is no folder {Path(json_path).parent}")
+    for target in (json_path, html_path):
+        if target and target != "-" and not Path(target).absolute().parent.is_dir():
+            raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
     verdicts = []
     for puzzle in map(course.load, chosen):
         source = path or (puzzle.solution_path if solution else puzzle.stub_path)
@@ -149,7 +152,13 @@ def grade(context, ids, everything, solution, path, device, seed, json_path) -> 
     if json_path != "-" and len(verdicts) > 1:
         say(f"{sum(v.passed for v in verdicts)} of {len(verdicts)} puzzles pass.")
     if json_path:
-        write_json(verdicts, json_path)
+        from .report.json import dumps
+
+        write(dumps(verdicts), json_path)
+    if html_path:
+        from .report.html import page
+
+        write(page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")), html_path)
 
 
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
@@ -177,10 +186,8 @@ def present(verdict: Verdict, brief: bool) -> None:
     sys.stdout.flush()
 
 
-def write_json(verdicts: list[Verdict], path: str) -> None:
-    from .report.json import dumps
-
-    text = dumps(verdicts)
+def write(text: str, path: str) -> None:
+    """To a file, or to standard output for -."""
     if path == "-":
         sys.stdout.write(text)
         return
@@ -235,7 +242,7 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.option("--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out.")
 @click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
-@click.option("--thread", metavar="X,Y", default="", help="In its block; 1,0 if left out.")
+@click.option("--thread", metavar="X,Y", default="", help="In its block, or all; 1,0 if left out.")
 @click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
 @click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
 @click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file.")

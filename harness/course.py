@@ -250,11 +250,11 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A plausible wrong kernel: the solution with one text (`old`, which occurs once) replaced.
+    """A plausible wrong kernel: the solution with one text (`old`) replaced, which occurs once in it, or once
+    in the kernel that it breaks.
 
     expect: a misconception's id, a kind of KernelFault, "wrong", "slow", or a tuple of acceptable ones.
-    also: further (old, new) pairs. kernel: which kernel it breaks, for the reader. line: text that the explanation
-    quotes or says.
+    also: further (old, new) pairs. line: text that the explanation quotes or says.
     """
 
     name: str
@@ -272,12 +272,25 @@ class Mutant:
     def apply(self, solution: str) -> str:
         """The mutated text; CourseError where an `old` text does not occur exactly once."""
         for old, new in ((self.old, self.new), *self.also):
-            count = solution.count(old)
+            start, end = 0, len(solution)
+            if solution.count(old) > 1:
+                start, end = kernel_span(solution, self.kernel)
+            count = solution.count(old, start, end)
             require(
                 count == 1, f"mutant {self.name!r}: {old!r} occurs {count} times in the solution, not once"
             )
-            solution = solution.replace(old, new)
+            solution = solution[:start] + solution[start:end].replace(old, new) + solution[end:]
         return solution
+
+
+def kernel_span(source: str, name: str) -> tuple[int, int]:
+    """Where a kernel starts and ends: from the line with its name to the next `}` at the start of a line.
+
+    All of the text where there is no such kernel.
+    """
+    kernel = rf"^[^\n]*__global__ void {re.escape(name)}\(.*?^\}}"
+    found = re.search(kernel, source, re.MULTILINE | re.DOTALL)
+    return found.span() if found else (0, len(source))
 
 
 @dataclass(frozen=True)
@@ -304,6 +317,7 @@ class Program:
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
     device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a case.
+    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the seconds.
     A misconception's or mutant's `kernel` is then one of the functions.
     """
 
@@ -311,6 +325,7 @@ class Program:
     functions: tuple[str, ...]
     check: Callable[..., Any]
     seconds: float = 20.0
+    prepare: Callable[[Any], object] | None = None
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,22 @@ def _sectors(n: dict) -> float:
     return (n["global_load_sectors"] + n["global_store_sectors"]) / requests if requests else 0.0
 
 
+def _waste(n: dict) -> float:
+    kinds = ("load", "store")
+    ideal = sum(n[f"global_{k}_sectors_ideal"] for k in kinds)
+    return sum(n[f"global_{k}_sectors"] for k in kinds) / ideal if ideal else 0.0
+
+
+def _shared_requests(n: dict) -> float:
+    return n.get("shared_load_requests", 0) + n.get("shared_store_requests", 0)
+
+
 def _conflicts(n: dict) -> float:
-    requests = n["shared_load_requests"] + n["shared_store_requests"]
-    return c.shared_conflicts(n) / requests if requests else 0.0
+    return c.shared_conflicts(n) / _shared_requests(n) if _shared_requests(n) else 0.0
 
 
-def _bytes_per_flop(n: dict) -> float:
-    return c.global_bytes(n) / c.flops(n) if c.flops(n) else float("inf")
+def _per_flop(cost: Callable[[dict], float]) -> Callable[[dict], float]:
+    return lambda n: cost(n) / c.flops(n) if c.flops(n) else float("inf")
 
 
 def _divergence(n: dict) -> float:
@@ -58,7 +67,11 @@ QUANTITIES = {
     "sectors_per_request": Quantity("sectors per request", _sectors, _excess("load", "store")),
     "sectors_per_load": Quantity("sectors per load", c.sectors_per_request, _excess("load")),
     "sectors_per_store": Quantity("sectors per store", lambda n: c.sectors_per_request(n, "store"), _excess("store")),
-    "bytes_per_flop": Quantity("bytes of global memory moved per FLOP", _bytes_per_flop, c.global_bytes),
+    "sectors_over_ideal": Quantity("times the sectors that the bytes fill", _waste, _excess("load", "store")),
+    "bytes_per_flop": Quantity("bytes of global memory moved per FLOP", _per_flop(c.global_bytes), c.global_bytes),
+    "shared_requests_per_flop": Quantity(
+        "requests to shared memory per FLOP", _per_flop(_shared_requests), _shared_requests
+    ),
     "shared_conflicts": Quantity("bank conflicts", c.shared_conflicts, c.shared_conflicts),
     "conflicts_per_request": Quantity(
         "bank conflicts per request to shared memory", _conflicts, c.shared_conflicts

@@ -21,20 +21,17 @@ from pathlib import Path
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import HTML, Image, display
-from rich.console import Console
-from rich.text import Text
-
 from .apart import Apart
 from .checkout import Course, open_course
 from .course import Puzzle
 from .errors import BackwarpError
 from .progress import Progress
 from .report.heatmap import error_picture
+from .report.html import as_html, lines_html, recorder
 from .report.text import verdict_lines
 from .verdict import Verdict
 
 WIDTH = 96  # columns
-_PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;margin:0">{code}</pre>'
 
 
 class Shown:
@@ -48,21 +45,7 @@ class Shown:
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self.lines)
 
     def _repr_html_(self) -> str:
-        console = recorder(WIDTH)
-        for line in self.lines:
-            console.print(Text.assemble(*((text, _light(style)) for text, style in line)), soft_wrap=True)
-        return console.export_html(inline_styles=True, code_format=_PRE)
-
-
-def recorder(width: int) -> Console:
-    """What is printed to it can be had as HTML; it shows nothing itself."""
-    return Console(record=True, width=width, file=io.StringIO(), force_terminal=True, force_jupyter=False,
-                   color_system="truecolor", highlight=False)  # fmt: skip
-
-
-def _light(style: str) -> str:
-    """The terminal's colours are too pale on a white page."""
-    return style.replace("cyan", "#00688b").replace("yellow", "#8a6d00").replace("green", "#1a7f37").replace("red", "#b3261e")
+        return lines_html(self.lines)
 
 
 def report(verdict: Verdict) -> Shown:
@@ -75,7 +58,7 @@ def png(figure) -> Image:
     return Image(buffer.getvalue())
 
 
-def options(line: str, *flags: str, **values: str) -> argparse.Namespace:
+def options(line: str, *flags: str, optional: str = "", **values: str) -> argparse.Namespace:
     """`ID --flag --name value`. Errors: UsageError, which IPython shows as one line."""
 
     class Parser(argparse.ArgumentParser):
@@ -84,6 +67,8 @@ def options(line: str, *flags: str, **values: str) -> argparse.Namespace:
 
     parser = Parser(add_help=False)
     parser.add_argument("id")
+    if optional:
+        parser.add_argument(optional, nargs="?", default="")
     for flag in flags:
         parser.add_argument(f"--{flag}", action="store_true")
     for name, default in values.items():
@@ -169,10 +154,14 @@ class CourseMagics(Magics):
 
     @line_magic
     def hint(self, line: str) -> Shown:
-        """%hint ID: one hint more each time."""
-        puzzle = self.load(options(line).id)
+        """%hint ID [NUMBER]: one hint more each time, or the one asked for."""
+        chosen = options(line, optional="number")
+        puzzle = self.load(chosen.id)
         total = len(puzzle.hints)
-        seen = self.progress.update(puzzle.id, lambda e: setattr(e, "hints", min(e.hints + 1, total))).hints
+        if chosen.number and not (chosen.number.isdecimal() and 1 <= int(chosen.number) <= total):
+            raise UsageError(f"{puzzle.id} has hints 1 to {total}")
+        seen = int(chosen.number or min(self.progress.entry(puzzle.id).hints + 1, total))
+        self.progress.update(puzzle.id, lambda e: setattr(e, "hints", max(e.hints, seen)))
         from .report.text import wrap
 
         head = [(f"{puzzle.id}, hint {seen} of {total}", "bold")]
@@ -198,7 +187,7 @@ class CourseMagics(Magics):
                 console.print(part, soft_wrap=True)
         console.print(CAVEAT)
         text = console.export_text(clear=False)
-        return Page(console.export_html(inline_styles=True, code_format=_PRE.replace("pre-wrap", "pre")), text)
+        return Page(as_html(console).replace("pre-wrap", "pre"), text)
 
     @line_magic
     def counters(self, line: str) -> dict:

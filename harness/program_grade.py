@@ -10,7 +10,7 @@ from .errors import DeviceError
 from .programs import ProgramError
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Finding, Verdict
 
-START_LIMIT, GRACE = 60.0, 3.0  # seconds: to open a device; for a case, beyond its own limit
+START_LIMIT, GRACE = 180.0, 3.0  # seconds: to open a device and prepare; for a case, beyond its own limit
 
 
 def judge_program(puzzle: Puzzle, source: str, name: str, device: str, seed: int, verdict: Verdict) -> Verdict:

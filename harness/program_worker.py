@@ -38,6 +38,8 @@ class Worker:
         self.puzzle, self.source, self.name, self.seed = load_puzzle(root, puzzle_id), source, name, seed
         self.device = open_device(device, checks="memory", seed=seed)
         self.functions: dict = {}
+        if self.puzzle.program.prepare:
+            self.puzzle.program.prepare(self.device)
 
     def about(self) -> tuple[str, str, str]:
         return self.device.name, self.device.kind, self.device.reason

@@ -46,10 +46,10 @@ from reference.conv_plan import (
     PerDimension,
     Plan,
     as_shape,
+    aten_plan,
+    check_backward,
     check_same,
     convolution_plan,
-    per_dimension,
-    spatial_dims,
     transposed_plan,
 )
 
@@ -267,28 +267,11 @@ def convolution_backward(
     from being computed, and output_padding must be 0 unless transposed.
     """
     grad_output, input, weight = _array(grad_output), _array(input), _array(weight)
-    dims = spatial_dims(weight.shape)
-    padding = per_dimension("padding", padding, dims, at_least=0)
-    output_padding = per_dimension("output_padding", output_padding, dims, at_least=0)
-    if len(output_mask) != 3:
-        raise ValueError(
-            f"output_mask has {len(output_mask)} entries; it takes three booleans: input, weight, bias"
-        )
-    if any(output_padding) and not transposed:
-        raise ValueError(
-            f"output_padding is {output_padding}, but this convolution is not transposed; make it 0"
-        )
-
-    if transposed:
-        plan = transposed_plan(input.shape, weight.shape, stride, padding, output_padding, groups, dilation)
-        output_shape = plan.image_shape
-    else:
-        plan = convolution_plan(input.shape, weight.shape, stride, padding, dilation, groups)
-        output_shape = plan.grid_shape
-    check_same("grad_output.shape", grad_output.shape, output_shape)
-    want_input, want_weight, want_bias = output_mask
-    if want_bias and bias_sizes is not None:
-        check_same("bias_sizes", as_shape("bias_sizes", bias_sizes), (output_shape[1],))
+    options = stride, padding, dilation, transposed, output_padding, groups
+    plan = aten_plan(input.shape, weight.shape, *options)
+    want_input, want_weight, want_bias = check_backward(
+        plan, transposed, grad_output.shape, bias_sizes, output_mask
+    )
 
     grad_input = grad_weight = grad_bias = None
     if want_input:

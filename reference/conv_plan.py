@@ -140,6 +140,38 @@ def transposed_plan(input_shape, weight_shape, stride, padding, output_padding, 
     return Plan(image_shape, weight_shape, input_shape, stride, padding, dilation, groups)
 
 
+def aten_plan(
+    input_shape, weight_shape, stride, padding, dilation, transposed, output_padding, groups
+) -> Plan:
+    """The plan for the arguments of PyTorch's aten::convolution. Raises ValueError.
+
+    As in ATen, padding is the same on both sides, and output_padding must be 0 unless transposed.
+    """
+    dims = spatial_dims(weight_shape)
+    padding = per_dimension("padding", padding, dims, at_least=0)
+    output_padding = per_dimension("output_padding", output_padding, dims, at_least=0)
+    if transposed:
+        return transposed_plan(input_shape, weight_shape, stride, padding, output_padding, groups, dilation)
+    if any(output_padding):
+        raise ValueError(
+            f"output_padding is {output_padding}, but this convolution is not transposed; make it 0"
+        )
+    return convolution_plan(input_shape, weight_shape, stride, padding, dilation, groups)
+
+
+def check_backward(plan: Plan, transposed, grad_output_shape, bias_sizes, output_mask) -> tuple[bool, ...]:
+    """The entries of output_mask, if these go with the plan. Raises ValueError."""
+    if len(output_mask) != 3:
+        raise ValueError(
+            f"output_mask has {len(output_mask)} entries; it takes three booleans: input, weight, bias"
+        )
+    output_shape = plan.image_shape if transposed else plan.grid_shape
+    check_same("grad_output.shape", grad_output_shape, output_shape)
+    if output_mask[2] and bias_sizes is not None:
+        check_same("bias_sizes", as_shape("bias_sizes", bias_sizes), (output_shape[1],))
+    return tuple(map(bool, output_mask))
+
+
 def spatial_dims(weight_shape: Shape) -> int:
     """The number of spatial dimensions, which the weight decides."""
     if not 3 <= len(weight_shape) <= 5:

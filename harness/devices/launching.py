@@ -16,13 +16,15 @@ class Launch:
     """The record of a launch that ended well.
 
     stdout: the kernel's printf, cut; stdout_dropped: lines cut off. counters: exact on the virtual
-    GPU, empty on a GPU. notes: findings that do not fail a kernel.
+    GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
+    warps, as many as the virtual GPU's `keep_requests` says (counters.Request).
     """
 
     stdout: str = ""
     stdout_dropped: int = 0
     counters: dict = field(default_factory=dict)
     notes: list[KernelFault] = field(default_factory=list)
+    requests: list = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from ..inputs import derive_seed
 from ..verdict import Finding
 from . import data
 from .kernels import Kernels, LaunchMistake, choose
+from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .program import choose_program
-from .model import AXES, GRADIENTS, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .train import Settings, batches
 
 RTOL = 1e-4  # of the largest element of an array; float32 LeNets are within 2e-6 (tests/test_lenet_model.py)
@@ -313,6 +313,7 @@ def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | N
     return Finding("wrong", [line])
 
 
+@lru_cache(maxsize=1)
 def quick_parameters() -> dict[str, np.ndarray]:
     """A LeNet that has seen a few digits: some of its answers are right."""
     digits = data.load("digits")

@@ -10,6 +10,7 @@ import gzip
 import math
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +71,16 @@ def load(name: str = "digits", folder: Path | None = None) -> Data:
 # ---- digits ------------------------------------------------------------------------------------------
 
 
+@cache
 def digits() -> Data:
-    """The 1,797 digits that come with the course."""
+    """The 1,797 digits that come with the course; nobody may change the arrays."""
     with np.load(Path(__file__).with_name("digits.npz")) as stored:
         small, labels, held_out = stored["images"], stored["labels"], stored["held_out"]
     images = np.stack([centred(image) for image in small])
-    return standardised("digits", images[~held_out], labels[~held_out], images[held_out], labels[held_out])
+    data = standardised("digits", images[~held_out], labels[~held_out], images[held_out], labels[held_out])
+    for array in (data.train_images, data.train_labels, data.test_images, data.test_labels):
+        array.flags.writeable = False
+    return data
 
 
 def centred(image: np.ndarray) -> np.ndarray:
@@ -96,6 +101,7 @@ def centred(image: np.ndarray) -> np.ndarray:
     return out
 
 
+@cache  # there are few sizes
 def interpolation(n: int, m: int) -> np.ndarray:
     """The matrix (m, n) that stretches n pixels to m, linearly between their centres."""
     at = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
@@ -105,7 +111,7 @@ def interpolation(n: int, m: int) -> np.ndarray:
 def placed(mass: np.ndarray, side: int) -> int:
     """Where a line of pixels of that mass starts so that its centre of mass is in the middle of `side`."""
     middle = np.arange(len(mass)) @ mass / mass.sum()
-    return int(np.clip(round((side - 1) / 2 - middle), 0, side - len(mass)))
+    return min(max(round((side - 1) / 2 - middle), 0), side - len(mass))
 
 
 def standardised(name, train_images, train_labels, test_images, test_labels) -> Data:
@@ -169,7 +175,8 @@ def downloaded(name: str) -> Path:
                 )
             )
         except (OSError, ValueError) as e:  # no network, no such file; another checksum
-            problems.append(f"  {mirror}: {' '.join(str(e).split())[:120]}")
+            cause = " ".join(str(e).split()).rpartition("Caused by ")[2]
+            problems.append(f"  {mirror}: {cause[:120]}")
     raise DataError(
         "\n".join(
             [

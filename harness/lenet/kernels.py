@@ -8,14 +8,17 @@ from the sizes. So a kernel of a later puzzle can stand in, when it is declared 
 from __future__ import annotations
 
 import difflib
+import math
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..checkout import Course, Tunables, read_source, source_hash, tunables
 from ..course import Array, Kernel, Launch, Puzzle
-from ..errors import BackwarpError, CourseError
+from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault
 from ..progress import Entry
 
 #: kernel -> the puzzle that it is written in
@@ -43,6 +46,7 @@ SIZES = {
     "dilation": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1, "threads": 128, "tx": 16, "ty": 16,
 }  # fmt: skip
 
+WORTH_COMPILING = 2.0  # seconds that a launch has taken, all in all, until it gets a kernel for its sizes
 SOLUTION, YOURS = "the solution's", "yours"
 UNSOLVED = "is not solved yet"
 
@@ -114,11 +118,16 @@ def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
     """The kernel of `other` that does the same: of the same name, or the only one with the same arrays."""
 
     def arrays(k: Kernel) -> set:
-        return {(a.name, a.is_output, a.dtype, len(a.axes)) for a in k.arrays}
+        return {(a.name, "out" if to_be_cleared(a) else a.role, a.dtype, len(a.axes)) for a in k.arrays}
 
     alike = [k for k in other.kernels if arrays(k) == arrays(kernel)]
     named = [k for k in alike if k.name == kernel.name]
     return (named or (alike if len(alike) == 1 else [None]))[0]
+
+
+def to_be_cleared(array: Array) -> bool:
+    """Whether a kernel adds to an array that has to be zero before."""
+    return array.role == "inout" and array.values == "zeros"
 
 
 def no_counterpart(home: Puzzle, other: Puzzle) -> str:
@@ -154,32 +163,57 @@ class Bound:
     """
 
     def __init__(self, function, choice: Choice, t: Tunables, arrays: Mapping[str, object]):
-        self.function, kernel = function, choice.kernel
+        self.function, self.folder, kernel = function, choice.puzzle.id, choice.kernel
         dims = sizes_of(choice, arrays)
-        try:
-            launch: Launch = kernel.launch(dict(dims), t)
-        except KeyError as e:
-            raise LaunchMistake(f"{kernel.name} needs the size {e.args[0]!r}, which its arrays do not show") from None
-        self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
+        cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
+        self.total = 0.0 if hasattr(function, "fixed") else -math.inf  # seconds until it is compiled for its sizes
+        self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.args: list = []
         self.floats: dict[str, tuple[int, type]] = {}
-        for position, p in enumerate(kernel.params):
-            if isinstance(p, Array):
-                self.args.append(arrays[p.name])
-            elif np.dtype(p.dtype).kind == "f" and p.value is None:
-                self.floats[p.name] = position, np.dtype(p.dtype).type
-                self.args.append(None)
-            else:
-                self.args.append(np.dtype(p.dtype).type(p.resolve(dims)))
+        try:
+            launch: Launch = kernel.launch(dict(dims), t)
+            for position, p in enumerate(kernel.params):
+                if isinstance(p, Array):
+                    self.args.append(arrays[p.name])
+                elif np.dtype(p.dtype).kind == "f" and p.value is None:
+                    self.floats[p.name] = position, np.dtype(p.dtype).type
+                    self.args.append(None)
+                else:
+                    self.args.append(np.dtype(p.dtype).type(p.resolve(dims)))
+        except KeyError as e:
+            raise LaunchMistake(
+                f"{kernel.name} of {choice.puzzle.id} needs the size {e.args[0]!r}, which LeNet's arrays do not show"
+            ) from None
+        self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
 
-    def __call__(self, scalars: Mapping[str, float]) -> None:
-        """Launches and waits."""
+    def __call__(self, scalars: Mapping[str, float]) -> float:
+        """Launches and waits; the seconds that it took."""
         if scalars.keys() != self.floats.keys():
             wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
             raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
         for name, (position, kind) in self.floats.items():
             self.args[position] = kind(scalars[name])
-        self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+        for array, zeros in self.cleared:
+            array.set(zeros)
+        started = time.perf_counter()
+        try:
+            self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+        except KernelFault as fault:
+            fault.file = f"{self.folder}/{fault.file}"
+            raise
+        seconds = time.perf_counter() - started
+        self.total += seconds
+        if self.total > WORTH_COMPILING:
+            self.compile_for_sizes()
+        return seconds
+
+    def compile_for_sizes(self) -> None:
+        """From now on with a kernel for these sizes; once, and only on a device that has such kernels."""
+        if self.total < 0:
+            return
+        self.total = -math.inf
+        with suppress(CompileError, DeviceError):  # on a busy machine a compiler may take too long: then as before
+            self.function = self.function.fixed(self.args)
 
 
 def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
@@ -236,8 +270,8 @@ class Kernels:
         for role, choice in choices.items():
             key = choice.puzzle.id
             if key not in modules:
-                name = f"{choice.puzzle.id}/kernel.cu"
-                modules[key] = device.compile(choice.source, name=name, include_dirs=choice.puzzle.include_dirs)
+                puzzle = choice.puzzle
+                modules[key] = device.compile(choice.source, name=puzzle.file, include_dirs=puzzle.include_dirs)
             self.functions[role] = modules[key].get_function(choice.kernel.name)
             self.tunables[role] = tunables(choice.source)
 

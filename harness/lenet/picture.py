@@ -25,7 +25,7 @@ def training_picture(result: Mapping, filters: np.ndarray, data: Data) -> Figure
     draw_wrong(wrong, result, data)
     s = result["settings"]
     figure.suptitle(
-        f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} after {s['epochs']} epochs "
+        f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} after {s['epochs']} epoch{'s' * (s['epochs'] != 1)} "
         f"(batch {s['batch']}, seed {s['seed']})",
         color=INK,
     )
@@ -83,10 +83,15 @@ def draw_wrong(part, result: Mapping, data: Data) -> None:
     wrong = result["misclassified"]
     some = f", {MOST_WRONG} of them" if len(wrong) > MOST_WRONG else ""
     part.suptitle(f"{len(wrong)} of {result['test_images']:,} are wrong{some}: label, then what LeNet says")
-    grid = part.subplots(max(3, -(-min(len(wrong), MOST_WRONG) // 6)), 6)
+    shown = min(len(wrong), MOST_WRONG)
+    columns = next(n for n in (3, 4, 6) if n * (n - 1) >= shown or n == 6)
+    grid = part.subplots(max(2, -(-shown // columns)), columns)
     for axes in grid.flat:
         axes.set_axis_off()
-    for axes, item in zip(grid.flat, wrong):
+    for axes, item in zip(grid.flat, wrong[:shown]):
+        axes.set_axis_on()
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_color(FAINT)
         axes.imshow(data.test_images[item["index"], 0], cmap="gray_r")
         axes.set_title(f"{item['label']} \N{RIGHTWARDS ARROW} {item['predicted']}", fontsize=10, color=INK)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ..checkout import Course
 from ..errors import BackwarpError
@@ -63,7 +64,7 @@ def explaining(function: Callable, source: str, file: str) -> Callable:
         except (BackwarpError, KeyboardInterrupt):
             raise
         except Exception as error:
-            return guarded(source, file, lambda: reraise(error))
+            return guarded(source, file, partial(reraise, error))
 
     return run
 

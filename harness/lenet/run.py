@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -72,7 +73,7 @@ def main(course: Course, progress: Progress, options: Options) -> int:
             else:
                 stopped = ""
         if stopped:
-            say(f"Interrupted {stopped}; the checkpoint is kept: backwarp train --resume goes on from there.")
+            say(f"Interrupted {stopped}. To go on: {resuming(options)}")
             return INTERRUPTED
         result = show.result(training, choices, program, device)
     draw(result, net, data, picture, say)
@@ -100,6 +101,18 @@ def decide(options: Options, stored: Settings | None) -> Settings:
                 "leave it out, or start anew without --resume"
             )
     return replace(base, **given)
+
+
+def resuming(options: Options) -> str:
+    """The command that goes on with a run of these options."""
+    words = ["backwarp", "train", "--resume"]
+    if options.kernels != Options.kernels:
+        words += ["--kernels", options.kernels]
+    for use in options.use:
+        words += ["--use", use]
+    if options.data_dir:
+        words += ["--data-dir", str(options.data_dir)]
+    return shlex.join(words)
 
 
 def make_state(folder: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from .kernels import UNSOLVED, YOURS, Choice
+from .kernels import ROLES, UNSOLVED, YOURS, Choice
 from .program import LeNetProgram
 from .train import Training
 
@@ -20,9 +20,9 @@ def introduction(training: Training, choices: Mapping[str, Choice], program: LeN
     """What is trained on what, with whose kernels."""
     s, data = training.settings, training.data
     lines = [
-        f"LeNet on the {device.name}: {s.data}, {len(data.train_labels):,} images to learn from, "
-        f"{len(data.test_labels):,} to test with",
-        f"{s.epochs} epochs of {training.steps_per_epoch} steps, batch {s.batch}, seed {s.seed}",
+        f"LeNet on the {device.name}, seed {s.seed}",
+        f"{s.data}: {len(data.train_labels):,} images to learn from, {len(data.test_labels):,} to test with",
+        f"{s.epochs} epoch{'s' * (s.epochs != 1)} of {training.steps_per_epoch} steps, batch {s.batch}",
         *whose(choices, program),
     ]
     if training.step:
@@ -68,19 +68,20 @@ def epoch_line(training: Training, say: Say) -> None:
     epochs, done = len(training.history.accuracies), training.step // training.steps_per_epoch
     if training.step % training.steps_per_epoch or epochs != done:
         return
-    say(f"epoch {epochs:3} of {training.settings.epochs}   {progress(training)}")
+    say(f"epoch {epochs:3} of {training.settings.epochs}  {progress(training)}")
     sys.stdout.flush()
 
 
 def progress(training: Training) -> str:
-    """`loss 0.031   test accuracy 98.3 %   1,200 images/s`; the loss is the mean of the last epoch's steps."""
-    recent = training.history.losses[-training.steps_per_epoch :]
-    parts = [f"loss {np.mean(recent):6.4f}"]
+    """`loss 0.031  test 98.3%  1,200 images/s`; the loss is the mean of the last epoch's steps."""
+    recent, parts = training.history.losses[-training.steps_per_epoch :], []
+    if recent:
+        parts.append(f"loss {np.mean(recent):6.4f}")
     if training.history.accuracies:
-        parts.append(f"test accuracy {training.history.accuracies[-1]:6.1%}")
+        parts.append(f"test {training.history.accuracies[-1]:6.1%}")
     if training.seconds:
         parts.append(f"{training.trained / training.seconds:6,.0f} images/s")
-    return "   ".join(parts)
+    return "  ".join(parts)
 
 
 @contextmanager
@@ -143,20 +144,22 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
 
 def summary(found: dict) -> list[str]:
     """The result as text: accuracy, then time per step by kernel."""
-    right = found["test_images"] - len(found["misclassified"])
+    right, epochs = found["test_images"] - len(found["misclassified"]), found["settings"]["epochs"]
     lines = [
-        f"Test accuracy {found['test_accuracy']:.1%} ({right:,} of {found['test_images']:,}) after "
-        f"{found['settings']['epochs']} epochs"
+        f"Test accuracy {found['test_accuracy']:.1%} ({right:,} of {found['test_images']:,}) "
+        f"after {epochs} epoch{'s' * (epochs != 1)}."
     ]
     if not found["seconds"]:
         return lines
-    lines[0] += f"; {found['seconds']:.1f} s of training, {found['images_per_second']:,.0f} images/s."
     total = found["ms_per_step"]
-    lines.append(f"Time per step: {total:.2f} ms")
+    lines.append(
+        f"Time per step: {total:.2f} ms ({found['seconds']:.1f} s of training, {found['images_per_second']:,.0f} images/s)"
+    )
     rows = sorted(found["kernels"], key=lambda row: -row["ms_per_step"])
     rest = total - sum(row["ms_per_step"] for row in rows)
     for row in rows:
-        name = row["function"] if row["function"] == row["kernel"] else f"{row['function']} for {row['kernel']}"
+        home = ROLES[row["kernel"]]
+        name = row["function"] if row["puzzle"].startswith(home) else f"{row['function']} for {home}"
         mark = "yours" if row["whose"] == YOURS else "solution"
         lines.append(
             f"  {row['puzzle'][:2]} {name:32} {mark:9} {row['launches_per_step']:3.0f} x "

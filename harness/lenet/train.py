@@ -10,18 +10,20 @@ import json
 import math
 import os
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from reference.lenet import PARAMETERS
+
 from ..errors import BackwarpError
 from .data import Data
 from .model import LeNet
 
 FORMAT = 1
+STATE = {name: shape for p, shape in PARAMETERS.items() for name in (p, f"velocity_{p}")}  # of a checkpoint
 
 
 class TrainingError(BackwarpError):
@@ -161,8 +163,6 @@ class Training:
         """Goes on where the checkpoint was written."""
         self.history = History(stored.losses.tolist(), stored.accuracies.tolist())
         self.net.restore(stored.state)
-        if len(self.history.accuracies) < self.step // self.steps_per_epoch:  # stopped before the evaluation
-            self.history.accuracies.append(self.accuracy())
 
 
 @dataclass(frozen=True)
@@ -176,19 +176,27 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Errors: TrainingError where there is none or it cannot be read."""
+    """Errors: TrainingError where there is none, or it is not one."""
     try:
         with np.load(path) as stored:
             arrays = {name: stored[name] for name in stored.files}
         about = json.loads(str(arrays.pop("about")))
         if about["format"] != FORMAT:
-            raise ValueError("another version of the course wrote it")
-        return Checkpoint(Settings(**about["settings"]), arrays.pop("losses"), arrays.pop("accuracies"), arrays)
+            raise TrainingError(f"another version of the course wrote {path}; start without --resume")
+        settings = Settings(**about["settings"])
+        losses, accuracies = arrays.pop("losses"), arrays.pop("accuracies")
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if shapes != STATE or losses.ndim != 1 or accuracies.ndim != 1:
+            raise ValueError("other arrays than those of a checkpoint")
     except FileNotFoundError:
         raise TrainingError(f"there is no checkpoint {path}; start without --resume") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as e:
-        reason = " ".join(str(e).split())[:100]
-        raise TrainingError(f"{path} cannot be read ({reason}); start without --resume") from None
+    except OSError as e:
+        raise TrainingError(f"the checkpoint {path} cannot be read: {e.strerror or e}") from None
+    except TrainingError:
+        raise
+    except Exception as e:  # whatever a zip file can have that is no longer one
+        raise TrainingError(f"{path} is damaged, or no checkpoint; start without --resume") from e
+    return Checkpoint(settings, losses, accuracies, arrays)
 
 
 def write_atomically(path: Path, arrays: dict[str, np.ndarray]) -> None:

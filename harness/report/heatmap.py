@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from ..verdict import Verdict
-from .pictures import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, SMALLEST, WIDTH, Pen, extent, planes
+from .pictures import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, WIDTH, Pen, extent, planes
 
 RIGHT, UNWRITTEN, NOT_A_NUMBER = "#ffffff", "#bbbbbb", "#000000"
 LEAST, MOST = 0.0, 6.0  # decades of error, in units of what is allowed, that the colours span
@@ -26,7 +26,7 @@ def error_picture(verdict: Verdict) -> Figure | None:
     shape, errors = tuple(found["shape"]), np.array(found["errors"], dtype=float)
     letters = found["axes"]
     columns, rows = extent(shape)
-    side = max(SMALLEST, min(LARGEST, (WIDTH - LEFT - GAP) / columns, 900 / rows))
+    side = min(LARGEST, (WIDTH - LEFT - GAP) / columns, 900 / rows)
     bottom = TOP + rows * side
     pen = Pen(bottom + 60, side)
     axes = " x ".join(letters) + " = " + " x ".join(map(str, shape))

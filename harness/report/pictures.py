@@ -1,6 +1,7 @@
 """Pictures of a kernel: which elements of each array one thread touches.
 
-`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution.
+`python -m harness.report.pictures 09` draws `puzzles/09_*/access.png` from a run of the solution; with a block,
+as in `21 1`, it shows which thread of this block touches what.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
 from harness.errors import CompileError, CourseError, KernelFault, LaunchError
 
-from .probe import Access, Probe
+from .probe import Access, Probe, count
 
 # blue and orange: told apart by colour-blind readers, and, as one is darker, in grey
 COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
@@ -41,14 +42,14 @@ def access_picture(
     kernel: Kernel,
     accesses: Iterable[Access],
     block: int,
-    thread: int,
+    thread: int | None,
     values: Mapping[str, np.ndarray],
     writers: Sequence[Sequence[bool]],
     launch: Launch = Launch(1, 1),
 ) -> Figure:
-    """All arrays of a kernel, with the elements that one thread reads and writes.
+    """All arrays of a kernel, with the elements that one thread reads and writes, or a block (thread: None).
 
-    accesses: of the thread. values: array name -> the numbers for the cells. writers: for every
+    accesses: of the thread. values: array name -> the numbers or texts for the cells. writers: for every
     block, for every thread: does it write anything? launch: where it has an x and a y, so have the
     names of blocks and threads.
     """
@@ -64,7 +65,9 @@ def access_picture(
         cell, places, bottom = arrange(kernel, shapes, top, cell)
     pen = Pen(bottom + 50, cell)
 
-    this = f"thread {coordinates(thread, launch.block)} of block {coordinates(block, launch.grid)}"
+    this = f"block {coordinates(block, launch.grid)}"
+    if thread is not None:
+        this = f"thread {coordinates(thread, launch.block)} of {this}"
     pen.text(LEFT, 24, f"{kernel.name}: {this}", "title")
     note = f"case {case.name}: {total} threads run, {busy} of them write something"
     pen.text(LEFT, 50, note, "label", FAINT)
@@ -72,7 +75,7 @@ def access_picture(
         draw_threads(pen, writers, block, thread, 100, launch)
     for p in kernel.arrays:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
-    draw_legend(pen, bottom + 25, strip)
+    draw_legend(pen, bottom + 25, strip, thread is None)
     return pen.figure
 
 
@@ -101,13 +104,17 @@ class Pen:
 
 
 def arrange(
-    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], top: float, largest: float = LARGEST
+    kernel: Kernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    top: float,
+    largest: float = LARGEST,
+    stacked: bool = False,
 ) -> tuple[float, dict[str, tuple[float, float]], float]:
     """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
 
-    Vectors lie below one another; other arrays stand in a row, with cells as large as fit.
+    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
     """
-    stacked = all(len(shape) == 1 for shape in shapes.values())
+    stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
     headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
     head = HEAD + LINE * max(map(len, headings.values()))
     longest = {n: max(map(len, lines)) for n, lines in headings.items()}
@@ -157,13 +164,13 @@ def draw_array(
     (x0, y0), side = at, pen.cell_size
     across, down = planes(shape)
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
-    count = int(np.prod(shape))
-    readable = count <= MOST_VALUES and side >= READABLE
+    elements = int(np.prod(shape))
+    readable = elements <= MOST_VALUES and side >= READABLE
     written = in_cells(values) if readable and values is not None else []
     lines = heading(kernel, p.name, shape)
     for i, line in enumerate(lines):
         pen.text(x0, y0 - HEAD - 5 - LINE * (len(lines) - 1 - i), line, "label", FAINT if i else INK)
-    for flat in range(count):
+    for flat in range(elements):
         plane, within = divmod(flat, rows * columns)
         row, column = divmod(within, columns)
         x = x0 + side * ((plane % across) * (columns + 0.5) + column)
@@ -179,6 +186,8 @@ def draw_array(
 
 def in_cells(values: np.ndarray) -> list[str]:
     """The numbers as short texts, with two decimals if need be; none where one is too long even then."""
+    if values.dtype.kind == "U":
+        return list(values.flat)
     for style in ("g", ".2f"):
         written = [format(v, style) for v in values.flat]
         if max(map(len, written)) <= LONGEST_VALUE:
@@ -193,9 +202,11 @@ def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> N
         across, down, letters = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:]
         step_x, step_y = 1, 1
     else:
-        (across, down), letters = planes(shape), p.letters[-4:-2]
+        (across, down), outer = planes(shape), range(len(shape) - 3)
+        counted = [i for i in outer if shape[i] > 1] or list(outer)[-1:]
+        letters = "".join(p.letters[i] for i in [*counted, -3])
         step_x, step_y = shape[-1] + 0.5, shape[-2] + 0.5
-        down = down if len(shape) == 4 else 0
+        down = down if len(counted) == 1 else 0
     if min(step_x, step_y) * side < READABLE:
         return
     half = 0.5 if one_plane else 0.25
@@ -231,9 +242,9 @@ def draw_threads(
         x += pen.cell_size / 2
 
 
-def draw_legend(pen: Pen, y: float, strip: bool) -> None:
+def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> None:
     items = [(COLOURS["read"], "read"), (COLOURS["write"], "written")]
-    items += [(COLOURS[""], "not touched by this thread")]
+    items += [(COLOURS[""], f"not touched by this {'block' if whole_block else 'thread'}")]
     if strip:
         items += [(INK, "this thread"), (IDLE, "a thread that writes nothing")]
     x = float(LEFT)
@@ -242,11 +253,13 @@ def draw_legend(pen: Pen, y: float, strip: bool) -> None:
         pen.text(x + 22, y, says, "label")
         x += 22 + LETTER * len(says) + 14
     if not strip and pen.cell_size >= READABLE:
-        pen.text(x, y, "small numbers: place in memory", "label", FAINT)
+        small = "numbers: the thread; small: place in memory" if whole_block else "small numbers: place in memory"
+        pen.text(x, y, small, "label", FAINT)
 
 
 def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:
-    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y".
+    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
+    all of the block, and each cell shows which thread it was, or which.
 
     Errors: CompileError, KernelFault, CourseError where there is no such thread.
     """
@@ -255,10 +268,15 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
         block = flat(block, probe.launch.grid, "block")
-        thread = flat(thread, probe.launch.block, "thread")
-        accesses, writers = list(probe.accesses(block, thread)), probe.writers()
+        thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
+        threads = range(count(probe.launch.block)) if thread is None else [thread]
+        writers = probe.writers()
+        found = {t: list(probe.accesses(block, t)) for t in threads}
+    accesses = [a for of_thread in found.values() for a in of_thread]
     reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
     values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
+    if thread is None:
+        values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
     return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
 
 
@@ -274,6 +292,15 @@ def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
     if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):
         raise CourseError(f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}")
     return sum(p * int(np.prod(sizes[:i], dtype=int)) for i, p in enumerate(parts))
+
+
+def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[Access]]) -> np.ndarray:
+    """For every element of an array, the numbers of the threads that touch it, as text."""
+    threads = [[] for _ in range(int(np.prod(shape)))]
+    for thread, accesses in found.items():
+        for index in {a.index for a in accesses if a.array == name}:
+            threads[index].append(str(thread))
+    return np.array([",".join(t) for t in threads]).reshape(shape)
 
 
 def save_access_picture(
@@ -302,11 +329,12 @@ def save_access_picture(
 
 
 def main(arguments: list[str]) -> int:
-    """ID [BLOCK THREAD]: writes access.png into the puzzle's folder, from the solution."""
+    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, into the puzzle's folder; THREAD may be "all"."""
     puzzle = open_course().load(arguments[0])
-    block, thread = (int(a) for a in arguments[1:3] or (0, 1))
-    source = puzzle.solution_path.read_text(encoding="utf-8")
-    draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], block, thread).savefig(puzzle.folder / "access.png")
+    block, thread = (arguments[1:3] + ["", ""])[:2]
+    kernel, case = (arguments[3:5] + ["", ""])[:2]
+    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
+    save_access_picture(puzzle, puzzle.solution_path, target, kernel, case, block, thread)
     return 0
 
 

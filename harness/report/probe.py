@@ -1,8 +1,8 @@
 """Which elements one thread reads and writes, found by running the kernel.
 
-The kernel is run with all threads but one switched off. What it then writes is what this thread
-writes; an input element that it uses is found by making it NaN: the output changes. An element
-that is read without any influence on an output is not seen.
+All threads run, so those that work together still do. The one thread gets copies of the arrays to itself:
+what it writes shows in its copies; an input element that it uses is found by making it NaN in its copy alone,
+which changes some output. An element that is read without any influence on an output is not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.checkout import tunables
+from harness.checkout import tunables, without_comments
 from harness.compare import same_bits
 from harness.course import Case, Kernel, Launch, Puzzle
 from harness.errors import CourseError
@@ -30,64 +30,96 @@ class Access:
     kind: str
 
 
-OWN_NUMBERS = {
-    "blockIdx.x": "only_block % gridDim.x",
-    "blockIdx.y": "only_block / gridDim.x",
-    "threadIdx.x": "only_thread % blockDim.x",
-    "threadIdx.y": "only_thread / blockDim.x",
-}
+THIS_THREAD = (
+    "blockIdx.x == only_block % gridDim.x && blockIdx.y == only_block / gridDim.x && "
+    "threadIdx.x == only_thread % blockDim.x && threadIdx.y == only_thread / blockDim.x"
+)
 
 
-def single_out(source: str, name: str) -> str:
-    """`source`, with two more parameters of the kernel `name` that say which thread alone runs."""
-    start = re.search(rf"\b{re.escape(name)}\s*\(", source)
-    close = source.find(")", start.end()) if start else -1
-    brace = source.find("{", close)
+def set_apart(source: str, name: str) -> str:
+    """`source`, with more parameters of the kernel `name`: a block, a thread, and this thread's arrays."""
+    code = without_comments(source)
+    start = re.search(rf"\b{re.escape(name)}\s*\(", code)
+    close = code.find(")", start.end()) if start else -1
+    brace = code.find("{", close)
     if close < 0 or brace < 0:
         raise CourseError(f"the file has no kernel {name}(...) {{ ... }}")
-    only = "if (" + " || ".join(f"{a} != {b}" for a, b in OWN_NUMBERS.items()) + ") return;"
-    head = f"{source[:close]}, int only_block, int only_thread{source[close:brace]}"
-    return f"{head}{{ {only}{source[brace + 1 :]}"
+    pointers = [" ".join(p.split()) for p in code[start.end() : close].split(",") if "*" in p]
+    names = [re.findall(r"\w+", p)[-1] for p in pointers]
+    own = [re.sub(r"\w+$", r"own_\g<0>", p) for p in pointers]
+    swap = f"if ({THIS_THREAD}) {{ {' '.join(f'{n} = own_{n};' for n in names)} }}"
+    head = f"{code[:close].rstrip()}, int only_block, int only_thread, {', '.join(own)}{source[close:brace]}"
+    return f"{head}{{ {swap}{source[brace + 1 :]}"
 
 
-class Probe:
-    """A kernel of a puzzle, ready to be run thread by thread in one case.
+@dataclass(frozen=True)
+class Outputs:
+    """After a run. own: the chosen thread's copies; others: what all other threads wrote."""
 
-    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
-    """
+    own: dict[str, np.ndarray]
+    others: dict[str, np.ndarray]
+
+
+class Runner:
+    """A kernel of a puzzle, ready to be run in one case, with inputs of one's own."""
 
     def __init__(self, device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str):
         self.device, self.kernel = device, kernel
         self.dims = puzzle.full_dims(case)
         self.launch: Launch = kernel.launch(self.dims, tunables(source))
         self.inputs = make_inputs(puzzle, case, kernel)
-        module = device.compile(single_out(source, kernel.name), include_dirs=puzzle.include_dirs)
+        module = device.compile(self.text(source), include_dirs=puzzle.include_dirs)
         self.function = module.get_function(kernel.name)
 
-    def run(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs after this thread alone has run; what it did not write is poison."""
-        arrays, arguments = {}, []
-        for p in self.kernel.params:
-            if not hasattr(p, "role"):
-                arguments.append(np.dtype(p.dtype).type(p.resolve(self.dims)))
-                continue
-            if p.name in inputs:
-                array = self.device.array(inputs[p.name], name=p.name, axes=p.letters)
-            else:
-                array = self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
-            arrays[p.name] = array
-            arguments.append(array)
-        before = {p.name: arrays[p.name].get() for p in self.kernel.outputs}
-        arguments += [np.int32(block), np.int32(thread)]
-        launch = self.launch
-        self.function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem)
-        self.before = before
+    def text(self, source: str) -> str:
+        """What is compiled."""
+        return source
+
+    def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs after a run on these inputs. What is not written is poison."""
+        arrays = self.place(inputs)
+        self.start(arrays)
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 
+    def start(self, arrays: dict, *more) -> None:
+        """Launches the kernel on arrays by name, with `more` after its arguments."""
+        arguments = [
+            arrays[p.name] if p.name in arrays else np.dtype(p.dtype).type(p.resolve(self.dims))
+            for p in self.kernel.params
+        ]
+        self.function(self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=self.launch.shared_mem)
+
+    def place(self, inputs: dict[str, np.ndarray]) -> dict:
+        """All arrays on the device: inputs with these values, outputs poisoned."""
+        return {
+            p.name: self.device.array(inputs[p.name], name=p.name, axes=p.letters)
+            if p.name in inputs
+            else self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
+            for p in self.kernel.arrays
+        }
+
+
+class Probe(Runner):
+    """A kernel of a puzzle, ready to be run with one thread set apart.
+
+    Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
+    """
+
+    def text(self, source: str) -> str:
+        return set_apart(source, self.kernel.name)
+
+    def run_apart(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
+        """The outputs; `inputs` are what the chosen thread gets. What is not written is poison."""
+        others, own = self.place(self.inputs), self.place(inputs)
+        names = [p.name for p in self.kernel.outputs]
+        self.before = {n: own[n].get() for n in names}
+        self.start(others, np.int32(block), np.int32(thread), *own.values())
+        return Outputs({n: own[n].get() for n in names}, {n: others[n].get() for n in names})
+
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
-        """Every element that the thread writes, then every element that these results depend on."""
-        right = self.run(block, thread, self.inputs)
-        for name, values in right.items():
+        """Every element that the thread writes, then every element that some result depends on through it."""
+        right = self.run_apart(block, thread, self.inputs)
+        for name, values in right.own.items():
             for index in changed(values, self.before[name]):
                 yield Access(name, int(index), "write")
         for name, values in self.inputs.items():
@@ -95,12 +127,14 @@ class Probe:
                 if any(self.differs(block, thread, right, name, s) for s in spoilt(values, index)):
                     yield Access(name, index, "read")
 
-    def differs(self, block: int, thread: int, right: dict, name: str, values: np.ndarray) -> bool:
-        """Are the results other than `right` when the input `name` holds these values?"""
-        after = self.run(block, thread, {**self.inputs, name: values})
-        if name in after:  # updated in place: where nothing was written, the other value still stands
-            after[name] = np.where(same_bits(after[name], values), right[name], after[name])
-        return any(changed(after[n], right[n]).size for n in right)
+    def differs(self, block: int, thread: int, right: Outputs, name: str, values: np.ndarray) -> bool:
+        """Are the results other than `right` when the thread's own `name` holds these values?"""
+        after = self.run_apart(block, thread, {**self.inputs, name: values})
+        own = dict(after.own)
+        if name in own:  # updated in place: where nothing was written, the other value still stands
+            own[name] = np.where(same_bits(own[name], values), right.own[name], own[name])
+        pairs = [(own[n], right.own[n]) for n in own] + [(after.others[n], right.others[n]) for n in own]
+        return any(changed(a, b).size for a, b in pairs)
 
     def writers(self) -> list[list[bool]]:
         """For every block, for every thread: does it write anything?"""
@@ -110,8 +144,8 @@ class Probe:
         ]
 
     def writes_something(self, block: int, thread: int) -> bool:
-        after = self.run(block, thread, self.inputs)
-        return any(changed(after[n], self.before[n]).size for n in after)
+        own = self.run_apart(block, thread, self.inputs).own
+        return any(changed(own[n], self.before[n]).size for n in own)
 
 
 def count(extent: int | tuple[int, ...]) -> int:

@@ -9,7 +9,7 @@ import pytest
 from harness.checkout import Course, open_course, read_source, tunables
 from harness.course import (
     Case, Float, In, InOut, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle,
-    ceil_div, strip_solution, stub_text,
+    ceil_div, kernel_span, strip_solution, stub_text,
 )  # fmt: skip
 from harness.errors import CourseError
 
@@ -92,6 +92,15 @@ def test_a_mutant_replaces_text_that_occurs_once():
     for source in ("xyz", "aa"):
         with pytest.raises(CourseError, match="times"):
             Mutant("m", "k", "a", "b").apply(source)
+
+
+def test_a_mutant_replaces_text_in_the_kernel_that_it_breaks():
+    two = "".join(f'extern "C" __global__ void {name}(int n) {{\n  a;\n}}\n' for name in ("first", "second"))
+    assert Mutant("m", "second", "  a;", "  b;").apply(two) == two.replace("a;", "b;").replace("b;", "a;", 1)
+    with pytest.raises(CourseError, match="occurs 2 times"):
+        Mutant("m", "third", "  a;", "  b;").apply(two)
+    start, end = kernel_span(two, "second")
+    assert two[start:end] == two.splitlines(keepends=True)[3] + "  a;\n}"
 
 
 def test_the_stub_is_the_solution_without_the_marked_lines(tmp_path):

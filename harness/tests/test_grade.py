@@ -192,6 +192,14 @@ def test_rounding_that_differs_between_schedules_is_fine(puzzle):
     assert grade(puzzle, rounded).passed
 
 
+def test_rounding_in_a_sum_that_should_be_0_is_no_schedule(tmp_path):
+    def rounded(a, device):
+        a["y"][:] = 1 + 1e-6 * device.schedule
+
+    zero = make_puzzle(tmp_path, cases=(Case("zero", {"N": 3}, inputs={"x": [0, 0, 0]}),))
+    assert grade(zero, rounded).kind == "wrong"
+
+
 def fault(kind, **more):
     def kernel(a, device):
         where: Coordinates = (3, 0, 0)

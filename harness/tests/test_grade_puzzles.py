@@ -8,13 +8,14 @@ from __future__ import annotations
 import pickle
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import harness
 from harness.checkout import Course
-from harness.course import stub_text
+from harness.course import kernel_span, stub_text
 from harness.grade import Options, grade_file
 from harness.report.text import MOST_LINES, verdict_lines
 
@@ -28,6 +29,22 @@ def solution(puzzle_id):
     return COURSE.load(puzzle_id).solution_path.read_text(encoding="utf-8")
 
 
+def alone(puzzle, mutant):
+    """(puzzle, text) of a mutant with nothing but the kernel that it breaks: the others are right."""
+    text, names = mutant.apply(solution(puzzle.id)), {k.name for k in puzzle.kernels}
+    gates = tuple(g for g in puzzle.gates if set(g.kernels or names) == {mutant.kernel})
+    if "slow" in mutant.expected and gates != puzzle.gates:
+        return puzzle, text
+    for kernel in puzzle.kernels:
+        start, end = kernel_span(text, kernel.name)
+        if kernel.name != mutant.kernel:
+            text = text[:start] + "\n" * text.count("\n", start, end) + text[end:]
+    kernel = puzzle.kernel(mutant.kernel)
+    cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
+    named = tuple(m for m in puzzle.misconceptions if m.kernel == mutant.kernel)
+    return replace(puzzle, kernels=(kernel,), cases=cases, misconceptions=named, gates=gates), text
+
+
 def lines(verdict):
     return ["".join(text for text, _ in line) for line in verdict_lines(verdict)]
 
@@ -36,11 +53,11 @@ def lines(verdict):
 def grade(tmp_path):
     """Grades a text (or bytes) as the kernel file of a puzzle; every report is short."""
 
-    def run(puzzle_id, source, name="kernel.cu"):
-        path = tmp_path / name
+    def run(puzzle, source, name="kernel.cu"):
+        puzzle, path = COURSE.load(puzzle) if isinstance(puzzle, str) else puzzle, tmp_path / name
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
-        verdict = grade_file(COURSE.load(puzzle_id), path, Options("cpu"))
+        verdict = grade_file(puzzle, path, Options("cpu"))
         assert len(lines(verdict)) <= MOST_LINES
         assert pickle.loads(pickle.dumps(verdict)).lines == verdict.lines
         return verdict
@@ -65,7 +82,7 @@ def test_every_stub_compiles_and_fails(puzzle_id, grade):
 
 @pytest.mark.parametrize(("puzzle_id", "mutant"), MUTANTS)
 def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
-    verdict = grade(puzzle_id, mutant.apply(solution(puzzle_id)))
+    verdict = grade(*alone(COURSE.load(puzzle_id), mutant))
     assert verdict.exit_status == 1
     assert verdict.diagnosis in mutant.expected, lines(verdict)
     assert mutant.line in "\n".join(verdict.lines)

@@ -81,6 +81,9 @@ def test_a_cell_that_hangs_or_crashes_leaves_everything_alive(magics):
 
 def test_hints_counters_and_pictures(magics):
     assert "first hint" in repr(magics.hint("01")) and "second hint" in repr(magics.hint("01"))
+    assert "hint 1 of 2" in repr(magics.hint("01 1")) and "hint 2 of 2" in repr(magics.hint("01"))
+    with pytest.raises(UsageError, match="hints 1 to 2"):
+        magics.hint("01 3")
     magics.kernel("01", SOLUTION)
     assert magics.counters("01")["twice"]["global_load_requests"] == 1
     profile = magics.profile("01")

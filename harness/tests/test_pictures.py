@@ -8,23 +8,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.checkout import open_course
+from harness.checkout import open_course, tunables
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
-from harness.report.pictures import access_picture, coordinates, in_cells
-from harness.report.probe import Access, Probe, count, single_out
+from harness.report import impulse
+from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells, who_touches
+from harness.report.probe import Access, Probe, count, set_apart
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
 
-def test_single_out_adds_two_parameters_and_a_guard():
-    source = "__global__ void other(int n) {}\n__global__ void add(float* a,\n int n) {\n a[0] = n;\n}\n"
-    found = single_out(source, "add")
-    assert "void other(int n) {}" in found
-    assert "int n, int only_block, int only_thread) { if (blockIdx.x != only_block" in found
+def test_a_thread_is_set_apart_by_more_parameters_and_a_swap():
+    source = """__global__ void other(int n) {}
+__global__ void add(const float* a,  // [n], (x, y)
+ float *b, int n) { // n elements
+ b[0] = a[n];
+}
+"""
+    found = set_apart(source, "add")
+    assert "void other(int n) {}" in found and "b[0] = a[n];" in found
+    assert "int n, int only_block, int only_thread, const float* own_a, float *own_b) { if (" in found
+    assert "{ a = own_a; b = own_b; }" in found
     with pytest.raises(CourseError, match="no kernel sub"):
-        single_out(source, "sub")
+        set_apart(source, "sub")
 
 
 def probe(number: str, block: int, thread: int):
@@ -79,6 +86,21 @@ def test_probe_finds_labels():
     }
 
 
+def test_probe_of_threads_that_work_together():
+    """Thread 1 of block 1 adds up every 6th element of channel 1, which thread 0 stores."""
+    accesses, writers = probe("19", 1, 1)
+    assert accesses == {Access("grad_output", 7, "read"), Access("grad_output", 19, "read")}
+    assert writers == [[True] + [False] * 5] * 2
+
+
+def test_any_kernel_is_drawn_in_any_case():
+    puzzle = COURSE.load("08")
+    case, kernel = puzzle.cases[1], puzzle.kernels[1]
+    picture = draw(puzzle, puzzle.solution_path.read_text(encoding="utf-8"), case, kernel, 0, 0)
+    texts = [t.get_text() for t in picture.axes[0].texts]
+    assert texts[0].startswith(kernel.name) and f"case {case.name}:" in texts[1]
+
+
 def test_names_of_threads():
     assert [coordinates(5, 8), coordinates(5, (4, 2)), coordinates(5, (3, 3, 1))] == ["5", "(1,1)", "(2,1)"]
 
@@ -89,17 +111,28 @@ def test_numbers_in_cells_are_short_or_left_out():
     assert in_cells(np.array([12345.6, 1.0])) == []
 
 
-@pytest.mark.parametrize("number", ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12"])
+def test_the_threads_of_a_block_stand_in_the_cells():
+    reads = [Access("x", i, "read") for i in (0, 3)]
+    found = {0: [reads[0], Access("y", 0, "write")], 1: reads}
+    texts = who_touches("x", (2, 2), found)
+    assert texts.tolist() == [["0,1", ""], ["", "1"]] and in_cells(texts) == ["0,1", "", "", "1"]
+
+
+@pytest.mark.parametrize("puzzle", [p for p in COURSE.puzzles() if p.kernels], ids=lambda p: p.id)
 @pytest.mark.parametrize("which", [0, 2])
-def test_no_text_overlaps_or_leaves_the_picture(number, which):
-    puzzle = COURSE.load(number)
+def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
     case = puzzle.cases[which]
     kernel = puzzle.kernels_of(case)[0]
     values = {**make_inputs(puzzle, case, kernel)}
-    launch = kernel.launch(puzzle.full_dims(case), {})
+    launch = kernel.launch(puzzle.full_dims(case), tunables(puzzle.solution_path.read_text(encoding="utf-8")))
     accesses = [Access(kernel.arrays[0].name, 0, "read"), Access(kernel.outputs[0].name, 0, "write")]
     writers = np.ones((count(launch.grid), count(launch.block)), bool)
-    picture = access_picture(puzzle, case, kernel, accesses, 0, 0, values, writers, launch)
+    threads = (0, None) if puzzle.part == 3 else (0,)
+    for thread in threads:
+        no_text_overlaps(access_picture(puzzle, case, kernel, accesses, 0, thread, values, writers, launch))
+
+
+def no_text_overlaps(picture):
     picture.canvas.draw()
     frame = picture.bbox
     boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]
@@ -109,6 +142,28 @@ def test_no_text_overlaps_or_leaves_the_picture(number, which):
         across = min(a.x1, b.x1) - max(a.x0, b.x0)
         down = min(a.y1, b.y1) - max(a.y0, b.y0)
         assert across <= 0 or down <= 0, f"{text!r} overlaps {other!r}"
+
+
+@pytest.mark.parametrize(
+    ("number", "element", "reached"),
+    [("13", 24, [5, 7, 9, 10, 12, 14]), ("14", 13, [12, 13, 16, 17, 20, 21]),
+     ("16", 5, [9, 11, 13, 17, 19, 21, 25, 27, 29])],
+)  # fmt: skip
+def test_an_impulse_reaches_the_outputs_that_it_is_under(number, element, reached, monkeypatch):
+    puzzle = COURSE.load(number)
+    case = next(c for c in puzzle.cases if c.name == "one_pixel")
+    drawn = {}
+    monkeypatch.setattr(impulse, "draw_array", lambda *args: drawn.update(args[5]) or draw_array(*args))
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    picture = impulse.draw_impulse(puzzle, case, puzzle.kernels[0], source)
+    assert drawn == {("input", element): "write"} | {("output", i): "read" for i in reached}
+    no_text_overlaps(picture)
+
+
+def test_an_impulse_is_one_element():
+    puzzle = COURSE.load("13")
+    with pytest.raises(CourseError, match="12 elements of input are not 0"):
+        impulse.draw_impulse(puzzle, puzzle.cases[0], puzzle.kernels[0], "")
 
 
 def test_colours_differ_in_brightness_too():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.tests.convolutions import Layer, layers, masks
 from reference import conv
 
 torch = pytest.importorskip("torch")
@@ -24,56 +22,6 @@ SAME_EVERY_TIME = settings(
 )
 
 
-@dataclass(frozen=True)
-class Layer:
-    transposed: bool
-    input: tuple[int, ...]
-    weight: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    output_padding: tuple[int, ...]
-    groups: int
-
-
-@st.composite
-def layers(draw, transposed: bool) -> Layer:
-    dims = draw(st.integers(1, 3))
-    largest = {1: 9, 2: 6, 3: 4}[dims]
-
-    def one_per_dimension(low, high):
-        return tuple(draw(st.integers(low, high)) for _ in range(dims))
-
-    taps = one_per_dimension(1, 3)
-    stride, padding, dilation = one_per_dimension(1, 3), one_per_dimension(0, 2), one_per_dimension(1, 3)
-    groups = draw(st.integers(1, 3))
-    input_channels = groups * draw(st.integers(1, 3))
-    filters_of_a_group = draw(st.integers(1, 3))  # 2 or 3 with one channel per group: depthwise, multiplied
-    output_padding = (0,) * dims
-    if transposed:
-        # the output must keep at least one element
-        excess = [2 * p - d * (r - 1) for p, d, r in zip(padding, dilation, taps)]
-        shortest = [1 + max(0, math.ceil(e / s)) for e, s in zip(excess, stride)]
-        output_padding = tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation))
-        weight = (input_channels, filters_of_a_group, *taps)
-    else:
-        # the filter must fit
-        shortest = [max(1, d * (r - 1) + 1 - 2 * p) for r, d, p in zip(taps, dilation, padding)]
-        weight = (groups * filters_of_a_group, input_channels // groups, *taps)
-    sizes = tuple(draw(st.integers(low, max(low, largest))) for low in shortest)
-    batch = draw(st.integers(1, 3))
-    return Layer(
-        transposed,
-        (batch, input_channels, *sizes),
-        weight,
-        stride,
-        padding,
-        dilation,
-        output_padding,
-        groups,
-    )
-
-
 def normal(seed: int, *shapes: tuple[int, ...]):
     random = np.random.default_rng(seed)
     return [random.normal(size=shape) for shape in shapes]
@@ -85,7 +33,7 @@ def close(got, expected) -> None:
 
 
 def check_against_torch(layer: Layer, mask: tuple[bool, bool, bool]) -> None:
-    channels = layer.weight[1] * layer.groups if layer.transposed else layer.weight[0]
+    channels = layer.output_channels
     x, w, b = normal(0, layer.input, layer.weight, (channels,))
     parameters = dict(
         stride=layer.stride, padding=layer.padding, dilation=layer.dilation, groups=layer.groups
@@ -93,20 +41,16 @@ def check_against_torch(layer: Layer, mask: tuple[bool, bool, bool]) -> None:
     if layer.transposed:
         parameters["output_padding"] = layer.output_padding
     forward = conv.transposed if layer.transposed else conv.forward
-    aten = (layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups)
 
     y = forward(x, w, b, **parameters)
-    close(y, torch.ops.aten.convolution(*map(torch.from_numpy, (x, w, b)), *aten))
+    close(y, torch.ops.aten.convolution(*map(torch.from_numpy, (x, w, b)), *layer.aten))
 
     (g,) = normal(1, y.shape)
-    expected = torch.ops.aten.convolution_backward(*map(torch.from_numpy, (g, x, w)), [channels], *aten, mask)
-    for got, want in zip(conv.convolution_backward(g, x, w, [channels], *aten, mask), expected, strict=True):
+    expected = torch.ops.aten.convolution_backward(*map(torch.from_numpy, (g, x, w)), [channels], *layer.aten, mask)
+    for got, want in zip(conv.convolution_backward(g, x, w, [channels], *layer.aten, mask), expected, strict=True):
         assert (got is None) == (want is None)
         if want is not None:
             close(got, want)
-
-
-masks = st.sampled_from([(True, True, True)] * 3 + [tuple(map(bool, bits)) for bits in np.ndindex(2, 2, 2)])
 
 
 @SAME_EVERY_TIME

@@ -1,4 +1,4 @@
-"""The oracle of max pooling against loops, finite differences, PyTorch and numbers worked by hand."""
+"""The oracles of max and average pooling against loops, finite differences, PyTorch and numbers by hand."""
 
 from __future__ import annotations
 
@@ -21,8 +21,33 @@ LAYERS = {
     "gaps between windows": ((1, 2, 8, 9), dict(window=(1, 2), stride=(2, 4)), (1, 2, 4, 2)),
     "window of 1": ((1, 2, 3, 4), dict(window=1), (1, 2, 3, 4)),
     "window as large as the image": ((2, 3, 4, 5), dict(window=(4, 5)), (2, 3, 1, 1)),
+    "padding": ((2, 2, 5, 4), dict(window=(3, 2), stride=2, padding=1), (2, 2, 3, 3)),
+    "padding of rows only": ((1, 2, 4, 6), dict(window=(2, 3), stride=(1, 2), padding=(1, 0)), (1, 2, 5, 2)),
+    "rounded up": ((1, 2, 6, 5), dict(window=3, stride=2, ceil_mode=True), (1, 2, 3, 2)),
+    "rounded up, with padding": ((1, 2, 6, 5), dict(window=3, stride=(3, 2), padding=(0, 1), ceil_mode=True),
+                                 (1, 2, 2, 3)),
+    "a last window that would start in the padding": (
+        (1, 2, 4, 7), dict(window=2, stride=(3, 4), padding=1, ceil_mode=True), (1, 2, 2, 2)),
+    "windows that hang over all but one row": ((1, 1, 5, 4), dict(window=(4, 3), stride=4, ceil_mode=True),
+                                               (1, 1, 2, 1)),
+    "a window larger than the image": ((1, 2, 2, 3), dict(window=(3, 4), ceil_mode=True), (1, 2, 1, 1)),
+}  # fmt: skip
+DILATED = {
+    "dilation": ((2, 2, 7, 6), dict(window=(3, 2), stride=2, dilation=(2, 3)), (2, 2, 2, 2)),
+    "dilation and padding": (
+        (1, 2, 7, 6), dict(window=3, stride=(2, 1), padding=1, dilation=(1, 2)), (1, 2, 4, 4)),
+    "dilation, rounded up": (
+        (1, 2, 8, 6), dict(window=(3, 2), stride=3, padding=(1, 0), dilation=(2, 3), ceil_mode=True),
+        (1, 2, 3, 2)),
+}  # fmt: skip
+MEANS = {
+    "as it is": {},
+    "without the padding": dict(count_include_pad=False),
+    "divided by 5": dict(divisor_override=5),
 }
+every_layer = pytest.mark.parametrize("layer", [*LAYERS.values(), *DILATED.values()], ids=[*LAYERS, *DILATED])
 each_layer = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS.keys())
+each_mean = pytest.mark.parametrize("mean", MEANS.values(), ids=MEANS.keys())
 
 
 def drawn(layer):
@@ -31,21 +56,45 @@ def drawn(layer):
     return random.normal(size=input_shape), random.normal(size=output_shape), parameters
 
 
-def window_of(layer) -> tuple[tuple[int, int], tuple[int, int]]:
+def window_of(layer) -> list[tuple[int, int]]:
+    """Window, stride, padding and dilation, for rows and columns."""
     window = layer[1].get("window", 2)
-    stride = layer[1].get("stride", window)
-    return tuple((v, v) if isinstance(v, int) else v for v in (window, stride))
+    values = window, layer[1].get("stride", window), layer[1].get("padding", 0), layer[1].get("dilation", 1)
+    return [(v, v) if isinstance(v, int) else v for v in values]
+
+
+def standing(layer, p, q):
+    """Every place (h, w) of window (p, q), also outside of the input, row by row."""
+    (R, S), (down, right), (above, left), (dh, dw) = window_of(layer)
+    return [(p * down + r * dh - above, q * right + s * dw - left) for r in range(R) for s in range(S)]
+
+
+def inside(layer, places):
+    H, W = layer[0][2:]
+    return [(h, w) for h, w in places if 0 <= h < H and 0 <= w < W]
 
 
 def naive(x, layer):
     """Every window by itself, with Python's own max: (output, argmax)."""
-    (R, S), (down, right) = window_of(layer)
     output, argmax = np.empty(layer[2]), np.empty(layer[2], int)
     for n, c, p, q in np.ndindex(layer[2]):
-        places = [(p * down + r, q * right + s) for r in range(R) for s in range(S)]
+        places = inside(layer, standing(layer, p, q))
         h, w = max(places, key=lambda place: x[(n, c, *place)])  # the first of equal ones
         output[n, c, p, q], argmax[n, c, p, q] = x[n, c, h, w], h * x.shape[3] + w
     return output, argmax
+
+
+def naive_mean(x, layer, count_include_pad=True, divisor_override=None):
+    """Every window by itself: the sum of what is in the input, divided by the number of what counts."""
+    (H, W), (above, left) = layer[0][2:], window_of(layer)[2]
+    output = np.empty(layer[2])
+    for n, c, p, q in np.ndindex(layer[2]):
+        places = standing(layer, p, q)
+        padded = [(h, w) for h, w in places if h < H + above and w < W + left]
+        count = len(padded if count_include_pad else inside(layer, places))
+        total = sum(x[(n, c, *place)] for place in inside(layer, places))
+        output[n, c, p, q] = total / (divisor_override or count)
+    return output
 
 
 def in_one_window(values):
@@ -54,7 +103,7 @@ def in_one_window(values):
     return output.item(), argmax.item()
 
 
-@each_layer
+@every_layer
 def test_equals_naive_loops(layer):
     x, _, parameters = drawn(layer)
     output, argmax = pool.max_pool(x, **parameters)
@@ -65,7 +114,7 @@ def test_equals_naive_loops(layer):
     np.testing.assert_array_equal(pool.max_pool(np.round(x), **parameters)[1], naive(np.round(x), layer)[1])
 
 
-@each_layer
+@every_layer
 def test_the_places_are_those_of_the_maxima(layer):
     x, _, parameters = drawn(layer)
     output, argmax = pool.max_pool(x, **parameters)
@@ -74,7 +123,7 @@ def test_the_places_are_those_of_the_maxima(layer):
     np.testing.assert_array_equal(found.reshape(output.shape), output)
 
 
-@each_layer
+@every_layer
 def test_the_gradient_equals_central_differences(layer):
     x, g, parameters = drawn(layer)
     gradient = pool.max_pool_backward(g, pool.max_pool(x, **parameters)[1], x.shape)
@@ -85,6 +134,50 @@ def test_the_gradient_equals_central_differences(layer):
         below[index] -= epsilon
         change = pool.max_pool(above, **parameters)[0] - pool.max_pool(below, **parameters)[0]
         assert gradient[index] == pytest.approx((g * change).sum() / (2 * epsilon), abs=1e-6)
+
+
+@each_layer
+@each_mean
+def test_means_equal_naive_loops(layer, mean):
+    x, _, parameters = drawn(layer)
+    output = pool.avg_pool(x, **parameters, **mean)
+    assert output.shape == layer[2]
+    np.testing.assert_allclose(output, naive_mean(x, layer, **mean), rtol=1e-12, atol=1e-15)
+
+
+@each_layer
+@each_mean
+def test_the_gradient_of_a_mean_is_its_adjoint(layer, mean):
+    """A mean is linear, so <g, mean(x)> = <gradient(g), x> for all g and x."""
+    x, g, parameters = drawn(layer)
+    gradient = pool.avg_pool_backward(g, x.shape, **parameters, **mean)
+    assert gradient.shape == x.shape
+    assert (gradient * x).sum() == pytest.approx((g * pool.avg_pool(x, **parameters, **mean)).sum())
+
+
+@each_layer
+def test_the_gradient_of_a_mean_equals_central_differences(layer):
+    x, g, parameters = drawn(layer)
+    gradient = pool.avg_pool_backward(g, x.shape, **parameters, count_include_pad=False)
+    for index in [*np.ndindex(x.shape)][:: 1 + x.size // 40]:
+        above, below = x.copy(), x.copy()
+        above[index] += 0.5  # any step will do: a mean is linear
+        below[index] -= 0.5
+        change = [pool.avg_pool(v, **parameters, count_include_pad=False) for v in (above, below)]
+        assert gradient[index] == pytest.approx((g * (change[0] - change[1])).sum(), abs=1e-12)
+
+
+def test_means_by_hand():
+    """A plane of 3 x 3, windows of 2 with padding 1, stride 2, rounded up: what divides a corner?"""
+    x = [[[[4, 8, 12], [16, 20, 24], [28, 32, 36]]]]
+    kept = dict(window=2, stride=2, padding=1, ceil_mode=True)
+    assert pool.avg_pool(x, **kept).tolist() == [[[[1, 5], [11, 28]]]]
+    assert pool.avg_pool(x, **kept, count_include_pad=False).tolist() == [[[[4, 10], [22, 28]]]]
+    assert pool.avg_pool(x, **kept, divisor_override=8).tolist() == [[[[0.5, 2.5], [5.5, 14]]]]
+    hanging = dict(window=2, stride=2, ceil_mode=True)  # what hangs over never counts
+    assert pool.avg_pool(x, **hanging).tolist() == [[[[12, 18], [30, 36]]]]
+    gradient = pool.avg_pool_backward([[[[4, 2], [2, 1]]]], (1, 1, 3, 3), **hanging)
+    assert gradient.tolist() == [[[[1, 1, 1], [1, 1, 1], [1, 1, 1]]]]
 
 
 def test_forward_and_backward_by_hand():
@@ -151,6 +244,16 @@ def test_the_input_stays_as_it_is_and_results_are_float64():
         (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), stride=0), "stride is 0"),
         (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), window=(1, 2, 3)), "3 entries"),
         (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), window=1.5), "whole numbers"),
+        (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), padding=2), "more than half of the window"),
+        (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), padding=-1), "padding is -1"),
+        (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), dilation=4), "reaches over 5"),
+        (lambda: pool.max_pool(np.ones((1, 1, 4, 4)), dilation=0), "dilation is 0"),
+        (lambda: pool.max_pool(np.ones((1, 1, 3, 9)), padding=1, dilation=4), "window 0 along h holds no"),
+        (lambda: pool.avg_pool(np.ones((1, 1, 3, 3)), 8, 5, ceil_mode=True), "does not fit: along h"),
+        (lambda: pool.avg_pool(np.ones((1, 1, 0, 3)), (1, 2), padding=(0, 1)), "along h"),
+        (lambda: pool.avg_pool(np.ones((1, 1, 4, 4)), divisor_override=0), "other than 0"),
+        (lambda: pool.avg_pool(np.ones((1, 1, 4, 4)), divisor_override=1.5), "whole number"),
+        (lambda: pool.avg_pool_backward(np.ones((1, 1, 2, 3)), (1, 1, 4, 4)), r"make it \(1, 1, 2, 2\)"),
         (lambda: backward(np.ones((1, 1, 2, 3))), r"argmax \(1, 1, 2, 2\)"),
         (lambda: backward(shape=(2, 1, 4, 4)), "same N and C"),
         (lambda: backward(shape=(1, 4, 4)), r"\(N, C, H, W\)"),
@@ -168,17 +271,57 @@ def backward(grad_output=np.ones((1, 1, 2, 2)), argmax=np.zeros((1, 1, 2, 2), in
     return pool.max_pool_backward(grad_output, argmax, shape)
 
 
-@each_layer
+@every_layer
 def test_equals_pytorch(layer):
     torch = pytest.importorskip("torch")
     x, g, parameters = drawn(layer)
     x = np.round(2 * x)  # ties
     x.flat[:: x.size // 5] = (NAN, INF, -INF, NAN, -INF, NAN)[: len(x.flat[:: x.size // 5])]
-    window, stride = window_of(layer)
     t = torch.tensor(x, requires_grad=True)
-    expected, places = torch.nn.functional.max_pool2d(t, window, stride, return_indices=True)
+    expected, places = torch.nn.functional.max_pool2d(
+        t, *window_of(layer), ceil_mode=parameters.get("ceil_mode", False), return_indices=True
+    )
     expected.backward(torch.tensor(g))
     output, argmax = pool.max_pool(x, **parameters)
     np.testing.assert_array_equal(output, expected.detach().numpy())
     np.testing.assert_array_equal(argmax, places.numpy())
     np.testing.assert_allclose(pool.max_pool_backward(g, argmax, x.shape), t.grad.numpy(), rtol=1e-12)
+
+
+def test_sizes_drawn_at_random_equal_pytorch():
+    """Sizes, refusals, maxima, means and gradients, of 600 layers of 1 x 1 x H x W."""
+    torch = pytest.importorskip("torch")
+    F = torch.nn.functional
+    random, compared = np.random.default_rng(5), 0
+    for _ in range(600):
+        draw = {name: tuple(map(int, random.integers(low, high, 2))) for name, low, high in (
+            ("size", 1, 9), ("window", 1, 5), ("stride", 1, 6), ("padding", 0, 3), ("dilation", 1, 4))}  # fmt: skip
+        size, window, stride, padding, dilation = draw.values()
+        ceil_mode, include = bool(random.integers(2)), bool(random.integers(2))
+        override = int(random.integers(-2, 8)) or None
+        x = random.normal(size=(1, 1, *size))
+        t = torch.tensor(x, requires_grad=True)
+        try:
+            output, argmax = pool.max_pool(x, window, stride, padding, dilation, ceil_mode)
+        except ValueError as e:
+            if "holds no element" not in str(e):  # PyTorch computes -inf at a place that does not exist
+                with pytest.raises(RuntimeError):
+                    F.max_pool2d(t, window, stride, padding, dilation, ceil_mode)
+            continue
+        expected, places = F.max_pool2d(t, window, stride, padding, dilation, ceil_mode, return_indices=True)
+        np.testing.assert_array_equal(output, expected.detach().numpy())
+        np.testing.assert_array_equal(argmax, places.numpy())
+        try:
+            output = pool.avg_pool(x, window, stride, padding, ceil_mode, include, override)
+        except ValueError:
+            with pytest.raises(RuntimeError):
+                F.avg_pool2d(t, window, stride, padding, ceil_mode, include, override)
+            continue
+        expected = F.avg_pool2d(t, window, stride, padding, ceil_mode, include, override)
+        np.testing.assert_allclose(output, expected.detach().numpy(), rtol=1e-12, atol=1e-14)
+        g = random.normal(size=output.shape)
+        expected.backward(torch.tensor(g))
+        gradient = pool.avg_pool_backward(g, x.shape, window, stride, padding, ceil_mode, include, override)
+        np.testing.assert_allclose(gradient, t.grad.numpy(), rtol=1e-12, atol=1e-14)
+        compared += 1
+    assert compared > 100

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.devices.virtual import schedule
 from harness.devices.virtual.device import VirtualGPU
 from harness.devices.virtual.schedule import block_order, thread_order
 from harness.errors import KernelFault
@@ -275,6 +277,42 @@ def test_the_device_goes_on_after_a_timeout(modules, dev):
     out = zeros(dev, 4, 512)
     modules["memory"].get_function("fill")(4, 512, (out,))
     assert out.get()[3, 511] == 3511
+
+
+# --- where a launch runs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "shared_out"), [(0, True), (1e9, False)])
+def test_a_small_grid_is_shared_out_once_it_has_taken_long(monkeypatch, limit, shared_out):
+    monkeypatch.setattr(schedule, "INLINE_SECONDS", limit)
+    with VirtualGPU("memory", cores=2) as dev:
+        fill = dev.compile(SOURCE).get_function("fill")
+        expected = (1000 * np.arange(3)[:, np.newaxis] + np.arange(32)).ravel()
+        for calls in range(3):
+            assert bool(dev.workers._crew) == (shared_out and calls > 1)
+            out = zeros(dev, 96)
+            fill(3, 32, (out,))
+            assert np.array_equal(out.get(), expected)
+        one = zeros(dev, 32)
+        for _ in range(2):
+            fill(1, 32, (one,))
+        assert np.array_equal(one.get(), np.arange(32))
+
+
+def test_the_threads_of_a_device_end_with_it():
+    def threads():
+        return {t for t in threading.enumerate() if t.name.startswith("virtual-gpu-")}
+
+    before = threads()
+    with VirtualGPU("memory", cores=3) as dev:
+        fill = dev.compile(SOURCE).get_function("fill")
+        for _ in range(50):
+            fill(65, 32, (zeros(dev, 65 * 32),))
+        mine = threads() - before
+        assert len(mine) == 3 and dev.workers._crew.woken.qsize() <= 3
+    for thread in mine:
+        thread.join(timeout=60)
+    assert not threads() & mine
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Misconception, Mutant, Program, Puzzle
-from harness.lenet.checks import check_step
+from harness.lenet.checks import check_step, solution_kernels
 from reference import conv, dense, pool
 
 
@@ -133,8 +133,13 @@ PUZZLE = Puzzle(
     teaches="How the kernels of part 1 become a network: forward in order, backward in reverse.",
     lines=22,
     kernels=(),
-    program=Program("step.py", ("forward(net)", "backward(net)"),
-                    lambda f, case, device, seed: check_step(f, case, device, seed, MISCONCEPTIONS), seconds=10),
+    program=Program(
+        "step.py",
+        ("forward(net)", "backward(net)"),
+        lambda f, case, device, seed: check_step(f, case, device, seed, MISCONCEPTIONS),
+        seconds=10,
+        prepare=solution_kernels,
+    ),
     cases=(
         Case("all_parameters_zero", dict(batch=2, parameters=0), note="done by hand in the lesson"),
         Case("one_image", dict(batch=1)),

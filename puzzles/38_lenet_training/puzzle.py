@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Misconception, Mutant, Program, Puzzle
-from harness.lenet.checks import MOMENTUM, PEAK, WEIGHT_DECAY, check_training, numpy_losses, schedule
+from harness.lenet.checks import MOMENTUM, PEAK, WEIGHT_DECAY, check_training, numpy_losses, schedule, solution_kernels
 from reference import lenet, loss, optim
 
 
@@ -185,6 +185,7 @@ PUZZLE = Puzzle(
         ("learning_rate(step, steps)", "update(net, rate)", "train(net, batches)", "accuracy(net, batches)"),
         lambda f, case, device, seed: check_training(f, case, device, seed, MISCONCEPTIONS),
         seconds=60,
+        prepare=solution_kernels,
     ),
     cases=(
         Case("learning_rate", dict(steps=20), note="done by hand in the lesson"),

@@ -17,6 +17,7 @@ from ..child import Child
 from ..nvrtc import Ptx, compile_ptx, fingerprint
 from ..store import Store, digest
 from . import debuginfo, jit, ptx
+from .fixed import fix
 from .locals import separate
 from .modules import Lowered
 
@@ -38,13 +39,13 @@ class Built:
     code: bytes  # an object file
 
 
-def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int) -> Built:
-    """Compile a kernel file for the virtual GPU.
+def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=()) -> Built:
+    """Compile a kernel file for the virtual GPU. fixed: the arguments of `fixed.fix`, where there are some.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size
-    key = digest(fingerprint(*request[:4]), checks, str(arena_size), jit.own_text(), jit.machine())
+    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size, fixed
+    key = digest(fingerprint(*request[:4]), checks, str(arena_size), repr(fixed), jit.own_text(), jit.machine())
     if data := _store.get(key):
         try:
             return pickle.loads(data)  # our own code and data: whoever can write there can do worse
@@ -56,17 +57,19 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
     return built
 
 
-def build_here(source, name, include_dirs, name_expressions, checks, arena_size) -> Built:
+def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed) -> Built:
     """The build itself, in this process."""
     compiled = compile_ptx(source, name, FLAVOUR[checks], include_dirs, name_expressions)
-    return build_ptx(compiled, name, checks, arena_size)
+    return build_ptx(compiled, name, checks, arena_size, fixed)
 
 
-def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int) -> Built:
+def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=()) -> Built:
     try:
         module = ptx.parse(compiled.text, name)
         if checks == "full":
             separate(module, debuginfo.variables(compiled.text))
+        if fixed:
+            fix(module, *fixed)
         from . import lower  # the table of opcodes takes a while to load, and what is cached does not need it
 
         lowered = lower.lower(module, name, checks, arena_size)

@@ -81,6 +81,22 @@ def _metrics() -> dict[str, Metric]:
 #: name -> what it counts, in the order in which they are shown
 METRICS = _metrics()
 
+@dataclass
+class Request:
+    """One access of one warp. kind: "load" | "store" | "atomic"; space: one of SPACES; size: bytes of a lane.
+
+    addresses: of each lane, -1 where it took no part; in device memory, or in the block's shared memory.
+    """
+
+    line: int
+    kind: str
+    space: str
+    size: int
+    block: int
+    warp: int
+    addresses: object  # int64[32]
+
+
 # -- what one instruction does ---------------------------------------------------------------------------
 
 CONDITIONAL = "branches"  # a kind that is not in the opcode

@@ -20,7 +20,7 @@ from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
-from .schedule import INLINE_THREADS, STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .schedule import STEP_BUDGET, Workers, block_order, deadline, thread_order
 from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
@@ -72,6 +72,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule = checks, seed
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
@@ -85,6 +86,7 @@ class VirtualGPU:
                                            state.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
         self._workspace = self.arena.allocate(lambda start: Owner("the grid's workspace", start, 64, "global"), 64)
+        self._marked: tuple = ()  # what of shared memory is marked, and in which slots
 
     def __enter__(self):
         return self
@@ -123,11 +125,15 @@ class VirtualGPU:
 
     def compile(self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()) -> Module:
         """CUDA C++ -> Module. Errors: CompileError; Unsupported for what the virtual GPU does not have."""
+        return self._compile((source, name, tuple(include_dirs), tuple(name_expressions)))
+
+    def _compile(self, request: tuple, fixed: tuple = ()) -> Module:
+        source, name = request[:2]
         try:
-            built = build(source, name, include_dirs, name_expressions, self.checks, self.arena.size)
+            built = build(*request, self.checks, self.arena.size, fixed)
         except CompileError as error:
             raise _with_source(error, source, name) from None
-        return Module(self, source, name, built)
+        return Module(self, source, name, built, request)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
@@ -142,8 +148,8 @@ class VirtualGPU:
 class Module:
     """Compiled kernels. functions: their plain names."""
 
-    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built):
-        self.device, self.source, self.name = device, source, name
+    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = ()):
+        self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled, self.lowered = built.compiled, built.lowered
         for kernel in self.lowered.kernels.values():
             if kernel.shared_static > LIMITS.shared_per_block:
@@ -220,6 +226,18 @@ class Kernel:
         self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
         self._run_function = module.program.run
 
+    def fixed(self, args) -> Kernel:
+        """The kernel for these values of its integer parameters only: quicker, bit by bit the same, once compiled.
+
+        Later calls pass the same integers. A kernel stays as it is where its file has variables of its own in global
+        memory, which belong to all kernels of the file, and where it comes from a PTX text.
+        """
+        variables = self.module.lowered.variables.values()
+        if not self.module.request or any(variable.space == "global" for _, variable in variables):
+            return self
+        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
+        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(self.name)
+
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
         grid, block = triple(grid, "grid"), triple(block, "block")
@@ -255,16 +273,15 @@ class Run:
         envs["globals_base"] = self.module.variables_owner.start
         envs["block_function"] = self.kernel._block_function
         envs["start_function"] = self.kernel._start_function
-        threads = self.grid[0] * self.grid[1] * self.grid[2] * int(launch["threads"][0])
         if self.device.tally:
-            self.device.tally.start(self.module.lowered.segments, self.slots)
+            self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
-            recursive = self.kernel.info.recursive
-            self.workers.run(self.kernel._run_function, launch, threads <= INLINE_THREADS, recursive)
+            self.workers.run(self.kernel._run_function, self.kernel._block_function, launch, self.kernel.info.recursive)
         self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
+            result.requests = self.device.tally.requests()
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)
@@ -278,15 +295,20 @@ class Run:
 
     def _write_params(self, args) -> None:
         check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
-        memory = self.arena.bytes[self.device._params.start :]
+        data = bytearray(state.PARAM_BYTES)
+        end = 0
         for parameter, argument in zip(self.kernel.info.params, args, strict=True):
-            data = np.frombuffer(argument_bytes(argument), np.uint8)
-            memory[parameter.offset : parameter.offset + data.size] = data
+            end = parameter.offset + parameter.size
+            data[parameter.offset : end] = argument_bytes(argument)
+        self.arena.bytes[self.device._params.start :][:end] = data[:end]
 
     def _mark_shared(self) -> None:
         info = self.kernel.info
         layout = [(offset, size) for _, offset, size in info.shared] + [(info.dynamic_offset, self.shared_mem)]
         self.shared_end = info.dynamic_offset + self.shared_mem
+        if self.device.checks != "full" and self.device._marked == (layout, self.slots):
+            return
+        self.device._marked = layout, self.slots
         for slot in self.workers.in_use(self.slots):
             base = self.arena.shared_base(slot)
             self.arena.unmark(base, state.SHARED_WINDOW)
@@ -301,21 +323,23 @@ class Run:
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self._order = thread_order(n, self.device.schedule)
         multiplier, offset = block_order(blocks, self.device.schedule)
-        for name, value in {
+        shared = self.kernel.info.shared or self.shared_mem
+        full = self.device.checks == "full"
+        values = {
             "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
-            "shared_bytes": max(0, self.shared_end - state.SHARED_START) if self.kernel.info.shared or self.shared_mem else 0,
+            "shared_bytes": max(0, self.shared_end - state.SHARED_START) if shared else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
-            "check_sync": self.device.checks == "full",
+            "check_sync": full,
             "grid_workspace": self.device._workspace.start,
             "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
             "now": self.device.events,
-            "site_lines": self.module.site_lines.ctypes.data if self.device.checks == "full" else 0,
-        }.items():  # fmt: skip
-            launch[name] = value
+            "site_lines": self.module.site_lines.ctypes.data if full else 0,
+        }  # fmt: skip
+        launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # quicker than one by one
         return launch
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+import weakref
+from functools import lru_cache
 from math import gcd
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -20,7 +22,8 @@ STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
 FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
 _STACK = 64 << 20
-INLINE_THREADS = 2048  # grids up to this size run in the calling thread
+INLINE_THREADS = 2048  # grids up to this size run in the calling thread, at first;
+INLINE_SECONDS = 0.0005  # not those that took longer than this
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 
 
@@ -35,7 +38,8 @@ class Workers:
         self.threads = _aligned(slots * state.MAX_THREADS, state.DTYPES["Thread"]).reshape(slots, -1)
         self.frames = _aligned(slots * FRAME_BYTES, np.dtype(np.uint8)).reshape(slots, -1)
         self.extras = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Extra"])
-        self._pool: ThreadPoolExecutor | None = None
+        self._crew: Crew | None = None
+        self._slow: set[tuple[int, int]] = set()  # small grids worth sharing out: kernel and threads
         self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
         self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
         self.envs["arena_size"] = arena.size
@@ -57,11 +61,11 @@ class Workers:
     def shape_threads(self, block: tuple[int, int, int], slots: int) -> None:
         """Coordinates and local memory of every thread of a block, in every slot that is used."""
         n = block[0] * block[1] * block[2]
-        linear = np.arange(n)
         each = LOCAL_BYTES // n // 4096 * 4096
         for slot in self.in_use(slots):
             if self._shapes.get(slot) == block:
                 continue
+            linear = np.arange(n)
             threads = self.threads[slot][:n]
             threads["linear"] = linear
             threads["tid_x"] = linear % block[0]
@@ -73,42 +77,84 @@ class Workers:
             self.arena.forget_local(slot)
             self._shapes[slot] = block
 
-    def run(self, run_address: int, launch: np.ndarray, inline: bool, deep: bool = False) -> None:
+    def run(self, run_address: int, kernel: int, launch: np.ndarray, deep: bool = False) -> None:
         """Call rt_run on every worker that is of use; returns when the grid has ended.
 
-        inline: in the calling thread, which is quicker. deep: only in threads of the pool, which have a large stack.
+        A small grid runs in the calling thread, which is quicker, unless it took long the last time. kernel: a
+        number that tells it from others. deep: only in threads of the crew, which have a large stack.
         """
-        function = _RUN(run_address)
-        stride = self.envs.dtype.itemsize * self.slots
-        addresses = [self.envs.ctypes.data + i * stride for i in range(self.count)]
-        count = min(self.count, int(launch["blocks"][0]))
-        if not deep and (inline or count == 1 and threading.current_thread() is not threading.main_thread()):
-            function(addresses[0])
+        function, blocks = _RUN(run_address), int(launch["blocks"][0])
+        threads, count = blocks * int(launch["threads"][0]), min(self.count, blocks)
+        first, stride = self.envs.ctypes.data, self.envs.dtype.itemsize * self.slots
+        small = threads <= INLINE_THREADS and (count == 1 or (kernel, threads) not in self._slow)
+        if not deep and (small or count == 1 and threading.current_thread() is not threading.main_thread()):
+            started = time.perf_counter()
+            function(first)
+            if time.perf_counter() - started > INLINE_SECONDS:
+                self._slow.add((kernel, threads))
             return
-        futures = [self._workers().submit(function, address) for address in addresses[:count]]
+        self._crew = self._crew or Crew(self.count)
+        self._crew.start(function, [first + i * stride for i in range(count)])
         try:
-            while wait(futures, timeout=0.5).not_done:  # a signal just before the wait would not end it
-                pass
+            self._crew.wait()
         except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
             launch["stop"] = 2
-            wait(futures)
+            self._crew.wait()
             raise
 
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            before = threading.stack_size(_STACK)
-            try:
-                self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="virtual-gpu")
-                ready = threading.Barrier(self.count)  # start all threads now, with this stack size
-                wait([self._pool.submit(ready.wait) for _ in range(self.count)])
-            finally:
-                threading.stack_size(before)
-        return self._pool
-
     def close(self) -> None:
-        if self._pool:
-            self._pool.shutdown(wait=False)
-            self._pool = None
+        if self._crew:
+            self._crew.close()
+            self._crew = None
+
+
+class Crew:
+    """Threads that call compiled code, and have a large stack for it."""
+
+    def __init__(self, count: int):
+        self.tasks = [SimpleQueue() for _ in range(count)]
+        self.finished, self.serial = [0] * count, 0  # the number of the call that each thread has finished last
+        self.woken = SimpleQueue()
+        before = threading.stack_size(_STACK)
+        try:
+            for i, tasks in enumerate(self.tasks):
+                arguments = i, tasks, self.finished, self.woken
+                threading.Thread(target=_serve, args=arguments, name=f"virtual-gpu-{i}", daemon=True).start()
+        finally:
+            threading.stack_size(before)
+        self.close = weakref.finalize(self, _dismiss, self.tasks)
+
+    def start(self, function, addresses: list[int]) -> None:
+        """Calls function(address) for every address, each in a thread of its own."""
+        self.serial += 1
+        while not self.woken.empty():  # by a thread that had been seen to finish already
+            self.woken.get()
+        for i, tasks in enumerate(self.tasks):
+            if i < len(addresses):
+                tasks.put((self.serial, function, addresses[i]))
+            else:
+                self.finished[i] = self.serial
+
+    def wait(self) -> None:
+        """Until all calls have returned; may be interrupted, and called again."""
+        while self.finished.count(self.serial) < len(self.finished):
+            try:
+                self.woken.get(timeout=0.5)  # a signal just before would not end it
+            except Empty:
+                pass
+
+
+def _serve(i: int, tasks: SimpleQueue, finished: list[int], woken: SimpleQueue) -> None:
+    while task := tasks.get():
+        serial, function, address = task
+        function(address)
+        finished[i] = serial
+        woken.put(None)
+
+
+def _dismiss(tasks: list[SimpleQueue]) -> None:
+    for queue in tasks:
+        queue.put(None)
 
 
 def _aligned(n: int, dtype: np.dtype) -> np.ndarray:
@@ -117,6 +163,7 @@ def _aligned(n: int, dtype: np.dtype) -> np.ndarray:
     return memory[-memory.ctypes.data % state.CACHE_LINE :][: n * dtype.itemsize].view(dtype)
 
 
+@lru_cache(maxsize=64)
 def thread_order(threads: int, seed: int) -> np.ndarray:
     """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards."""
     warps = np.arange(-(-threads // 32))
@@ -124,9 +171,12 @@ def thread_order(threads: int, seed: int) -> np.ndarray:
         np.random.default_rng(seed).shuffle(warps)
     lanes = np.arange(32)[:: -1 if seed % 2 else 1]
     order = (warps[:, None] * 32 + lanes).ravel()
-    return order[order < threads].astype(np.uint32)
+    order = order[order < threads].astype(np.uint32)
+    order.flags.writeable = False
+    return order
 
 
+@lru_cache(maxsize=256)
 def block_order(blocks: int, seed: int) -> tuple[int, int]:
     """(multiplier, offset) of a permutation of the blocks: i -> (i * multiplier + offset) % blocks."""
     if not seed or blocks < 2:

@@ -128,6 +128,7 @@ _STRUCTS = {
         (_U64, "segments"), (_U64, "accesses"),  # host addresses of Segment[], Access[]
         (_U64, "totals"),  # host address of Total[], three for each access: global, shared, local
         (_U64, "split"),  # entries that had to be added up before every lane had passed them
+        (_U64, "kept"), (_U64, "kept_end"),  # host addresses: where the next Request goes, if there is room
     ],
     # Code without a branch, a call or a wait in it: all of it is executed, or none.
     "Segment": [
@@ -137,6 +138,8 @@ _STRUCTS = {
         (_U64, "warps"), (_U64, "threads"),  # how often it was executed
         (_U64, "divergent"),  # executions in which the branch at its end went both ways
     ],
+    # One access of one warp, for who wants to look at single ones.
+    "Request": [(_U32, "access"), (_U32, "space"), (_U32, "block"), (_U32, "warp"), (_U32, "addresses", 32)],
     "Access": [(_U32, "size"), (_U32, "space"), (_U32, "atomic"), (_U32, "unused")],
     "Total": [
         (_U64, "requests"), (_U64, "lanes"), (_U64, "sectors"), (_U64, "sectors_ideal"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import DeviceError
 from . import state
-from .counters import collect
+from .counters import Request, collect
 from .counting import segment_arrays
 from .memory import reserve
 from .schedule import Workers
@@ -33,8 +33,8 @@ class Tally:
             raise DeviceError("counting needs 64 MiB more address space; this process may not have that much")
         self._pool = np.frombuffer(self._map, np.uint8)
 
-    def start(self, segments, slots: int) -> None:
-        """Before a launch that uses a number of slots: everything is 0."""
+    def start(self, segments, slots: int, keep: int = 0) -> None:
+        """Before a launch that uses a number of slots: everything is 0. keep: requests to note down."""
         size = min(_MOST, self._pool.size // (slots * _WARPS))  # of the memory of a warp, a power of two
         self.tables = state.array("Table", slots * _WARPS)
         base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
@@ -46,9 +46,24 @@ class Tally:
         self.counting = state.array("Counting", 1)
         self.counting["segments"], self.counting["accesses"] = self.counted.ctypes.data, self.accesses.ctypes.data
         self.counting["totals"] = self.totals.ctypes.data
+        self.kept = state.array("Request", keep)
+        self.counting["kept"] = self.kept.ctypes.data
+        self.counting["kept_end"] = self.kept.ctypes.data + keep * self.kept.itemsize
         self.workers.envs["counting"] = self.counting.ctypes.data
 
     def result(self) -> dict:
         """`launch.counters`."""
         self._map.madvise(mmap.MADV_DONTNEED)  # give the memory back
         return collect(self.segments, self.counted, self.totals, int(self.counting["split"][0]))
+
+    def requests(self) -> list[Request]:
+        """The first requests of the launch: warp by warp from one barrier to the next, each warp's in order."""
+        accesses = [a for s in self.segments for a in s.accesses]
+        n = (int(self.counting["kept"][0]) - self.kept.ctypes.data) // self.kept.itemsize
+        found = []
+        for row in self.kept[:n]:
+            a, addresses = accesses[row["access"]], row["addresses"].astype(np.int64)
+            addresses[row["addresses"] == state.NO_ADDRESS] = -1
+            space = state.SPACES[row["space"]]
+            found.append(Request(a.line, a.kind, space, a.size, int(row["block"]), int(row["warp"]), addresses))
+        return found

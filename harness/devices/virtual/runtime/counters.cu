@@ -97,6 +97,15 @@ static __device__ u32 most_at_one_address(u32* lanes, u32 mask) {
     return longest;
 }
 
+static __device__ void keep_request(Env* env, Thread* warp, u32 access, u32 space, u32* lanes, u32 mask) {
+    Counting* counting = (Counting*)env->counting;
+    if (counting->kept == counting->kept_end) return;
+    Request* r = (Request*)counting->kept;
+    r->access = access; r->space = space; r->block = (u32)env->block; r->warp = warp->linear / 32;
+    for (u32 lane = 0; lane < 32; lane++) r->addresses[lane] = mask >> lane & 1 ? lanes[lane] : NO_ADDRESS;
+    counting->kept += sizeof(Request);
+}
+
 static __device__ void count_access(Env* env, Thread* warp, Access* access, Total* totals, u32* lanes) {
     u32 masks[3] = {0, 0, 0};  // lanes by space: global, shared, local
     for (u32 lane = 0; lane < 32; lane++) {
@@ -114,6 +123,7 @@ static __device__ void count_access(Env* env, Thread* warp, Access* access, Tota
         Total* total = totals + space;
         total->requests++;
         total->lanes += __popc(masks[space]);
+        keep_request(env, warp, access - (Access*)((Counting*)env->counting)->accesses, space, lanes, masks[space]);
         if (space == SPACE_GLOBAL) count_global(total, lanes, masks[space], access->size);
         else if (space == SPACE_LOCAL) count_local(total, warp, lanes, masks[space], access->size);
         else {

@@ -1,0 +1,108 @@
+"""Verdicts as one self-contained page: `backwarp grade --all --html report.html`."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ..course import PARTS, Puzzle
+from ..verdict import PASSED, Verdict
+from .heatmap import error_picture
+from .text import Line, verdict_lines
+
+WIDTH = 88  # columns
+PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;margin:0">{code}</pre>'
+ON_WHITE = {"cyan": "#00688b", "yellow": "#8a6d00", "green": "#1a7f37", "red": "#b3261e"}
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
+.bar { background: #ddd; height: .8rem } .bar div { background: #1a7f37; height: 100% }
+article { border: 1px solid #ccc; border-left: .4rem solid #b3261e; padding: .6rem 1rem; margin: .6rem 0; overflow-x: auto }
+article.passed { border-left-color: #1a7f37 } article.untouched { border-left-color: #bbb }
+table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0 } td, th { padding: .1rem .8rem .1rem 0; text-align: right }
+td:first-child, th:first-child { text-align: left } img { max-width: 100% } a { color: #00688b }
+@media print { article { break-inside: avoid } }
+"""
+
+
+def recorder(width: int = WIDTH) -> Console:
+    """What is printed to it can be had as HTML; it shows nothing itself."""
+    return Console(record=True, width=width, file=io.StringIO(), force_terminal=True, force_jupyter=False,
+                   color_system="truecolor", highlight=False)  # fmt: skip
+
+
+def as_html(console: Console) -> str:
+    """What was printed, with its colours."""
+    return console.export_html(inline_styles=True, code_format=PRE)
+
+
+def lines_html(lines: Sequence[Line]) -> str:
+    """Lines of a report, in colours that can be read on white."""
+    console = recorder()
+    for line in lines:
+        console.print(Text.assemble(*((text, on_white(style)) for text, style in line)), soft_wrap=True)
+    return as_html(console)
+
+
+def on_white(style: str) -> str:
+    for name, colour in ON_WHITE.items():
+        style = style.replace(name, colour)
+    return style
+
+
+def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> str:
+    """The whole page. puzzles: of the verdicts, in their order. when: the date as it is to be shown."""
+    passed = sum(v.passed for v in verdicts)
+    share = 100 * passed / max(len(verdicts), 1)
+    device = next((v.device for v in verdicts if v.device), "")
+    body = [
+        "<h1>Backwarp</h1>",
+        f"<p>{passed} of {len(verdicts)} puzzles pass. {html.escape(when)}{html.escape(', ' + device if device else '')}</p>",
+        f'<div class="bar" role="img" aria-label="{share:.0f} per cent"><div style="width:{share:.1f}%"></div></div>',
+    ]
+    part = 0
+    for verdict, puzzle in zip(verdicts, puzzles, strict=True):
+        if puzzle.part != part:
+            part = puzzle.part
+            body.append(f"<h2>Part {part}: {html.escape(PARTS.get(part, ''))}</h2>")
+        body.append(section(verdict, puzzle))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Backwarp</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n<body>\n'
+        + "\n".join(body) + "\n</body></html>\n"
+    )  # fmt: skip
+
+
+def section(verdict: Verdict, puzzle: Puzzle) -> str:
+    """One puzzle: its verdict, what was counted, and where the output is wrong."""
+    kind = "passed" if verdict.status == PASSED else "untouched" if verdict.kind == "untouched" else "failed"
+    parts = [f'<article class="{kind}" id="{verdict.puzzle}">', f"<div>{html.escape(puzzle.title)}</div>"]
+    parts.append(lines_html(verdict_lines(verdict, WIDTH)))
+    if verdict.gates:
+        parts.append(gates_table(verdict))
+    if figure := error_picture(verdict):
+        parts.append(f'<img alt="which elements are wrong" src="{png(figure)}">')
+    return "\n".join([*parts, "</article>"])
+
+
+def gates_table(verdict: Verdict) -> str:
+    from ..gates import number, quantity
+
+    rows = ["<tr><th>counted</th><th>yours</th><th>target</th><th>one rung below</th></tr>"]
+    for gate in verdict.gates:
+        below = "" if gate["below"] is None else number(gate["below"])
+        cells = (quantity(gate["quantity"]).noun, number(gate["value"]), number(gate["most"]), below)
+        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def png(figure) -> str:
+    """A figure as the address of an image that is part of the page."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

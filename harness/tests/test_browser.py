@@ -1,0 +1,102 @@
+"""A notebook in JupyterLab in a real browser: a cell is edited and run, the verdict and the picture are seen.
+
+Optional: `pip install -e '.[browser]'` and Chromium with its driver (Debian: chromium, chromium-driver), then
+`python -m pytest -m browser`. BACKWARP_SCREENSHOT=FILE.png keeps what the page looked like.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.report.notebooks import copy_course
+
+ROOT = Path(harness.__file__).resolve().parent.parent
+PATIENCE = 120  # seconds
+WRONG = """%%kernel 01
+__global__ void vector_add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] - b[i];
+}"""
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """The address of a JupyterLab that serves a copy of the course."""
+    pytest.importorskip("jupyterlab")
+    copy_course(ROOT, tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--port=0", "--ip=127.0.0.1", "--allow-root",
+               "--LabApp.expose_app_in_browser=True", "--IdentityProvider.token=course"]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            for line in server.stderr:
+                if found := re.search(r"http://127\.0\.0\.1:\d+/", line):
+                    break
+            yield found[0]
+        finally:
+            server.terminate()
+
+
+@pytest.fixture
+def browser(tmp_path):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("needs Chromium and its driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                     "--window-size=1400,1800", f"--user-data-dir={tmp_path / 'profile'}"):  # fmt: skip
+        options.add_argument(argument)
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    found.set_script_timeout(PATIENCE)
+    yield found
+    if where := os.environ.get("BACKWARP_SCREENSHOT"):
+        found.save_screenshot(where)
+    found.quit()
+
+
+PANEL = "[...jupyterapp.shell.widgets('main')].find(w => w.context?.path?.endsWith('.ipynb'))"
+CELL = f"({PANEL}).content.widgets[arguments[0]].node"
+
+
+def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def wait(script: str, *arguments):
+        return WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script(f"return {script}", *arguments))
+
+    def run(index: int, text: str | None = None) -> None:
+        """Puts a text into a cell and presses Shift+Enter in it."""
+        browser.execute_script(
+            f"const book = ({PANEL}).content; jupyterapp.shell.activateById(({PANEL}).id);"
+            "book.activeCellIndex = arguments[0];"
+            "if (arguments[1]) book.activeCell.model.sharedModel.setSource(arguments[1]);"
+            "book.mode = 'edit'; book.activeCell.editor.focus();",
+            index, text,
+        )  # fmt: skip
+        browser.switch_to.active_element.send_keys(Keys.SHIFT, Keys.ENTER)
+
+    browser.get(f"{lab}lab/tree/notebooks/00_start.ipynb?token=course&reset")
+    wait(f"window.jupyterapp && ({PANEL})?.sessionContext?.session?.kernel?.status == 'idle'")
+    run(1)
+    run(3, WRONG)
+    output = f"{CELL}.querySelector('.jp-OutputArea')"
+    wait(f"{output}?.textContent.includes('c[i=0] = ') && !!{CELL}.querySelector('img')?.naturalWidth", 3)
+    text = browser.execute_script(f"return {output}.textContent", 3)
+    width = browser.execute_script(f"return {CELL}.querySelector('img').naturalWidth", 3)
+    browser.execute_script(f"{CELL}.scrollIntoView()", 3)
+    assert "x 01_vector_add" in text and "expected" in text and "Next: %hint 01" in text
+    assert width == 800

@@ -1,0 +1,297 @@
+"""Puzzle 18: images and filters from one layout to another; the second step moves four elements at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from reference.layout import convert
+
+TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
+BLOCKS = "transpose_float4"
+#: kernel -> (name of its input, layout of the input, layout of the output)
+LAYOUTS = {
+    TO_NHWC: ("input", "NCHW", "NHWC"),
+    TO_NCHW: ("input", "NHWC", "NCHW"),
+    TO_RSCK: ("weights", "KCRS", "RSCK"),
+    TO_KCRS: ("weights", "RSCK", "KCRS"),
+    BLOCKS: ("input", "NIJ", "NJI"),
+}
+SIZES = {"N": "batch", "I": "rows", "J": "columns"}  # the others have the names of their axes
+
+
+def named(letters):
+    """{"n": "batch", "c": "C", ...}, as arrays are declared."""
+    return {axis.lower(): SIZES.get(axis, axis) for axis in letters}
+
+
+def sizes(letters, d):
+    return [d[name] for name in named(letters).values()]
+
+
+def reference(kernel):
+    name, source, target = LAYOUTS[kernel]
+    return lambda a, d: convert(a[name], source, target)
+
+
+# ---- wrong kernels in NumPy --------------------------------------------------------------------------
+
+
+def laid_out(kernel, layout):
+    """The input, brought into another layout than the one asked for."""
+    name, source, target = LAYOUTS[kernel]
+    return lambda a, d: convert(a[name], source, layout).reshape(sizes(target, d))
+
+
+def the_other_way(kernel):
+    """The input taken to be in the layout of the output, and brought into its own."""
+    name, source, target = LAYOUTS[kernel]
+    return lambda a, d: convert(a[name].reshape(sizes(target, d)), target, source).reshape(sizes(target, d))
+
+
+def reread(kernel, index):
+    """The output of a kernel that reads the input at index(d, axes by letter); NaN where that is outside."""
+    name, _, target = LAYOUTS[kernel]
+
+    def compute(a, d):
+        at = index(d, **dict(zip(target.lower(), np.indices(sizes(target, d)))))
+        flat, inside = a[name].ravel(), (at >= 0) & (at < a[name].size)
+        return np.where(inside, flat[np.where(inside, at, 0)], np.nan)
+
+    return compute
+
+
+def of_image_0(kernel):
+    def compute(a, d):
+        right = reference(kernel)(a, d)
+        return np.broadcast_to(right[:1], right.shape)
+
+    return compute
+
+
+def whole(d):
+    return d["rows"] % 4 == 0 and d["columns"] % 4 == 0
+
+
+def in_place(a, d):
+    """Blocks that go to the right place as they are: float4 by float4."""
+    n, rows, columns = a["input"].shape
+    if not whole(d):
+        return convert(a["input"], "NIJ", "NJI")
+    blocks = a["input"].reshape(n, rows // 4, 4, columns // 4, 4)
+    return blocks.transpose(0, 3, 2, 1, 4).reshape(n, columns, rows)
+
+
+def first_columns(a, d):
+    """Of every block only the first column is stored."""
+    right = convert(a["input"], "NIJ", "NJI")
+    if whole(d):
+        right[:, np.arange(d["columns"]) % 4 > 0] = np.nan
+    return right
+
+
+def wrong(kernel, id, hint, says, compute):
+    return Misconception(id, kernel, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong(TO_NHWC, "copied", 1,
+          "This is the input as it was: element idx of the output has another place in the input.",
+          laid_out(TO_NHWC, "NCHW")),
+    wrong(TO_NHWC, "from_nhwc", 2,
+          "This is the way from NHWC to NCHW; the input is NCHW, and the output has to be NHWC.",
+          the_other_way(TO_NHWC)),
+    wrong(TO_NHWC, "rows_and_columns_exchanged", 2,
+          "These are the right numbers, laid out as [batch, W, H, C]: w turns faster than h.",
+          laid_out(TO_NHWC, "NWHC")),
+    wrong(TO_NHWC, "image_0_only", 3,
+          "Every image is image 0: n is missing in the index of the input.",
+          of_image_0(TO_NHWC)),
+    wrong(TO_NHWC, "h_for_w", 3,
+          "The rows of the input are taken to be H elements long; they are W long.",
+          reread(TO_NHWC, lambda d, n, h, w, c: ((n * d["C"] + c) * d["H"] + h) * d["H"] + w)),
+    wrong(TO_NCHW, "back_from_nchw", 2,
+          "This is the way from NCHW to NHWC; here the input is NHWC, and the output has to be NCHW.",
+          the_other_way(TO_NCHW)),
+    wrong(TO_NCHW, "back_image_0_only", 3,
+          "Every image is image 0: n is missing in the index of the input.",
+          of_image_0(TO_NCHW)),
+    wrong(TO_NCHW, "back_pixels_one_apart", 3,
+          "The pixels of the input are taken to be one element apart; each has C elements.",
+          reread(TO_NCHW, lambda d, n, c, h, w: (n * d["H"] + h) * d["W"] + w + c)),
+    wrong(TO_RSCK, "laid_out_as_krsc", 2,
+          "These are the right numbers, laid out as [K, R, S, C]: k has to turn fastest, and r slowest.",
+          laid_out(TO_RSCK, "KRSC")),
+    wrong(TO_RSCK, "laid_out_as_crsk", 2,
+          "These are the right numbers, laid out as [C, R, S, K]: rows and columns of the filter come first.",
+          laid_out(TO_RSCK, "CRSK")),
+    wrong(TO_RSCK, "laid_out_as_rskc", 2,
+          "These are the right numbers, laid out as [R, S, K, C]: k has to turn faster than c.",
+          laid_out(TO_RSCK, "RSKC")),
+    wrong(TO_RSCK, "laid_out_as_srck", 2,
+          "These are the right numbers, laid out as [S, R, C, K]: s has to turn faster than r.",
+          laid_out(TO_RSCK, "SRCK")),
+    wrong(TO_KCRS, "back_from_kcrs", 2,
+          "This is the way from KCRS to RSCK; here the filters are RSCK, and have to become KCRS.",
+          the_other_way(TO_KCRS)),
+    wrong(TO_KCRS, "laid_out_as_ckrs", 2,
+          "These are the right numbers, laid out as [C, K, R, S]: c has to turn faster than k.",
+          laid_out(TO_KCRS, "CKRS")),
+    wrong(TO_KCRS, "back_r_and_s_exchanged", 3,
+          "The filters are read as [S, R, C, K]; they lie there as [R, S, C, K].",
+          reread(TO_KCRS, lambda d, k, c, r, s: ((s * d["R"] + r) * d["C"] + c) * d["K"] + k)),
+    wrong(BLOCKS, "blocks_not_transposed", 3,
+          "The blocks are where they belong, but not transposed: a stored float4 is a column of the block.",
+          in_place),
+    wrong(BLOCKS, "first_columns_only", 3,
+          "Of every block only the first column is stored: it has four.",
+          first_columns),
+    wrong(BLOCKS, "blocks_of_image_0", 2,
+          "Every image is image 0: n is missing in the place of the block in the input.",
+          of_image_0(BLOCKS)),
+)  # fmt: skip
+
+NCHW, NHWC = "input[((n * C + c) * H + h) * W + w]", "input[((n * H + h) * W + w) * C + c]"
+KCRS, RSCK = "weights[((k * C + c) * R + r) * S + s]", "weights[((r * S + s) * C + c) * K + k]"
+GUARD, FILTER_GUARD = "if (idx >= batch * C * H * W) return;", "if (idx >= K * C * R * S) return;"
+ODD = "rows % 4 != 0 || columns % 4 != 0"
+FROM = "const float* from = input + (n * rows + row) * columns + column;"
+ROW_LOOP = "for (int i = 0; i < 4 && row + i < rows; i++) {"
+STORES = """*(float4*)to = make_float4(a.x, b.x, c.x, d.x);
+    *(float4*)(to + rows) = make_float4(a.y, b.y, c.y, d.y);
+    *(float4*)(to + 2 * rows) = make_float4(a.z, b.z, c.z, d.z);
+    *(float4*)(to + 3 * rows) = make_float4(a.w, b.w, c.w, d.w);"""
+#: (a column of the block, a row of it) four times: what is stored, and what a copy would store
+STORED = [
+    (", ".join(f"{row}.{i}" for row in "abcd"), ", ".join(f"{row}.{j}" for j in "xyzw"))
+    for i, row in zip("xyzw", "abcd")
+]
+
+
+def split(*axes):
+    """The text that splits idx by these axes, each an index and a size, the fastest first: "kK", "cC"."""
+    lines, below = [], []
+    for index, size in axes:
+        quotient = f"idx / ({' * '.join(below)})" if len(below) > 1 else " / ".join(["idx", *below])
+        lines.append(f"int {index} = {quotient}{f' % {size}' if len(below) < len(axes) - 1 else ''};")
+        below.append(size)
+    return "\n    ".join(lines)
+
+
+AS_RSCK, AS_KCRS = split("kK", "cC", "sS", "rR"), split("sS", "rR", "cC", "kK")
+AS_NHWC, AS_NCHW = split("cC", "wW", "hH", "nN"), split("wW", "hH", "cC", "nN")
+
+
+def mutant(kernel, name, old, new, expect="wrong", *also):
+    return Mutant(name, kernel, old, new, expect, also)
+
+
+MUTANTS = (
+    mutant(TO_NHWC, "copied", NCHW, "input[idx]", "copied"),
+    mutant(TO_NHWC, "from NHWC to NCHW", AS_NHWC, AS_NCHW, "from_nhwc", (NCHW, NHWC)),
+    mutant(TO_NHWC, "rows and columns exchanged", AS_NHWC, split("cC", "hH", "wW", "nN"),
+           "rows_and_columns_exchanged"),
+    mutant(TO_NHWC, "image 0 only", NCHW, "input[(c * H + h) * W + w]", "image_0_only"),
+    mutant(TO_NHWC, "H for W", NCHW, "input[((n * C + c) * H + h) * H + w]", ("h_for_w", "out-of-bounds")),
+    mutant(TO_NHWC, "no guard", GUARD, "", "out-of-bounds"),
+    mutant(TO_NHWC, "guard forgets the batch", GUARD, "if (idx >= C * H * W) return;", "unwritten"),
+    mutant(TO_NCHW, "back: from NCHW to NHWC", AS_NCHW, AS_NHWC, "back_from_nchw", (NHWC, NCHW)),
+    mutant(TO_NCHW, "back: image 0 only", NHWC, "input[(h * W + w) * C + c]", "back_image_0_only"),
+    mutant(TO_NCHW, "back: pixels one element apart", NHWC, "input[(n * H + h) * W + w + c]",
+           "back_pixels_one_apart"),
+    mutant(TO_RSCK, "filters: as KRSC", AS_RSCK, split("cC", "sS", "rR", "kK"), "laid_out_as_krsc"),
+    mutant(TO_RSCK, "filters: as CRSK", AS_RSCK, split("kK", "sS", "rR", "cC"), "laid_out_as_crsk"),
+    mutant(TO_RSCK, "filters: as RSKC", AS_RSCK, split("cC", "kK", "sS", "rR"), "laid_out_as_rskc"),
+    mutant(TO_RSCK, "filters: as SRCK", AS_RSCK, split("kK", "cC", "rR", "sS"), "laid_out_as_srck"),
+    mutant(TO_RSCK, "filters: size of a block written as 128", "blockDim.x", "128", ("unwritten", "wrong")),
+    mutant(TO_KCRS, "filters back: from KCRS to RSCK", AS_KCRS, AS_RSCK, "back_from_kcrs", (RSCK, KCRS)),
+    mutant(TO_KCRS, "filters back: as CKRS", AS_KCRS, split("sS", "rR", "kK", "cC"), "laid_out_as_ckrs"),
+    mutant(TO_KCRS, "filters back: r and s exchanged", RSCK, "weights[((s * R + r) * C + c) * K + k]",
+           "back_r_and_s_exchanged"),
+    mutant(TO_KCRS, "filters back: guard one too late", FILTER_GUARD, FILTER_GUARD.replace(">=", ">"),
+           "out-of-bounds"),
+    mutant(BLOCKS, "blocks: not transposed", *STORED[0], "blocks_not_transposed", *STORED[1:]),
+    mutant(BLOCKS, "blocks: first column only", STORES, STORES.splitlines()[0], "first_columns_only"),
+    mutant(BLOCKS, "blocks: image 0", FROM, FROM.replace("(n * rows + row)", "row"), "blocks_of_image_0"),
+    mutant(BLOCKS, "blocks: float4 always", ODD, "false", ("misaligned", "out-of-bounds")),
+    mutant(BLOCKS, "blocks: only the rows looked at", ODD, "rows % 4 != 0", ("misaligned", "out-of-bounds")),
+    mutant(BLOCKS, "blocks: only the columns looked at", ODD, "columns % 4 != 0",
+           ("misaligned", "out-of-bounds")),
+    mutant(BLOCKS, "blocks: edge not looked at", ROW_LOOP, "for (int i = 0; i < 4; i++) {",
+           ("wrong", "out-of-bounds", "race")),
+    mutant(BLOCKS, "blocks: rows of the output", "from + columns", "from + rows",
+           ("wrong", "out-of-bounds", "misaligned")),
+    Mutant("blocks: element by element", BLOCKS, ODD, "true", "slow", line="to[j * rows + i] = from[i * columns + j];"),
+)  # fmt: skip
+
+
+def threads_for(kernel):
+    """One thread per element; one for 4 x 4 of them in the last kernel."""
+
+    def launch(d, t):
+        count = int(np.prod(sizes(LAYOUTS[kernel][1], d)))
+        if kernel == BLOCKS:
+            count = d["batch"] * ceil_div(d["rows"], 4) * ceil_div(d["columns"], 4)
+        return Launch(ceil_div(count, d["threads"]), d["threads"])
+
+    return launch
+
+
+def declared(kernel):
+    name, source, target = LAYOUTS[kernel]
+    numbers = named("NIJ" if kernel == BLOCKS else "KCRS" if name == "weights" else "NCHW").values()
+    return Kernel(
+        kernel,
+        params=(In(name, **named(source)), Out("output", **named(target)), *map(Int, numbers)),
+        launch=threads_for(kernel),
+        reference=reference(kernel),
+        rtol=0.0, atol=0.0,  # nothing is rounded
+    )  # fmt: skip
+
+
+PUZZLE = Puzzle(
+    title="Layouts",
+    part=2,
+    teaches="What the order of the axes in memory costs and saves, and how to change it.",
+    lines=52,
+    kernels=tuple(map(declared, LAYOUTS)),
+    dims=lambda d: {"rows": d["C"], "columns": d["H"] * d["W"], "threads": 128, **d},
+    cases=(
+        Case("layouts_tiny", dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2), note="done by hand in the lesson",
+             inputs={"input": range(12), "weights": range(8)}),
+        Case("one_channel", dict(batch=2, C=1, H=4, W=3, K=3, R=3, S=2), note="both layouts are the same"),
+        Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), note="so are they here"),
+        Case("fours", dict(batch=2, C=8, H=2, W=6, K=4, R=2, S=3), note="float4 everywhere"),
+        Case("fours_of_channels", dict(batch=2, C=4, H=3, W=5, K=5, R=3, S=1), note="15 pixels: no float4"),
+        Case("fours_of_pixels", dict(batch=2, C=6, H=4, W=3, K=7, R=2, S=4), note="6 channels: no float4"),
+        Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), note="sizes all odd"),
+        Case("integers", dict(batch=2, C=4, H=6, W=2, K=3, R=3, S=2), values="integers"),
+        Case("rows_of_pixels", dict(batch=2, C=8, H=3, W=8, K=1, R=1, S=1, rows=24, columns=8),
+             kernels=(BLOCKS,), note="the way from NHWC to NCHW: rows are pixels, columns channels"),
+        Case("lenet_conv2", dict(batch=2, C=6, H=12, W=12, K=16, R=5, S=5), note="LeNet's second layer"),
+        Case("many_blocks", dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3), note="for `backwarp profile`"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate("global_requests", lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32), kernels=(BLOCKS,),
+             case="many_blocks", below=768, hint=3,
+             says="One request moves one float for each lane; with float4 it moves four, and a quarter of them is enough."),
+    ),
+    hints=(
+        "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "
+        "the output: its last axis turns fastest. Then forget idx; you have n, c, h, w (or k, c, r, s), and "
+        "one element of the input has the same four numbers. Where does it lie? The input's own order of "
+        "axes says so.",
+        "A flat position: take the index of the outermost axis; for every further axis multiply by that "
+        "axis's size and add its index. In NHWC the further axes are H, W, C; in RSCK they are S, C, K. The "
+        "last kernel: idx counts blocks. The remainder by `across`, times 4, is the first column; `down` "
+        "gives the first row; the image is left. The block starts there in the input, and with rows and "
+        "columns exchanged in the output.",
+        "A float4 has four neighbours of a row, x, y, z and w; a pointer cast to const float4* reads them at "
+        "once, if its address is a multiple of 16 bytes: so it is if rows and columns are multiples of 4. "
+        "Row i of the block starts i * columns further on in the input. In the output, column j starts "
+        "j * rows further on, and its float4 is made of the j-th members of your four. Otherwise copy one by "
+        "one, and mind where rows and columns end.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,248 @@
+"""Puzzle 19: the gradient of a convolution's bias, one block per channel, with a tree in shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle
+from reference import conv
+
+BIAS = "conv2d_backward_bias"
+
+
+def gradient(grad_output):
+    """The right answer for a grad_output."""
+    return conv.backward_bias(grad_output)
+
+
+def elements(a, d):
+    """The elements of every channel, image after image: [C_out, batch * H_out * W_out]."""
+    return a["grad_output"].swapaxes(0, 1).reshape(d["C_out"], -1)
+
+
+def parts(a, d):
+    """What thread t of block k has added up: [C_out, threads]."""
+    x = elements(a, d)
+    padded = np.pad(x, ((0, 0), (0, -x.shape[1] % d["threads"])))
+    return padded.reshape(d["C_out"], -1, d["threads"]).sum(1)
+
+
+def without_odd_ones(part):
+    """The tree whose steps all halve the number of parts and round it down."""
+    while (half := part.shape[1] // 2) > 0:
+        part = part[:, :half] + part[:, half : 2 * half]
+    return part[:, 0]
+
+
+def without_last_step(part):
+    """The tree that stops when two parts are left."""
+    while (n := part.shape[1]) > 2:
+        half = (n + 1) // 2
+        part = part[:, :half] + np.pad(part[:, half:], ((0, 0), (0, 2 * half - n)))
+    return part[:, 0]
+
+
+def reread(array, index):
+    """What a kernel reads that takes `index(b, k, p, q)` for the flat position of array[b, k, p, q]."""
+    flat, position = array.ravel(), index(*np.indices(array.shape))
+    return np.where(position < flat.size, flat[position % flat.size], np.nan)
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, BIAS, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("batch_0_only", 1,
+          "This is exactly the gradient of batch item 0 alone: the share of a thread ends with image 0.",
+          lambda a, d: gradient(a["grad_output"][:1])),
+    wrong("batch_missing", 1,
+          "Image 0 is added up once for every image: b is missing in the index of grad_output.",
+          lambda a, d: d["batch"] * gradient(a["grad_output"][:1])),
+    wrong("batch_stride_without_channels", 1,
+          "The step from image to image in grad_output is one channel, not C_out channels.",
+          lambda a, d: gradient(reread(
+              a["grad_output"], lambda b, k, p, q: ((b + k) * d["H_out"] + p) * d["W_out"] + q))),
+    wrong("one_element_per_thread", 1,
+          "Only the first blockDim.x elements of the channel are in the sum: a thread stops after its first.",
+          lambda a, d: elements(a, d)[:, : d["threads"]].sum(1)),
+    wrong("everything_by_every_thread", 1,
+          "Every element is counted blockDim.x times: each thread adds up the whole channel, not its share.",
+          lambda a, d: d["threads"] * gradient(a["grad_output"])),
+    wrong("own_part_only", 2,
+          "This is the share of thread 0 alone: the other threads' parts are not added.",
+          lambda a, d: parts(a, d)[:, 0]),
+    wrong("odd_part_lost", 3,
+          "A part is lost in every step that begins with an odd number of parts: half of 7 is 4 parts that "
+          "stay and 3 that are added to them.",
+          lambda a, d: without_odd_ones(parts(a, d))),
+    wrong("last_step_missing", 3,
+          "The last step of the tree is missing: two parts are left, and part[1] is never added.",
+          lambda a, d: without_last_step(parts(a, d))),
+)  # fmt: skip
+
+LOOP = "for (int i = tid; i < batch * plane; i += blockDim.x) {"
+GRAD = "grad_output[(b * C_out + k) * plane + i % plane]"
+FILL = "part[tid] = sum;\n    __syncthreads();"
+TREE = "for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {"
+HALF = "int half = (n + 1) / 2;"
+STEP = "if (tid < n / 2) part[tid] += part[tid + half];\n        __syncthreads();"
+WHOLE_TREE = f"{TREE}\n        {HALF}\n        {STEP}\n    }}"
+STORE = "if (tid == 0) grad_bias[k] = part[0];"
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, BIAS, old, new, expect, also, line)
+
+
+START = "int k = blockIdx.x;\n    int tid = threadIdx.x;"
+BELOW = """\
+{
+        int k = blockIdx.x * blockDim.x + threadIdx.x;
+        if (k >= C_out) return;
+        float sum = 0.0f;
+        for (int b = 0; b < batch; b++) {
+            for (int i = 0; i < H_out * W_out; i++) {
+                sum += grad_output[(b * C_out + k) * H_out * W_out + i];
+            }
+        }
+        grad_bias[k] = sum;
+        return;
+    }
+    int k = 0, tid = 0;"""
+INTERLEAVED = """\
+for (int s = 1; s < blockDim.x; s *= 2) {
+        if (tid % (2 * s) == 0 && tid + s < blockDim.x) part[tid] += part[tid + s];
+        __syncthreads();
+    }"""
+SPREAD = """\
+for (int s = 1; s < blockDim.x; s *= 2) {
+        int i = 2 * s * tid;
+        if (i + s < blockDim.x) part[i] += part[i + s];
+        __syncthreads();
+    }"""
+SERIAL = """\
+if (tid == 0) {
+        for (int t = 1; t < blockDim.x; t++) part[0] += part[t];
+    }"""
+CHUNK = """\
+int share = (batch * plane + blockDim.x - 1) / blockDim.x;
+    for (int i = tid * share; i < min((tid + 1) * share, batch * plane); i++) {"""
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("the kernel of puzzle 09", START, BELOW, "slow",
+           line="sum += grad_output[(b * C_out + k) * H_out * W_out + i];"),
+    mutant("a chunk of neighbours for every thread", LOOP, CHUNK, "slow", line=GRAD),
+    mutant("interleaved addressing", WHOLE_TREE, INTERLEAVED, "slow", line="if (tid % (2 * s) == 0"),
+    mutant("interleaved addressing by threads in a row", WHOLE_TREE, SPREAD, "slow",
+           line="part[i] += part[i + s];"),
+    mutant("thread 0 adds up all parts", WHOLE_TREE, SERIAL, "slow", line="part[0] += part[t];"),
+    # the share of a thread
+    mutant("image 0 only", LOOP, LOOP.replace("batch * plane", "plane"), "batch_0_only"),
+    mutant("b missing", GRAD, "grad_output[k * plane + i % plane]", "batch_missing"),
+    mutant("batch stride without channels", GRAD, "grad_output[(b + k) * plane + i % plane]",
+           "batch_stride_without_channels"),
+    mutant("one element per thread", LOOP, "int i = tid;\n    if (i < batch * plane) {",
+           "one_element_per_thread"),
+    mutant("every thread adds up everything", LOOP, "for (int i = 0; i < batch * plane; i++) {",
+           "everything_by_every_thread"),
+    mutant("sum not set to anything", "float sum = 0.0f;", "float sum;", ("uninitialised-read", "wrong")),
+    # the barriers
+    mutant("no barrier before the tree", FILL, "part[tid] = sum;", "race"),
+    mutant("barrier before the parts are there", FILL, "__syncthreads();\n    part[tid] = sum;", "race"),
+    mutant("no barrier in the tree", STEP, STEP.split("\n")[0], "race"),
+    mutant("barrier in the if", STEP,
+           "if (tid < n / 2) {\n            part[tid] += part[tid + half];\n            "
+           "__syncthreads();\n        }",
+           "barrier-divergence", also=((STORE, f"__syncthreads();\n    {STORE}"),)),
+    mutant("no barrier within a warp", STEP, STEP.replace("__sync", "if (n > 32) __sync"), "race"),
+    # the tree
+    mutant("own part only", STORE, "if (tid == 0) grad_bias[k] = sum;", "own_part_only"),
+    mutant("half rounded down", WHOLE_TREE,
+           WHOLE_TREE.replace("(n + 1) / 2", "n / 2"), "odd_part_lost"),
+    mutant("stops at two parts", TREE, TREE.replace("n > 1", "n > 2"), "last_step_missing"),
+    mutant("middle part counted twice", STEP, STEP.replace("n / 2", "half"), ("wrong", "out-of-bounds")),
+    mutant("the neighbour instead of the other half", STEP, STEP.replace("tid + half", "tid + 1"), "race"),
+    mutant("stored by a thread that not every block has", STORE, "if (tid == 31) grad_bias[k] = part[0];",
+           "unwritten"),
+)  # fmt: skip
+
+
+def loss(bias, a, d):
+    """A loss whose gradient at the layer's output is grad_output, as a function of the bias."""
+    return np.sum(a["grad_output"] * bias[:, None, None])
+
+
+PUZZLE = Puzzle(
+    title="Gradient of the bias, a block per channel",
+    part=3,
+    teaches="How the threads of a block add up numbers: a tree in shared memory, a barrier after each step.",
+    lines=15,
+    kernels=(
+        Kernel(
+            BIAS,
+            params=(
+                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
+                Out("grad_bias", k="C_out"),
+                Int("batch"), Int("C_out"), Int("H_out"), Int("W_out"),
+            ),
+            launch=lambda d, t: Launch(grid=d["C_out"], block=d["threads"], shared_mem=4 * d["threads"]),
+            reference=lambda a, d: gradient(a["grad_output"]),
+        ),
+    ),
+    dims=lambda d: {"threads": 256, **d},
+    gradient_of={BIAS: Gradient(loss)},
+    cases=(
+        Case(
+            "bias_tiny", dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
+            note="done by hand in the lesson",
+            inputs={"grad_output": [[[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
+                                    [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]]]},
+        ),
+        Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), note="a tree without steps"),
+        Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32),
+             note="fewer elements than threads"),
+        Case("numerical_gradient_check", dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16),
+             note="each bias moved by epsilon", check="gradient"),
+        Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
+        Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), note="7, 4, 2, 1 parts"),
+        Case("integers", dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96),
+             note="exact sums", values="integers"),
+        Case("block_of_50", dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
+             note="50, 25, 13, 7, 4, 2, 1 parts"),
+        Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
+        Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
+        Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
+        Case("counted", dict(batch=4, C_out=32, H_out=8, W_out=16), note="the case of the gates"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate("sectors_per_load", 4.5, case="counted", below=32, hint=1,
+             says="Threads of a warp that sit next to each other should read elements that lie next to "
+                  "each other: 32 floats in a row are 4 sectors."),
+        Gate("divergent_branches", lambda d: 16 * d["C_out"], case="counted", hint=3,
+             says="In a step of the tree, the threads that add should be the first of the block: then "
+                  "whole warps work or rest, and only the last 5 steps divide a warp."),
+        Gate("shared_conflicts", 0, case="counted", hint=3,
+             says="Threads in a row should use elements in a row: with a step between them, several lanes "
+                  "want the same bank and wait for each other."),
+        Gate("shared_load_requests", lambda d: 40 * d["C_out"], case="counted", hint=3,
+             says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
+                  "the same time."),
+    ),
+    hints=(
+        "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread "
+        "tid takes number tid and then every blockDim.x-th, so that at any time the threads of a warp read "
+        "neighbours. Element number i lies in image i divided by the size of a plane, and the remainder is "
+        "its place in that plane.",
+        "A part must be in shared memory before another thread reads it. So: store your own sum under your "
+        "own number, then let all threads of the block wait. Threads without any element take part too, "
+        "with 0. At the end part 0 holds everything, and one thread is enough to store it.",
+        "One step turns n parts into about half as many: the lower half stays, and thread t adds part t + "
+        "half to part t. For an odd n, half is rounded up, and the middle part finds no partner, so only n "
+        "/ 2 threads (rounded down) add. The barrier comes after the if, where all threads pass, and "
+        "inside of the loop.",
+    ),
+)  # fmt: skip

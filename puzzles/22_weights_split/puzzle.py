@@ -1,0 +1,288 @@
+"""Puzzle 22: the gradient of a convolution's weights, the batch split over blocks, in two passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import (
+    Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+)  # fmt: skip
+from reference import conv
+
+PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
+
+
+def shares(d, images=None):
+    """The images of every part, as slices; images: how many a part has, by default the right number."""
+    images = ceil_div(d["batch"], d["parts"]) if images is None else images
+    return [slice(part * images, (part + 1) * images) for part in range(d["parts"])]
+
+
+def partials(a, d, of=None, grad_output=None):
+    """The sums of every part: [parts, C_out, C_in, F, F]. of: the images of the parts."""
+    grad_output = a["grad_output"] if grad_output is None else grad_output
+    shape = (d["C_out"], d["C_in"], d["F"], d["F"])
+    return np.stack([conv.backward_weights(grad_output[images], a["input"][images], shape)
+                     for images in (shares(d) if of is None else of)])  # fmt: skip
+
+
+def lanes_only(a, d, kept):
+    """The sums of every part from the products i for which kept(i); i counts the positions of all images."""
+    positions, found = d["H_out"] * d["W_out"], a["grad_output"].copy()
+    for images in shares(d):
+        i = np.arange(found[images].shape[0] * positions)
+        found[images] *= np.reshape(kept(i), (-1, 1, d["H_out"], d["W_out"]))
+    return partials(a, d, grad_output=found)
+
+
+def wrong(id, hint, says, compute, kernel=PARTIAL):
+    return Misconception(id, kernel, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("remainder_lost", 1,
+          "The last images are in no part: batch / parts is rounded down; it has to be rounded up.",
+          lambda a, d: partials(a, d, shares(d, d["batch"] // d["parts"]))),
+    wrong("one_image_twice", 1,
+          "Every part takes one image too many, the first of the next part.",
+          lambda a, d: partials(a, d, [slice(s.start, s.stop + 1) for s in shares(d)])),
+    wrong("whole_batch_in_every_part", 1,
+          "Every part holds the sums of the whole batch: the block's part must limit its images.",
+          lambda a, d: partials(a, d, [slice(None)] * d["parts"])),
+    wrong("row_offset_missing", 2,
+          "All rows of a filter get the gradient of row 0: r is missing in the index of the input.",
+          lambda a, d: np.broadcast_to(partials(a, d)[:, :, :, :1], partials(a, d).shape)),
+    wrong("channels_exchanged", 2,
+          "The right numbers are at the wrong places: row is split with c as the slowest axis; it is k.",
+          lambda a, d: partials(a, d).swapaxes(1, 2).reshape(-1, d["C_out"], d["C_in"], d["F"], d["F"])),
+    wrong("first_warp_only", 3,
+          "This is the sum of warp 0 alone: the other warps' slots are not added.",
+          lambda a, d: lanes_only(a, d, lambda i: i % d["threads"] < 32)),
+    wrong("part_0_only", 3,
+          "This is part 0 alone: the others are not added.",
+          lambda a, d: a["partial"][0], ADD),
+    wrong("last_part_only", 3,
+          "This is the last part alone: the sum is overwritten (=) instead of added to (+=).",
+          lambda a, d: a["partial"][-1], ADD),
+    wrong("parts_side_by_side", 3,
+          "The parts of a weight are taken to lie side by side; each part is a whole array of weights.",
+          lambda a, d: a["partial"].reshape(-1, d["parts"]).sum(1).reshape(a["partial"].shape[1:]), ADD),
+)  # fmt: skip
+
+ROW = "int c = row / F % C_in;\n    int k = row / (F * C_in);"
+IMAGES = "int images = (batch + parts - 1) / parts;"
+LAST = "int last = min(first + images, batch);"
+LOOP = "for (int i = first * H_out * W_out + threadIdx.x; i < last * H_out * W_out; i += blockDim.x) {"
+SPLIT = """\
+        int q = i % W_out;
+        int p = i / W_out % H_out;
+        int b = i / (W_out * H_out);
+        float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];
+"""
+TAPS = """\
+#pragma unroll
+        for (int s = 0; s < MAX_F; s++) {
+            if (s < F) sum[s] += grad * x[s];
+        }
+"""
+FINISH = """\
+#pragma unroll
+    for (int s = 0; s < MAX_F; s++) {
+        float total = warp_sum(sum[s]);
+        if (threadIdx.x % 32 == 0) slot[threadIdx.x / 32][s] = total;
+    }
+    __syncthreads();
+"""
+GATHER = "for (int w = 0; w < blockDim.x / 32; w++) total += slot[w][threadIdx.x];"
+STORE = "partial[(part * C_out * C_in * F + row) * F + threadIdx.x] = total;"
+TO_THE_END = f"""\
+{FINISH}    if (threadIdx.x < F) {{
+        float total = 0.0f;
+        {GATHER}
+        {STORE}
+    }}
+"""
+ADD_GUARD = "if (idx >= weights) return;"
+ADD_LOOP = "for (int part = 0; part < parts; part++) {"
+
+START = "int row = blockIdx.x, part = blockIdx.y;"
+BELOW = """\
+{
+        int row = blockIdx.x, part = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        int r = row % F, c = row / F % C_in, k = row / (F * C_in), H_out = H - F + 1, W_out = W - F + 1;
+        int images = (batch + parts - 1) / parts, first = part * images, last = min(first + images, batch);
+        for (int s = 0; s < F; s++) {
+            float sum = 0.0f;
+            for (int i = first * H_out * W_out + threadIdx.x; i < last * H_out * W_out; i += blockDim.x) {
+                int q = i % W_out, p = i / W_out % H_out, b = i / (W_out * H_out);
+                float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];
+                sum += grad * input[((b * C_in + c) * H + p + r) * W + q + s];
+            }
+            sum = warp_sum(sum);
+            if (lane == 0) slot[warp][s] = sum;
+        }
+        __syncthreads();
+        for (int s = 0; s < F; s++) {
+            float sum = lane < blockDim.x / 32 ? slot[lane][s] : 0.0f;
+            if (warp > 0) continue;
+            sum = warp_sum(sum);
+            if (lane == 0) partial[((part * C_out * C_in * F) + row) * F + s] = sum;
+        }
+        return;
+    }
+    int row = 0, part = 0;"""
+ATOMICS = """\
+if (threadIdx.x < F) partial[(part * C_out * C_in * F + row) * F + threadIdx.x] = 0.0f;
+    __syncthreads();
+    for (int s = 0; s < MAX_F; s++) {
+        float total = warp_sum(sum[s]);
+        if (threadIdx.x % 32 > 0 || s >= F) continue;
+        atomicAdd(&partial[(part * C_out * C_in * F + row) * F + s], total);
+    }
+"""
+
+
+def mutant(name, old, new, expect="wrong", also=(), line="", kernel=PARTIAL):
+    return Mutant(name, kernel, old, new, expect, also, line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("the kernel of puzzle 21, weight after weight", START, BELOW, "slow",
+           line="float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];"),
+    mutant("warps add with atomics", TO_THE_END, ATOMICS, "slow", line="atomicAdd("),
+    mutant("sums in an array that is indexed at run time", TAPS,
+           "for (int s = 0; s < F; s++) sum[s] += grad * x[s];\n", "slow",
+           line="for (int s = 0; s < F; s++) sum[s] += grad * x[s];"),
+    # the parts of the batch
+    mutant("images rounded down", IMAGES, "int images = batch / parts;", "remainder_lost"),
+    mutant("an image too many", LAST, LAST.replace("images,", "images + 1,"), "one_image_twice"),
+    mutant("whole batch", LAST, "first = 0;\n    int last = batch;", "whole_batch_in_every_part"),
+    mutant("last part not cut", LAST, "int last = first + images;", "out-of-bounds"),
+    mutant("blocks without images leave", LAST, f"{LAST}\n    if (first >= last) return;", "unwritten"),
+    mutant("all parts into part 0", STORE, "partial[row * F + threadIdx.x] = total;", "race"),
+    # the row of the filter
+    mutant("r missing in the input", "* H + p + r) * W + q;", "* H + p) * W + q;", "row_offset_missing"),
+    mutant("k and c swapped in the split", ROW, "int k = row / F % C_out;\n    int c = row / (F * C_out);",
+           "channels_exchanged"),
+    mutant("MAX_F elements of every row", TAPS, TAPS.replace("if (s < F) ", ""), "out-of-bounds"),
+    mutant("MAX_F sums stored", "if (threadIdx.x < F) {", "if (threadIdx.x < MAX_F) {",
+           ("race", "out-of-bounds")),
+    # the sum over the block
+    mutant("sums not set to anything", "float sum[MAX_F] = {};", "float sum[MAX_F];", "uninitialised-read"),
+    mutant("no barrier", f"{FINISH}    if", f"{FINISH.replace('    __syncthreads();', '')}    if", "race"),
+    mutant("one slot a warp", FINISH, FINISH.replace("/ 32][s]", "/ 32][0]"),
+           ("race", "uninitialised-read")),
+    mutant("first warp only", GATHER, "total = slot[0][threadIdx.x];", "first_warp_only"),
+    # the second pass
+    mutant("part 0 only", ADD_LOOP, ADD_LOOP.replace("< parts", "< 1"), "part_0_only", kernel=ADD),
+    mutant("overwritten instead of added", "sum += partial", "sum = partial", "last_part_only", kernel=ADD),
+    mutant("parts side by side", "partial[part * weights + idx]", "partial[idx * parts + part]",
+           "parts_side_by_side", kernel=ADD),
+    mutant("no guard", ADD_GUARD, "", "out-of-bounds", kernel=ADD),
+)  # fmt: skip
+
+
+def loss(w, a, d):
+    """A loss whose gradient is grad_output where every part of the batch has weights of its own."""
+    pairs = zip(shares(d), w, strict=True)
+    return sum(np.sum(a["grad_output"][i] * conv.forward(a["input"][i], own)) for i, own in pairs)
+
+
+def derived(d):
+    return {
+        "H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, "parts": 2,
+        "weights": d["C_out"] * d["C_in"] * d["F"] ** 2, **d,
+    }  # fmt: skip
+
+
+PUZZLE = Puzzle(
+    title="Gradient of the weights, the batch split",
+    part=3,
+    teaches="How several blocks share one sum and the result is the same in every run; sums in registers.",
+    lines=40,
+    kernels=(
+        Kernel(
+            PARTIAL,
+            params=(
+                In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
+                In("input", b="batch", c="C_in", h="H", w="W"),
+                Out("partial", t="parts", k="C_out", c="C_in", r="F", s="F"),
+                Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"), Int("parts"),
+            ),
+            launch=lambda d, t: Launch((d["C_out"] * d["C_in"] * d["F"], d["parts"]), d["threads"]),
+            reference=lambda a, d: partials(a, d),
+        ),
+        Kernel(
+            ADD,
+            params=(
+                In("partial", t="parts", k="C_out", c="C_in", r="F", s="F"),
+                Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
+                Int("parts"), Int("weights"),
+            ),
+            launch=lambda d, t: Launch(grid=ceil_div(d["weights"], d["threads"]), block=d["threads"]),
+            reference=lambda a, d: a["partial"].sum(0),
+        ),
+    ),
+    dims=derived,
+    gradient_of={PARTIAL: Gradient(loss)},
+    cases=(
+        Case(
+            "conv_bw_tiny_3x3", dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
+            note="done by hand in the lesson",
+            inputs={
+                "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
+                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
+                "partial": [[[[[12, 17], [27, 32]]]], [[[[1, 3], [0, 5]]]]],
+            },
+        ),
+        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3, parts=4, threads=64),
+             note="a part without images"),
+        Case("filter_1x1", dict(batch=5, C_in=3, H=4, W=5, C_out=4, F=1, parts=1, threads=32),
+             note="one part"),
+        Case("one_channel_wide", dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=64),
+             note="parts of 3 and 2 images; W > H"),
+        Case("conv_bw_numerical_gradient_check", dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32),
+             note="each weight moved by epsilon", check="gradient"),
+        Case("integers", dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
+             note="exact sums; parts of 2, 2 and 0 images", values="integers"),
+        Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), note="all sizes differ"),
+        Case("lenet_conv1_part", dict(batch=2, C_in=1, H=28, W=28, C_out=1, F=5),
+             note="LeNet's first, 1 of 6 channels"),
+        Case("counted", dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
+             note="LeNet's second, 2 of 16 channels: the case of the gates"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate("global_atomic_operations", 0, case="counted", hint=3,
+             says="The order of atomic additions changes from run to run, and with it the last bits of "
+                  "the sum. Store every partial sum in a place of its own; the second kernel adds them in "
+                  "order."),
+        Gate("global_load_requests", 3100, case="counted", kernels=(PARTIAL,), below=4800, hint=2,
+             says="An element of grad_output is needed for all F weights of the row: read it once, and "
+                  "keep F sums."),
+        Gate("global_bytes", 650_000, case="counted", kernels=(PARTIAL,), below=796_032, hint=2,
+             says="Read grad_output once for the F weights of the row, and let neighbouring threads read "
+                  "neighbouring elements."),
+        Gate("local_load_requests", 0, case="counted", kernels=(PARTIAL,), hint=2,
+             says="An array whose index is known only at run time lies in memory. With a loop to MAX_F "
+                  "that is unrolled, every index is a number, and the sums stay in registers."),
+        Gate("barriers", lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] * d["parts"] * d["threads"] // 32,
+             case="counted", kernels=(PARTIAL,), hint=3,
+             says="All F sums can share one barrier: give each warp a slot for every weight of the row."),
+    ),
+    hints=(
+        "A part has batch / parts images, rounded up. From that follow its first image and the one after "
+        "its last, which cannot be beyond the batch; the last parts may have fewer images, or none. A "
+        "block without images has nothing to add, and still has to store its zeros.",
+        "The loop over the positions is that of puzzle 21, from the first position of the part's first "
+        "image on. Read grad_output into a variable; the F elements of the input that it meets lie next to "
+        "each other. Keep the sums in a small array of constant size, and let a loop of constant length go "
+        "over it, with a test for s < F inside and `#pragma unroll` before it.",
+        "Call warp_sum for each of the sums, where all lanes pass; lane 0 stores into the slot of its warp "
+        "and weight. After one barrier, thread s adds up the slots of weight s over the warps there are. "
+        "In the second kernel, neighbouring threads take neighbouring weights; from part to part it is a "
+        "whole array of weights further.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,178 @@
+"""Puzzle 25: a matrix transposed through a tile in shared memory, without bank conflicts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+
+KERNEL, TILE = "transpose", 32
+
+
+def places(d):
+    """(line, place) of every element of the output, and (rows, columns) of the tile it lies in."""
+    line, place = np.indices((d["columns"], d["rows"]))
+    return line, place, place // TILE * TILE, line // TILE * TILE
+
+
+def taken(a, row, column):
+    """input[row, column], NaN where it has no such element."""
+    rows, columns = a["input"].shape
+    inside = (row < rows) & (column < columns)
+    return np.where(inside, a["input"][np.minimum(row, rows - 1), np.minimum(column, columns - 1)], np.nan)
+
+
+def tile_not_turned(a, d):
+    """The tiles change places, their elements do not."""
+    line, place, row, column = places(d)
+    return taken(a, row + line % TILE, column + place % TILE)
+
+
+def tiles_in_place(a, d):
+    """Every tile is turned and written where it was read."""
+    line, place, _, _ = places(d)
+    return taken(a, line // TILE * TILE + place % TILE, place // TILE * TILE + line % TILE)
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("copied", 1,
+          "The elements stand in the order of the input: nothing is transposed.",
+          lambda a, d: a["input"].reshape(d["columns"], d["rows"])),
+    wrong("tile_not_turned", 2,
+          "The tiles are at the right places, but each is written as it was read: a row of the output is a "
+          "column of the tile.",
+          tile_not_turned),
+    wrong("tiles_in_place", 2,
+          "Every tile is turned, but stays where it was: the block in x and y must change places for the "
+          "output.",
+          tiles_in_place),
+)  # fmt: skip
+
+DECLARED = "__shared__ float tile[TILE][TILE + 1];"
+COLUMN = "int column = blockIdx.x * TILE + threadIdx.x;"
+FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
+        int row"""
+READ = "if (row < rows && column < columns) tile[i][threadIdx.x] = input[row * columns + column];"
+PLACE = "int place = blockIdx.y * TILE + threadIdx.x;"
+EMPTY = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
+        int line"""
+LINE = "int line = blockIdx.x * TILE + i;"
+WRITE = "if (line < columns && place < rows) output[line * rows + place] = tile[threadIdx.x][i];"
+WAIT = "__syncthreads();"
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, also, line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("no padding", DECLARED, DECLARED.replace(" + 1", ""), "slow", line=WRITE),
+    mutant("a row too many for a column", DECLARED, "__shared__ float tile[TILE + 1][TILE];", "slow",
+           line=WRITE),
+    mutant("two columns too many", DECLARED, DECLARED.replace("+ 1", "+ 2"), "slow", line=WRITE),
+    mutant("turned while it is read", READ,
+           "if (row < rows && column < columns) tile[threadIdx.x][i] = input[row * columns + column];", "slow",
+           also=((DECLARED, DECLARED.replace(" + 1", "")),
+                 (WRITE, WRITE.replace("[threadIdx.x][i]", "[i][threadIdx.x]"))),
+           line="tile[threadIdx.x][i] = input[row * columns + column];"),
+    mutant("no tile, columns written", READ,
+           "if (row < rows && column < columns) output[column * rows + row] = input[row * columns + column];",
+           "slow", also=((LINE, LINE + " continue;"),),
+           line="output[column * rows + row] = input"),
+    mutant("no tile, columns read", WRITE,
+           "if (line < columns && place < rows) output[line * rows + place] = input[place * columns + line];",
+           "slow", line="output[line * rows + place] = input"),
+    # the tile
+    mutant("no barrier", WAIT, "", "race"),
+    mutant("threads without an element leave", READ, READ + " else return;",
+           ("race", "barrier-divergence", "unwritten", "uninitialised-read")),
+    mutant("not transposed", WRITE,
+           "int n = line * rows + place; if (line < columns && place < rows) output[n] = input[n];", "copied"),
+    mutant("tile written as it was read", WRITE, WRITE.replace("tile[threadIdx.x][i]", "tile[i][threadIdx.x]"),
+           ("tile_not_turned", "uninitialised-read")),
+    mutant("block not turned", PLACE, PLACE.replace("blockIdx.y", "blockIdx.x"), "tiles_in_place",
+           also=((LINE, LINE.replace("blockIdx.x", "blockIdx.y")),)),
+    mutant("swizzled on one side only", READ, READ.replace("tile[i][threadIdx.x]", "tile[i][threadIdx.x ^ i]"),
+           ("wrong", "uninitialised-read")),
+    mutant("tile too small", DECLARED, "__shared__ float tile[TILE][TILE - 1];", ("out-of-bounds", "race")),
+    # rows and columns
+    mutant("no guard at the input", READ, READ.replace("if (row < rows && column < columns) ", ""),
+           "out-of-bounds"),
+    mutant("no guard at the output", WRITE, WRITE.replace("if (line < columns && place < rows) ", ""),
+           ("out-of-bounds", "uninitialised-read", "race")),
+    mutant("the guard of the input at the output", WRITE,
+           WRITE.replace("line < columns && place < rows", "line < rows && place < columns"),
+           ("out-of-bounds", "unwritten", "uninitialised-read", "race")),
+    mutant("rows of the input taken to be rows long", READ, READ.replace("row * columns", "row * rows"),
+           ("wrong", "out-of-bounds")),
+    mutant("rows of the output taken to be columns long", WRITE, WRITE.replace("line * rows", "line * columns"),
+           ("race", "out-of-bounds", "unwritten")),
+    mutant("first rows of the tile only", EMPTY, EMPTY.replace("i += HEIGHT", "i += TILE"), "unwritten"),
+    mutant("first rows of the tile read only", FILL, FILL.replace("i += HEIGHT", "i += TILE"),
+           "uninitialised-read"),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="Bank conflicts: a matrix transposed",
+    part=3,
+    teaches="How shared memory is divided into 32 banks, and why a column of a 32 x 32 tile lies in one of them.",
+    lines=15,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("input", r="rows", c="columns"), Out("output", c="columns", r="rows"),
+                Int("rows"), Int("columns"),
+            ),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["columns"], t["TILE"]), ceil_div(d["rows"], t["TILE"])),
+                block=(t["TILE"], t["HEIGHT"]),
+            ),
+            reference=lambda a, d: a["input"].T,
+        ),
+    ),
+    cases=(
+        Case("transpose_tiny_2x3", dict(rows=2, columns=3), note="done by hand in the lesson",
+             inputs={"input": [[1, 2, 3], [4, 5, 6]]}),
+        Case("one_row", dict(rows=1, columns=40), note="2 x 1 tiles"),
+        Case("one_column", dict(rows=40, columns=1), note="1 x 2 tiles"),
+        Case("a_tile", dict(rows=32, columns=32), note="no thread without work"),
+        Case("integers", dict(rows=20, columns=33), note="exact", values="integers"),
+        Case("wide", dict(rows=7, columns=100), note="4 x 1 tiles"),
+        Case("nothing_divides", dict(rows=70, columns=45), note="2 x 3 tiles"),
+        Case("counted", dict(rows=64, columns=96), note="3 x 2 full tiles; this one is counted"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate(
+            "conflicts_per_request", 0, case="counted", below=15.5, hint=3,
+            says="Lanes that read a column of the tile want 32 different words of the same bank, one after "
+            "the other. Rows that are not a multiple of 32 words long spread the column over the banks.",
+        ),
+        Gate(
+            "sectors_over_ideal", 1.05, case="counted", below=4.5, hint=1,
+            says="Lanes next to each other touch different rows of a matrix in global memory: let the tile "
+            "turn the columns into rows, so that both sides are coalesced.",
+        ),
+    ),
+    hints=(
+        "Rows of the input are read along their length, and rows of the output are written along theirs; "
+        "only then are both coalesced (puzzle 23). In between the elements change hands: the thread that "
+        "writes an element is another one than the thread that read it. That is what the tile in shared "
+        "memory is for, and why the whole block has to wait in between.",
+        "The block at (x, y) of the input belongs to (y, x) of the output. When reading, the thread's x "
+        "counts columns of the input; when writing, it counts rows of the input, which lie side by side in "
+        "the output. So the thread takes its x as the first index into the tile where it writes, and as the "
+        "second where it reads. Each time a loop over i, from the thread's y in steps of HEIGHT, goes down "
+        "the rows of the tile.",
+        "Word number w of shared memory lies in bank w % 32. With 32 words in a row, element [l][i] is word "
+        "32 l + i: the same bank for every l. Give the rows one word more, which nobody uses: 33 l + i is in "
+        "another bank for every l. Rows are still read and written without conflict.",
+    ),
+)  # fmt: skip

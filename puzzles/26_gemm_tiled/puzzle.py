@@ -1,0 +1,202 @@
+"""Puzzle 26: a matrix product through tiles in shared memory, with tails in all three dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from reference import dense
+
+KERNEL, TILE = "matmul", 16
+
+
+def product(a, A=None, B=None):
+    """The right answer, with a matrix replaced by what a wrong kernel uses for it."""
+    return dense.matmul(a["A"] if A is None else A, a["B"] if B is None else B)
+
+
+def steps(a, d, keep):
+    """The right answer from the steps k for which `keep` holds, alone."""
+    return product(a, A=a["A"] * keep(np.arange(d["K"])))
+
+
+def turned(matrix):
+    """Every tile of a matrix turned, with 0 where it has no element."""
+    padded = np.pad(matrix, [(0, -n % TILE) for n in matrix.shape])
+    rows, columns = (n // TILE for n in padded.shape)
+    tiles = padded.reshape(rows, TILE, columns, TILE).swapaxes(1, 3)
+    return tiles.reshape(padded.shape)
+
+
+def multiplied(left, right, d):
+    """The product of two matrices with tiles turned, as far as C goes."""
+    depth = max(left.shape[1], right.shape[0])
+    left = np.pad(left, [(0, 0), (0, depth - left.shape[1])])
+    right = np.pad(right, [(0, depth - right.shape[0]), (0, 0)])
+    return dense.matmul(left, right)[: d["M"], : d["N"]]
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("tail_of_k_missing", 2,
+          "The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
+          lambda a, d: steps(a, d, lambda k: k < d["K"] // TILE * TILE)),
+    wrong("last_tile_only", 2,
+          "Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
+          lambda a, d: steps(a, d, lambda k: k >= (d["K"] - 1) // TILE * TILE)),
+    wrong("first_tile_only", 2,
+          "Only the products of the first pair of tiles are in the sum: the loop along K stops after it.",
+          lambda a, d: steps(a, d, lambda k: k < TILE)),
+    wrong("first_tile_of_A_again", 3,
+          "Every tile of B meets the first tile of A: the start of the stretch is missing in the index of A.",
+          lambda a, d: product(a, A=a["A"][:, np.arange(d["K"]) % TILE])),
+    wrong("first_tile_of_B_again", 3,
+          "Every tile of A meets the first tile of B: the start of the stretch is missing in the index of B.",
+          lambda a, d: product(a, B=a["B"][np.arange(d["K"]) % TILE])),
+    wrong("last_of_a_tile_missing", 2,
+          "The last product of every pair of tiles is missing: there are TILE of them.",
+          lambda a, d: steps(a, d, lambda k: k % TILE < TILE - 1)),
+    wrong("tiles_of_A_turned", 3,
+          "The tiles of A are read as if their rows were columns.",
+          lambda a, d: multiplied(turned(a["A"]), a["B"], d)),
+    wrong("tiles_of_B_turned", 3,
+          "The tiles of B are read as if their rows were columns.",
+          lambda a, d: multiplied(a["A"], turned(a["B"]), d)),
+    wrong("both_turned", 3,
+          "The tiles of both matrices are read as if their rows were columns.",
+          lambda a, d: multiplied(turned(a["A"]), turned(a["B"]), d)),
+)  # fmt: skip
+
+TILES = "__shared__ float a[TILE][TILE], b[TILE][TILE];"
+COL = "int col = blockIdx.x * TILE + x;"
+ROW = "int row = blockIdx.y * TILE + y;"
+LOOP = "for (int start = 0; start < K; start += TILE) {"
+FILL_A = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
+FILL_B = "b[y][x] = start + y < K && col < N ? B[(start + y) * N + col] : 0.0f;"
+FULL = "__syncthreads();  // both tiles are full"
+USED = "__syncthreads();  // nobody needs them any more"
+STEPS = "for (int k = 0; k < TILE; k++) {"
+ADD = "sum += a[y][k] * b[k][x];"
+STORE = "if (row < M && col < N) C[row * N + col] = sum;"
+PUZZLE_02 = """for (int k = 0; k < K && row < M && col < N; k++) {
+        sum += A[row * K + k] * B[k * N + col];
+    }
+    """
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, also, line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("no tiles, as in puzzle 02", LOOP, PUZZLE_02 + LOOP.replace("start = 0", "start = K"), "slow",
+           line="sum += A[row * K + k] * B[k * N + col];"),
+    mutant("B not from its tile", ADD,
+           "if (start + k < K && col < N) sum += a[y][k] * B[(start + k) * N + col];", "slow",
+           line="sum += a[y][k] * B[(start + k) * N + col];"),
+    mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
+    mutant("tile of B kept by columns", FILL_B, FILL_B.replace("b[y][x]", "b[x][y]"), "slow",
+           also=((ADD, "sum += a[y][k] * b[x][k];"),), line="sum += a[y][k] * b[x][k];"),
+    # barriers
+    mutant("tiles not waited for", FULL, "", "race"),
+    mutant("tiles filled again too early", USED, "", "race"),
+    mutant("barrier only where C has an element", FULL, "if (row < M && col < N) " + FULL,
+           ("barrier-divergence", "race")),
+    mutant("threads without an element leave", "float sum = 0.0f;",
+           "if (row >= M || col >= N) return;\n    float sum = 0.0f;", ("uninitialised-read", "race")),
+    # tails
+    mutant("tail of K missing", LOOP, LOOP.replace("start < K", "start + TILE <= K"), "tail_of_k_missing"),
+    mutant("A read past the end of K", FILL_A, FILL_A.replace(" && start + x < K", ""), "out-of-bounds"),
+    mutant("A read below its last row", FILL_A, FILL_A.replace("row < M && ", ""), "out-of-bounds"),
+    mutant("B read below its last row", FILL_B, FILL_B.replace("start + y < K && ", ""), "out-of-bounds"),
+    mutant("B read past the end of N", FILL_B, FILL_B.replace(" && col < N", ""), "out-of-bounds"),
+    mutant("no zeros", FILL_A, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];",
+           ("uninitialised-read", "wrong")),
+    mutant("stored outside of C", STORE, STORE.replace("if (row < M && col < N) ", ""),
+           ("out-of-bounds", "race")),
+    # the sum
+    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
+    mutant("only one pair of tiles", USED, USED + "\n        break;", "first_tile_only"),
+    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"), "last_of_a_tile_missing"),
+    mutant("start missing in A", FILL_A, FILL_A.replace("K + start + x]", "K + x]"), "first_tile_of_A_again"),
+    mutant("start missing in B", FILL_B, FILL_B.replace("(start + y) * N", "y * N"), "first_tile_of_B_again"),
+    mutant("tile of A turned", FILL_A, FILL_A.replace("a[y][x]", "a[x][y]"), "tiles_of_A_turned"),
+    mutant("tile of B turned", FILL_B, FILL_B.replace("b[y][x]", "b[x][y]"), "tiles_of_B_turned"),
+    mutant("indices of both tiles exchanged", ADD, "sum += a[k][y] * b[x][k];", "both_turned"),
+    mutant("blocks exchanged", COL, COL.replace(".x", ".y"), ("unwritten", "race"),
+           also=((ROW, ROW.replace(".y", ".x")),)),
+    mutant("rows of B taken to be K long", FILL_B, FILL_B.replace("(start + y) * N", "(start + y) * K"),
+           ("wrong", "out-of-bounds")),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="Matrix product through tiles",
+    part=4,
+    teaches="How the threads of a block read each element of a tile once, for all of them to use.",
+    lines=16,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"),
+                Int("M"), Int("N"), Int("K"),
+            ),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["N"], t["TILE"]), ceil_div(d["M"], t["TILE"])), block=(t["TILE"], t["TILE"])
+            ),
+            reference=lambda a, d: dense.matmul(a["A"], a["B"]),
+        ),
+    ),
+    cases=(
+        Case(
+            "matmul_tiny_2x3", dict(M=2, N=3, K=4), note="that of puzzle 02; done by hand in the lesson",
+            inputs={
+                "A": [[1, 2, 0, -1], [3, 1, 2, 4]],
+                "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
+            },
+        ),
+        Case("one_element", dict(M=1, N=1, K=20), note="a row times a column, two tiles long"),
+        Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
+        Case("tails_of_one", dict(M=17, N=17, K=17), note="one more than a tile, everywhere"),
+        Case("integers", dict(M=7, N=10, K=35), note="exact sums", values="integers"),
+        Case("small_tiles", dict(M=9, N=10, K=11), note="drawn in the lesson, with tiles of 4 x 4"),
+        Case("full_tiles", dict(M=16, N=32, K=16), note="nothing to guard"),
+        Case("tall", dict(M=50, N=9, K=21), note="more rows than columns"),
+        Case("nothing_divides", dict(M=33, N=50, K=37), note="4 x 3 blocks, 3 pairs of tiles"),
+        Case("counted", dict(M=64, N=64, K=64), note="4 x 4 blocks, 4 pairs of tiles; this one is counted"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate(
+            "bytes_per_flop", 0.3, case="counted", below=2.03, hint=1,
+            says="Every thread reads its own row and column from global memory, though its neighbours need "
+            "the same: let the block read each element of a tile once, into shared memory.",
+        ),
+        Gate(
+            "conflicts_per_request", 0.1, case="counted", hint=3,
+            says="Lanes next to each other want words of the tile from the same bank (puzzle 25): the "
+            "thread's x should be the last index.",
+        ),
+    ),
+    hints=(
+        "A block has a square of C. For that it needs TILE rows of A and TILE columns of B, all of them "
+        "over the whole length of K, too much to keep. So it walks along K in stretches of TILE steps. The "
+        "part of A's rows that belongs to one stretch is a square tile, and so is that of B's columns. "
+        "There are as many elements in a tile as threads in the block: each thread copies one of A and one "
+        "of B.",
+        "The sum lives through all stretches; it is set to 0 once. In every stretch: copy, wait, add up "
+        "TILE products, wait. The first barrier is there because a thread uses what others have copied; the "
+        "second because nobody may overwrite a tile while others still read it. All threads of the block "
+        "take part in both, those too that have no element of C: they copy for the others. An element that "
+        "does not exist counts as 0, and adds nothing to any sum.",
+        "When copying, the thread's x goes along the row, in A and in B, so that neighbours read "
+        "neighbours. In A the row is the thread's row of C and x counts steps from the start of the "
+        "stretch; in B the column is the thread's column of C and y counts the steps. When multiplying, "
+        "step k takes the tile of A at the thread's y and k, and the tile of B at k and the thread's x.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,221 @@
+"""Puzzle 27: a matrix product with a square of C to a thread, kept in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from reference import dense
+
+KERNEL, SIDE, DEPTH, GROUPS = "matmul", 64, 8, 32  # of a block's square; of a tile; between groups of four
+
+
+def product(a, A=None, B=None):
+    """The right answer, with a matrix replaced by what a wrong kernel uses for it."""
+    return dense.matmul(a["A"] if A is None else A, a["B"] if B is None else B)
+
+
+def steps(a, d, keep):
+    """The right answer from the steps k for which `keep` holds, alone."""
+    return product(a, A=a["A"] * keep(np.arange(d["K"])))
+
+
+def square_turned(a, d):
+    """Every thread stores its 8 x 8 sums with rows for columns."""
+    right = product(a)
+    right = np.pad(right, [(0, -n % SIDE) for n in right.shape])
+    m, n = np.indices((d["M"], d["N"]))
+
+    def other(mine, across):
+        """What of `mine` becomes when its number in the thread's 8 is that of `across`."""
+        inside = across % SIDE
+        return mine // SIDE * SIDE + inside // GROUPS * GROUPS + mine % GROUPS // 4 * 4 + inside % 4
+
+    return right[other(m, n), other(n, m)]
+
+
+def without(a, d, lane):
+    """One number of every four is not loaded where rows of a matrix are not aligned."""
+    A, B = a["A"].copy(), a["B"].copy()
+    for matrix in (A, B):
+        if matrix.shape[1] % 4:
+            matrix[:, lane::4] = 0
+    return product(a, A, B)
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("tail_of_k_missing", 3,
+          "The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
+          lambda a, d: steps(a, d, lambda k: k < d["K"] // DEPTH * DEPTH)),
+    wrong("last_tile_only", 3,
+          "Only the products of the last pair of tiles are in the sums: they start again for every tile.",
+          lambda a, d: steps(a, d, lambda k: k >= (d["K"] - 1) // DEPTH * DEPTH)),
+    wrong("square_turned", 3,
+          "Every thread's sums stand with rows for columns: sum i, j is that of its row i and its column j.",
+          square_turned),
+    wrong("first_rows_again", 2,
+          "Every block uses the first rows of A: the block's first row is missing where A is read.",
+          lambda a, d: product(a, A=a["A"][np.arange(d["M"]) % SIDE])),
+    wrong("first_columns_again", 2,
+          "Every block uses the first columns of B: the block's first column is missing where B is read.",
+          lambda a, d: product(a, B=a["B"][:, np.arange(d["N"]) % SIDE])),
+    wrong("fourth_missing", 1,
+          "The last of every four numbers is not loaded where the rows are not aligned.",
+          lambda a, d: without(a, d, 3)),
+)  # fmt: skip
+
+TILE_A = "__shared__ float a[BK][BM + 4];"
+LOOP = "for (int start = 0; start < K; start += BK) {"
+FILL_A = "float4 v = load4(A, M, K, top + m, start + k);"
+LOAD = "if (row < rows && column < columns) {"
+ONE_READ = """if (columns % 4 == 0) {
+            v"""
+ONE_WRITE = """if (columns % 4 == 0) {
+        *"""
+LAST = "if (column + 3 < columns) v.w = p[3];"
+FULL = "__syncthreads();  // both tiles are full"
+USED = "__syncthreads();  // nobody needs them any more"
+ADD = "sum[i][j] += p[i] * q[j];"
+STORE = "store4(C, M, N, row, left + j * BN / TN + 4 * x, v);"
+
+
+def sized(**sizes):
+    """The edits that give constants other values."""
+    now = dict(BM=64, BN=64, TM=8, TN=8)
+    return tuple((f"constexpr int {n} = {now[n]};", f"constexpr int {n} = {size};") for n, size in sizes.items())
+
+
+PUZZLE_26 = """{
+        __shared__ float as[16][16], bs[16][16];
+        int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+        float all = 0.0f;
+        for (int first = 0; first < K; first += 16) {
+            as[y][x] = row < M && first + x < K ? A[row * K + first + x] : 0.0f;
+            bs[y][x] = first + y < K && col < N ? B[(first + y) * N + col] : 0.0f;
+            __syncthreads();
+            for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];
+            __syncthreads();
+        }
+        if (row < M && col < N) C[row * N + col] = all;
+        return;
+    }
+    """
+
+
+FILLS = "for (int i = t; i < BM * BK / 4; i += THREADS) {", "for (int i = t; i < BK * BN / 4; i += THREADS) {"
+HELPERS = "float4 load4", "void store4"
+#: not expanded in place: the same kernel, compiled in a third of the time
+SHORT = tuple((f"__device__ {helper}", f"__noinline__ __device__ {helper}") for helper in HELPERS)
+SHORT += tuple((fill, "_Pragma(\"unroll 1\") " + fill) for fill in FILLS)
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, (*also, *SHORT), line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("an element per thread, as in puzzle 26", "constexpr int THREADS",
+           PUZZLE_26 + "constexpr int THREADS", "slow",
+          also=sized(BM=16, BN=16, TM=1, TN=1),
+           line="for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];"),
+    mutant("blocks of 32 x 32", *sized(BM=32)[0], "slow", also=sized(BN=32),
+           line="v = *reinterpret_cast<const float4*>(p);"),
+    # fours
+    mutant("aligned or not", ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns"),
+           "misaligned"),
+    mutant("stored aligned or not", ONE_WRITE, ONE_WRITE.replace("columns % 4 == 0", "column + 3 < columns"),
+           "misaligned"),
+    mutant("fours past the end of a row", LOAD, LOAD.replace(" && column < columns", ""), "out-of-bounds"),
+    mutant("three of four", LAST, "", "fourth_missing"),
+    mutant("stored past the end of C", "if (row >= rows || column >= columns) return;",
+           "if (column >= columns) return;", ("out-of-bounds", "race")),
+    # tiles
+    mutant("tiles not waited for", FULL, "", "race"),
+    mutant("tiles filled again too early", USED, "", "race"),
+    mutant("tile of A padded by one", TILE_A, TILE_A.replace("+ 4", "+ 1"), "misaligned"),
+    mutant("tile of A half filled", FILL_A, "if (i >= THREADS) break;\n            " + FILL_A,
+           "uninitialised-read"),
+    mutant("top missing", FILL_A, FILL_A.replace("top + m", "m"), "first_rows_again"),
+    mutant("left missing", "start + k, left + n)", "start + k, n)", "first_columns_again"),
+    # sums
+    mutant("tail of K missing", LOOP, LOOP.replace("start < K", "start + BK <= K"), "tail_of_k_missing"),
+    mutant("sums start again for every tile", LOOP,
+           LOOP + " for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0.0f;", "last_tile_only"),
+    mutant("sums not set to anything", "float sum[TM][TN] = {};", "float sum[TM][TN];",
+           ("uninitialised-read", "wrong")),
+    mutant("accumulators exchanged", ADD, ADD.replace("sum[i][j]", "sum[j][i]"), "square_turned"),
+    mutant("rows together that were apart", "top + i / 4 * 4 * BM / TM + 4 * y + i % 4", "top + TM * y + i"),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="Matrix product in registers",
+    part=4,
+    teaches="How a thread with 8 x 8 sums uses every number that it gets from a tile eight times.",
+    lines=60,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"),
+                Int("M"), Int("N"), Int("K"),
+            ),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
+                block=(t["BN"] // t["TN"], t["BM"] // t["TM"]),
+            ),
+            reference=lambda a, d: dense.matmul(a["A"], a["B"]),
+        ),
+    ),
+    cases=(
+        Case(
+            "matmul_tiny_2x3", dict(M=2, N=3, K=4), note="that of puzzle 02; drawn in the lesson",
+            inputs={
+                "A": [[1, 2, 0, -1], [3, 1, 2, 4]],
+                "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
+            },
+        ),
+        Case("one_element", dict(M=1, N=1, K=20), note="three tiles long"),
+        Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
+        Case("integers", dict(M=7, N=10, K=35), note="exact sums", values="integers"),
+        Case("rows_of_fours", dict(M=30, N=36, K=12), note="all rows aligned"),
+        Case("A_aligned", dict(M=9, N=33, K=8), note="rows of A are aligned, those of B and C are not"),
+        Case("B_aligned", dict(M=66, N=8, K=9), note="rows of B and C are aligned, those of A are not"),
+        Case("nothing_divides", dict(M=67, N=70, K=21), note="2 x 2 blocks"),
+        Case("counted", dict(M=64, N=128, K=64), note="2 blocks, 8 pairs of tiles; this one is counted"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate(
+            "shared_requests_per_flop", 0.005, case="counted", below=0.0332, hint=3,
+            says="Two requests to the tiles for every product: a thread with a square of sums uses each "
+            "number that it takes from a tile for a whole row or column of them, and takes four at a time.",
+        ),
+        Gate(
+            "bytes_per_flop", 0.1, case="counted", below=0.281, hint=2,
+            says="The tiles are too small, or memory is not written in whole sectors: a tile of twice the "
+            "side is read half as often, and a lane that writes should write four neighbours.",
+        ),
+    ),
+    hints=(
+        "A float4 holds x, y, z and w, 16 bytes, and its address must be a multiple of 16. An array begins "
+        "at such an address, and so does each of its rows if their length is a multiple of 4; a column that "
+        "is a multiple of 4 keeps it. In such a row there is no partial four either: if the first is "
+        "inside, all are. In every other matrix, each of the four needs its own comparison, and those that "
+        "are missing count as 0.",
+        "The tiles have BM * BK / 4 and BK * BN / 4 fours. The threads of the block take one each, then the "
+        "next as many, until all are copied. From the number of a four follow its row and its first column, "
+        "by division and remainder. Four neighbours of A are four steps of one row; in the turned tile they "
+        "lie in four rows, so they are stored one by one. Four neighbours of B stay neighbours.",
+        "A thread with eight neighbouring columns would read its second four where another thread reads its "
+        "first, from the same banks. So the thread takes the four at 4 x, and again BN / 2 further on: then "
+        "the threads of a row read neighbouring fours. The same with rows, and the sums must be stored in "
+        "the same places. The 8 and 8 numbers and the 64 sums are plain arrays in the thread; with loops "
+        "whose bounds are known while compiling they become registers.",
+    ),
+)  # fmt: skip
