@@ -94,13 +94,21 @@ _STRUCTS = {
         (_U32, "released"),  # who reads this atomically knows what was done before then: Extra.released
         (_U32, "quiet"),  # the interval in which further reads need no look: nobody writes, two have read
     ],
+    # What few granules need beside their Cell. Void in another interval.
+    "Mark": [
+        (_U32, "epoch"),
+        (_U32, "first_site"),  # where `first_writer` wrote it, before it did so in the place that the Cell has
+        (_U32, "first_writer"),
+        (_U32, "unused"),
+        (_U64, "counted"),  # four bits for each of the first races kept: the bytes that it has counted
+    ],
     # One per launch, shared by all workers.
     "Launch": [
         (_U64, "next_block"),  # taken with an atomic add
         (_U64, "blocks"),
         (_U64, "block_multiplier"), (_U64, "block_offset"),  # the order of blocks: i -> (i * m + o) % blocks
         (_U64, "order"),  # host address of the linear thread ids of a block, in the order they start
-        (_U64, "site_lines"),  # host address of the source line of each site, 0 when barriers need not match
+        (_U64, "site_lines"),  # host address of a number for each site's line, in their order; 0 when barriers need not match
         (_U64, "step_budget"),
         (_U64, "deadline"),  # nanoseconds of the monotonic clock
         (_U64, "faults"),  # faults seen, kept or not
@@ -166,7 +174,6 @@ _STRUCTS = {
         (_U64, "address"), (_U64, "block"), (_U64, "extra"), (_U64, "other_block"),
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
         (_U32, "count"),
-        (_U32, "pair"),  # the other site, where faults are kept by pairs
         (_U32, "slot"),
     ],
 }  # fmt: skip
