@@ -60,7 +60,7 @@ def one_thread_each(*axes: str) -> Callable[[dict[str, int], Mapping], Launch]:
     return lambda d, t: Launch(ceil_div(int(np.prod(shape(d, *axes))), d["threads"]), d["threads"])
 
 
-# ---- the column matrix: a row for every (c, r, s), a column for every (b, p, q) -------------------------------
+# ---- the column matrix: a row for every (c, r, s), a column for every (b, p, q) ----------------------------
 
 
 def column_case(batch: int, C_in: int, H: int, W: int, R: int, S: int, **more: Pair) -> dict[str, int]:

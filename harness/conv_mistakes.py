@@ -1,4 +1,4 @@
-"""What a wrong convolution kernel computes, in NumPy: for the misconceptions of puzzles 13, 14, 16 and 28 to 30.
+"""What a wrong convolution kernel computes, in NumPy: for misconceptions of puzzles 13, 14, 16, 28 to 30.
 
 The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that
 counts the positions of the filter. A wrong kernel is a layer with other numbers in it

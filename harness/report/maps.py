@@ -244,7 +244,7 @@ def banks_of_a_column(puzzle: Puzzle) -> Figure:
 
 
 def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]) -> tuple[np.ndarray, dict]:
-    """The cells of an array drawn as `shape`, and what stands in them: the steps in which a block reads an element.
+    """The cells of an array drawn as `shape`, and their texts: the steps in which a block reads an element.
 
     Each request of the block, which has one warp, is a step; the ink is that of the first.
     """
@@ -277,15 +277,16 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
 
 
 def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
-    """30: the weights and pixels that one block reads in each step, and the outputs it writes, with tiles of 4 x 4."""
+    """30: what one block reads of weights and image in each step, and writes of the output, tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
     d = puzzle.full_dims(case)
     sizes = {
         "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
-        "input": ((d["C_in"] * d["H"], d["W"]), "(c,h) x w", (0, d["H"]), [(0, "c=0"), (d["H"], "c=1")], 26),
+        "input": ((d["C_in"] * d["H"], d["W"]), "(c,h) x w", (0, d["H"]),
+                  [(c * d["H"], f"c={c}") for c in range(d["C_in"])], 26),
         "output": ((d["C_out"], d["width"]), "k x (p,q)", (4, 4), [(0, "k=0")], 19),
-    }
+    }  # fmt: skip
     panels = []
     for name, (shape, axes, rule, down, side) in sizes.items():
         cells, texts = steps_of_a_block(found, name, 1, shape)

@@ -85,25 +85,108 @@ def test_zoo(modules, name, checks):
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
-def test_barrier_after_an_early_return_is_a_note(checks):
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (i >= n) return; __syncthreads(); b[i] = 1;  // NOTE",
+        "if (i < n) { __syncthreads(); b[i] = 1; }  // NOTE",
+        "if (i < n) { __syncthreads(); b[i] = 1; } else if (b[n - 1] > 1) b[0] = 2;  // NOTE",
+    ],
+)
+def test_barrier_that_others_have_returned_before_is_a_note(checks, body):
     """Since Volta a barrier does not wait for threads that have returned; older rules, and readers, may."""
     source = f"""{K}early(float* b, int n) {{
       int i = threadIdx.x;
-      if (i >= n) return;
-      __syncthreads();  // NOTE
-      b[i] = 1;
+      {body}
     }}"""
     dev = device(checks)
     b = arguments(dev, "b")["b"]
-    done = dev.compile(source).get_function("early")(1, 32, (b, np.int32(10)))
-    assert b.get().tolist() == [1] * 10
-    if checks == "memory":
-        assert done.notes == []
-        return
-    (note,) = done.notes
-    assert (note.kind, note.severity, note.line) == ("barrier-divergence", "note", line_of(source, "NOTE"))
-    assert note.headline == "Divergent thread(s) in block"
-    assert note.explanation == ("22 threads had returned before this barrier: it does not wait for them.")
+    for dev.schedule in (0, 1, 2):
+        done = dev.compile(source).get_function("early")(1, 32, (b, np.int32(10)))
+        assert b.get().tolist() == [1] * 10
+        if checks == "memory":
+            assert done.notes == []
+            continue
+        (note,) = done.notes
+        assert (note.kind, note.severity, note.line) == ("barrier-divergence", "note", line_of(source, "NOTE"))
+        assert note.headline == "Divergent thread(s) in block"
+        assert note.explanation == ("22 threads had returned before this barrier: it does not wait for them.")
+    dev.schedule = 0
+
+
+# How many hazards a sum of 128 ints by a tree has, counted by hand. Element e is written in line LOAD by thread e, and,
+# for e < 64, in line ADD by thread e in every step above e. In line ADD it is read by thread e, which is no hazard, and
+# by one other thread: e - step in the step with step <= e < 2 * step. So for each e = 1 ... 127 there is one pair
+# (write in LOAD by e, read in ADD by e - step): 127 elements of 4 bytes, 508 hazards. And for each e = 1 ... 63 one
+# pair of lines (write in ADD by e, read in ADD by e - step): 63 elements, 252 hazards.
+# A barrier after LOAD leaves the 252. A barrier after each step, but none after LOAD, leaves what LOAD writes and the
+# first step reads, e = 64 ... 127: 64 elements, 256 hazards.
+# The first thread that reads what another warp writes is thread 0: from thread 32 (in step 32) and thread 64 (step 64).
+TREE = f"""{K}tree(const int* x, int* y) {{
+  __shared__ int s[128];
+  int i = threadIdx.x;
+  s[i] = x[i];  // LOAD
+  AFTER_LOAD
+  for (int step = 64; step > 0; step /= 2) {{
+    if (i < step) s[i] += s[i + step];  // ADD
+    AFTER_STEP
+  }}
+  if (i == 0) y[blockIdx.x] = s[0];
+}}"""
+
+
+@pytest.mark.parametrize("grid", [1, 3])
+@pytest.mark.parametrize(
+    "after_load, after_step, hazards",
+    [
+        ("", "", [("LOAD", 508, 32), ("ADD", 252, 32)]),
+        ("__syncthreads();", "", [("ADD", 252, 32)]),
+        ("", "__syncthreads();", [("LOAD", 256, 64)]),
+        ("__syncthreads();", "__syncthreads();", []),
+    ],
+)
+def test_hazards_of_a_tree_without_its_barriers(after_load, after_step, hazards, grid):
+    """The same under every schedule: the count, the lines, the threads and the element that is named."""
+    source = TREE.replace("AFTER_LOAD", after_load).replace("AFTER_STEP", after_step)
+    dev, line = device(), {mark: line_of(source, mark) for mark in ("LOAD", "ADD")}
+    kernel = dev.compile(source).get_function("tree")
+    for dev.schedule in range(5):
+        x, y = dev.array(np.arange(128, dtype=np.int32), readonly=True), dev.array(np.zeros(grid, np.int32))
+        found = []
+        try:
+            kernel(grid, 128, (x, y))
+        except KernelFault as fault:
+            found = [fault, *fault.more]
+        assert [f.headline for f in found] == [
+            f"Race reported between Write access at kernel.cu:{line[mark]} and Read access at kernel.cu:{line['ADD']}"
+            f" [{grid * count} hazards]"
+            for mark, count, _ in hazards
+        ]
+        for fault, (mark, _, writer) in zip(found, hazards, strict=True):
+            assert (fault.kind, fault.severity, fault.line, fault.other.line) == ("race", "error", line["ADD"], line[mark])
+            assert (fault.thread, fault.other.thread, fault.block) == ((0, 0, 0), (writer, 0, 0), (0, 0, 0))
+            assert (fault.array, fault.index) == ("s", str(writer))
+    dev.schedule = 0
+
+
+def test_a_byte_is_one_hazard_however_often_it_is_touched():
+    """Thread 0 reads three times what 128 threads wrote twice; its own element is no hazard."""
+    source = f"""{K}k(const int* x, int* y) {{
+      __shared__ int s[128];
+      s[threadIdx.x] = x[threadIdx.x];  // LOAD
+      s[threadIdx.x] *= 2;  // TWICE
+      if (threadIdx.x == 0)
+        for (int j = 0; j < 384; j++) *y += s[j % 128];
+    }}"""
+    dev = device()
+    kernel = dev.compile(source).get_function("k")
+    for dev.schedule in range(4):
+        with pytest.raises(KernelFault) as caught:
+            kernel(1, 128, (dev.array(np.ones(128, np.int32)), dev.array(np.zeros(1, np.int32))))
+        found = [caught.value, *caught.value.more]
+        assert [f.other.line for f in found] == [line_of(source, "LOAD"), line_of(source, "TWICE")]
+        assert all(f.headline.endswith(f"[{127 * 4} hazards]") for f in found)
+    dev.schedule = 0
 
 
 def test_deep_recursion_of_a_large_function_does_not_exhaust_the_stack():

@@ -347,6 +347,8 @@ def test_a_link_is_refused_outside_and_allowed_inside_the_course(tmp_path, monke
         "#if 1\n// see #1 and #line, as #include says\n#endif\n",
         "#define F(x) #x\n__device__ const char* s = F(include </etc/passwd>);\n",
         "__device__ int big = 1'000'000;\n",
+        "#" + "/**/" * 40 + "define X 1\n",
+        "#ifndef X\n#" + "/**/" * 40 + "define X 1\n#endif\n",
     ],
 )
 def test_what_is_no_include_is_not_refused(source):

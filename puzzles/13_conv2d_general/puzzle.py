@@ -6,8 +6,8 @@ import numpy as np
 
 from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
 from harness.conv_mistakes import (
-    convolution, forward, input_gradient, remainder_ignored, remainder_of_the_element, remainder_positive_only,
-    weight_gradient,
+    convolution, forward, input_gradient, remainder_ignored, remainder_of_the_element,
+    remainder_positive_only, weight_gradient,
 )  # fmt: skip
 from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv

@@ -117,8 +117,9 @@ MUTANTS = (
     # right, not yet fast
     one("channels next to each other", COLUMN, "int column = idx / C_in;", "slow",
         also=((CHANNEL, "int c = idx % C_in;"),), line=STORE),
-    one("a thread's position counted down the image", "int q = column % W_out;", "int q = column / H_out % W_out;",
-        "slow", also=(("int p = column / W_out % H_out;", "int p = column % H_out;"),
+    one("a thread's position counted down the image",
+        "int q = column % W_out;", "int q = column / H_out % W_out;", "slow", also=(
+                      ("int p = column / W_out % H_out;", "int p = column % H_out;"),
                       (STORE, "columns[row * width + (b * H_out + p) * W_out + q] = pixel;")),
         line="columns[row * width + (b * H_out + p) * W_out + q] = pixel;"),
     # where the taps lie
@@ -135,7 +136,6 @@ MUTANTS = (
          "edges_repeated"),
     # the padding
     one("padding not written", INSIDE, INSIDE + " if (!inside) continue;", "unwritten"),
-    one("no test", INSIDE, "bool inside = true;", "out-of-bounds"),
     one("rows below the image not tested", INSIDE, INSIDE.replace(" && h < H", ""), "out-of-bounds"),
     # which element, and where it goes
     one("channel missing", PIXEL, PIXEL.replace("b * C_in + c", "b * C_in"), "first_channel_everywhere"),
@@ -143,9 +143,9 @@ MUTANTS = (
     one("filter turned", TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;", "filter_turned"),
     one("taps by columns", TAP, "int row = (c * S + s) * R + r;", "taps_by_columns"),
     one("channels fastest", TAP, "int row = (r * S + s) * C_in + c;", "channels_fastest"),
-    one("images fastest", STORE, "columns[row * width + (p * W_out + q) * batch + b] = pixel;", "images_fastest"),
+    one("images fastest", STORE, "columns[row * width + (p * W_out + q) * batch + b] = pixel;",
+        "images_fastest"),
     one("matrix turned", STORE, "columns[column * C_in * R * S + row] = pixel;", "matrix_turned"),
-    one("rows taken to be of one image", STORE, STORE.replace("width", "H_out * W_out"), ("race", "unwritten")),
 )  # fmt: skip
 
 PUZZLE = Puzzle(
@@ -157,7 +157,8 @@ PUZZLE = Puzzle(
         Kernel(
             KERNEL,
             params=(
-                In("input", b="batch", c="C_in", h="H", w="W"), Out("columns", i="rows", j="width"), *column_ints(),
+                In("input", b="batch", c="C_in", h="H", w="W"), Out("columns", i="rows", j="width"),
+                *column_ints(),
             ),
             launch=one_thread_each("C_in", "batch", "H_out", "W_out"),
             reference=columns,
@@ -181,7 +182,8 @@ PUZZLE = Puzzle(
         Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
         Case("all_asymmetric", column_case(2, 3, 9, 8, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
              note="no two parameters of rows and columns agree"),
-        Case("padding_wider_than_filter", column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)), note="patches of zeros only"),
+        Case("padding_wider_than_filter", column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)),
+             note="patches of zeros only"),
         Case("counted", column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
              note="144 x 128 elements from 16 x 128 pixels; this one is counted"),
     ),
@@ -191,11 +193,12 @@ PUZZLE = Puzzle(
         Gate(
             "sectors_per_store", 4.5, case="counted", below=16, hint=3,
             says="Lanes next to each other write elements that are far apart. Along a row of the matrix the "
-            "position changes, q the fastest: let it change from thread to thread, and the channel the slowest.",
+            "position changes, q the fastest: let it change from thread to thread, the channel the slowest.",
         ),
         Gate(
             "sectors_per_load", 6, case="counted", below=16, hint=3,
-            says="Lanes next to each other read pixels that are far apart. Let q change from thread to thread.",
+            says="Lanes next to each other read pixels that are far apart: let q change from thread to "
+            "thread.",
         ),
     ),
     hints=(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import (
-    as_columns, column_case, column_ints, column_sizes, from_columns, one_tap_filters, one_thread_each, options, shape,
+    as_columns, column_case, column_ints, column_sizes, from_columns, one_tap_filters, one_thread_each,
+    options, shape,
 )  # fmt: skip
 from harness.conv_mistakes import (
-    convolution, gather, image_sum, remainder_ignored, remainder_of_the_element, remainder_positive_only, table,
+    convolution, gather, image_sum, remainder_ignored, remainder_of_the_element, remainder_positive_only,
+    table,
 )  # fmt: skip
 from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Misconception, Mutant, Puzzle
 from reference import conv
@@ -17,9 +19,8 @@ KERNEL = "col2im"
 
 
 def image_of(a, d):
-    return conv.backward_input(
-        from_columns(a["grad_columns"], d), one_tap_filters(d), shape(d, "batch", "C_in", "H", "W"), **options(d)
-    )
+    grid = from_columns(a["grad_columns"], d)
+    return conv.backward_input(grid, one_tap_filters(d), shape(d, "batch", "C_in", "H", "W"), **options(d))
 
 
 def loss(x, a, d):
@@ -43,9 +44,9 @@ def swapped(a, d, name):
 
 def rows_in_order(a, d, *order):
     """The image from the matrix with its rows taken to be numbered by other axes, the fastest last."""
-    axes, sizes = ("C_in", "R", "S"), shape(d, "C_in", "R", "S")
-    seen = a["grad_columns"].reshape(*(d[name] for name in order), d["width"])
-    return gathered(a, d, seen.transpose(*(order.index(name) for name in axes), 3).reshape(np.prod(sizes), -1))
+    seen = a["grad_columns"].reshape(*shape(d, *order), d["width"])
+    c_r_s = [order.index(name) for name in ("C_in", "R", "S")]
+    return gathered(a, d, seen.transpose(*c_r_s, 3).reshape(d["rows"], -1))
 
 
 def columns_in_order(a, d):
@@ -55,7 +56,7 @@ def columns_in_order(a, d):
 
 
 def overwritten(a, d):
-    """The last of the matrix elements that an element of the image stands in: the sum is set, not added to."""
+    """Of the entries of an image element the last alone: the sum is set, not added to."""
     layer, found = convolution({**d, "C_out": d["rows"]}), np.zeros(shape(d, "batch", "C_in", "H", "W"))
     p = table(layer.position, layer.H, layer.R, layer.rows)
     q = table(layer.position, layer.W, layer.S, layer.columns)
@@ -96,14 +97,14 @@ MISCONCEPTIONS = (
           "The rows are divided by stride_w and the columns by stride_h: exchange them.",
           lambda a, d: swapped(a, d, "stride")),
     wrong("filter_turned", 3,
-          "The rows of a channel are read in the opposite order: each position has its own tap, not the turned one.",
+          "The rows of a channel are read in the opposite order: tap (0, 0) has the first of them.",
           lambda a, d: gathered(a, d, a["grad_columns"].reshape(d["C_in"], -1, d["width"])[:, ::-1]
                                 .reshape(d["rows"], -1))),
     wrong("taps_by_columns", 3,
           "The rows are read in another order: r is taken to be the fastest index of a row, it is s.",
           lambda a, d: rows_in_order(a, d, "C_in", "S", "R")),
     wrong("channels_fastest", 3,
-          "The rows are read in another order: c is taken to be the fastest index of a row, it is the slowest.",
+          "The rows are read in another order: c is taken to be the fastest index of a row, not the slowest.",
           lambda a, d: rows_in_order(a, d, "R", "S", "C_in")),
     wrong("images_fastest", 3,
           "The columns are read in another order: b is taken to be the fastest index of a column, it is q.",
@@ -154,19 +155,21 @@ MUTANTS = (
         also=(("grad_input[idx] = sum;", "grad_input[((b * C_in + c) * H + h) * W + w] = sum;"),)),
     # the position
     both("remainder ignored", ROW_EXISTS.replace("down % stride_h != 0 || ", ""),
-         COLUMN_EXISTS.replace("right % stride_w != 0 || ", ""), "remainder_ignored", (ROW_EXISTS, COLUMN_EXISTS)),
-    both("remainder of a negative", "if (down % stride_h > 0 || down <= -stride_h || down / stride_h >= H_out) continue;",
+         COLUMN_EXISTS.replace("right % stride_w != 0 || ", ""), "remainder_ignored",
+         (ROW_EXISTS, COLUMN_EXISTS)),
+    both("remainder of a negative",
+         "if (down % stride_h > 0 || down <= -stride_h || down / stride_h >= H_out) continue;",
          "if (right % stride_w > 0 || right <= -stride_w || right / stride_w >= W_out) continue;",
          "remainder_of_a_negative", (ROW_EXISTS, COLUMN_EXISTS)),
-    both("remainder of the element", ROW_EXISTS.replace("down %", "h %"), COLUMN_EXISTS.replace("right %", "w %"),
-         "remainder_of_the_element", (ROW_EXISTS, COLUMN_EXISTS)),
+    both("remainder of the element", ROW_EXISTS.replace("down %", "h %"),
+         COLUMN_EXISTS.replace("right %", "w %"), "remainder_of_the_element", (ROW_EXISTS, COLUMN_EXISTS)),
     both("padding ignored", DOWN.replace(" + pad_h", ""), RIGHT.replace(" + pad_w", ""), "padding_ignored"),
     both("padding subtracted", DOWN.replace("+ pad", "- pad"), RIGHT.replace("+ pad", "- pad"),
          "padding_subtracted"),
     both("dilation ignored", DOWN.replace(" * dilation_h", ""), RIGHT.replace(" * dilation_w", ""),
          "dilation_ignored"),
-    both("strides swapped", ROW_EXISTS.replace("stride_h", "stride_w"), COLUMN_EXISTS.replace("stride_w", "stride_h"),
-         "strides_swapped", (ROW_EXISTS, COLUMN_EXISTS),
+    both("strides swapped", ROW_EXISTS.replace("stride_h", "stride_w"),
+         COLUMN_EXISTS.replace("stride_w", "stride_h"), "strides_swapped", (ROW_EXISTS, COLUMN_EXISTS),
          ((P, P.replace("stride_h", "stride_w")), (Q, Q.replace("stride_w", "stride_h")))),
     one("rows past the last position", ROW_EXISTS, ROW_EXISTS.replace(" || down / stride_h >= H_out", ""),
         ("out-of-bounds", "wrong")),
@@ -216,7 +219,8 @@ PUZZLE = Puzzle(
         Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
         Case("all_asymmetric", column_case(2, 3, 9, 8, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
              note="no two parameters of rows and columns agree"),
-        Case("remainder_rows", column_case(2, 3, 10, 8, 3, 3, stride=(2, 2)), note="the last row is in no column"),
+        Case("remainder_rows", column_case(2, 3, 10, 8, 3, 3, stride=(2, 2)),
+             note="the last row is in no column"),
         Case("measured", column_case(1, 2, 4, 5, 3, 2, stride=(2, 1), pad=(1, 1)), check="gradient",
              note="measured: the gradient of a loss, by differences"),
         Case("counted", column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
@@ -232,14 +236,14 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "sectors_per_load", 5, case="counted", below=7.33, hint=3,
-            says="Lanes next to each other read entries that are far apart. Along a row of the matrix q changes, "
-            "and along a row of the image w: let neighbours have neighbouring w.",
+            says="Lanes next to each other read entries that are far apart. Along a row of the matrix q "
+            "changes, and along a row of the image w: let neighbours have neighbouring w.",
         ),
     ),
     hints=(
         "Think from the element of the image, not from the entry of the matrix. Each tap (r, s) lies on the "
-        "element at one position at most. Puzzle 13's gradient of the input solved h = p * stride - pad + r * "
-        "dilation for p; do the same here, for the rows and for the columns.",
+        "element at one position at most. Puzzle 13's gradient of the input solved h = p * stride - pad + r "
+        "* dilation for p; do the same here, for the rows and for the columns.",
         "There is no position where the steps to divide are negative, where they are no multiple of the "
         "stride, or where the quotient is H_out (or W_out) or more. Test in this order: in C, the remainder "
         "of a negative number is negative or 0. A tap without a position adds nothing, go on with the next.",

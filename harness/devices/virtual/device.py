@@ -61,7 +61,7 @@ class Array:
 
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
-    access checked), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
+    access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
     (trusted kernels only). schedule: seed of the order of warps and blocks.
     """
 
@@ -160,7 +160,9 @@ class Module:
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
         self.program = Program(built.code, names, self.lowered.whole_runtime)
-        self.site_lines = np.array([at.line for at, _ in self.lowered.sites], np.uint32)
+        lines = [(at.file, at.line) for at, _ in self.lowered.sites]
+        rank = {line: i for i, line in enumerate(sorted(set(lines)))}
+        self.site_lines = np.array([rank[line] for line in lines], np.uint32)
         self._place_variables()
 
     @property
@@ -200,8 +202,9 @@ class Module:
         try:
             self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
         except DeviceError:
+            wanted = sum(v.size for _, v in self.lowered.variables.values())
             raise CompileError(
-                f"the __device__ variables of {self.name} take {nbytes} bytes; the device has {arena.slots_start} in all"
+                f"the __device__ variables of {self.name} take {wanted} bytes, more than the virtual GPU has"
             ) from None
         weakref.finalize(self, arena.release, self.variables_owner)
         base = self.variables_owner.start

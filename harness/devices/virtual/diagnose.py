@@ -23,6 +23,7 @@ from .state import (
     TIMEOUT_CALLED,
     TIMEOUT_SPENT,
     TIMEOUT_WAITED,
+    TIMEOUT_WAITING,
 )
 
 NOTES = {"exited-early", "same-write"}
@@ -41,9 +42,12 @@ class Diagnosis:
     def faults(self, records) -> tuple[list[KernelFault], list[KernelFault]]:
         """(faults, notes), the first in the grid first."""
         self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
-        found = sorted(records, key=lambda r: (r["block"], r["thread"], r["site"]))
+        line = self.run.module.site_lines
+        found = sorted(records, key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]))
         all_ = [self._fault(r) for r in found]
-        # a dead thread or a race leaves memory unwritten: such a read comes last
+        racing = {f.array for f in all_ if f.kind == "race"}
+        # a dead thread or a race leaves memory unwritten: such a read comes last, or says nothing more
+        all_ = [f for f in all_ if not (f.kind == "uninitialised-read" and f.array and f.array in racing)]
         all_.sort(key=lambda f: (f.kind == "uninitialised-read" and bool(f.array), f.severity == "warning"))
         faults = [f for f in all_ if f.severity != "note"]
         return faults, [] if faults else all_  # a note beside a fault is only its consequence
@@ -166,6 +170,7 @@ class Diagnosis:
             TIMEOUT_SPENT: "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
             TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
             TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
+            TIMEOUT_WAITING: "The launch took too long. A thread was in this loop: does it wait for memory that no thread ever changes?",
             TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function that is called here.",
         }.get(int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop.")
         return dict(headline=headline, explanation=what)
@@ -236,7 +241,9 @@ class Diagnosis:
                     explanation="A variable used here has no value: on the way this thread took, nothing was assigned to it.")  # fmt: skip
 
     def _race(self, kind: str, record) -> dict:
-        """Both sides; the earlier access is `other`."""
+        """Both sides, the lower line as `other`. Hazards are the bytes on which the two lines conflict, each counted
+        once in every barrier interval of a block.
+        """
         info, before = int(record["extra"]) & 0xFFFFFFFF, int(record["extra"]) >> 32
         here = self.place(record["site"], record["thread"], record["block"])
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])

@@ -241,8 +241,8 @@ define void @"{name}.block"(i64 %env) nounwind {{
 
     def _count_call_as_step(self) -> None:
         """Functions that call each other take time without any loop: now and then ask the watchdog."""
-        left = self.op("sub i32", self.load_field("Env", "slice"), 1)
-        self.store_field("Env", "slice", left)
+        left = self.op("sub i32", self.load_field("Env", "calls"), 1)
+        self.store_field("Env", "calls", left)
         ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
         self.branch(self.op("icmp eq i32", left, 0), ask, go_on, unlikely=True)
         self.label(ask)

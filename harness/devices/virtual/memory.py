@@ -74,7 +74,7 @@ class Arena:
 
     def __init__(self, races: bool = False, small: bool = False):
         self.cells = None
-        cell = DTYPES["Cell"].itemsize
+        cell = DTYPES["Cell"].itemsize + DTYPES["Mark"].itemsize  # first all cells, then all marks
         for size in _SMALL_SIZES if races or small else _SIZES:
             try:
                 self._map = reserve(size)

@@ -42,8 +42,9 @@ _STRUCTS = {
         (_U32, "start"),  # its threads have not started yet
         (_U32, "together"),  # all of them wait at one plain __syncthreads(), so all may go on
         (_U32, "faulted"),
-        (_U32, "slice"),  # back edges and calls left before the next look at the watchdog
+        (_U32, "slice"),  # back edges left before the next look at the watchdog
         (_U32, "granted"),  # of which the slice was made
+        (_U32, "calls"),  # calls of functions left before such a look
     ],
     # One per CUDA thread of the block a worker runs.
     # What a barrier and a loop need lies in the first cache line.
@@ -93,13 +94,21 @@ _STRUCTS = {
         (_U32, "released"),  # who reads this atomically knows what was done before then: Extra.released
         (_U32, "quiet"),  # the interval in which further reads need no look: nobody writes, two have read
     ],
+    # What few granules need beside their Cell. Void in another interval.
+    "Mark": [
+        (_U32, "epoch"),
+        (_U32, "first_site"),  # where `first_writer` wrote it, before it did so in the place that the Cell has
+        (_U32, "first_writer"),
+        (_U32, "unused"),
+        (_U64, "counted"),  # four bits for each of the first races kept: the bytes that it has counted
+    ],
     # One per launch, shared by all workers.
     "Launch": [
         (_U64, "next_block"),  # taken with an atomic add
         (_U64, "blocks"),
         (_U64, "block_multiplier"), (_U64, "block_offset"),  # the order of blocks: i -> (i * m + o) % blocks
         (_U64, "order"),  # host address of the linear thread ids of a block, in the order they start
-        (_U64, "site_lines"),  # host address of the source line of each site, 0 when barriers need not match
+        (_U64, "site_lines"),  # host address of a number for each site's line, in their order; 0 when barriers need not match
         (_U64, "step_budget"),
         (_U64, "deadline"),  # nanoseconds of the monotonic clock
         (_U64, "faults"),  # faults seen, kept or not
@@ -165,7 +174,6 @@ _STRUCTS = {
         (_U64, "address"), (_U64, "block"), (_U64, "extra"), (_U64, "other_block"),
         (_U32, "kind"), (_U32, "site"), (_U32, "thread"), (_U32, "other_site"), (_U32, "other_thread"),
         (_U32, "count"),
-        (_U32, "pair"),  # the other site, where faults are kept by pairs
         (_U32, "slot"),
     ],
 }  # fmt: skip
@@ -192,7 +200,7 @@ GRANULE = 4  # bytes of device memory per byte of shadow
 #: why a thread unwinds
 DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
-TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_CALLED = 1, 2, 3, 4
+TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_WAITING, TIMEOUT_CALLED = 1, 2, 3, 4, 5
 
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
@@ -260,7 +268,7 @@ def c_header() -> str:
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
         "INFO_RELAXED": INFO_RELAXED, "INFO_RELEASE": INFO_RELEASE,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
-        "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
+        "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_WAITING": TIMEOUT_WAITING, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     return "\n".join(lines) + "\n"

@@ -41,8 +41,8 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
     }
     __threadfence();
     Fault* records = (Fault*)(launch + 1);
-    u32 i = 0, pair = kind == FAULT_RACE || kind == FAULT_WARP_RACE ? other_site : 0;  // races are pairs of places
-    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site && records[i].pair == pair)) i++;
+    u32 i = 0;
+    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site)) i++;
     int fresh = i == launch->kept;
     if (i < MAX_RECORDS) {
         Fault* r = &records[i];
@@ -54,7 +54,7 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
             r->slot = env->slot;
             r->other_site = other_site; r->other_thread = other_thread; r->other_block = other_block;
         }
-        if (fresh) { r->count = 0; r->pair = pair; launch->kept++; }
+        if (fresh) { r->count = 0; launch->kept++; }
         r->count++;
     }
     if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && ++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;

@@ -97,10 +97,63 @@ static __device__ void hand_over(Env* env, Thread* thread, Cell* cell, u32 info)
     if (e->fence > cell->released) cell->released = e->fence;
 }
 
-static __device__ void race(Env* env, Thread* thread, u32 site, u64 address, u32 info, int how, u32 other_access,
-                            u32 other_site, u32 other, u64 other_block) {
-    u32 kind = how == 1 ? FAULT_WARP_RACE : FAULT_RACE;
-    record(env, thread, site, kind, address, (u64)other_access << 32 | info, other_site, other, other_block);
+static __device__ Mark* mark_of(Env* env, u64 address) {
+    return (Mark*)(env->cells + (env->arena_size >> 2) * sizeof(Cell)) + (address >> 2);
+}
+
+// One of the two accesses of a race.
+struct Side { u32 access, site; u64 block; u32 thread; };
+
+constexpr u32 ACCESS = INFO_WRITE | INFO_ATOMIC;
+
+// The order in which a race names its sides, whichever came first in this schedule: by line, writes before reads, by thread.
+static __device__ int before(u32* lines, Side a, Side b) {
+    if (lines[a.site] != lines[b.site]) return lines[a.site] < lines[b.site];
+    if ((a.access ^ b.access) & ACCESS) return (a.access & ACCESS) == INFO_WRITE || !(b.access & ACCESS);
+    return a.block != b.block ? a.block < b.block : a.thread < b.thread;
+}
+
+// Keep a race, one for each pair of lines; it names the first threads of all. Its hazards are the bytes on which the two
+// lines conflict, each counted once in every barrier interval of a block.
+static __device__ __noinline__ void race(Env* env, Thread* thread, u32 site, u64 address, u32 info, u32 bytes, int how,
+                                         u32 other_access, u32 other_site, u32 other, u64 other_block) {
+    Side a = {info, site, env->block, thread->linear}, b = {other_access, other_site, other_block, other};
+    Launch* launch = launch_of(env);
+    u32* lines = (u32*)launch->site_lines;
+    Fault* records = (Fault*)(launch + 1);
+    Side first = before(lines, a, b) ? a : b, last = before(lines, a, b) ? b : a;
+    u32 kind = how == 1 ? FAULT_WARP_RACE : FAULT_RACE, i = 0;
+    for (; i < launch->kept; i++) {
+        Fault* r = &records[i];
+        if ((r->kind == FAULT_RACE || r->kind == FAULT_WARP_RACE) && lines[r->site] == lines[last.site] &&
+            lines[r->other_site] == lines[first.site] && !((r->extra ^ last.access) & ACCESS) &&
+            !((r->extra >> 32 ^ first.access) & ACCESS)) break;
+    }
+    if (++launch->faults >= STOP_AFTER && launch->stop == 0) launch->stop = 1;
+    if (i == MAX_RECORDS) return;
+    Fault* r = &records[i];
+    int fresh = i == launch->kept, names = fresh;
+    if (fresh) {
+        launch->kept++;
+        r->count = 0;
+    } else if (kind != r->kind) names = kind == FAULT_RACE;  // between warps is worse than in one
+    else if (last.block != r->block) names = last.block < r->block;
+    else if (last.thread != r->thread) names = last.thread < r->thread;
+    else if (first.block != r->other_block) names = first.block < r->other_block;
+    else if (first.thread != r->other_thread) names = first.thread < r->other_thread;
+    else names = address < r->address;
+    if (names) {
+        r->address = address; r->extra = (u64)first.access << 32 | last.access; r->slot = env->slot; r->kind = kind;
+        r->block = last.block; r->site = last.site; r->thread = last.thread;
+        r->other_block = first.block; r->other_site = first.site; r->other_thread = first.thread;
+    }
+    Mark* m = mark_of(env, address);
+    if (m->epoch != env->epoch) {
+        m->epoch = env->epoch; m->first_writer = NOBODY; m->counted = 0;
+    }
+    u64 now = i < 16 ? (u64)bytes << 4 * i & ~m->counted : bytes;
+    if (i < 16) m->counted |= now;
+    r->count += __popcll(now);
 }
 
 // A store of the value that is there already does no harm, whoever stored it.
@@ -123,14 +176,45 @@ static __device__ void note_read(Env* env, Thread* t, u32 site, u32 info, u32 by
     c->flags |= bytes << 16;
     if (c->reader1 == t->linear) {
         if (strength && !(c->flags >> 16 & STRONG)) return;  // the weaker access is the one to keep
+        if (c->read1_site != site && (c->reader2 == NO_THREAD || c->reader2 == t->linear)) {  // room for another line
+            c->reader2 = t->linear; c->read2_site = c->read1_site; c->read2_time = c->read1_time;
+            c->read2_flags = c->flags >> 16 & (INFO_VOLATILE | INFO_RELAXED);
+        }
         c->read1_site = site; c->read1_time = launch->now;
         c->flags = (c->flags & 0x000fffff) | strength << 16;
         return;
     }
-    if (strength && c->reader2 != NO_THREAD && !(c->read2_flags & STRONG)) return;
+    if (strength && c->reader2 != NO_THREAD && c->reader2 != c->reader1 && !(c->read2_flags & STRONG)) return;
     c->reader2 = t->linear; c->read2_site = site; c->read2_time = launch->now; c->read2_flags = strength;
     int written = c->write_epoch >= launch->first_epoch && !(shared && c->write_epoch != env->epoch);
     if (bytes == 15 && !written && !strength && !(c->flags >> 16 & STRONG)) c->quiet = env->epoch;
+}
+
+// A thread writes again, in another place: what it wrote first is remembered, unless something may have ordered it since.
+static __device__ __noinline__ void first_write(Env* env, u64 address, Cell* c) {
+    Mark* m = mark_of(env, address);
+    if (m->epoch != env->epoch) m->counted = 0;
+    else if (m->first_writer == c->writer && c->write_time == launch_of(env)->now) return;
+    m->epoch = env->epoch;
+    m->first_writer = c->write_time == launch_of(env)->now ? c->writer : NOBODY;
+    m->first_site = c->write_site;
+}
+
+static __device__ __noinline__ void race_with_write(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes,
+                                                   int how, Cell* c, u32 writer) {
+    bytes &= c->flags;
+    race(env, t, site, address, info, bytes, how, c->flags & 0xffff, c->write_site, writer, c->write_block);
+    Mark* m = mark_of(env, address);
+    if (m->epoch == c->write_epoch && m->first_writer == writer)
+        race(env, t, site, address, info, bytes, how, c->flags & 0xffff, m->first_site, writer, c->write_block);
+}
+
+static __device__ __noinline__ void race_with_reads(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes,
+                                                   int how1, int how2, Cell* c) {
+    u32 access = c->flags >> 16;
+    bytes &= access;
+    if (how1) race(env, t, site, address, info, bytes, how1, access, c->read1_site, c->reader1, c->read_block);
+    if (how2) race(env, t, site, address, info, bytes, how2, c->read2_flags, c->read2_site, c->reader2, c->read_block);
 }
 
 static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int benign) {
@@ -147,20 +231,20 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
             if (!compatible(info, c->flags, shared)) {
                 int how = unordered(env, t, c->writer, c->write_time), second = !how;
                 if (second) how = unordered(env, t, c->writer2, c->write_time);
-                if (how) race(env, t, site, address, info, how, c->flags & 0xffff, c->write_site,
-                              second ? c->writer2 : c->writer, env->block);
+                if (how) race_with_write(env, t, site, address, info, bytes, how, c, second ? c->writer2 : c->writer);
             }
         } else if (across && c->write_block != (u32)env->block && !(c->flags & STRONG))
-            race(env, t, site, address, info, 2, c->flags & 0xffff, c->write_site, c->writer, c->write_block);
+            race_with_write(env, t, site, address, info, bytes, 2, c, c->writer);
     }
     if (write && c->read_epoch >= launch->first_epoch && c->flags >> 16 & bytes) {
         if (c->read_epoch == env->epoch) {
-            int how = compatible(info, c->flags >> 16, shared) ? 0 : unordered(env, t, c->reader1, c->read1_time);
-            if (how) race(env, t, site, address, info, how, c->flags >> 16, c->read1_site, c->reader1, env->block);
-            else if (!compatible(info, c->read2_flags, shared) && (how = unordered(env, t, c->reader2, c->read2_time)))
-                race(env, t, site, address, info, how, c->read2_flags, c->read2_site, c->reader2, env->block);
-        } else if (across && c->read_block != (u32)env->block && !(c->flags >> 16 & STRONG))
-            race(env, t, site, address, info, 2, c->flags >> 16, c->read1_site, c->reader1, c->read_block);
+            int how1 = compatible(info, c->flags >> 16, shared) ? 0 : unordered(env, t, c->reader1, c->read1_time);
+            int how2 = compatible(info, c->read2_flags, shared) ? 0 : unordered(env, t, c->reader2, c->read2_time);
+            if (how1 || how2) race_with_reads(env, t, site, address, info, bytes, how1, how2, c);
+        } else if (across && c->read_block != (u32)env->block) {
+            int how1 = c->flags >> 16 & STRONG ? 0 : 2, how2 = c->reader2 == NO_THREAD || c->read2_flags & STRONG ? 0 : 2;
+            if (how1 || how2) race_with_reads(env, t, site, address, info, bytes, how1, how2, c);
+        }
     }
     if (info & STRONG) hand_over(env, t, c, info);
     if (!write) return note_read(env, t, site, info, bytes, shared, c);
@@ -168,7 +252,9 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
     if (atomic && c->write_epoch == env->epoch && c->flags & INFO_ATOMIC && c->writer != t->linear) {
         c->writer2 = t->linear;
     } else {
-        u32 before = c->write_epoch == env->epoch && c->writer == t->linear ? c->flags & 15 : 0;
+        int again = c->write_epoch == env->epoch && c->writer == t->linear;
+        u32 before = again ? c->flags & 15 : 0;
+        if (again && c->write_site != site) first_write(env, address, c);
         c->writer = t->linear; c->writer2 = NO_THREAD;
         c->flags = (c->flags & 0xffff0000u) | (info & (INFO_WRITE | STRONG | INFO_RELAXED)) | bytes | before;
     }

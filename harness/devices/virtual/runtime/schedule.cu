@@ -3,32 +3,36 @@
 
 // ---- watchdog ---------------------------------------------------------------------------------------------
 
-// Back edges and calls between two looks at the clock: of all threads of a block together, where they run one after the
-// other; of each where they take turns.
+// Back edges between two looks at the clock: of all threads of a block together, where they run one after the other; of
+// each where they take turns.
 static __device__ u32 full_slice(Env* env) {
     u32 threads = launch_of(env)->threads;
     return env->start_function && threads > SHARERS ? SLICE * SHARERS / threads : SLICE;
 }
 
-// A slice has been used up. next: the size of the one to come; called: by calls, not in a loop.
+// A slice has been used up. next: the size of the one to come; called: by calls, which do not count for a loop that
+// may wait, lest it never lets others run.
 EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     Launch* launch = launch_of(env);
-    env->slice = 1;  // should this thread end here, the next one asks at once
+    if (called) env->calls = SLICE;
+    else env->slice = 1;  // should this thread end here, the next one asks at once
     if (launch->stop == 2) {
         thread->dead = DEAD_FAULT;
         return 0;
     }
-    u64 steps = env->tables ? next : env->granted;
+    u64 steps = called || env->tables ? next : env->granted;
     int waits = next == SPIN_SLICE;  // in this loop a thread may wait for memory to change
     if (waits) steps = launch->blocks == 1 ? 16 * next : 0;  // another block may take its time
     int spent = thread->steps <= steps;
     thread->steps -= steps;
     if (!spent && rt_clock() < launch->deadline) {
-        env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
+        if (!called) env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
         return 1;
     }
     launch->stop = 2;
-    u32 why = called ? TIMEOUT_CALLED : waits ? TIMEOUT_WAITED : spent ? TIMEOUT_SPENT : 0;
+    u32 why = spent ? TIMEOUT_SPENT : 0;
+    if (called) why = TIMEOUT_CALLED;
+    else if (waits) why = spent ? TIMEOUT_WAITED : TIMEOUT_WAITING;
     return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, why);
 }
 
@@ -390,6 +394,7 @@ static __device__ int next_block(Env* env) {
     env->ctaid_z = (u32)(block / launch->grid_x / launch->grid_y);
     env->start = 1;
     env->slice = env->granted = full_slice(env);
+    env->calls = SLICE;
     env->together = env->faulted = 0;
     env->frames_used = 0;
     for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;

@@ -1,0 +1,30 @@
+"""The process in which fuzz.py tries its mutants."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from harness.devices import nvrtc
+from harness.devices.child import attach
+from harness.devices.virtual import build
+
+from .fuzz import examine
+
+MEMORY = 48 << 30  # bytes of address space
+
+
+def main() -> None:
+    connection = attach()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    build._store.put = nvrtc._store.put = lambda key, body: None  # mutants are not worth keeping
+    while True:
+        try:
+            _, (seed, only) = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        connection.send(("ok", examine(seed, only)))
+
+
+if __name__ == "__main__":
+    main()
