@@ -141,7 +141,7 @@ class Bed:
 
 @cache
 def beds() -> dict[str, Bed]:
-    build.SECONDS = 5
+    build.SECONDS = 15
     return {checks: Bed(checks) for checks in FLAVOURS}
 
 
@@ -291,7 +291,7 @@ def main(count: int, seed: int, only: str, show: bool) -> None:
             bad += bool(result.found)
             if result.found or result.suspect:
                 word = "FOUND" if result.found else "suspect"
-                print(f"{word}: seed {s}, {result.subject}: {result.outcome}: {result.found or result.suspect}", flush=True)
+                print(f"{word}: seed {s}, {result.subject}: {result.outcome}: {(result.found or result.suspect).strip()}", flush=True)
     for outcome, n in tally.most_common():
         print(f"{n:6}  {outcome}")
     sys.exit(bool(bad))

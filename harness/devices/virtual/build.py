@@ -21,8 +21,8 @@ from .fixed import fix
 from .locals import separate
 from .modules import Lowered
 
-SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
-PATIENCE = 6
+SECONDS = 30  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
+PATIENCE = 4
 FLAVOUR = {"full": "debug", "memory": "fast", "count": "fast", "none": "fast"}
 LEVEL = {"full": 1, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
 _store = Store("modules")
