@@ -121,7 +121,7 @@ class Bed:
 
     def __post_init__(self):
         self.device = VirtualGPU(self.checks)
-        self.device.time_limit, self.device.step_budget = 1.0, 1 << 22
+        self.device.time_limit, self.device.step_budget = 0.5, 1 << 22
         self.kept = self.device.array(self.values, name="kept")
         self.module = self.device.compile(_CANARY, name="canary.cu")
         self.owners = len(self.device.arena._owners)
@@ -155,10 +155,10 @@ class Renamed:
         return self.module.get_function(self.ptx.find(name))
 
 
-def mutant(seed: int, only: str = "") -> tuple[Subject, str, str, Random]:
+def mutant(seed: int, only: tuple[str, ...] = ()) -> tuple[Subject, str, str, Random]:
     """(subject, "cuda" or the checks whose PTX is changed, the changed text, the generator of the rest)."""
     rng = Random(seed)
-    subject = subjects()[only or rng.choice(sorted(subjects()))]
+    subject = subjects()[rng.choice(sorted(only or subjects()))]
     kind = rng.choice(("cuda", "cuda", *FLAVOURS))
     if kind == "cuda":
         return subject, kind, mutate_cuda(subject.source, rng), rng
@@ -170,7 +170,7 @@ def original(subject: Subject, checks: str):
     return compile_ptx(subject.source, "kernel.cu", FLAVOUR[checks], subject.include_dirs, subject.expressions)
 
 
-def examine(seed: int, only: str = "") -> Result:
+def examine(seed: int, only: tuple[str, ...] = ()) -> Result:
     """Build and run a mutant."""
     subject, kind, text, rng = mutant(seed, only)
     try:
@@ -261,7 +261,7 @@ class Trials:
         if self.child:
             self.child.end()
 
-    def result(self, seed: int, only: str = "") -> Result:
+    def result(self, seed: int, only: tuple[str, ...] = ()) -> Result:
         self.child = self.child or Child("harness.tests.fuzz_worker")
         try:
             return self.child.ask("examine", (seed, only), LIMIT)
@@ -276,12 +276,12 @@ class Trials:
 @click.command()
 @click.option("--count", default=1000, help="Mutants.")
 @click.option("--seed", default=0, help="Of the first; each has its own.")
-@click.option("--only", default="", help="One sample, or one puzzle's solution.")
+@click.option("--only", multiple=True, help="A sample or puzzle; may be given several times.")
 @click.option("--show", is_flag=True, help="Print the changed text instead.")
-def main(count: int, seed: int, only: str, show: bool) -> None:
+def main(count: int, seed: int, only: tuple[str, ...], show: bool) -> None:
     """Change kernels at random, and see that the virtual GPU survives them."""
     if show:
-        print(mutant(seed, only)[2])
+        click.echo(mutant(seed, only)[2])
         return
     tally, bad = Counter(), 0
     with Trials() as trials:
@@ -291,9 +291,9 @@ def main(count: int, seed: int, only: str, show: bool) -> None:
             bad += bool(result.found)
             if result.found or result.suspect:
                 word = "FOUND" if result.found else "suspect"
-                print(f"{word}: seed {s}, {result.subject}: {result.outcome}: {(result.found or result.suspect).strip()}", flush=True)
+                click.echo(f"{word}: seed {s}, {result.subject}: {result.outcome}: {(result.found or result.suspect).strip()}")
     for outcome, n in tally.most_common():
-        print(f"{n:6}  {outcome}")
+        click.echo(f"{n:6}  {outcome}")
     sys.exit(bool(bad))
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import resource
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from harness.devices.virtual.device import VirtualGPU
 from harness.devices.virtual.memory import LOCAL_BYTES, MIB, SHARED_GUARD, Arena, Owner
 from harness.devices.virtual.state import INIT, PARTIAL, READ, SHARED_WINDOW, SLOT_BYTES, WRITE
 from harness.errors import DeviceError
@@ -151,3 +156,19 @@ def test_index_of_an_address(shape, axes, at, index):
 )
 def test_description_of_a_shape(shape, axes, text):
     assert Owner("x", 0, 4, "global", shape, 4, axes).describe_shape() == text
+
+
+@pytest.mark.parametrize("checks", ["full", "memory", "count"])
+@pytest.mark.parametrize("gigabytes", [1, 3, 6])
+def test_a_limit_on_address_space_is_an_error_with_words(checks, gigabytes):
+    """`ulimit -v`: the device opens with less, or says what it needs."""
+    used = int(re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())[1]) << 10
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (used + (gigabytes << 30), before[1]))
+        with VirtualGPU(checks, cores=2) as dev:
+            assert dev.array(np.ones(3, np.float32)).get().tolist() == [1, 1, 1]
+    except DeviceError as error:
+        assert "GiB of address space" in str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

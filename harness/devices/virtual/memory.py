@@ -75,17 +75,18 @@ class Arena:
     def __init__(self, races: bool = False, small: bool = False):
         self.cells = None
         cell = DTYPES["Cell"].itemsize + DTYPES["Mark"].itemsize  # first all cells, then all marks
-        for size in _SMALL_SIZES if races or small else _SIZES:
+        sizes = _SMALL_SIZES if races or small else _SIZES
+        for size in sizes:
             try:
                 self._map = reserve(size)
                 self._shadow_map = reserve(size // GRANULE)
                 if races:
                     self.cells = np.frombuffer(reserve(size // GRANULE * cell), np.uint8)
                 break
-            except (OSError, ValueError, OverflowError):
-                continue
-        else:
-            raise DeviceError("the virtual GPU needs 2.5 GiB of address space; this process may not have that much")
+            except DeviceError:
+                self._map = self._shadow_map = None
+                if size == sizes[-1]:
+                    raise
         self.size = size
         self.bytes = np.frombuffer(self._map, np.uint8)
         self.shadow = np.frombuffer(self._shadow_map, np.uint8)
@@ -205,5 +206,10 @@ def _extent(nbytes: int) -> int:
 
 
 def reserve(size: int) -> mmap.mmap:
-    """Address space, zeros; memory is used when a page is touched."""
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+    """Address space, zeros; memory is used when a page is touched. Errors: DeviceError where there is not so much."""
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+    except (OSError, ValueError, OverflowError):
+        raise DeviceError(
+            f"the virtual GPU cannot have {size / (1 << 30):.1f} GiB of address space: is there a limit (`ulimit -v`)?"
+        ) from None

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from . import state
-from .memory import LOCAL_BYTES, Arena
+from .memory import LOCAL_BYTES, Arena, reserve
 
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
@@ -35,9 +35,9 @@ class Workers:
         self.slots = min(arena.slots // self.count, SLOTS)  # of each worker, where blocks may wait for one another
         slots = self.count * self.slots
         self.envs = np.zeros(slots, state.DTYPES["Env"])
-        self.threads = _aligned(slots * state.MAX_THREADS, state.DTYPES["Thread"]).reshape(slots, -1)
-        self.frames = _aligned(slots * FRAME_BYTES, np.dtype(np.uint8)).reshape(slots, -1)
-        self.extras = np.zeros((slots, state.MAX_THREADS), state.DTYPES["Extra"])
+        self.threads = _zeros(slots, state.MAX_THREADS, state.DTYPES["Thread"])
+        self.frames = _zeros(slots, FRAME_BYTES, np.dtype(np.uint8))
+        self.extras = _zeros(slots, state.MAX_THREADS, state.DTYPES["Extra"])
         self._crew: Crew | None = None
         self._slow: set[tuple[int, int]] = set()  # small grids worth sharing out: kernel and threads
         self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
@@ -157,10 +157,9 @@ def _dismiss(tasks: list[SimpleQueue]) -> None:
         queue.put(None)
 
 
-def _aligned(n: int, dtype: np.dtype) -> np.ndarray:
-    """Zeros that start at a cache line."""
-    memory = np.zeros(n * dtype.itemsize + state.CACHE_LINE, np.uint8)
-    return memory[-memory.ctypes.data % state.CACHE_LINE :][: n * dtype.itemsize].view(dtype)
+def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that start at a page, and use memory where they are written. Errors: DeviceError."""
+    return np.frombuffer(reserve(rows * columns * dtype.itemsize), dtype).reshape(rows, columns)
 
 
 @lru_cache(maxsize=64)

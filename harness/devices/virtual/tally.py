@@ -27,10 +27,9 @@ class Tally:
             try:
                 self._map = reserve(size)
                 break
-            except OSError:
-                continue
-        else:
-            raise DeviceError("counting needs 64 MiB more address space; this process may not have that much")
+            except DeviceError:
+                if size == _POOLS[-1]:
+                    raise
         self._pool = np.frombuffer(self._map, np.uint8)
 
     def start(self, segments, slots: int, keep: int = 0) -> None:
