@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+import sys
+import threading
 
 from harness.devices import nvrtc
 from harness.devices.child import attach
@@ -10,8 +13,23 @@ from harness.devices.virtual import build
 
 from .fuzz import examine
 
+MEMORY = 4 << 30  # bytes that a mutant may use
+
+
+def watch() -> None:
+    """Ends the process when it uses too much memory. (The arena is far larger, but most of it is never touched.)"""
+    pause, page = threading.Event(), resource.getpagesize()
+    while not pause.wait(0.2):
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[1]) * page
+        if used > MEMORY:
+            print(f"{used >> 20} MB in use", file=sys.stderr, flush=True)
+            os._exit(1)
+
+
 def main() -> None:
     connection = attach()
+    threading.Thread(target=watch, daemon=True).start()
     build._store.put = nvrtc._store.put = lambda key, body: None  # mutants are not worth keeping
     while True:
         try:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import LaunchError
-from harness.tests.virtual import FLAVOURS, K, device, result, run
+from harness.errors import KernelFault, LaunchError
+from harness.tests.virtual import FLAVOURS, K, device, result, run, zeros
 
 N = 64
 A = np.random.default_rng(7).integers(-50, 50, N).astype(np.int32)
@@ -331,3 +331,17 @@ def test_one_shared_array_of_a_function_in_two_kernels(checks):
         out = dev.array(np.zeros(8, np.int32))
         module.get_function(name)(1, 8, (out,))
         assert out.get().tolist() == expected
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_accesses_far_apart_do_not_make_code_grow(checks):
+    """Constant offsets of hundreds of megabytes, and of some bytes: each within its array, or found outside it."""
+    far = 1 << 26
+    body = f"int i = threadIdx.x; out[i] = a[i] + a[i + 1] + a[i + {far}] + a[i + {far + 1}] + a[i - {far}];"
+    dev = device(checks)
+    module = dev.compile(f"{K}k(float* out, const float* a) {{ {body} }}")
+    assert len(module.lowered.text.splitlines()) < 2000
+    out, a = zeros(4, checks=checks), dev.array(np.zeros(8, np.float32), name="a")
+    with pytest.raises(KernelFault) as caught:
+        module.get_function("k")(1, 4, (out, a))
+    assert {f.index for f in [caught.value, *caught.value.more]} & {str(far), str(far + 1), str(-far)}

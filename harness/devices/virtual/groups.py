@@ -2,7 +2,7 @@
 
 NVRTC unrolls loops, so a block often reads `[%rd1]`, `[%rd1+4]`, `[%rd1+8]` ... Between two allocations lies a red
 zone of at least GAP bytes (SHARED_GUARD in shared memory), so if two words less than that apart are valid,
-everything between them belongs to the same array.
+everything between them belongs to the same array. Accesses further apart have each their own check.
 """
 
 from __future__ import annotations
@@ -23,35 +23,42 @@ _REGISTER = re.compile(r"%[\w$.]+")
 
 @dataclass
 class Group:
-    """Accesses of `nbytes` each at base + offset, offsets congruent modulo nbytes."""
+    """Accesses of `nbytes` each at base + offset, offsets congruent modulo nbytes, from `first` to `last`."""
 
     base: str
     space: str
     nbytes: int
     write: bool
+    first: int
+    last: int
     members: list[tuple[int, Instruction, int]] = field(default_factory=list)  # (position, instruction, offset)
     checked: bool = False
 
     @property
-    def first(self) -> int:
-        return min(offset for _, _, offset in self.members)
-
-    @property
     def span(self) -> int:
         """Bytes from the first to behind the last."""
-        return max(offset for _, _, offset in self.members) + self.nbytes - self.first
+        return self.last + self.nbytes - self.first
+
+    def reaches(self, offset: int) -> bool:
+        """Whether an access there lies within a red zone of the others."""
+        gap = SHARED_GAP if self.space == "shared" else GAP
+        return self.first - gap <= offset <= self.last + gap
+
+    def add(self, position: int, ins: Instruction, offset: int) -> None:
+        self.first, self.last = min(self.first, offset), max(self.last, offset)
+        self.members.append((position, ins, offset))
 
 
 def access_groups(body) -> dict[int, Group]:
     """Position in the body -> its group, for every access that shares a check with another."""
     found: dict[int, Group] = {}
-    open_: dict[tuple, Group] = {}
+    open_: dict[tuple, list[Group]] = {}
 
     def close(keys) -> None:
         for key in list(keys):
-            group = open_.pop(key)
-            if len(group.members) > 1:
-                found.update((position, group) for position, _, _ in group.members)
+            for group in open_.pop(key):
+                if len(group.members) > 1:
+                    found.update((position, group) for position, _, _ in group.members)
 
     for position, item in enumerate(body):
         if isinstance(item, Label) or item.base in _ENDS:
@@ -59,8 +66,11 @@ def access_groups(body) -> dict[int, Group]:
             continue
         if item.base in ("ld", "st") and not item.pred and (access := _access(item)):
             key, offset = access
-            group = open_.setdefault(key, Group(key[0], key[1], key[2], key[3]))
-            group.members.append((position, item, offset))
+            groups = open_.setdefault(key, [])
+            group = next((g for g in groups if g.reaches(offset)), None)
+            if group is None:
+                groups.append(group := Group(*key[:4], offset, offset))
+            group.add(position, item, offset)
         if item.operands and item.base not in _WRITES_NOTHING:
             written = set(_REGISTER.findall(item.operands[0]))
             close([key for key in open_ if key[0] in written])
