@@ -51,6 +51,14 @@ def _per_flop(cost: Callable[[dict], float]) -> Callable[[dict], float]:
     return lambda n: cost(n) / c.flops(n) if c.flops(n) else float("inf")
 
 
+def _scalar_flops(n: dict) -> float:
+    return c.flops(n) - n.get("flops_tensor", 0)
+
+
+def _scalar_share(n: dict) -> float:
+    return 100 * _scalar_flops(n) / c.flops(n) if c.flops(n) else 100.0
+
+
 def _divergence(n: dict) -> float:
     return 100 * (1 - c.branch_efficiency(n))
 
@@ -77,6 +85,7 @@ QUANTITIES = {
         "bank conflicts per request to shared memory", _conflicts, c.shared_conflicts
     ),
     "flops": Quantity("FLOP", c.flops, c.flops),
+    "scalar_share": Quantity("per cent of the FLOP outside of the tensor cores", _scalar_share, _scalar_flops),
     "divergence": Quantity("per cent of the branches divergent", _divergence, lambda n: n.get("divergent_branches", 0)),
     "barriers": _plain("barriers", "waits of warps at barriers"),
     "global_atomic_operations": _plain("global_atomic_operations", "atomic updates of global memory"),

@@ -106,13 +106,16 @@ __device__ inline void ldmatrix_x2_trans(unsigned* r, const void* row) {
 // element. One read of 16 bytes where every row begins at a multiple of 16.
 __device__ inline uint4 load8(const __half* matrix, int rows, int columns, int row, int column) {
     uint4 found = make_uint4(0, 0, 0, 0);
-    if (row < rows && column < columns) {
-        const __half* p = matrix + row * columns + column;
-        if (columns % 8 == 0) return *reinterpret_cast<const uint4*>(p);
-        const unsigned short* bits = reinterpret_cast<const unsigned short*>(p);
-        unsigned word[4] = {};
-        for (int i = 0; i < 8 && column + i < columns; i++) word[i / 2] |= (unsigned)bits[i] << i % 2 * 16;
-        found = make_uint4(word[0], word[1], word[2], word[3]);
+    if (row >= rows || column >= columns) return found;
+    const __half* p = matrix + row * columns + column;
+    if (columns % 8 == 0) return *reinterpret_cast<const uint4*>(p);
+#pragma unroll 1
+    for (int i = 7; i >= 0; i--) {  // the last first: each pushes those after it up by a half
+        unsigned bits = column + i < columns ? __half_as_ushort(p[i]) : 0;
+        found.w = found.w << 16 | found.z >> 16;
+        found.z = found.z << 16 | found.y >> 16;
+        found.y = found.y << 16 | found.x >> 16;
+        found.x = found.x << 16 | bits;
     }
     return found;
 }
