@@ -8,7 +8,7 @@
 
 #include "mma.cuh"
 
-// TODO(1): the rows of the float tiles are 32 words and PAD words long. How many, for fragments without conflicts?
+// TODO(1): the rows of the float tiles are 32 + PAD words long. How many more, for fragments without conflicts?
 constexpr int PAD = 0;
 
 extern "C" __global__ void conv2d_backward_weights_tf32(

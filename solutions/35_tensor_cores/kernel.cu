@@ -8,7 +8,7 @@
 
 #include "mma.cuh"
 
-// TODO(1): the rows of the float tiles are 32 words and PAD words long. How many, for fragments without conflicts?
+// TODO(1): the rows of the float tiles are 32 + PAD words long. How many more, for fragments without conflicts?
 // BEGIN STUB
 // constexpr int PAD = 0;
 // END STUB

@@ -146,7 +146,7 @@ class Access:
         reads = not info & INFO_WRITE or bool(info & INFO_ATOMIC)
         if self.position in self.copies:
             reads, info = False, info | INFO_COPY
-        elif not ins.at.line or ins.at.header:  # CUDA's own headers set their structs bit by bit
+        elif ins.at.trusted:
             info |= INFO_COPY
         self._check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
         site = self.site(ins)

@@ -48,6 +48,8 @@ class Owners:
         beside = self._beside(address, space)
         if len({(o.name, o.start) for o in found}) == 1:
             return found[0]
+        if len(holding := {o for o in found if o.contains(address)}) == 1:  # of several that a call was given
+            return holding.pop()
         if found:
             return beside if beside and any(o.start == beside.start for o in found) else None
         return beside

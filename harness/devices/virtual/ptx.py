@@ -6,6 +6,7 @@ Only structure is understood here; what an instruction means is the business of 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,12 @@ class Location:
     file: str = ""
     line: int = 0
     header: bool = False  # code of a header, expanded in this line
+    course: bool = False  # code of a header that lies beside the student's file: the course's own
+
+    @property
+    def trusted(self) -> bool:
+        """Code of CUDA's headers, which sets its structs bit by bit: it may read what nothing has written."""
+        return self.header or not (self.line or self.course)
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,8 @@ class _Parser:
         base = student_file.rsplit("/", 1)[-1]
         self.student = {n for n, name in files.items() if name.rsplit("/", 1)[-1] == base}
         self.student_file = student_file
+        beside = {posixpath.dirname(files[n]) for n in self.student}
+        self.course = {n for n, name in files.items() if name.endswith(".cuh") and posixpath.dirname(name) in beside}
         self.at = Location()
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
@@ -200,7 +209,7 @@ class _Parser:
         elif outer_file and int(outer_file) in self.student:
             self.at = Location(self.student_file, int(outer))
         elif not outer_file:  # in a student's function, code of a header belongs to the line before
-            self.at = replace(self.at, header=True) if self.at_home else Location()
+            self.at = replace(self.at, header=True) if self.at_home else Location(course=int(file) in self.course)
 
     def _labels(self, text: str) -> str:
         """Take leading labels off a statement; returns the rest."""

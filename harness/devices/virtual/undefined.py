@@ -139,8 +139,8 @@ class RegisterCheck:
         used = reads(ins) & self.undefined
         if ins.base == "mov":
             used &= {ins.pred}
-        if not ins.at.line or ins.at.header or ins.opcode == "st.param.b8":
-            return  # CUDA's own headers are trusted; an empty struct is passed as a byte that nobody sets
+        if ins.at.trusted or ins.opcode == "st.param.b8":
+            return  # an empty struct is passed as a byte that nobody sets
         if used:
             report, go_on = self.fresh_label("undefined"), self.fresh_label("defined")
             self.branch(self._defined(used), go_on, report)
