@@ -308,7 +308,10 @@ def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[
 def save_access_picture(
     puzzle: Puzzle, path: Path, target: Path, kernel: str = "", case: str = "", block: str = "", thread: str = ""
 ) -> None:
-    """`backwarp picture`. Errors: CourseError, where the kernel does not run as well."""
+    """`backwarp picture`; of a kernel on tensor cores the fragments, unless a case, block or thread is chosen.
+
+    Errors: CourseError, where the kernel does not run as well.
+    """
     if puzzle.program:
         raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
     if target.suffix not in (".png", ".svg", ".pdf"):
@@ -318,8 +321,14 @@ def save_access_picture(
     if not cases:
         raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
     source = read_source(path, path.name)
+    from . import fragments
+
+    whole = chosen.name in fragments.MATRICES and not (case or block or thread)
     try:
-        figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
+        if whole:
+            figure = fragments.fragment_picture(puzzle, chosen, source)
+        else:
+            figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
     except (CompileError, KernelFault, LaunchError) as error:
         first = str(error).splitlines()[0]
         raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {puzzle.number}` says more") from None

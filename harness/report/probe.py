@@ -84,12 +84,13 @@ class Runner:
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 
     def start(self, arrays: dict, *more) -> None:
-        """Launches the kernel on arrays by name, with `more` after its arguments."""
+        """Launches the kernel on arrays by name, with `more` after its arguments; `printed` is what it prints."""
         arguments = [
             arrays[p.name] if p.name in arrays else np.dtype(p.dtype).type(p.resolve(self.dims))
             for p in self.kernel.params
         ]
-        self.function(self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=self.launch.shared_mem)
+        size = self.launch.shared_mem
+        self.printed = self.function(self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=size).stdout
 
     def place(self, inputs: dict[str, np.ndarray]) -> dict:
         """All arrays on the device: inputs with these values, outputs poisoned."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from .virtual import FLAVOURS, device, run, zeros
+import harness
+from harness.errors import KernelFault
+
+from .virtual import FLAVOURS, K, device, run, zeros
+
+INCLUDE = (Path(harness.__file__).parents[1] / "puzzles" / "include",)
 
 _FLOAT = ("f", "float")
 _INT = ("r", "int")
@@ -188,3 +195,52 @@ def test_ldmatrix(n, trans, checks):
             tile = a[8 * i : 8 * i + 8]
             tile = tile.T if trans else tile
             assert (got[lane, i] == tile[lane // 4, lane % 4 * 2 : lane % 4 * 2 + 2]).all()
+
+
+def in_a_warp(body: str, given, out) -> None:
+    """Runs `body` in one warp with the course's mma.cuh, as a kernel with `lane` and the arrays `in` and `out`."""
+    types = {"float32": "float", "float16": "__half", "uint32": "unsigned"}
+    parameters = f"const {types[str(given.dtype)]}* in, {types[str(out.dtype)]}* out"
+    source = f'#include "mma.cuh"\n{K}k({parameters}) {{\nint lane = threadIdx.x;\n{body}\n}}\n'
+    run(source, given, out, include_dirs=INCLUDE)
+
+
+@pytest.mark.parametrize("trans", ["", "_trans"])
+def test_wrapper_of_two_matrices(trans):
+    a, out = np.arange(128, dtype=np.float16).reshape(16, 8), zeros((32, 2), np.uint32)
+    in_a_warp(f"""__shared__ __align__(16) __half tile[16 * 8];
+for (int i = lane; i < 128; i += 32) tile[i] = in[i];
+__syncthreads();
+unsigned r[2];
+ldmatrix_x2{trans}(r, &tile[lane % 16 * 8]);
+for (int i = 0; i < 2; i++) out[2 * lane + i] = r[i];""", a, out)  # fmt: skip
+    got = np.ascontiguousarray(out.get()).view(np.float16).reshape(32, 2, 2)
+    pieces = a.reshape(2, 8, 8).swapaxes(1, 2) if trans else a.reshape(2, 8, 8)
+    assert (got == pieces.reshape(2, 8, 4, 2).transpose(1, 2, 0, 3).reshape(32, 2, 2)).all()
+
+
+def test_to_tf32_rounds_to_nearest_ties_away_from_zero():
+    step = 2.0**-10
+    x = np.array([1 + 0.49 * step, 1 + 0.5 * step, 1 + 1.5 * step, -1 - 0.5 * step], np.float32)
+    out = zeros(4)
+    in_a_warp("if (lane < 4) out[lane] = __uint_as_float(to_tf32(in[lane]));", x, out)
+    assert out.get().tolist() == [1, 1 + step, 1 + 2 * step, -1 - step]
+
+
+SET = "unsigned x[4] = {}, y[2] = {}; float d[4] = {};"
+WRONG = {
+    "a register of A that nothing was written to": (
+        SET.replace("x[4] = {}", "x[4]"), "x[0] = x[1] = x[2] = 0;", "", "uninitialised-read", "x[3]"),
+    "a sum that nothing was written to": (SET.replace("d[4] = {}", "d[4]"), "d[0] = d[1] = d[2] = 0;", "", "uninitialised-read", "d[3]"),
+    "lanes that have left": (SET, "if (lane >= 20) return;", "", "shuffle-mask", "lanes 20-31"),
+    "lanes that go elsewhere": (SET, "", "if (lane < 16) ", "shuffle-mask", "lanes 16-31"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_mma_is_a_fault_in_the_line_that_calls_it(name):
+    declared, before, when, kind, says = WRONG[name]
+    body = f"{declared}\n{before}\n{when}mma_m16n8k8_tf32(d, x, y);\nout[lane] = d[0] + d[3];"
+    with pytest.raises(KernelFault) as fault:
+        in_a_warp(body, np.zeros(1, np.float32), zeros((32,)))
+    assert (fault.value.kind, fault.value.line) == (kind, 6) and says in str(fault.value)

@@ -23,10 +23,12 @@ def zeros(shape, dtype=np.float32, name: str = "out", axes: str = "", checks: st
     return device(checks).array(np.zeros(shape, dtype), name=name, axes=axes)
 
 
-def run(source: str, *args, grid=1, block=32, shared_mem: int = 0, checks: str = "full", name: str = ""):
+def run(
+    source: str, *args, grid=1, block=32, shared_mem: int = 0, checks: str = "full", name: str = "", include_dirs=()
+):
     """Compile a file and launch a kernel of it, by default its first. NumPy arrays are copied in."""
     dev = device(checks)
-    module = dev.compile(source)
+    module = dev.compile(source, include_dirs=include_dirs)
     given = tuple(dev.array(a) if isinstance(a, np.ndarray) and a.ndim else a for a in args)
     return module.get_function(name or module.functions[0])(grid, block, given, shared_mem)
 
