@@ -72,7 +72,8 @@ def test_the_committed_stub_is_the_pristine_one(puzzle):
 @each_kernel_puzzle
 def test_stub_says_what_to_do(puzzle):
     stub = stub_text(puzzle)
-    longest = 75 if puzzle.repair else max(40, 10 + 18 * len(puzzle.kernels))
+    given = puzzle.repair or "the tiles are filled for you" in stub
+    longest = 75 if given else max(40, 10 + 18 * len(puzzle.kernels))
     assert 15 <= len(stub.splitlines()) <= longest
     assert f"You will write about {puzzle.lines} lines" in stub
     assert 0.8 <= puzzle.lines / len(solution_lines(puzzle)) <= 1.25
