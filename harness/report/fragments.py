@@ -1,9 +1,9 @@
-"""Fragments: which lane of a warp holds which element of the matrices of an mma.sync, found by running a kernel.
+"""Fragments: which lane of a warp holds which element of the matrices of an mma.sync, found by a run.
 
 `python -m harness.report.fragments 35` draws `puzzles/35_*/fragments_tf32.png` and `fragments_half.png`.
 
-The wrappers of `puzzles/include/mma.cuh` are made to print their registers. All elements of the inputs differ, so a
-register says which element it holds, and so do the sums, once they are found among the outputs.
+The wrappers of `puzzles/include/mma.cuh` are made to print their registers. All elements of the inputs
+differ, so a register says which one it holds, and so do the sums, once they are found among the outputs.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ ATTEMPTS = 20  # to find inputs whose sums all differ
 LARGEST_CELL = 24
 INKS = ("step 0", "step 1", "step 2", "other")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"mma\.cuh".*$', re.M)
-_WRAPPER = re.compile(r"(void mma_\w+\(float\* d, const unsigned\* a, const unsigned\* b\) \{)(.*?)^\}", re.M | re.S)
+_WRAPPER = re.compile(r"(void mma_\w+\(float\* d, const unsigned\* a, const unsigned\* b\) {)(.*?)^}", re.M | re.S)
 
 
 def talking(header: str) -> str:
-    """mma.cuh with wrappers that print the lane and A, the lane and B, and after the product the lane and the sums."""
+    """mma.cuh with wrappers that print a lane's fragments of A and B, and after the product those of D."""
 
     def printing(name: str) -> str:
         words = "".join(f", ((const unsigned*){name})[{i}]" for i in range(REGISTERS[name]))
         return f'printf("{name} %d{" %x" * REGISTERS[name]}\\n", threadIdx.x % 32{words});'
 
     def body(match: re.Match) -> str:
-        return f"{match[1]} if ({FIRST_WARP}) {{ {printing('a')} {printing('b')} }}{match[2]} if ({FIRST_WARP}) {printing('d')}\n}}"
+        before = f"if ({FIRST_WARP}) {{ {printing('a')} {printing('b')} }}"
+        return f"{match[1]} {before}{match[2]} if ({FIRST_WARP}) {printing('d')}\n}}"
 
     return _WRAPPER.sub(body, header.replace("#pragma once", ""))
 
@@ -80,11 +81,11 @@ class Listener(Runner):
 def numbered(inputs: Mapping[str, np.ndarray], attempt: int) -> dict[str, np.ndarray]:
     """Whole numbers from 1 on that TF32 and half hold, in any order, no two of an array the same."""
     orders = {name: np.random.default_rng(derive_seed("fragments", name, attempt)) for name in inputs}
-    return {n: (orders[n].permutation(a.size) + 1).astype(a.dtype).reshape(a.shape) for n, a in inputs.items()}
+    return {n: 1 + orders[n].permutation(a.size).astype(a.dtype).reshape(a.shape) for n, a in inputs.items()}
 
 
 def owners(puzzle: Puzzle, kernel: Kernel, source: str) -> list[np.ndarray]:
-    """For A, B and D: [row, column] -> (lane, register) of the element in a warp's first mma; -1, -1: nobody's.
+    """For A, B and D: [row, column] -> (lane, register) of the element in the first mma; -1, -1: nobody's.
 
     Errors: CompileError, KernelFault; CourseError where the kernel makes no mma.
     """
@@ -108,13 +109,13 @@ def owners(puzzle: Puzzle, kernel: Kernel, source: str) -> list[np.ndarray]:
 
 
 def as_matrix(array: np.ndarray, letters: str, axes: Sequence[str]) -> np.ndarray:
-    """An array with axes `letters` as a matrix; axes: those of the rows, and of the columns; others are of length 1."""
+    """An array with axes `letters` as a matrix. axes: those of the rows, and those of the columns."""
     rows = int(np.prod([array.shape[letters.index(letter)] for letter in axes[0]]))
     return array.transpose([letters.index(letter) for letter in "".join(axes)]).reshape(rows, -1)
 
 
 def places(matrix: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """[row, column, 2]: lane and register that hold an element. numbers: [lane, register, place in the register]."""
+    """[row, column] -> (lane, register) of an element. numbers: [lane, register, place in the register]."""
     found = np.full((*matrix.shape, 2), -1)
     for lane, register, within in np.ndindex(numbers.shape):
         number = numbers[lane, register, within]

@@ -17,7 +17,8 @@ from .test_pictures import no_text_overlaps
 
 PUZZLE = open_course(Path(__file__).resolve().parent).load("35")
 SOLUTION = PUZZLE.solution_path.read_text(encoding="utf-8")
-SHORT = re.sub(r"(\n *)for \(", r'\1_Pragma("unroll 1") for (', SOLUTION)  # compiled in a fraction of the time
+#: the same without unrolled loops, which is compiled in a fraction of the time
+SHORT = re.sub(r"(\n *)for \(", r'\1_Pragma("unroll 1") for (', SOLUTION)
 #: of the numbered elements of A, B and D in a lane: their places, how many, and how many to a register
 LAYOUTS = {
     "conv2d_backward_weights_tf32": ((a_32bit, 4, 1), (b_32bit, 2, 1), (accumulator, 4, 1)),
@@ -53,7 +54,8 @@ def test_every_element_is_held_where_the_ptx_isa_says_and_drawn_there(name, monk
 def test_a_wrong_kernel_is_drawn_as_it_is():
     mutant = next(m for m in PUZZLE.mutants if m.name == "registers 1 and 2 exchanged")
     kernel = PUZZLE.kernel(mutant.kernel)
-    held, right = fragments.owners(PUZZLE, kernel, mutant.apply(SOLUTION))[0], laid_out((16, 8), a_32bit, 4, 1)
+    held = fragments.owners(PUZZLE, kernel, mutant.apply(SOLUTION))[0]
+    right = laid_out((16, 8), a_32bit, 4, 1)
     exchanged = np.array([0, 2, 1, 3])
     assert (held[..., 0] == right[..., 0]).all() and (held[..., 1] == exchanged[right[..., 1]]).all()
 

@@ -231,7 +231,8 @@ SET = "unsigned x[4] = {}, y[2] = {}; float d[4] = {};"
 WRONG = {
     "a register of A that nothing was written to": (
         SET.replace("x[4] = {}", "x[4]"), "x[0] = x[1] = x[2] = 0;", "", "uninitialised-read", "x[3]"),
-    "a sum that nothing was written to": (SET.replace("d[4] = {}", "d[4]"), "d[0] = d[1] = d[2] = 0;", "", "uninitialised-read", "d[3]"),
+    "a sum that nothing was written to": (
+        SET.replace("d[4] = {}", "d[4]"), "d[0] = d[1] = d[2] = 0;", "", "uninitialised-read", "d[3]"),
     "lanes that have left": (SET, "if (lane >= 20) return;", "", "shuffle-mask", "lanes 20-31"),
     "lanes that go elsewhere": (SET, "", "if (lane < 16) ", "shuffle-mask", "lanes 16-31"),
 }  # fmt: skip

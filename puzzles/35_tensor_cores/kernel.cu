@@ -8,13 +8,13 @@
 
 #include "mma.cuh"
 
-// TODO(1): the rows of the float tiles are 32 + PAD words long. How many more, for fragments without conflicts?
+// TODO(1): rows of the float tiles are 32 + PAD words long. How many more, for fragments without conflicts?
 constexpr int PAD = 0;
 
 extern "C" __global__ void conv2d_backward_weights_tf32(
     const float* grad_output, const float* input, float* grad_weights,
     int batch, int C_in, int H, int W, int C_out, int F) {
-    __shared__ float grads[16][32 + PAD], windows[32][32 + PAD];  // 16 channels and 32 weights by 32 positions
+    __shared__ float grads[16][32 + PAD], windows[32][32 + PAD];  // 16 channels, 32 weights; 32 positions
     int H_out = H - F + 1, W_out = W - F + 1, positions = batch * H_out * W_out, weights = C_in * F * F;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, top = blockIdx.y * 16, left = blockIdx.x * 32;
     float sum[4] = {};  // of the warp's 16 channels and 8 weights

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle
+from harness.course import ceil_div
 from reference import conv, dense
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
@@ -14,7 +15,7 @@ TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
 
 
 def tf32(values, nearest=True):
-    """Floats with 10 bits after the point, as float64: rounded as cvt.rna.tf32.f32 does (ties away from 0), or cut off."""
+    """Floats with 10 bits after the point, as float64: rounded as cvt.rna.tf32.f32 does, or cut off."""
     bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000 * nearest)
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
@@ -93,14 +94,14 @@ def pieces_turned(matrix):
 def swizzled_once(matrix):
     """Piece p of a row of a tile of 64 is found where piece p ^ row % 8 lies."""
     pieces = matrix.reshape(len(matrix), -1, 8, 8)
-    rows = np.arange(len(matrix))[:, None] % 8
-    return pieces[np.arange(len(matrix))[:, None], :, np.arange(8) ^ rows].swapaxes(1, 2).reshape(matrix.shape)
+    rows = np.arange(len(matrix))[:, None]
+    return pieces[rows, :, np.arange(8) ^ rows % 8].swapaxes(1, 2).reshape(matrix.shape)
 
 
 def summed_in_half(A, B):
     total = np.zeros((len(A), B.shape[1]))
     for k in range(0, A.shape[1], 16):
-        total = (total + A[:, k : k + 16] @ B[k : k + 16]).astype(np.float32).astype(np.float16).astype(np.float64)
+        total = np.float16(np.float32(total + A[:, k : k + 16] @ B[k : k + 16])).astype(np.float64)
     return total
 
 
@@ -110,41 +111,41 @@ def wrong(id, hint, says, compute, kernel=TF32):
 
 MISCONCEPTIONS = (
     wrong("cut_off", 1,
-          "The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use to_tf32.",
+          "The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use "
+          "to_tf32.",
           lambda a, d: gradient(a, d, lambda x: tf32(x, nearest=False))),
     wrong("not_in_tf32", 1,
-          "This is the product of the full floats, more exact than tensor cores make it. Nothing is wrong with that "
-          "but the task: round both numbers with to_tf32, and multiply with mma.sync.",
+          "This is the product of the full floats, more exact than tensor cores make it. Nothing is wrong "
+          "with that but the task: round both numbers with to_tf32, and multiply with mma.sync.",
           lambda a, d: gradient(a, d, np.asarray)),
     wrong("registers_1_and_2_exchanged", 2,
-          "Registers 1 and 2 of A are exchanged: register 1 is 8 rows further down, register 2 is 4 steps further on.",
+          "Registers 1 and 2 of A are exchanged: register 1 is 8 rows further down, register 2 is 4 steps "
+          "further on.",
           of_conv(lambda grads, windows: registers_exchanged(grads) @ windows.T)),
     wrong("k_halves_swapped", 2,
-          "The halves of k are exchanged in one of the fragments: a register 0 meets a register with k from 4 on.",
+          "The halves of k are exchanged in one of the fragments: a register 0 meets a register with k from "
+          "4 on.",
           of_conv(lambda grads, windows: grads @ windows.reshape(len(windows), -1, 2, 4)[:, :, ::-1]
                   .reshape(windows.shape).T)),
-    wrong("first_columns_again", 2,
-          "All four warps multiply by the tile's first 8 columns: warp w has columns 8 w to 8 w + 7.",
-          of_conv(lambda grads, windows: grads @ windows[np.arange(len(windows)) // 32 * 32
-                                                         + np.arange(len(windows)) % 8].T)),
     wrong("rows_8_forgotten", 3,
-          "Registers 2 and 3 of the sums belong 8 rows below registers 0 and 1; here they are stored over them.",
+          "Registers 2 and 3 of the sums belong 8 rows below registers 0 and 1; here they are stored over "
+          "them.",
           of_conv(lambda grads, windows: rows_8_forgotten(grads @ windows.T))),
     wrong("columns_apart", 3,
-          "A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are neighbours.",
+          "A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are "
+          "neighbours.",
           of_conv(lambda grads, windows: columns_apart(grads @ windows.T))),
     wrong("b_not_turned", 3,
-          "Every piece of 8 x 8 of B is turned: rows of this B lie in memory, so it has to be ldmatrix with .trans.",
+          "Every piece of 8 x 8 of B is turned: rows of this B lie in memory, so it has to be ldmatrix with "
+          ".trans.",
           of_matmul(lambda A, B: A @ pieces_turned(B)), HALF),
     wrong("swizzled_on_one_side", 3,
-          "The pieces of a row are in the wrong order: where a tile is written and where it is read, the place of a "
-          "piece must come from the same formula.",
+          "The pieces of a row are in the wrong order: where a tile is written and where it is read, the "
+          "place of a piece must come from the same formula.",
           of_matmul(lambda A, B: swizzled_once(A) @ swizzled_once(B)), HALF),
-    wrong("columns_twice", 3,
-          "Columns 8 to 15 of every 16 are those before them once more: they are in the last two of the four registers.",
-          of_matmul(lambda A, B: (A @ B)[:, np.arange(B.shape[1]) & ~8]), HALF),
     wrong("summed_in_half", 1,
-          "The sums are rounded to half after every 16 steps; tensor cores add in float, and so must what comes after.",
+          "The sums are rounded to half after every 16 steps; tensor cores add in float, and so must what "
+          "comes after.",
           of_matmul(summed_in_half), HALF),
 )  # fmt: skip
 
@@ -169,7 +170,8 @@ BY_HAND = """for (int e = 0; e < 4; e++) {
                         y[e] |= (unsigned)__half_as_ushort(b[at]) << 16 * z;
                     }
                 }"""
-FROM_GLOBAL = """int i = start + k + t + e / 2 * 4, q = i % W_out, p = i / W_out % H_out, b = i / (W_out * H_out);
+FROM_GLOBAL = """int i = start + k + t + e / 2 * 4;
+                int q = i % W_out, p = i / W_out % H_out, b = i / (W_out * H_out);
                 int m = top + g + e % 2 * 8;
                 bool inside = i < positions && m < C_out;
                 x[e] = to_tf32(inside ? grad_output[((b * C_out + m) * H_out + p) * W_out + q] : 0.0f);"""
@@ -189,10 +191,13 @@ def mutant(name, old, new, expect="wrong", also=(), line="", kernel=TF32):
 MUTANTS = (
     # right, not yet fast
     mutant("scalar products of the rounded numbers, as in puzzle 27", MULTIPLY,
-           SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))"), "slow", line="sum[e] +="),
+           SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))"), "slow",
+           line="sum[e] +="),
     mutant("rows not padded", "constexpr int PAD = 4;", "constexpr int PAD = 0;", "slow", line="to_tf32("),
-    mutant("A's fragments straight from global memory", A_FRAGMENT, FROM_GLOBAL, "slow", line="x[e] = to_tf32("),
-    mutant("B's fragments loaded half by half", B_ROWS, BY_HAND, "slow", kernel=HALF, line="__half_as_ushort(b[at])"),
+    mutant("A's fragments straight from global memory", A_FRAGMENT, FROM_GLOBAL, "slow",
+           line="x[e] = to_tf32("),
+    mutant("B's fragments loaded half by half", B_ROWS, BY_HAND, "slow", kernel=HALF,
+           line="__half_as_ushort(b[at])"),
     mutant("not swizzled", "(piece ^ row % 8) * 8", "piece * 8", "slow", kernel=HALF, line="ldmatrix_x4"),
     # numbers
     mutant("not rounded", A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint"), "cut_off",
@@ -207,22 +212,24 @@ MUTANTS = (
            "x[e] = to_tf32(grads[t + e % 2 * 8][k + g + e / 2 * 4]);", ("uninitialised-read", "wrong")),
     mutant("lane / 8 and lane % 8", "int g = lane / 4, t = lane % 4;", "int g = lane / 8, t = lane % 8;",
            ("uninitialised-read", "wrong")),
-    mutant("registers 1 and 2 exchanged", A_FRAGMENT, "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);",
-           "registers_1_and_2_exchanged"),
-    mutant("halves of k exchanged", B_FRAGMENT, B_FRAGMENT.replace("e * 4", "(1 - e) * 4"), "k_halves_swapped"),
-    mutant("columns of warp 0", B_FRAGMENT, B_FRAGMENT.replace("8 * warp + ", ""), "first_columns_again"),
+    mutant("registers 1 and 2 exchanged", A_FRAGMENT,
+           "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);", "registers_1_and_2_exchanged"),
+    mutant("halves of k exchanged", B_FRAGMENT, B_FRAGMENT.replace("e * 4", "(1 - e) * 4"),
+           "k_halves_swapped"),
     mutant("fragments exchanged", "unsigned x[4], y[2];", "unsigned x[4], y[4] = {};",
            also=((MULTIPLY, "mma_m16n8k8_tf32(sum, y, x);"),)),
     # the sums
     mutant("rows from 8 on forgotten", PLACE, PLACE.replace("e / 2 * 8", "0"), "rows_8_forgotten"),
-    mutant("columns as in A", PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4"), "columns_apart"),
-    mutant("stored outside of the weights", STORE, STORE.replace(" && j < weights", ""), ("out-of-bounds", "race")),
+    mutant("columns as in A", PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4"),
+           "columns_apart"),
+    mutant("stored outside of the weights", STORE, STORE.replace(" && j < weights", ""),
+           ("out-of-bounds", "race")),
     # ldmatrix
     mutant("not turned", B_ROWS, B_ROWS.replace("_trans", ""), "b_not_turned", kernel=HALF),
     mutant("swizzled where it is written only", A_ROWS,
-           "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);", "swizzled_on_one_side", kernel=HALF,
-           also=((B_ROWS, "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),)),
-    mutant("the same registers for both", SECOND, SECOND.replace("y + 2", "y"), "columns_twice", kernel=HALF),
+           "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);", "swizzled_on_one_side",
+           kernel=HALF, also=((B_ROWS, 
+                               "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),)),
 )  # fmt: skip
 
 PUZZLE = Puzzle(
@@ -239,16 +246,17 @@ PUZZLE = Puzzle(
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
                 Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
             ),
-            launch=lambda d, t: Launch(grid=(ceil_div(d["weights"], 32), ceil_div(d["C_out"], 16)), block=128),
+            launch=lambda d, t: Launch((ceil_div(d["weights"], 32), ceil_div(d["C_out"], 16)), 128),
             reference=gradient,
         ),
         Kernel(
             HALF,
             params=(
-                In("A", dtype="float16", m="M", k="K"), In("B", dtype="float16", k="K", n="N"), Out("C", m="M", n="N"),
+                In("A", dtype="float16", m="M", k="K"), In("B", dtype="float16", k="K", n="N"),
+                Out("C", m="M", n="N"),
                 Int("M"), Int("N"), Int("K"),
             ),
-            launch=lambda d, t: Launch(grid=(ceil_div(d["N"], 64), ceil_div(d["M"], 64)), block=128),
+            launch=lambda d, t: Launch((ceil_div(d["N"], 64), ceil_div(d["M"], 64)), 128),
             reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),
@@ -258,21 +266,24 @@ PUZZLE = Puzzle(
     gradient_of={TF32: Gradient(loss)},
     cases=(
         Case(
-            "tensor_tiny", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2), note="done by hand in the lesson", kernels=(TF32,),
+            "tensor_tiny", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2), kernels=(TF32,),
+            note="done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
         ),
         Case("drawn", dict(batch=2, C_in=8, H=2, W=2, C_out=16, F=1, M=16, N=8, K=16),
              note="one mma fills the result; the picture"),
-        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), note="3 positions", kernels=(TF32,)),
+        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), kernels=(TF32,),
+             note="3 positions"),
         Case("one_element", dict(M=1, N=1, K=17), note="17 products", kernels=(HALF,)),
         Case("tensor_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
              note="each weight moved by epsilon; inputs that TF32 holds", check="gradient", kernels=(TF32,),
              inputs={"grad_output": representable, "input": representable}),
-        Case("integers", dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35), note="exact sums; H > W",
-             values="integers"),
+        Case("integers", dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35),
+             note="exact sums; H > W", values="integers"),
         Case("nothing_divides", dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),
              note="2 x 2 blocks each"),
-        Case("lenet_conv1", dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first", kernels=(TF32,)),
+        Case("lenet_conv1", dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5), kernels=(TF32,),
+             note="LeNet's first"),
         Case("counted", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
              note="LeNet's second; 2 blocks of the product"),
     ),
@@ -281,12 +292,13 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "scalar_share", 10, case="counted", kernels=(TF32,), below=100, hint=1,
-            says="Products that are made one by one: the tensor cores stand idle. One mma.sync makes 1,024 of them.",
+            says="Products that are made one by one: the tensor cores stand idle. One mma.sync makes "
+            "1,024 of them.",
         ),
         Gate(
             "shared_conflicts", 0, case="counted", kernels=(TF32,), hint=2,
-            says="The 8 rows of a fragment begin in the same bank. Make the rows of the tiles so much longer that the "
-            "lanes of a register, 4 to a row, fall into 32 different banks.",
+            says="The 8 rows of a fragment begin in the same bank. Make the rows of the tiles so much longer "
+            "that the lanes of a register, 4 to a row, fall into 32 different banks.",
         ),
         Gate(
             "bytes_per_flop", 0.45, case="counted", kernels=(TF32,), hint=1,
@@ -294,12 +306,14 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "scalar_share", 10, case="counted", kernels=(HALF,), below=100, hint=1,
-            says="Products that are made one by one: the tensor cores stand idle. One mma.sync makes 2,048 of them.",
+            says="Products that are made one by one: the tensor cores stand idle. One mma.sync makes "
+            "2,048 of them.",
         ),
         Gate(
             "shared_conflicts", 0, case="counted", kernels=(HALF,), hint=3,
-            says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks; here rows of "
-            "the tile are 128 bytes long, so a column of pieces has the same banks. Swizzle, or make the rows longer.",
+            says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks; "
+            "here rows of the tile are 128 bytes long, so a column of pieces has the same banks. Swizzle, or "
+            "make the rows longer.",
         ),
         Gate(
             "shared_requests_per_flop", 0.0004, case="counted", kernels=(HALF,), below=0.00128, hint=3,
@@ -311,18 +325,20 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "A fragment is what one lane holds of a matrix: the drawings in mma.cuh say which elements, in which register. "
-        "Two numbers are all you need: lane / 4, which picks a row of A and of the sums and a column of B, and "
-        "lane % 4, which picks the step along k. TF32 has the range of a float and 10 bits after the point; round "
-        "each number once, with to_tf32, on its way from the tile to a register. The sums stay float.",
-        "First kernel: the tile of windows lies with a row for each weight, so column n of B is its row n, and warp w "
-        "has rows 8 w to 8 w + 7. Both fragments are then read alike: a row by lane / 4, a position by lane % 4, "
-        "starting at k. In one request the 32 lanes touch 8 rows and 4 neighbours in each. They fall into 32 banks if "
-        "a row begins 4 banks after the one above it; 32 words are once around all the banks.",
-        "Second kernel: lane 8 i + j names row j of matrix i. For A the matrices 0 to 3 are: upper left, lower left, "
-        "upper right, lower right, so a lane's row and piece follow from the remainder and the quotient of lane by 16. "
-        "For B it is the same with k for the rows; two registers then serve columns 0 to 7, the other two columns 8 "
-        "to 15. Swizzle: exclusive or of the piece's number with the last three bits of the row moves the 8 pieces of "
-        "a column to 8 different places in their rows.",
+        "A fragment is what one lane holds of a matrix: the drawings in mma.cuh say which elements, in "
+        "which register. Two numbers are all you need: lane / 4, which picks a row of A and of the sums and "
+        "a column of B, and lane % 4, which picks the step along k. TF32 has the range of a float and 10 "
+        "bits after the point; round each number once, with to_tf32, on its way from the tile to a "
+        "register. The sums stay float.",
+        "First kernel: the tile of windows lies with a row for each weight, so column n of B is its row n, "
+        "and warp w has rows 8 w to 8 w + 7. Both fragments are then read alike: a row by lane / 4, a "
+        "position by lane % 4, starting at k. In one request the 32 lanes touch 8 rows and 4 neighbours in "
+        "each. They fall into 32 banks if a row begins 4 banks after the one above it; 32 words are once "
+        "around all the banks.",
+        "Second kernel: lane 8 i + j names row j of matrix i. For A the matrices 0 to 3 are: upper left, "
+        "lower left, upper right, lower right, so a lane's row and piece follow from the remainder and the "
+        "quotient of lane by 16. For B it is the same with k for the rows; two registers then serve columns "
+        "0 to 7, the other two columns 8 to 15. Swizzle: exclusive or of the piece's number with the last "
+        "three bits of the row moves the 8 pieces of a column to 8 different places in their rows.",
     ),
 )  # fmt: skip

@@ -1,16 +1,17 @@
 // Tensor cores: the instructions of a warp that multiply whole matrices, with a name each.
 //
-// All 32 lanes of a warp call these functions together. A matrix is spread over the lanes; what a lane holds of
-// it, in a few registers of 32 bits, is its fragment. In the drawings, L is a lane and r0, r1, ... are its
-// registers: the place in the drawing is the place in the matrix. Read "L0 L1 L2 L3" as: lane 0 has the first
-// column, lane 1 the next. With g = lane / 4 and t = lane % 4 each drawing is said in formulas as well.
+// All 32 lanes of a warp call these functions together. A matrix is spread over the lanes; what a lane holds
+// of it, in a few registers of 32 bits, is its fragment. In the drawings, L is a lane and r0, r1, ... are its
+// registers: the place in the drawing is the place in the matrix. "r0: L0 L1 L2 L3": lane 0 has the element
+// of the first column in register 0, lane 1 that of the next. Each drawing is said in formulas as well, with
+// g = lane / 4 and t = lane % 4.
 //
 // Source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... m16n8k16", "ldmatrix", "cvt".
 #pragma once
 #include <cuda_fp16.h>
 
-// x with 10 bits after the point, as the tensor cores take it, rounded to nearest (ties away from zero). Without it
-// they take a float as if its last 13 bits were not there: cut off, not rounded.
+// x with 10 bits after the point, as tensor cores take it, rounded to nearest (ties away from zero). They
+// take a float that is not rounded as if its last 13 bits were not there: cut off.
 __device__ inline unsigned to_tf32(float x) {
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
@@ -37,13 +38,14 @@ __device__ inline unsigned to_tf32(float x) {
 //   row 15            L28  L29    L30    L31
 __device__ inline void mma_m16n8k8_tf32(float* d, const unsigned* a, const unsigned* b) {
     asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// d += A B: A has 16 rows and 16 columns, B 16 rows and 8 columns, of half; d are float. A register has two halves,
-// the lower half of its bits first.
+// d += A B: A has 16 rows and 16 columns, B 16 rows and 8 columns, of half; d are float. A register has two
+// halves, the lower half of its bits first.
 //
 //   A          k = 0 1 | 2 3 | 4 5 | 6 7   8 9 |  ..  | 14 15      B          n = 0   1   2  ...  7
 //   row 0      r0: L0    L1    L2    L3    r2: L0 ..    L3         k = 0, 1   r0: L0  L4  L8 ... L28
@@ -59,14 +61,15 @@ __device__ inline void mma_m16n8k8_tf32(float* d, const unsigned* a, const unsig
 //   d: as above
 __device__ inline void mma_m16n8k16_f16(float* d, const unsigned* a, const unsigned* b) {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four matrices of 8 x 8 halves from shared memory. Lane 8 i + j gives the address of row j of matrix i: 8 halves, 16
-// bytes, aligned. Register i then holds a piece of matrix i. Each of the four is one pass over the banks, if its 8
-// rows lie in different banks.
+// Four matrices of 8 x 8 halves from shared memory. Lane 8 i + j gives the address of row j of matrix i: 8
+// halves, 16 bytes, aligned. Register i then holds this lane's part of matrix i. Each of the four is one pass
+// over the banks, if its 8 rows lie in different banks.
 //
 //   matrix i   column 0 1 | 2 3 | 4 5 | 6 7
 //   row 0      ri:    L0    L1    L2    L3          row g, columns 2 t and 2 t + 1: as A and d above,
@@ -102,8 +105,8 @@ __device__ inline void ldmatrix_x2_trans(unsigned* r, const void* row) {
                  : "=r"(r[0]), "=r"(r[1]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
 
-// Eight neighbours in a row of a matrix in global memory, from a column that is a multiple of 8; 0 where there is no
-// element. One read of 16 bytes where every row begins at a multiple of 16.
+// Eight neighbours in a row of a matrix in global memory, from a column that is a multiple of 8; 0 where
+// there is no element. One read of 16 bytes where every row begins at a multiple of 16.
 __device__ inline uint4 load8(const __half* matrix, int rows, int columns, int row, int column) {
     uint4 found = make_uint4(0, 0, 0, 0);
     if (row >= rows || column >= columns) return found;

@@ -1,10 +1,10 @@
-// Rows padded where the solution swizzles; rounded where the tiles are filled; steps along k in another order.
+// Rows padded, not swizzled; rounded where the tiles are filled; steps along k in another order.
 #include "mma.cuh"
 
 extern "C" __global__ void conv2d_backward_weights_tf32(
     const float* grad_output, const float* input, float* grad_weights,
     int batch, int C_in, int H, int W, int C_out, int F) {
-    __shared__ unsigned grads[16][40], windows[32][40];  // 8 more: pairs of a row by 8 rows lie in 64 / 2 banks
+    __shared__ unsigned grads[16][40], windows[32][40];
     int P = H - F + 1, Q = W - F + 1, positions = batch * P * Q, weights = C_in * F * F;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane >> 2, pair = (lane & 3) * 2;
     int top = blockIdx.y * 16, left = blockIdx.x * 32;
@@ -17,7 +17,8 @@ extern "C" __global__ void conv2d_backward_weights_tf32(
             int k = top + m, j = left + m - 16, c = j / (F * F), r = j / F % F, s = j % F;
             float value = 0.0f;
             if (i < positions && m < 16 && k < C_out) value = grad_output[((b * C_out + k) * P + p) * Q + q];
-            if (i < positions && m >= 16 && j < weights) value = input[((b * C_in + c) * H + p + r) * W + q + s];
+            bool inside = i < positions && m >= 16 && j < weights;
+            if (inside) value = input[((b * C_in + c) * H + p + r) * W + q + s];
             (m < 16 ? grads[m] : windows[m - 16])[lane] = to_tf32(value);
         }
         __syncthreads();
@@ -63,7 +64,8 @@ extern "C" __global__ void matmul_half(const __half* A, const __half* B, float* 
     }
 #pragma unroll 1
     for (int i = 0; i < 32; i++) {
-        int row = top + 16 * warp + lane / 4 + i % 4 / 2 * 8, column = left + i / 4 * 8 + lane % 4 * 2 + i % 2;
+        int row = top + 16 * warp + lane / 4 + i % 4 / 2 * 8;
+        int column = left + i / 4 * 8 + lane % 4 * 2 + i % 2;
         if (row < M && column < N) C[row * N + column] = sum[i / 4][i % 4];
     }
 }
