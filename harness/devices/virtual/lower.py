@@ -29,18 +29,20 @@ _FUNCTIONS = 1 << 60  # pointers to functions begin here
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 
 
-def lower(module: Module, name: str, checks: str, arena_size: int, raw: bool = False) -> Lowered:
+def lower(module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False) -> Lowered:
     """Lower a parsed module. checks: "full" | "memory" | "count" | "none". raw: the runtime itself, host pointers.
+    side_by_side: threads of kernels that never wait go several together, where that is possible.
 
     Errors: Unsupported, with the line, for anything that has no exact translation.
     """
-    return ModuleLowering(module, name, checks, arena_size, raw).lower()
+    return ModuleLowering(module, name, checks, arena_size, raw, side_by_side).lower()
 
 
 class ModuleLowering:
     BLOCK_ENDS = _CONTROL
 
-    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool):
+    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool, side_by_side: bool = False):
+        self.side_by_side = side_by_side
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
         self.slots_start = arena_size // 2
         self.counting = checks == "count" and not raw
