@@ -76,7 +76,7 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=()) 
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
-    return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks]))
+    return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks], bool(fixed)))
 
 
 # -- the parent's side --------------------------------------------------------------------------------

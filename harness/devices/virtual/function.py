@@ -74,14 +74,14 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
                                             self.coroutine and module.spins(f.name),
                                             any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
-        if self.coroutine:
-            self._start()
-            return self._coroutine()
-        together = ""
-        if module.side_by_side and (found := plan(f)):
-            together = Lowering(f, module)._several(self, found)
+        found = plan(f, self.coroutine) if module.side_by_side else None
+        together = Lowering(f, module)._several(self, found) if found else ""
         self._start()
-        return self._plain_loop() + together + _block(f.name, LANES if together else 1)
+        if found:
+            module.kernels[f.name].lanes = LANES
+        if not self.coroutine:
+            return self._plain_loop() + together + _block(f.name, LANES if found else 1)
+        return self._coroutine("start") + together + _RUN_COROUTINES.format(name=f.name)
 
     def _start(self) -> None:
         """What every thread of a kernel begins with."""
@@ -114,10 +114,15 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
 """
 
     def _several(self, one: Lowering, found: Plan) -> str:
-        """The code that LANES threads go through together; 0 where they do not agree, having done nothing."""
+        """The code that LANES threads go through together: a coroutine, or a function that says whether they agreed."""
         self.plan, self.apart = found, found.apart
         self.params, self.shared_symbols, self.dynamic_offset = dict(one.params), one.shared_symbols, one.dynamic_offset
-        self.inherited_site = one.inherited_site
+        self.inherited_site, self.coroutine = one.inherited_site, one.coroutine
+        if self.coroutine:
+            size = state.DTYPES["Thread"].itemsize
+            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(LANES)]
+            self._start()
+            return self._coroutine("together")
         self._start()
         self._body(self.function)
         self.lines.append("return:")
@@ -130,8 +135,8 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwi
 }}
 """
 
-    def _coroutine(self) -> str:
-        name = self.function.name
+    def _coroutine(self, kind: str) -> str:
+        """kind: what the function is called, after the kernel's name."""
         self.entry += [
             "  %id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
             "  %size = call i64 @llvm.coro.size.i64()",
@@ -147,7 +152,10 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwi
         handle = self.emit("ptrtoint ptr %handle to i64")
         self.store_field("Thread", "handle", handle)
         self._body(self.function)
-        self.lines += ["return:", "  br label %finish", "dead:", "  br label %finish", "finish:"]
+        self.lines += ["return:", "  br label %finish", "dead:"]
+        if self.plan:  # the one that has died may not be the first
+            self.store_field("Thread", "dead", state.DEAD_FAULT)
+        self.lines += ["  br label %finish", "finish:"]
         self.store_field("Thread", "wait", state.WAIT["exited"])
         self.lines += [
             "  %last = call i8 @llvm.coro.suspend(token none, i1 true)",
@@ -159,12 +167,8 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwi
             "  ret void",
         ]
         return f"""
-define void @"{name}.start"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
+define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
 {self._text()}
-}}
-define void @"{name}.block"(i64 %env) nounwind {{
-  call void @rt_block(i64 %env)
-  ret void
 }}
 """
 
@@ -265,6 +269,12 @@ define void @"{name}.block"(i64 %env) nounwind {{
         self.label(good)
 
 
+_RUN_COROUTINES = """
+define void @"{name}.block"(i64 %env) nounwind {{
+  call void @rt_block(i64 %env)
+  ret void
+}}
+"""
 _BLOCK = """
 define void @"{name}.block"(i64 %env) nounwind {{
 entry:
@@ -277,11 +287,15 @@ entry:
   %n = load i32, ptr %na, !invariant.load !1
   %oa = getelementptr i8, ptr %launch, i64 {order}
   %order = load ptr, ptr %oa, !invariant.load !1
+  %ka = getelementptr i8, ptr %launch, i64 {lanes_field}
+  %k = load i32, ptr %ka, !invariant.load !1
+  %together = icmp ugt i32 %k, 1
   br label %some
 some:
   %first = phi i32 [ 0, %entry ], [ %after, %several ], [ %stop, %one ]
   %after = add i32 %first, {lanes}
-  %enough = icmp ule i32 %after, %n
+  %left = icmp ule i32 %after, %n
+  %enough = and i1 %left, %together
   br i1 %enough, label %several, label %rest
 several:
 {several}
@@ -307,13 +321,14 @@ done:
 
 def _block(name: str, lanes: int) -> str:
     """The function that runs a block of threads, `lanes` at a time where they go together."""
-    several = "  %went = icmp ugt i32 %first, %after"  # never: one after the other
+    several = "  %went = icmp ugt i32 %first, %after"  # never comes here
     if lanes > 1:
         lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(lanes)]
         arguments = ", ".join(f"i64 %thr.{i}" for i in range(lanes))
         several = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
     offsets = {"launch": state.offset("Env", "launch"), "threads": state.offset("Env", "threads"),
-               "count": state.offset("Launch", "threads"), "order": state.offset("Launch", "order")}  # fmt: skip
+               "count": state.offset("Launch", "threads"), "order": state.offset("Launch", "order"),
+               "lanes_field": state.offset("Launch", "lanes")}  # fmt: skip
     return _BLOCK.format(name=name, lanes=lanes, several=several, address=_address("%i", ""), **offsets)
 
 

@@ -13,16 +13,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .flow import Blocks, basic_blocks, find_loops
+from .collectives import BASES as COLLECTIVE
+from .flow import Blocks, Loop, basic_blocks, find_loops
 from .ptx import Function, Instruction, Label
 from .undefined import reads, writes
 
 LANES = 4
-_SAME = ("%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%nwarpid")
+#: the same for threads of one block and row
+_SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%nwarpid")
 _OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc"}  # with one of these, threads go one by one
 _EFFECTS = {"st", "atom", "red"}
+_ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 _MOST_BLOCKS = 300
+_MOST_SUMS = 6
 _EXIT = -1
 
 
@@ -49,23 +53,26 @@ class Plan:
     regions: dict[int, Region]
 
 
-def plan(function: Function) -> Plan | None:
-    """The plan for a kernel that never waits; None where there is none, or nothing to gain."""
+def plan(function: Function, waits: bool) -> Plan | None:
+    """The plan for a kernel; None where there is none, or nothing to gain. waits: it may, so nobody can start again."""
     body = function.body
     if any(v.space == "local" for v in function.variables.values()):
         return None
     if any(isinstance(i, Instruction) and (i.base in _OWN_WAY or ".cc" in i.opcode) for i in body):
         return None
+    if waits and not all(_waits_for_block(i) for i in body if isinstance(i, Instruction) and _may_wait(i)):
+        return None
     blocks = basic_blocks(body, function.tables)
     loops = find_loops(blocks)
     if not loops or len(blocks) > _MOST_BLOCKS:
         return None
-    return _Planner(function, blocks, frozenset().union(*(loop.blocks for loop in loops))).plan()
+    return _Planner(function, blocks, loops, waits).plan()
 
 
 class _Planner:
-    def __init__(self, function: Function, blocks: Blocks, in_loops: frozenset[int]):
-        self.body, self.registers, self.blocks, self.in_loops = function.body, function.regs, blocks, in_loops
+    def __init__(self, function: Function, blocks: Blocks, loops: list[Loop], waits: bool):
+        self.body, self.registers, self.blocks, self.loops = function.body, function.regs, blocks, loops
+        self.in_loops = frozenset().union(*(loop.blocks for loop in loops))
         self.before: dict[int, list[int]] = {start: [] for start in blocks}
         for start in blocks:
             for target in self._follow(start):
@@ -74,7 +81,7 @@ class _Planner:
         self.dominators = _dominators(0, list(blocks), self.before)
         after = {start: self._follow(start) for start in blocks}
         self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)  # blocks that every way out leads through
-        self.dirty = self._behind_effects()
+        self.dirty = set(blocks) if waits else self._behind_effects()
         self.apart: set[str] = set()
         self.alone: set[int] = set()
         self.guards: set[int] = set()
@@ -93,7 +100,34 @@ class _Planner:
         for a in inside:
             if any(a.start < b.start < a.end for b in inside):
                 return None
+            if any(isinstance(i, Instruction) and _may_wait(i) for i in self.body[a.start : a.end]):
+                return None
+        if self._sums() > _MOST_SUMS or not self._pays(inside):
+            return None
         return Plan(frozenset(self.apart), frozenset(self.alone), frozenset(self.guards), {r.start: r for r in inside})
+
+    def _sums(self) -> int:
+        """Floating-point registers that a loop adds to: what has to stay in the processor's registers."""
+        return len({item.operands[0] for p, item in enumerate(self.body)
+                    if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode
+                    and item.operands[0] in item.operands[1:] and any(self._in(p, loop) for loop in self.loops)})  # fmt: skip
+
+    def _in(self, position: int, loop: Loop) -> bool:
+        return any(start <= position < self.blocks[start][0] for start in loop.blocks)
+
+    def _pays(self, regions: list[Region]) -> bool:
+        """Whether most of the floating-point arithmetic is where threads go together. A loop is taken to have eight iterations."""
+        together = alone = 0
+        for start, (end, _) in self.blocks.items():
+            depth = sum(start in loop.blocks for loop in self.loops)
+            for position in range(start, end):
+                item = self.body[position]
+                if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode:
+                    if any(r.start <= position < r.end for r in regions):
+                        alone += 8**depth
+                    else:
+                        together += 8**depth
+        return together > alone
 
     def _look(self, position: int) -> bool:
         """Whether it is news that threads execute this instruction each for itself."""
@@ -205,6 +239,15 @@ class _Planner:
                     found.add(target)
                     work.append(target)
         return found
+
+
+def _may_wait(ins: Instruction) -> bool:
+    return ins.base in COLLECTIVE or ins.base in ("activemask", "elect") or bool(_ORDERED & set(ins.opcode.split(".")))
+
+
+def _waits_for_block(ins: Instruction) -> bool:
+    """__syncthreads()"""
+    return ins.base in ("bar", "barrier") and ".sync" in ins.opcode and ".warp" not in ins.opcode and len(ins.operands) == 1
 
 
 def _within(region: Region, other: Region) -> bool:

@@ -25,6 +25,7 @@ from .ptx import Function, Instruction, Location, Module, Variable
 from .state import SHARED_START
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
+_NAME = re.compile(r"[\w$]+")
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 
@@ -76,8 +77,13 @@ class ModuleLowering:
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}']  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
-                       self.variables_bytes, self._needs_whole_runtime(), {f.name: self.function_address(f.name) for f in self.pointed},
-                       self.segments)  # fmt: skip
+                       self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
+                       {f.name: self.function_address(f.name) for f in self.pointed}, self.segments)  # fmt: skip
+
+    def _names_global_variables(self) -> bool:
+        names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
+        return any(name in names for function in defined(self.ptx) for item in function.body
+                   if isinstance(item, Instruction) for o in item.operands for name in _NAME.findall(o))  # fmt: skip
 
     def _needs_whole_runtime(self) -> bool:
         rare = ("rt_count", "rt_copy", "rt_mbarrier")
