@@ -72,11 +72,11 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=()) 
             fix(module, *fixed)
         from . import lower  # the table of opcodes takes a while to load, and what is cached does not need it
 
-        lowered = lower.lower(module, name, checks, arena_size, side_by_side=bool(fixed))
+        lowered = lower.lower(module, name, checks, arena_size, side_by_side=bool(fixed) and checks in ("memory", "none"))
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
-    return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks], bool(fixed)))
+    return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks]))
 
 
 # -- the parent's side --------------------------------------------------------------------------------

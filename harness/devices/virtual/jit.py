@@ -90,8 +90,8 @@ def prepare_runtime(whole: bool) -> None:
         _runtime(whole)
 
 
-def compile_object(text: str, level: int, side_by_side: bool = False) -> bytes:
-    """LLVM text -> an object file. level: LLVM's optimisation level, 1 to 3. side_by_side: threads go together."""
+def compile_object(text: str, level: int) -> bytes:
+    """LLVM text -> an object file. level: LLVM's optimisation level, 1 to 3."""
     _initialise()
     if max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE:
         level = 0
@@ -105,7 +105,8 @@ def compile_object(text: str, level: int, side_by_side: bool = False) -> bytes:
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization, options.slp_vectorization = False, side_by_side  # of one thread there is little to gain
+    options.loop_vectorization = False  # of the loops of one thread there is nothing to gain
+    options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
