@@ -1,8 +1,9 @@
 """How fast the virtual GPU runs: `python -m harness.bench_virtual [--only NAME] [--json FILE|-]`.
 
 Multiply-adds per second of three kernels on one core and on all, with "memory" and "full" checks and compiled for
-their sizes, as kernels are that run for seconds (memory checks too), and, where a C compiler is on the machine, as a ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of
-samples of other kinds, how much longer "full" takes than "memory". Each figure is the best of several launches, the
+their sizes, as kernels are that run for seconds (memory checks too), and, where a C compiler is on the machine, as a
+ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of samples of other kinds, how much
+longer "full" takes than "memory". Each figure is the best of several launches, the
 variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
 """
 
@@ -271,7 +272,8 @@ def lines(row: dict, naive: float | None) -> list[str]:
     """A row as text. naive: the rate of the naive gradient's loops in C."""
     longer = f"{row['full_over_memory_time']:5.1f}x the time of memory"
     if "memory" not in row:
-        return [f"{row['workload']:16} memory {1e3 * row['memory_seconds']:7.2f} ms   full {1e3 * row['full_seconds']:8.2f} ms{longer}"]
+        memory, full = 1e3 * row["memory_seconds"], 1e3 * row["full_seconds"]
+        return [f"{row['workload']:16} memory {memory:7.2f} ms   full {full:8.2f} ms{longer}"]
     text = [
         f"\n{row['workload']}",
         f"  memory checks   one core {row['memory']:6.2f}   all cores {row['memory_all_cores']:6.2f}"

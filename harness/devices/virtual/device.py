@@ -61,8 +61,9 @@ class Array:
 
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
-    access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
-    (trusted kernels only). schedule: seed of the order of warps and blocks.
+    access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them
+    together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none" (trusted
+    kernels only). schedule: seed of the order of warps and blocks.
     """
 
     kind = "cpu"

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .lower import ModuleLowering
 
 
-class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix, RegisterCheck, SideBySide, Special, Symbols,
-               Emitter):
+class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix, RegisterCheck, SideBySide, Special,
+               Symbols, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -69,16 +69,17 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
             params.append(Parameter(p.name, offset, p.size, p.align))
             self.params[p.name] = ("%params", offset)
             offset += p.size
-        module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
-                                            module.mentions(f.name, "%envreg"),
-                                            self.coroutine and module.spins(f.name),
-                                            any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
+        recursive = any(map(module.is_recursive, module.closure(f.name)))
+        info = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
+                          module.mentions(f.name, "%envreg"), self.coroutine and module.spins(f.name), recursive,
+                          f.max_threads)  # fmt: skip
+        module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         found = plan(f, self.coroutine) if module.side_by_side else None
         together = Lowering(f, module)._several(self, found) if found else ""
         self._start()
         if found:
-            module.kernels[f.name].lanes = LANES
+            info.lanes = LANES
         if not self.coroutine:
             return self._plain_loop() + together + _block(f.name, LANES if found else 1)
         return self._coroutine("start") + together + _RUN_COROUTINES.format(name=f.name)
@@ -96,7 +97,8 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
             for self.lane in range(LANES if self.plan else 1):
                 self.store_field("Thread", name, value)
         self.lane = 0
-        if any(v.space == "local" for name in module.closure(f.name) for v in module.ptx.functions[name].variables.values()):
+        called = (module.ptx.functions[name] for name in module.closure(f.name))
+        if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)
         if module.mentions(f.name, "cp.async"):
             self.runtime_call("rt_copy_reset", site=0)

@@ -30,10 +30,12 @@ _FUNCTIONS = 1 << 60  # pointers to functions begin here
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 
 
-def lower(module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False) -> Lowered:
+def lower(
+    module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False
+) -> Lowered:
     """Lower a parsed module. checks: "full" | "memory" | "count" | "none". raw: the runtime itself, host pointers.
-    side_by_side: threads of kernels that never wait go several together, where that is possible.
 
+    side_by_side: threads go several together, where that is possible.
     Errors: Unsupported, with the line, for anything that has no exact translation.
     """
     return ModuleLowering(module, name, checks, arena_size, raw, side_by_side).lower()
