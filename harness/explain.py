@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .checkout import without_comments
 from .compare import Mismatch, show_pair
-from .course import Array, Case, Kernel, Puzzle, stub_text
+from .course import Array, Case, Kernel, Puzzle, kernel_span, stub_text
 from .errors import CompileError, Coordinates, Diagnostic, KernelFault, LaunchError
 
 MOST_ERRORS = 3  # compiler messages shown
@@ -153,10 +153,15 @@ def repeated(case: str, found: KernelFault, source: str) -> list[str]:
 
 
 def surplus_thread(
-    found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int]
+    found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int], source: str
 ) -> list[str]:
-    """Why a thread beyond the last element strays: it has no element and should have left the kernel."""
+    """Why a thread beyond the last element strays: it has no element and should have left the kernel.
+
+    Nothing where threads of the kernel wait for one another: there they have more to do than an element.
+    """
     if found.kind not in ("out-of-bounds", "uninitialised-read") or found.thread is None or found.block is None:
+        return []
+    if re.search(r"__sync|_sync\(", source[slice(*kernel_span(source, kernel.name))]):
         return []
     dims = puzzle.full_dims(case)
     threads = kernel.launch(dict(dims), t).block

@@ -272,7 +272,8 @@ def lines_of(
         verdict.fault = asdict(shown.error)
         lines = explain.fault(shown.error, source)
         lines += explain.wrong_type(shown.error, shown.kernel)
-        lines += explain.surplus_thread(shown.error, shown.kernel, shown.case, puzzle, tunables(source))
+        launched = puzzle, tunables(source), source
+        lines += explain.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = explain.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.errors import Diagnostic
-from harness.explain import remedy, with_warnings
+from harness.checkout import open_course
+from harness.errors import Diagnostic, KernelFault
+from harness.explain import remedy, surplus_thread, with_warnings
 from harness.report.ticker import Ticker
 from harness.tests.virtual import K, run, zeros
 
@@ -65,3 +67,14 @@ def test_the_ticker_speaks_late_on_a_terminal_only():
             tell("case 2")
     assert "case 1 ..." in terminal.getvalue() and terminal.getvalue().endswith("\x1b[K")
     assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize(("body", "says"), [("", ["This is thread number 12 of the launch"]), ("__syncthreads();", [])])
+def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_another(body, says):
+    puzzle = open_course(Path(__file__).resolve().parent).load("01")
+    kernel, case = puzzle.kernels[0], puzzle.cases[0]
+    threads = kernel.launch(puzzle.full_dims(case), {}).block
+    fault = KernelFault("out-of-bounds", "", "", thread=(12 % threads, 0, 0), block=(12 // threads, 0, 0))
+    source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
+    lines = surplus_thread(fault, kernel, case, puzzle, {}, source)
+    assert [line.split(",")[0] for line in lines] == says
