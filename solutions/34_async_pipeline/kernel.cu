@@ -43,7 +43,7 @@ extern "C" __global__ void implicit_gemm_async(
     for (int step = 1 - STAGES; step < steps; step++) {
         if (step >= 0) {
             __pipeline_wait_prior(STAGES - 2);  // what this thread copied for this step has arrived
-            __syncthreads();                    // so has all else, and nobody reads the pair before any more
+            __syncthreads();  // so has all else, and nobody reads the pair before any more
         }
         int next = step + STAGES - 1, to = next % STAGES;
         if (next < steps) {
