@@ -42,7 +42,7 @@ extern "C" __global__ void implicit_gemm_async(
     float sum = 0.0f;
     for (int step = 1 - STAGES; step < steps; step++) {
         if (step >= 0) {
-            __pipeline_wait_prior(STAGES - 2);  // what this thread copied for this step has arrived
+            wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived
             __syncthreads();  // so has all else, and nobody reads the pair before any more
         }
         int next = step + STAGES - 1, to = next % STAGES;
@@ -55,7 +55,7 @@ extern "C" __global__ void implicit_gemm_async(
             if (s >= S) s -= S, r++;
             if (r >= R) r -= R, c++;
         }
-        __pipeline_commit();  // also where there is nothing to copy: groups are counted
+        commit_copies();  // also where there is nothing to copy: groups are counted
         if (step < 0) continue;
         for (int i = 0; i < TILE; i++) {
             sum += filters[step % STAGES][y][i] * patches[step % STAGES][i][x];
