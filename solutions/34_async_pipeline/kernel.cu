@@ -3,7 +3,7 @@
 // What to do: puzzle 30 again, but no thread carries an element through a register:
 // cp.async copies it from global to shared memory while the threads multiply. There
 // are STAGES pairs of tiles: one is multiplied, the next ones are being filled, and
-// one barrier per step is enough. You will write about 27 lines.
+// one barrier per step is enough. You will write about 29 lines.
 //
 // Check: backwarp grade 34    Stuck: backwarp hint 34    Start again: backwarp reset 34
 
