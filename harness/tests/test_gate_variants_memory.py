@@ -90,7 +90,8 @@ DESIGNS = {
          "for (int e = 0; e < 4; e++) q[j + e] = b[k][j * BN / TN + 4 * x + e];"),
         *SHORT,
     ],
-    ("34", "two buffers, with CUDA's own functions"): [
+    ("34", "two buffers, CUDA's own functions, zeros copied after the last tile"): [
+        ("if (next < steps) {", "{"),
         ("int STAGES = 3", "int STAGES = 2"), ('"async.cuh"', "<cuda_pipeline.h>"),
         ("commit_copies()", "__pipeline_commit()"),
         ("wait_copies<STAGES - 2>()", "__pipeline_wait_prior(STAGES - 2)"),
@@ -99,7 +100,6 @@ DESIGNS = {
         ("copy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], inside)",
          "__pipeline_memcpy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], 4, inside ? 0 : 4)"),
     ],
-    ("34", "zeros copied after the last tile"): [("if (next < steps) {", "{")],
     ("26", "an unused column"): [
         ("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];"),
     ],

@@ -111,13 +111,11 @@ MUTANTS = (
            line="may still be under way"),
     # barriers and buffers
     mutant("no barrier", SYNC, "", "race"),
-    mutant("barrier before the wait", WAIT, "", "race", also=((SYNC, SYNC + "\n" + WAIT),)),
     mutant("copies started before the barrier", SYNC, "", "race", also=((END, END + "\n        __syncthreads();"),)),
     mutant("a buffer too few", NEXT, NEXT.replace("% STAGES", "% (STAGES - 1)"), "race",
            also=((ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),)),
     # zeros
     mutant("no zero-fill", PATCHES, "if (inside) " + PATCHES, "uninitialised-read"),
-    mutant("padding read", PATCHES, PATCHES.replace("inside", "true"), "out-of-bounds", line="input"),
     # the walk
     mutant("tail missing", STEPS, "int steps = rows / TILE;", "tail_missing"),
     mutant("pipeline not emptied", LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps"),
