@@ -201,7 +201,9 @@ def matrices(a: Mapping[str, np.ndarray], d: Mapping[str, int]) -> tuple[np.ndar
     return a["weights"].reshape(d["C_out"], -1), columns
 
 
-def product(a: Mapping[str, np.ndarray], d: Mapping[str, int], filters: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def product(
+    a: Mapping[str, np.ndarray], d: Mapping[str, int], filters: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
     """The output of a product of two matrices."""
     found = (filters @ columns).reshape(d["C_out"], d["batch"], d["H_out"], d["W_out"])
     return found.swapaxes(0, 1) + a["bias"][:, None, None]

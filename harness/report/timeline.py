@@ -1,7 +1,7 @@
 """A time line of puzzle 34's pipeline: when each pair of tiles is being filled, and when it is used.
 
-`python -m harness.report.timeline` draws `puzzles/34_*/timeline.png` from runs of the solution, whose threads print
-what they are about to do. The order is that of thread 0; how long anything takes is not known here.
+`python -m harness.report.timeline` draws `puzzles/34_*/timeline.png` from runs of the solution, whose threads
+print what they are about to do. The order is that of thread 0; how long anything takes is not known here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def events(device, puzzle: Puzzle, case: Case, source: str) -> list[Event]:
 
 
 def spans(found: list[Event]) -> list[Span]:
-    """When the copies of each step are under way, to the end of the wait that lets them arrive, and when it is used."""
+    """When the copies of each step are under way, up to the wait for them, and when it is multiplied."""
     result, groups, open_ = [], [], []
     for i, event in enumerate(found):
         if event.kind == "start":
@@ -109,7 +109,8 @@ def draw_panel(pen: Pen, found: list[Event], stages: int, y: float, unit: float)
     at = [EDGE + unit * place for place in places(found)]
     names = {"start": "c{}", "wait": "w", "barrier": "b", "multiply": "{}"}
     for row in range(stages + 1):
-        pen.text(EDGE - 8, y + (row + 0.5) * ROW, f"pair {row - 1}" if row else "thread", "axis", FAINT, "right")
+        name = f"pair {row - 1}" if row else "thread"
+        pen.text(EDGE - 8, y + (row + 0.5) * ROW, name, "axis", FAINT, "right")
         if row:
             bar(pen, at[0], at[-1], y + row * ROW, "#ffffff")
     for i, event in enumerate(found):
@@ -134,8 +135,10 @@ def draw(puzzle: Puzzle) -> Figure:
     case = next(c for c in puzzle.cases if c.name == "drawn")
     source = puzzle.solution_path.read_text(encoding="utf-8").replace("TILE = 16", f"TILE = {TILE}")
     with open_device("cpu", checks="memory") as device:
-        runs = {n: events(device, puzzle, case, source.replace("STAGES = 3", f"STAGES = {n}")) for n in BUFFERS}
-    note = f"case {case.name}, tiles of {TILE} x {TILE}; numbers: the step. w: wait, b: barrier, c3: start the copies of step 3"
+        sources = {n: source.replace("STAGES = 3", f"STAGES = {n}") for n in BUFFERS}
+        runs = {n: events(device, puzzle, case, text) for n, text in sources.items()}
+    note = (f"case {case.name}, tiles of {TILE} x {TILE}; numbers: the step."
+            " w: wait, b: barrier, c3: start the copies of step 3")  # fmt: skip
     return timeline_picture(f"{puzzle.kernels[0].name}: what a thread does, and its tiles", note, runs)
 
 
