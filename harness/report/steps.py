@@ -48,7 +48,7 @@ class Step:
 
 
 def watched(source: str, statement: str, expression: str) -> str:
-    """`source`, in which the first row of block 0, its first warp, prints `expression` before each `statement`."""
+    """`source`, in which row 0 of block 0, 32 threads at most, prints `expression` before each `statement`."""
     printing = f'printf("%d %.9g\\n", threadIdx.x, {expression});'
     printing = f"if (blockIdx.x + blockIdx.y + threadIdx.y == 0 && threadIdx.x < {WARP}) {printing}"
     found, changes = re.subn(statement, lambda m: f"{{ {printing} {m[0]} }}", source)
