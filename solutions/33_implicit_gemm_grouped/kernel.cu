@@ -1,15 +1,15 @@
 // Puzzle 33: the gradient of grouped weights, all groups in one launch, and the depthwise case in one pass.
 //
-// What to do: the first kernel is that of puzzle 32 without splits: blockIdx.y is the group. The second
-// is for one channel in a group. A block walks over all images of its channel, ROWS rows of grad_output
-// at a time; the input's rows go into a ring in shared memory, where they stay as long as they are
-// needed. So it reads each element once. You will write about 48 lines.
+// What to do: the first kernel is that of puzzle 32 without splits; blockIdx.y is the group. The second is
+// for groups of one channel. A block walks over all images of its channel, ROWS rows of grad_output at a
+// time. The input's rows go into a ring in shared memory and stay there while they are needed, so each
+// element is read once. You will write about 60 lines.
 //
 // Check: backwarp grade 33    Stuck: backwarp hint 33    Start again: backwarp reset 33
 
-constexpr int TILE = 16;   // grouped: a block has TILE x TILE threads and computes TILE x TILE sums
-constexpr int LANES = 16;  // depthwise: threads that share a weight
-constexpr int ROWS = 4;    // depthwise: rows of grad_output in shared memory
+constexpr int TILE = 16;      // grouped: a block has TILE x TILE threads and computes TILE x TILE sums
+constexpr int THREADS = 128;  // depthwise: threads of a block, a multiple of 32
+constexpr int ROWS = 8;       // depthwise: rows of grad_output from one barrier to the next
 
 extern "C" __global__ void conv2d_backward_weights_grouped(
     const float* grad_output, const float* input,
@@ -57,59 +57,56 @@ extern "C" __global__ void conv2d_backward_weights_depthwise(
     int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w) {
     int H_out = (H + 2 * pad_h - dilation_h * (R - 1) - 1) / stride_h + 1;
     int W_out = (W + 2 * pad_w - dilation_w * (S - 1) - 1) / stride_w + 1;
-    int x = threadIdx.x, y = threadIdx.y, c = blockIdx.x;
-    int thread = y * LANES + x, threads = blockDim.y * LANES;
-    int filters = C_out / C_in, weights = filters * R * S;        // of this channel
-    int keep = (ROWS - 1) * stride_h + (R - 1) * dilation_h + 1;  // rows of the input under ROWS rows
+    int thread = threadIdx.x, c = blockIdx.x;
+    int filters = C_out / C_in, weights = filters * R * S;        // of channel c
+    int keep = (ROWS - 1) * stride_h + (R - 1) * dilation_h + 1;  // rows of the input that ROWS rows meet
     extern __shared__ float pixels[];                             // [keep][W], row h at h % keep
-    float* grads = pixels + keep * W;                             // [filters][ROWS][W_out]
-    float* sums = grads + filters * ROWS * W_out;                 // [weights][LANES + 1]
-    // TODO(2): set this thread's sums to 0. For every image and every ROWS rows: fetch the rows of the
-    //          input that are new and the rows of grad_output; wait; add to the sums; wait.
+    float* sums = pixels + keep * W;                              // [weights][THREADS]
+    // TODO(2): set this thread's sums to 0. For every image and every ROWS rows of grad_output: fetch the
+    //          rows of the input that are new; wait; let each element add its products; wait.
     // BEGIN SOLUTION
-    for (int i = y; i < weights; i += blockDim.y) sums[i * (LANES + 1) + x] = 0.0f;
+    for (int i = 0; i < weights; i++) sums[i * THREADS + thread] = 0.0f;
     for (int b = 0; b < batch; b++) {
-        int next = 0;  // the first row that was not fetched yet
+        int next = 0;  // the first row that is not in the ring
         for (int start = 0; start < H_out; start += ROWS) {
-            int rows = min(ROWS, H_out - start);
             int top = start * stride_h - pad_h, end = min(top + keep, H);
-            for (int i = max(next, top) * W + thread; i < end * W; i += threads) {
+            for (int i = max(next, top) * W + thread; i < end * W; i += THREADS) {
                 pixels[i % (keep * W)] = input[(b * C_in + c) * H * W + i];
             }
             next = max(end, 0);
-            for (int f = 0; f < filters; f++) {
-                int first = ((b * C_out + c * filters + f) * H_out + start) * W_out;
-                for (int i = thread; i < rows * W_out; i += threads) {
-                    grads[f * ROWS * W_out + i] = grad_output[first + i];
-                }
-            }
-            __syncthreads();  // all rows are there
-            for (int i = y; i < weights; i += blockDim.y) {
-                int s = i % S, r = i / S % R, f = i / (S * R);
-                float sum = 0.0f;
-                for (int p = 0; p < rows; p++) {
-                    int h = top + p * stride_h + r * dilation_h;
-                    if (h < 0 || h >= H) continue;
-                    for (int q = x; q < W_out; q += LANES) {
-                        int w = q * stride_w - pad_w + s * dilation_w;
-                        if (w >= 0 && w < W) sum += grads[(f * ROWS + p) * W_out + q] * pixels[h % keep * W + w];
+            __syncthreads();  // the new rows are there
+            for (int n = thread; n < min(ROWS, H_out - start) * W_out; n += THREADS) {
+                int p = start + n / W_out, q = n % W_out;
+                for (int f = 0; f < filters; f++) {
+                    float grad = grad_output[((b * C_out + c * filters + f) * H_out + p) * W_out + q];
+                    for (int r = 0; r < R; r++) {
+                        int h = p * stride_h - pad_h + r * dilation_h;
+                        if (h < 0 || h >= H) continue;
+                        const float* row = pixels + h % keep * W;
+                        float* own = sums + (f * R + r) * S * THREADS + thread;
+                        for (int s = 0; s < S; s++) {
+                            int w = q * stride_w - pad_w + s * dilation_w;
+                            if (w >= 0 && w < W) own[s * THREADS] += grad * row[w];
+                        }
                     }
                 }
-                sums[i * (LANES + 1) + x] += sum;
             }
-            __syncthreads();  // nobody needs the oldest any more
+            __syncthreads();  // nobody needs the oldest rows any more
         }
     }
     // END SOLUTION
 
-    // TODO(3): add up the LANES sums of each weight.
+    // TODO(3): let each warp add up the sums of its weights, and store them.
     // BEGIN SOLUTION
-    for (int i = thread; i < weights; i += threads) {
+    for (int i = thread / 32; i < weights; i += THREADS / 32) {
         float sum = 0.0f;
-        for (int lane = 0; lane < LANES; lane++) {
-            sum += sums[i * (LANES + 1) + lane];
+        for (int n = thread % 32; n < THREADS; n += 32) {
+            sum += sums[i * THREADS + n];
         }
-        grad_weights[c * weights + i] = sum;
+        for (int offset = 16; offset > 0; offset /= 2) {
+            sum += __shfl_down_sync(0xffffffff, sum, offset);
+        }
+        if (thread % 32 == 0) grad_weights[c * weights + i] = sum;
     }
     // END SOLUTION
 }
