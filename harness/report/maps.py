@@ -390,6 +390,40 @@ def classes_of_a_stride(puzzle: Puzzle) -> Figure:
                 f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
 
 
+def groups_and_rows(puzzle: Puzzle) -> Figure:
+    """33: the gradient as one matrix, and which group writes what; the tiles of a group; rows as a block fetches them."""
+    side, (grouped, depthwise) = 4, puzzle.kernels
+    case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
+    source = solved(puzzle).replace("TILE = 16", f"TILE = {side}")
+    found, dims = trace(puzzle, case.name, grouped, source), puzzle.full_dims(case)
+    wide, columns = grouped.launch(dims, tunables(source)).grid[0], dims["C_group"] * dims["R"] * dims["S"]
+    matrix, texts = blank(dims["C_out"], dims["C_in"] * dims["R"] * dims["S"]), {}
+    tiles = np.full((side, side * wide), "other", dtype="<U8")
+    for request, elements in found.touching("grad_weights"):
+        group, tile = divmod(request.block, wide)
+        for lane in np.flatnonzero(elements >= 0):
+            k, j = divmod(int(elements[lane]), columns)
+            matrix[k, group * columns + j], texts[k, group * columns + j] = f"step {group}", str(group)
+            if group == 0:
+                tiles[lane // side, tile * side + lane % side] = f"step {group}"
+    source = source.replace("THREADS = 128", "THREADS = 32").replace("ROWS = 8", "ROWS = 2")
+    found = trace(puzzle, other.name, depthwise, source)
+    rows, stretches = steps_of_a_block(found, "input", 0, found.arrays["input"][1][-2:])
+    shapes = [" x ".join(map(str, cells.shape)) for cells in (matrix, tiles, rows)]
+    panels = [
+        Panel(["gradient, by group", f"k x (c,r,s) = {shapes[0]}"], matrix, 22, texts,
+              rule=(columns, dims["C_out"] // dims["groups"]), down=[(0, "k=0")]),
+        Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
+        Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
+    ]  # fmt: skip
+    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
+    return draw(
+        "All groups in one launch; all rows once",
+        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; numbers: group, stretch",
+        [[panel] for panel in panels], legend,
+    )  # fmt: skip
+
+
 MAPS = {
     "23": sectors_of_a_read,
     "24": reads_of_a_block,
@@ -399,6 +433,7 @@ MAPS = {
     "30": tiles_of_a_convolution,
     "31": classes_of_a_stride,
     "32": windows_of_a_block,
+    "33": groups_and_rows,
 }
 
 

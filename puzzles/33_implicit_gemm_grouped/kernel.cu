@@ -3,7 +3,7 @@
 // What to do: the first kernel is that of puzzle 32 without splits; blockIdx.y is the group. The second is
 // for groups of one channel. A block walks over all images of its channel, ROWS rows of grad_output at a
 // time. The input's rows go into a ring in shared memory and stay there while they are needed, so each
-// element is read once. You will write about 60 lines.
+// element is read once. You will write about 62 lines.
 //
 // Check: backwarp grade 33    Stuck: backwarp hint 33    Start again: backwarp reset 33
 

@@ -96,9 +96,6 @@ MISCONCEPTIONS = (
     wrong("one_warp_only", DEPTHWISE, 3,
           "Only the sums of the first 32 threads are added up: a weight has THREADS of them.",
           of_positions(lambda p, q, d: (p % ROWS * d["W_out"] + q) % THREADS < 32)),
-    wrong("padding_ignored", DEPTHWISE, 2,
-          "The filter starts at the image's first row and column; it must start outside, by the padding.",
-          lambda a, d: weight_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
 )  # fmt: skip
 
 LOOP = "for (int start = 0; start < positions; start += TILE) {"
@@ -109,7 +106,6 @@ NEXT = "int next = 0;  // the first row that is not in the ring"
 BANDS = "for (int start = 0; start < H_out; start += ROWS) {"
 FETCH = "for (int i = max(next, top) * W + thread; i < end * W; i += THREADS) {"
 GRAD = "grad_output[((b * C_out + c * filters + f) * H_out + p) * W_out + q];"
-ROW, COLUMN = "int h = p * stride_h - pad_h + r * dilation_h;", "int w = q * stride_w - pad_w + s * dilation_w;"
 A_WEIGHT_EACH = """for (int i = 0, own = j - y + x; i < positions && k < filters && own < columns; i++) {
         int q = i % W_out, p = i / W_out % H_out, b = i / (W_out * H_out);
         int h = p * stride_h - pad_h + own / S % R * dilation_h;
@@ -161,7 +157,6 @@ MUTANTS = (
             "channels_interleaved"),
     grouped("offset of one channel", CHANNELS, CHANNELS.replace("group * channels", "group"), "offset_of_one_channel"),
     grouped("filters of group 0", CHANNELS, CHANNELS.replace("group * filters + ", ""), "filters_of_group_0"),
-    grouped("all groups store in one place", STORE, STORE.replace("(group * filters + k)", "k"), "race"),
     grouped("tile not cut at the end of the group", STORE, STORE.replace("k < filters", "group * filters + k < C_out"), "race"),
     grouped("columns of the next group", "bool inside = j < columns && ", "bool inside = ", "out-of-bounds"),
     # depthwise: the ring
@@ -171,11 +166,10 @@ MUTANTS = (
     depthwise("rows above the image", FETCH, FETCH.replace("max(next, top)", "top"), ("out-of-bounds", "invalid-address")),
     # depthwise: the sums
     depthwise("sums start again for every image", NEXT, NEXT + "\n        " + ZERO, "last_image_only"),
-    depthwise("last rows missing", BANDS, BANDS.replace("start < H_out", "start + ROWS <= H_out"), "last_rows_missing"),
+    depthwise("last rows missing", BANDS, BANDS.replace("start < H_out", "start + ROWS <= H_out"), "last_rows_missing",
+              also=((ZERO, ZERO + "\n    __syncthreads();"),)),
     depthwise("filters interleaved", GRAD, GRAD.replace("c * filters + f", "f * C_in + c"), "filters_interleaved"),
     depthwise("sums of one warp", "n < THREADS; n += 32", "n < 32; n += 32", "one_warp_only"),
-    depthwise("padding ignored", ROW, ROW.replace(" - pad_h", ""), "padding_ignored",
-              also=((COLUMN, COLUMN.replace(" - pad_w", "")), ("int top = start * stride_h - pad_h", "int top = start * stride_h"))),
 )  # fmt: skip
 
 
@@ -256,14 +250,14 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
-        Gate("global_bytes", lambda d: int(1.5 * must_move(d)), case="counted", kernels=(GROUPED,), below=1, hint=1,
+        Gate("global_bytes", lambda d: int(1.5 * must_move(d)), case="counted", kernels=(GROUPED,), below=893_440, hint=1,
              says="A tile of 16 x 16 needs each element of its rows of grad_output and of its columns of windows once: "
                   "let the block read them into shared memory, as in puzzle 32."),
-        Gate("flops", flops_in_tiles, case="counted", kernels=(GROUPED,), below=1, hint=1,
+        Gate("flops", flops_in_tiles, case="counted", kernels=(GROUPED,), hint=1,
              says="Where a tile is larger than the product of its group, threads multiply zeros: choose a TILE "
                   "nearer to the filters and the columns of a group."),
         Gate("global_load_sectors", lambda d: int(1.02 * sectors_read_once(d)), case="counted_depthwise",
-             kernels=(DEPTHWISE,), below=1, hint=2,
+             kernels=(DEPTHWISE,), below=7_150, hint=2,
              says="Both arrays fill that many sectors of 32 bytes, and no element is needed by two blocks: read "
                   "each once, keep the rows of the input that the next stretch needs too."),
     ),
