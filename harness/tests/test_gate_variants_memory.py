@@ -1,4 +1,4 @@
-"""The gates of puzzles 23 to 27: other good designs pass as well; costs that lessons predict are counted.
+"""The gates of puzzles 23 to 27 and 33: other good designs pass as well; costs that lessons predict are counted.
 
 That the rung below fails, with the line that costs most, is a mutant of each puzzle: test_grade_puzzles.
 """
@@ -89,6 +89,9 @@ DESIGNS = {
         ("*reinterpret_cast<float4*>(&q[j]) = *reinterpret_cast<float4*>(&b[k][j * BN / TN + 4 * x]);",
          "for (int e = 0; e < 4; e++) q[j + e] = b[k][j * BN / TN + 4 * x + e];"),
         *SHORT,
+    ],
+    ("33", "smaller tiles, whole images in the ring"): [
+        ("int TILE = 16", "int TILE = 8"), ("int ROWS = 8", "int ROWS = 64"), ("int THREADS = 128", "int THREADS = 96"),
     ],
     ("26", "an unused column"): [
         ("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];"),

@@ -30,7 +30,7 @@ def positions(d):
 
 
 def must_move(d):
-    """Bytes of the first kernel: grad_output for every column of tiles of a group, windows for every row, sums."""
+    """Bytes of the first kernel: for each column of tiles grad_output, for each row the windows; the sums."""
     (down, across), taps = tiles(d), d["R"] * d["S"]
     reads = across * d["C_out"] + down * d["C_in"] * taps
     return 4 * (positions(d) * reads + d["C_out"] * d["C_group"] * taps)
