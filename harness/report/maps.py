@@ -195,7 +195,7 @@ def reads_of_a_block(puzzle: Puzzle) -> Figure:
     panels = []
     for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
                          ("a tile and its halo", solved(puzzle))):  # fmt: skip
-        found = trace(puzzle, case.name, kernel, source.replace("TILE = 16", "TILE = 4"))
+        found = trace(puzzle, case.name, kernel, source.replace("WIDTH = 32", "WIDTH = 4").replace("HEIGHT = 8", "HEIGHT = 4"))
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
         for _, elements in found.touching("input", block=block, kind="load"):

@@ -56,12 +56,12 @@ DESIGNS = {
         ("__shfl_down_sync", "__shfl_xor_sync"),
         ("if (lane == 0) output", "if (lane == 31) output"),
     ],
-    ("24", "smaller tiles"): [("int TILE = 16", "int TILE = 8")],
+    ("24", "taller tiles"): [("int HEIGHT = 8", "int HEIGHT = 16")],
     ("24", "copied by number"): [
-        ("for (int i = y; i < side && top + i < H; i += TILE) {",
-         "for (int n = y * TILE + x; n < side * side; n += TILE * TILE) {"),
-        ("for (int j = x; j < side && left + j < W; j += TILE) {",
-         "int i = n / side, j = n % side; if (top + i < H && left + j < W) {"),
+        ("for (int i = y; i < down && top + i < H; i += HEIGHT) {",
+         "for (int n = y * WIDTH + x; n < down * across; n += WIDTH * HEIGHT) {"),
+        ("for (int j = x; j < across && left + j < W; j += WIDTH) {",
+         "int i = n / across, j = n % across; if (top + i < H && left + j < W) {"),
     ],
     ("25", "words of a row exchanged"): [
         ("tile[TILE][TILE + 1]", "tile[TILE][TILE]"),
