@@ -178,7 +178,7 @@ PUZZLE = Puzzle(
         Gate(
             "conflicts_per_request", 0.1, case="conv_fw_lenet_conv1", below=0.488, hint=2,
             says="A warp whose threads are in two rows of the tile wants two words of some banks of shared "
-            "memory: let WIDTH be 32, so that a warp is in one row, where neighbours want neighbouring words.",
+            "memory: let WIDTH be 32, so that a warp is in one row, where neighbours want neighbours.",
         ),
     ),
     hints=(
