@@ -181,8 +181,6 @@ MUTANTS = (
     depthwise("rows fetched over those still needed",
               "__syncthreads();  // nobody needs the oldest rows any more", "", "race"),
     depthwise("the first image's rows for all", NEXT, "", also=((ZERO, ZERO + "\n    int next = 0;"),)),
-    depthwise("rows above the image", FETCH, FETCH.replace("max(next, top)", "top"),
-              ("out-of-bounds", "invalid-address")),
     # depthwise: the sums
     depthwise("sums start again for every image", NEXT, NEXT + "\n        " + ZERO, "last_image_only"),
     depthwise("last rows missing", BANDS, BANDS.replace("start < H_out", "start + ROWS <= H_out"),

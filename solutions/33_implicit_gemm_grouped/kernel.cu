@@ -84,6 +84,7 @@ extern "C" __global__ void conv2d_backward_weights_depthwise(
                         if (h < 0 || h >= H) continue;
                         const float* row = pixels + h % keep * W;
                         float* own = sums + (f * R + r) * S * THREADS + thread;
+#pragma unroll 1  // S is small: of a loop unrolled by 4 mostly the rest would run
                         for (int s = 0; s < S; s++) {
                             int w = q * stride_w - pad_w + s * dilation_w;
                             if (w >= 0 && w < W) own[s * THREADS] += grad * row[w];
