@@ -32,10 +32,10 @@ def solution(puzzle_id):
 def alone(puzzle, mutant):
     """(puzzle, text) of a mutant with nothing but the kernel that it breaks: the others are right."""
     text, names = mutant.apply(solution(puzzle.id)), {k.name for k in puzzle.kernels}
-    counts = {gate: set(gate.kernels or names) for gate in puzzle.gates}
-    if "slow" in mutant.expected and any(len(k) > 1 and mutant.kernel in k for k in counts.values()):
-        return puzzle, text  # counted together with others
-    gates = tuple(gate for gate, kernels in counts.items() if kernels == {mutant.kernel})
+    own = [g for g in puzzle.gates if mutant.kernel in (g.kernels or names)]
+    gates = tuple(g for g in own if set(g.kernels or names) == {mutant.kernel})
+    if "slow" in mutant.expected and len(gates) < len(own):
+        return puzzle, text
     for kernel in puzzle.kernels:
         start, end = kernel_span(text, kernel.name)
         if kernel.name != mutant.kernel:
