@@ -19,7 +19,7 @@ from harness.course import Kernel, Puzzle, kernel_span
 from harness.errors import CourseError
 from harness.inputs import derive_seed
 
-from .maps import EDGE, Panel, blank, draw
+from .panels import EDGE, Panel, blank, draw
 from .pictures import WIDTH
 from .probe import Runner
 

@@ -10,8 +10,8 @@
 #pragma once
 #include <cuda_fp16.h>
 
-// x with 10 bits after the point, as tensor cores take it, rounded to nearest (ties away from zero). PTX leaves
-// open what becomes of other floats; the units that there are ignore the last 13 bits.
+// x with 10 bits after the point, as tensor cores take it, rounded to nearest (ties away from zero). PTX
+// leaves open what becomes of other floats; the units that there are ignore the last 13 bits.
 __device__ inline unsigned to_tf32(float x) {
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
