@@ -35,7 +35,9 @@ ATTEMPTS = 20  # to find inputs whose sums all differ
 LARGEST_CELL = 24
 INKS = ("step 0", "step 1", "step 2", "other")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"mma\.cuh".*$', re.M)
-_WRAPPER = re.compile(r"(void mma_\w+\(float\* d, const unsigned\* a, const unsigned\* b\) {)(.*?)^}", re.M | re.S)
+_WRAPPER = re.compile(
+    r"(void mma_\w+\(float\* d, const unsigned\* a, const unsigned\* b\) {)(.*?)^}", re.MULTILINE | re.DOTALL
+)
 
 
 def talking(header: str) -> str:
@@ -136,7 +138,7 @@ def fragment_picture(puzzle: Puzzle, kernel: Kernel, source: str) -> Figure:
             lane, register = held[row, column]
             cells[row, column], texts[row, column] = INKS[register], str(lane)
         heading = [f"{name}, {down} x {across} = {held.shape[0]} x {held.shape[1]}", f"in {p.name}"]
-        axes = {"across": [(0, f"{across}=0")], "down": [(0, f"{down}=0"), (8, "8")]}
+        axes = {"across": [(0, f"{across}=0")], "down": [(0, f"{down}=0"), (8, "8")][: held.shape[0] // 8]}
         panels.append([Panel(heading, cells, side, texts, rule=(8, 8), **axes)])
     legend = {ink: f"register {i}" for i, ink in enumerate(INKS)}
     note = f"case {CASE}; the number is the lane that holds an element, the colour its register"
