@@ -239,6 +239,7 @@ PUZZLE = Puzzle(
         **output_sizes(d), "threads": 128, "splits": 2, "weights": d["C_out"] * d["C_in"] * d["R"] * d["S"], **d,
     },
     gradient_of={SPLIT: Gradient(loss)},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1), splits=16),
     cases=(
         Case(
             "implicit_bw_tiny", size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)), note="done by hand in the lesson",

@@ -71,3 +71,35 @@ def memset(pointer, value, size):
 def deviceSynchronize():
     if pending:
         raise pending.pop()
+
+
+# --- events: time that passes by a millisecond at each kernel, in streams of which there is one
+
+events = {}
+clock = [0.0]  # milliseconds
+
+
+def memsetAsync(pointer, value, size, stream):
+    clock[0] += 100.0
+    memset(pointer, value, size)
+
+
+def eventCreate():
+    events[len(events) + 1] = None
+    return len(events)
+
+
+def eventRecord(event, stream):
+    events[event] = clock[0]
+
+
+def eventSynchronize(event):
+    deviceSynchronize()
+
+
+def eventElapsedTime(start, end):
+    return events[end] - events[start]
+
+
+def eventDestroy(event):
+    events[event] = None

@@ -1,0 +1,382 @@
+"""`backwarp bench`: a kernel on a big case. On a GPU its time, next to cuDNN's; on the virtual GPU its counts.
+
+No printing. On the virtual GPU a launch is counted whole as long as its threads execute at most BUDGET instructions;
+of a larger one some blocks are run, evenly spread over the grid, and the counts are theirs by proportion.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from . import baseline, peaks, shapes
+from .checkout import Tunables, tunables
+from .compare import compare, expectations
+from .course import Array, Case, Kernel, Launch, Puzzle, Scalar
+from .devices.launching import triple
+from .devices.virtual import counters as c
+from .errors import CourseError, KernelFault, LaunchError
+from .grade import Stop, checked_source, end, prepare, shown_path
+from .inputs import derive_seed, make_array
+from .trial import Bench, scalar
+from .verdict import PASSED, Verdict
+
+BUDGET = 1_500_000_000  # instructions of all threads of a launch that is counted whole: about 10 seconds
+LIMIT = 30.0  # seconds for a launch, or for one block that is counted
+AFFORDABLE = 2_000_000_000  # multiply-adds, and elements, up to which results are compared with the reference
+PATTERN = 1 << 20  # values of an array that are drawn; a larger one repeats them
+RIGHT, WRONG = "right", "wrong"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """shape, init, repeat, device: as on the command line. verify: None where the user said nothing.
+
+    gpu: a name of the peaks table, for what is said without a GPU.
+    """
+
+    shape: str = ""
+    init: str = "normal"
+    verify: bool | None = None
+    repeat: int = 20
+    device: str = "auto"
+    gpu: str = "H200"
+    seed: int = 0
+
+
+@dataclass
+class Measured:
+    """One kernel. flops: of the formula, None where there is none. least_bytes: every array moved once.
+
+    ran: blocks that were run, of `blocks`; counters: of the launch, by proportion where ran < blocks.
+    milliseconds: of each timed launch. result: RIGHT, WRONG or why it was not compared. baseline: see baseline.py.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    flops: int | None
+    least_bytes: int
+    arithmetic: str = "float32"  # the peak to compare with: a field of Peak
+    ran: int = 0
+    counters: dict = field(default_factory=dict)
+    milliseconds: list[float] = field(default_factory=list)
+    result: str = ""
+    baseline: dict = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> int:
+        return prod(self.grid)
+
+    @property
+    def sampled(self) -> bool:
+        return 0 < self.ran < self.blocks
+
+    @property
+    def median(self) -> float:
+        """Milliseconds; 0 where nothing was timed."""
+        return statistics.median(self.milliseconds) if self.milliseconds else 0.0
+
+    @property
+    def work(self) -> int:
+        """FLOP: of the formula, else counted."""
+        return self.flops if self.flops is not None else c.flops(self.counters)
+
+    @property
+    def tflops(self) -> float:
+        return self.work / self.median / 1e9 if self.median else 0.0
+
+    @property
+    def gigabytes(self) -> float:
+        """GB/s of the bytes that have to move."""
+        return self.least_bytes / self.median / 1e6 if self.median else 0.0
+
+
+@dataclass
+class Report:
+    """verdict: passed, or why nothing was measured. peak: of the device, or of the GPU asked about."""
+
+    puzzle: Puzzle
+    verdict: Verdict
+    dims: dict[str, int] = field(default_factory=dict)
+    kernels: list[Measured] = field(default_factory=list)
+    peak: peaks.Peak | None = None
+    unused: tuple[str, ...] = ()
+
+
+def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | None = None) -> Report:
+    """Measure the kernels of a file. Errors: CourseError for what cannot be asked for; DeviceError."""
+    if opener is None:
+        from .devices import open_device as opener
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernels of its own; `python -m harness.bench_lenet` times a step of LeNet")
+    shape, peak = shapes.shape_of(puzzle, settings.shape, settings.init), peaks.named(settings.gpu)
+    verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
+    verdict.next = f"backwarp grade {puzzle.number}"
+    report = Report(puzzle, verdict, shape.case.dims, [], peak, shape.unused)
+    try:
+        source = checked_source(puzzle, path, verdict)
+        with opener(settings.device, checks="count", seed=settings.seed) as device:
+            kind = device.kind
+            verdict.device, verdict.device_kind, verdict.device_reason = device.name, device.kind, device.reason
+            stand = Bench(device, (1,))
+            prepare(stand, puzzle, source, path.name)
+            if kind == "gpu":
+                report.peak = peaks.of_device(device.name)
+            for kernel in puzzle.kernels:
+                run = Run(puzzle, kernel, shape.case, stand, tunables(source), settings)
+                report.kernels.append(run.timed() if kind == "gpu" else run.counted())
+        if kind == "gpu":
+            compare_with_libraries(puzzle, report, settings.repeat)
+    except Stop as stop:
+        report.verdict, report.kernels = end(verdict, stop), []
+        return report
+    wrong = [m.kernel for m in report.kernels if m.result == WRONG]
+    if wrong:
+        lines = [f"{', '.join(wrong)}: wrong on this shape, so its figures are worth nothing"]
+        report.verdict = replace(verdict, status="failed", kind="wrong", lines=lines)
+    else:
+        report.verdict = replace(verdict, status=PASSED, next="")
+    return report
+
+
+class Slow(Exception):
+    """A block takes too long to count."""
+
+
+class Run:
+    """One kernel with its arrays on the device."""
+
+    def __init__(self, puzzle: Puzzle, kernel: Kernel, case: Case, stand: Bench, t: Tunables, settings: Settings):
+        self.puzzle, self.kernel, self.case, self.settings = puzzle, kernel, case, settings
+        self.stand, self.tunables = stand, t
+        self.device, self.module, self.function = stand.device, stand.module, stand.kernels[kernel.name]
+        self.dims = puzzle.full_dims(case)
+        self.fits()
+        try:
+            self.launch: Launch = kernel.launch(dict(self.dims), t)
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise CourseError(f"no launch of {kernel.name} can be computed for this shape: {error}") from None
+        self.device.schedule = 0
+        self.device.time_limit = LIMIT
+        self.inputs = inputs(puzzle, case, kernel, settings.seed)
+        self.handles = {p.name: self.place(p) for p in kernel.passed}
+        self.before = {p.name: self.handles[p.name].get() for p in kernel.outputs} if self.affordable else {}
+        grid, block = triple(self.launch.grid, "grid"), triple(self.launch.block, "block")
+        work = shapes.flops(kernel, self.dims), shapes.least_bytes(kernel, self.dims)
+        self.found = Measured(kernel.name, grid, block, *work, arithmetic(kernel))
+
+    def fits(self) -> None:
+        """Errors: CourseError where the virtual GPU has no room for the arrays; with the batch that it has room for."""
+        room = self.device.arena.slots_start // 2 if hasattr(self.device, "arena") else 0
+        nbytes = shapes.array_bytes(self.kernel, self.dims)
+        if not room or nbytes <= room:
+            return
+        name = leading(self.case.dims)
+        told = f"the arrays of {self.kernel.name} take {nbytes / 1e6:,.0f} MB, and the virtual GPU has room for {room / 1e6:,.0f}"
+
+        def fitting(size: int) -> bool:
+            dims = self.puzzle.full_dims(with_size(self.case, name, size))
+            return shapes.array_bytes(self.kernel, dims) <= room
+
+        low, high = 0, self.case.dims.get(name, 0)
+        while name and high - low > 1:
+            low, high = ((low + high) // 2, high) if fitting((low + high) // 2) else (low, (low + high) // 2)
+        raise CourseError(told + (f"; the largest that goes is {name}={low}" if low else ""))
+
+    def place(self, p: Array):
+        if p.is_input:
+            return self.device.array(self.inputs[p.name], name=p.name, axes=p.letters, readonly=p.role == "in")
+        return self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the results are to be compared."""
+        if self.settings.verify is not None:
+            return self.settings.verify
+        most = max((shapes.flops(self.kernel, self.dims) or 0) // 2, *(a.size for a in self.inputs.values()), 0)
+        return most <= AFFORDABLE // (1 if self.device.kind == "gpu" else 100)
+
+    def arguments(self) -> tuple:
+        named = (scalar(p, self.dims) if isinstance(p, Scalar) else self.handles[p.name] for p in self.kernel.params)
+        return tuple(named)
+
+    def __call__(self):
+        """One launch. Errors: Stop where the kernel does not get through."""
+        try:
+            for p in self.kernel.constants:
+                self.module.set_constant(p.name, self.inputs[p.name])
+            return self.function(self.launch.grid, self.launch.block, self.arguments(), shared_mem=self.launch.shared_mem)
+        except (KernelFault, LaunchError) as error:
+            if getattr(error, "kind", "") == "timeout" and self.device.kind == "cpu":
+                raise Slow from None
+            raise Stop("fault", str(error).splitlines()) from None
+
+    # ---- the virtual GPU ---------------------------------------------------------------------------------
+
+    def counted(self) -> Measured:
+        """Counts, of all blocks or of some."""
+        found, device = self.found, self.device
+        device.sample_blocks = 1
+        try:
+            one = self.one_block()
+            fit = int(BUDGET // max(one["thread_instructions"], 1))
+            found.ran = min(found.blocks, max(fit, 2))
+            device.sample_blocks = found.ran
+            counters = one if found.blocks == 1 else self.again().counters
+        finally:
+            device.sample_blocks = 0
+        if found.sampled:
+            counters = {name: round(n * found.blocks / found.ran) for name, n in counters.items() if name != "lines"}
+        found.counters = {name: n for name, n in counters.items() if name != "lines"}
+        whole = not found.sampled and self.affordable
+        found.result = self.judged() if whole else self.not_compared()
+        return found
+
+    def again(self):
+        """The launch that is counted, on outputs as they were."""
+        for p in self.kernel.outputs:
+            self.handles[p.name] = self.place(p)
+        return self()
+
+    def one_block(self) -> dict:
+        """The counters of one block. Errors: CourseError where that takes too long, with a size that does not."""
+        try:
+            return self().counters
+        except Slow:
+            told = f"one block of {self.kernel.name} takes more than {LIMIT:g} seconds to count"
+        name = leading(self.case.dims)
+        size = self.case.dims.get(name, 1)
+        while size > 1:
+            size //= 2
+            try:
+                Run(self.puzzle, self.kernel, with_size(self.case, name, size), self.stand, self.tunables, self.settings)()
+            except Slow:
+                continue
+            told += f"; it goes with {name}={size}"
+            break
+        raise CourseError(told)
+
+    # ---- a GPU ---------------------------------------------------------------------------------------------
+
+    def timed(self) -> Measured:
+        """Times, after one launch that warms up and is compared."""
+        self()
+        self.found.result = self.judged() if self.affordable else self.not_compared()
+        try:
+            self.found.milliseconds = self.function.time(
+                self.launch.grid, self.launch.block, self.arguments(), self.launch.shared_mem, self.settings.repeat
+            )
+        except (KernelFault, LaunchError) as error:
+            raise Stop("fault", str(error).splitlines()) from None
+        return self.found
+
+    # ---- is it right? --------------------------------------------------------------------------------------
+
+    def judged(self) -> str:
+        targets = expectations(self.puzzle, self.case, self.kernel, self.inputs)
+        for target in targets:
+            name = target.array.name
+            if compare(target, self.handles[name].get(), self.before[name]):
+                return WRONG
+        return RIGHT
+
+    def not_compared(self) -> str:
+        if self.settings.verify is False:
+            return "not compared, as asked for"
+        if self.found.sampled:
+            return "not compared: only some blocks ran"
+        return "not compared: the reference would take long; --verify takes the time"
+
+
+def leading(dims: Mapping[str, int]) -> str:
+    """The size that a case can be made smaller in, as its batch; "" where there is none."""
+    return next((name for name in ("batch", "n", "M", "rows") if name in dims), "")
+
+
+def with_size(case: Case, name: str, size: int) -> Case:
+    return replace(case, dims={**case.dims, name: size})
+
+
+def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
+    """The input arrays; of a large one of normal values, PATTERN are drawn."""
+    made, dims = {}, puzzle.full_dims(case)
+    for p in kernel.arrays:
+        if not p.is_input:
+            continue
+        rng = np.random.default_rng(derive_seed(seed, puzzle.id, case.name, p.name))
+        shape = p.shape(dims)
+        plain = case.inputs.get(p.name, p.values) is None and case.values == "normal" and p.dtype.startswith("float")
+        if plain and prod(shape) > PATTERN:
+            made[p.name] = np.resize(rng.standard_normal(PATTERN, np.float32).astype(p.dtype), shape)
+        else:
+            made[p.name] = make_array(p, case, dims, rng, made)
+    return made
+
+
+def arithmetic(kernel: Kernel) -> str:
+    """The peak that a kernel is weighed against: half for arrays of half, else float32."""
+    return "half" if any(a.dtype == "float16" for a in kernel.arrays) else "float32"
+
+
+def compare_with_libraries(puzzle: Puzzle, report: Report, repeat: int) -> None:
+    """Fills in the baselines."""
+    dims = puzzle.full_dims(Case("bench", report.dims))
+    for m in report.kernels:
+        job = baseline.job_of(puzzle.kernel(m.kernel), dims)
+        if job:
+            m.baseline = baseline.measure({**job, "repeat": repeat})
+
+
+def chained(report: Report, m: Measured) -> float:
+    """Milliseconds of a kernel, and of those that only finish its work, as a second pass does."""
+    after = {k.name for k in report.puzzle.followers(report.puzzle.kernel(m.kernel))}
+    return m.median + sum(other.median for other in report.kernels if other.kernel in after)
+
+
+# ---- what follows from the figures -----------------------------------------------------------------------
+
+
+def intensities(m: Measured) -> tuple[float, float]:
+    """FLOP per byte: (of the bytes that the requests move before any cache; were every array moved once)."""
+    moved = c.global_bytes(m.counters)
+    return (c.flops(m.counters) / moved if moved else 0.0), (m.work / m.least_bytes if m.least_bytes else 0.0)
+
+
+def bound(intensity: float, peak: peaks.Peak, kind: str) -> str:
+    """`memory` or `arithmetic`."""
+    return "memory" if intensity < peak.ridge(kind) else "arithmetic"
+
+
+def document(report: Report) -> dict:
+    """For --json: everything measured, and what follows from it."""
+    from dataclasses import asdict
+
+    kernels = []
+    for m in report.kernels:
+        moved, best = intensities(m)
+        entry = {
+            **asdict(m), "blocks": m.blocks, "exact": bool(m.counters) and not m.sampled,
+            "flop": m.work, "flop_per_byte_moved": moved, "flop_per_least_byte": best,
+        }  # fmt: skip
+        if m.median:
+            entry |= {"median_ms": m.median, "tflops": m.tflops, "gigabytes_per_second": m.gigabytes}
+        if report.peak and m.work:
+            entry["bound"] = bound(moved if m.counters else best, report.peak, m.arithmetic)
+        if report.peak and m.median:
+            peak = report.peak
+            entry["share_of_peak"] = m.tflops / getattr(peak, m.arithmetic)
+            entry["share_of_memory"] = m.gigabytes / 1e3 / peak.memory
+            entry["share_of_roofline"] = m.tflops / peak.limit(best, m.arithmetic) if best else None
+        kernels.append(entry)
+    v = report.verdict
+    return {
+        "format": 1, "puzzle": v.puzzle, "file": v.file, "status": v.status, "kind": v.kind, "lines": v.lines,
+        "device": v.device, "device_kind": v.device_kind, "dims": report.dims,
+        "peak": asdict(report.peak) if report.peak else None, "kernels": kernels,
+    }  # fmt: skip
