@@ -74,8 +74,9 @@ def sizes(puzzle: Puzzle, given: Mapping[str, int]) -> tuple[dict[str, int], tup
     base = big_case(puzzle)
     given = spread(base, positions(base, square(base, given)))
     unused, changed = [], {n: usual for n, usual in built_in(base).items() if told(puzzle, n)}
+    words = PRODUCT if "M" in given and base.keys() & {"n_in", "rows"} else LAYER
     for name, number in given.items():
-        own = next((n for n in (name, *(PRODUCT if "M" in given else LAYER).get(name, ())) if n in base), "")
+        own = next((n for n in (name, *words.get(name, ())) if n in base), "")
         usual = OPTIONS.get(name.split("_")[0])
         if usual is not None and not (own and told(puzzle, own)):
             if number != usual:
