@@ -17,7 +17,11 @@ from .shapes import transposed
 FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
 SECONDS = 300  # for all variants; cudnn.benchmark tries many algorithms first
 #: output of a kernel -> which gradient convolution_backward is asked for: of the input, the weights, the bias
-MASKS = {"grad_input": (True, False, False), "grad_weights": (False, True, False), "partial": (False, True, False)}
+MASKS = {
+    "grad_input": (True, False, False),
+    "grad_weights": (False, True, False),
+    "partial": (False, True, False),
+}
 CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 

@@ -115,7 +115,9 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
     if opener is None:
         from .devices import open_device as opener
     if puzzle.program:
-        raise CourseError(f"{puzzle.id} has no kernels of its own; `python -m harness.bench_lenet` times a step of LeNet")
+        raise CourseError(
+            f"{puzzle.id} has no kernels of its own; `python -m harness.bench_lenet` times a step of LeNet"
+        )
     shape, peak = shapes.shape_of(puzzle, settings.shape, settings.init), peaks.named(settings.gpu)
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp grade {puzzle.number}"
@@ -124,7 +126,11 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
         source = checked_source(puzzle, path, verdict)
         with opener(settings.device, checks="count", seed=settings.seed) as device:
             kind = device.kind
-            verdict.device, verdict.device_kind, verdict.device_reason = device.name, device.kind, device.reason
+            verdict.device, verdict.device_kind, verdict.device_reason = (
+                device.name,
+                device.kind,
+                device.reason,
+            )
             stand = Bench(device, (1,))
             prepare(stand, puzzle, source, path.name)
             if kind == "gpu":
@@ -153,7 +159,9 @@ class Slow(Exception):
 class Run:
     """One kernel with its arrays on the device."""
 
-    def __init__(self, puzzle: Puzzle, kernel: Kernel, case: Case, stand: Bench, t: Tunables, settings: Settings):
+    def __init__(
+        self, puzzle: Puzzle, kernel: Kernel, case: Case, stand: Bench, t: Tunables, settings: Settings
+    ):
         self.puzzle, self.kernel, self.case, self.settings = puzzle, kernel, case, settings
         self.stand, self.tunables = stand, t
         self.device, self.module, self.function = stand.device, stand.module, stand.kernels[kernel.name]
@@ -192,7 +200,9 @@ class Run:
 
     def place(self, p: Array):
         if p.is_input:
-            return self.device.array(self.inputs[p.name], name=p.name, axes=p.letters, readonly=p.role == "in")
+            return self.device.array(
+                self.inputs[p.name], name=p.name, axes=p.letters, readonly=p.role == "in"
+            )
         return self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
 
     @property
@@ -200,11 +210,16 @@ class Run:
         """Whether the results are to be compared."""
         if self.settings.verify is not None:
             return self.settings.verify
-        most = max((shapes.flops(self.kernel, self.dims) or 0) // 2, *(a.size for a in self.inputs.values()), 0)
+        most = max(
+            (shapes.flops(self.kernel, self.dims) or 0) // 2, *(a.size for a in self.inputs.values()), 0
+        )
         return most <= AFFORDABLE // (1 if self.device.kind == "gpu" else 100)
 
     def arguments(self) -> tuple:
-        named = (scalar(p, self.dims) if isinstance(p, Scalar) else self.handles[p.name] for p in self.kernel.params)
+        named = (
+            scalar(p, self.dims) if isinstance(p, Scalar) else self.handles[p.name]
+            for p in self.kernel.params
+        )
         return tuple(named)
 
     def __call__(self):
@@ -212,7 +227,9 @@ class Run:
         try:
             for p in self.kernel.constants:
                 self.module.set_constant(p.name, self.inputs[p.name])
-            return self.function(self.launch.grid, self.launch.block, self.arguments(), shared_mem=self.launch.shared_mem)
+            return self.function(
+                self.launch.grid, self.launch.block, self.arguments(), shared_mem=self.launch.shared_mem
+            )
         except (KernelFault, LaunchError) as error:
             if getattr(error, "kind", "") == "timeout" and self.device.kind == "cpu":
                 raise Slow from None
@@ -233,7 +250,9 @@ class Run:
         finally:
             device.sample_blocks = 0
         if found.sampled:
-            counters = {name: round(n * found.blocks / found.ran) for name, n in counters.items() if name != "lines"}
+            counters = {
+                name: round(n * found.blocks / found.ran) for name, n in counters.items() if name != "lines"
+            }
         found.counters = {name: n for name, n in counters.items() if name != "lines"}
         whole = not found.sampled and self.affordable
         found.result = self.judged() if whole else self.not_compared()
@@ -257,7 +276,14 @@ class Run:
         while size > 1:
             size //= 2
             try:
-                Run(self.puzzle, self.kernel, with_size(self.case, name, size), self.stand, self.tunables, self.settings)()
+                Run(
+                    self.puzzle,
+                    self.kernel,
+                    with_size(self.case, name, size),
+                    self.stand,
+                    self.tunables,
+                    self.settings,
+                )()
             except Slow:
                 continue
             told += f"; it goes with {name}={size}"
@@ -272,7 +298,11 @@ class Run:
         self.found.result = self.judged() if self.affordable else self.not_compared()
         try:
             self.found.milliseconds = self.function.time(
-                self.launch.grid, self.launch.block, self.arguments(), self.launch.shared_mem, self.settings.repeat
+                self.launch.grid,
+                self.launch.block,
+                self.arguments(),
+                self.launch.shared_mem,
+                self.settings.repeat,
             )
         except (KernelFault, LaunchError) as error:
             raise Stop("fault", str(error).splitlines()) from None
@@ -313,7 +343,11 @@ def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, n
             continue
         rng = np.random.default_rng(derive_seed(seed, puzzle.id, case.name, p.name))
         shape = p.shape(dims)
-        plain = case.inputs.get(p.name, p.values) is None and case.values == "normal" and p.dtype.startswith("float")
+        plain = (
+            case.inputs.get(p.name, p.values) is None
+            and case.values == "normal"
+            and p.dtype.startswith("float")
+        )
         if plain and prod(shape) > PATTERN:
             made[p.name] = np.resize(rng.standard_normal(PATTERN, np.float32).astype(p.dtype), shape)
         else:

@@ -60,7 +60,9 @@ def parse(text: str) -> dict[str, int]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, equals, value = (p.strip() for p in part.partition("="))
         if not equals or not name or not value.isascii() or not value.isdigit():
-            raise CourseError(f"--shape: {part!r} is not NAME=NUMBER, as in N=128,C=128,H=71,W=71,K=256,R=3,S=3")
+            raise CourseError(
+                f"--shape: {part!r} is not NAME=NUMBER, as in N=128,C=128,H=71,W=71,K=256,R=3,S=3"
+            )
         if name in found:
             raise CourseError(f"--shape gives {name} twice")
         found[name] = int(value)
@@ -80,7 +82,9 @@ def sizes(puzzle: Puzzle, given: Mapping[str, int]) -> tuple[dict[str, int], tup
         usual = OPTIONS.get(name.split("_")[0])
         if usual is not None and not (own and told(puzzle, own)):
             if number != usual:
-                raise CourseError(f"--shape: in {puzzle.id} {name} is {usual}; no kernel of it is told another")
+                raise CourseError(
+                    f"--shape: in {puzzle.id} {name} is {usual}; no kernel of it is told another"
+                )
         elif own:
             changed[own] = number
         elif name in ("C", "K"):
@@ -126,7 +130,9 @@ def spread(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
     """One stride for all dimensions; 1 for the sizes of dimensions that a layer does not have, and nothing added."""
     missing = ""
     if {"W", "S"} <= given.keys():
-        missing = "".join(axis for axis, own in (("d", {"D", "T"}), ("h", {"H", "R"})) if not own & given.keys())
+        missing = "".join(
+            axis for axis, own in (("d", {"D", "T"}), ("h", {"H", "R"})) if not own & given.keys()
+        )
     found = {n: 1 for axis in missing for n in {"d": "DT", "h": "HR"}[axis] if n in base}
     for name, number in given.items():
         own = [f"{name}_{axis}" for axis in "dhw" if f"{name}_{axis}" in base] if name in OPTIONS else []
@@ -191,4 +197,7 @@ def array_bytes(kernel: Kernel, dims: Mapping[str, int]) -> int:
 
 def least_bytes(kernel: Kernel, dims: Mapping[str, int]) -> int:
     """Bytes that have to move if every input is read and every output written once."""
-    return sum(math.prod(a.shape(dims)) * np.dtype(a.dtype).itemsize * (a.is_input + a.is_output) for a in kernel.arrays)
+    return sum(
+        math.prod(a.shape(dims)) * np.dtype(a.dtype).itemsize * (a.is_input + a.is_output)
+        for a in kernel.arrays
+    )

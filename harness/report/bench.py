@@ -27,7 +27,10 @@ def show_bench(report: Report, stream: TextIO | None = None) -> None:
 
 def lines(report: Report) -> list[str]:
     v = report.verdict
-    found = [f"{v.puzzle}: {v.file}", f"  {'on':10}{v.device}{'' if v.device_kind == 'gpu' else ': no times, but counts'}"]
+    found = [
+        f"{v.puzzle}: {v.file}",
+        f"  {'on':10}{v.device}{'' if v.device_kind == 'gpu' else ': no times, but counts'}",
+    ]
     found.append(f"  {'shape':10}{' '.join(f'{name}={n}' for name, n in report.dims.items())}")
     if report.unused:
         found.append(f"  {'':10}not needed here: {', '.join(report.unused)}")
@@ -51,7 +54,9 @@ def kernel_rows(m: Measured, report: Report) -> list[tuple[str, str]]:
     rows += counts(m) if m.counters else []
     rows += limits(m, report) if m.counters else []
     rows += times(m, report) if m.milliseconds else []
-    rows.append(("result", {RIGHT: "right", WRONG: "WRONG: the figures are worth nothing"}.get(m.result, m.result)))
+    rows.append(
+        ("result", {RIGHT: "right", WRONG: "WRONG: the figures are worth nothing"}.get(m.result, m.result))
+    )
     return rows
 
 
@@ -70,14 +75,31 @@ def formula_and_count(m: Measured) -> str:
 def counts(m: Measured) -> list[tuple[str, str]]:
     n = m.counters
     if m.sampled:
-        rows = [("counted", f"{m.ran:,} of {m.blocks:,} blocks; what follows is theirs by proportion, an estimate")]
+        rows = [
+            (
+                "counted",
+                f"{m.ran:,} of {m.blocks:,} blocks; what follows is theirs by proportion, an estimate",
+            )
+        ]
     else:
         rows = [("counted", f"all {m.blocks:,} blocks: exact" if m.blocks > 1 else "the one block: exact")]
-    kinds = [f"{c.sectors_per_request(n, k):.1f} per {k}" for k in ("load", "store") if n[f"global_{k}_requests"]]
-    rows.append(("global", f"{scaled(c.global_sectors(n))} sectors ({', '.join(kinds)}), {scaled(c.global_bytes(n), 'B')} moved"))
+    kinds = [
+        f"{c.sectors_per_request(n, k):.1f} per {k}" for k in ("load", "store") if n[f"global_{k}_requests"]
+    ]
+    rows.append(
+        (
+            "global",
+            f"{scaled(c.global_sectors(n))} sectors ({', '.join(kinds)}), {scaled(c.global_bytes(n), 'B')} moved",
+        )
+    )
     waves = n["shared_load_wavefronts"] + n["shared_store_wavefronts"]
     if waves:
-        rows.append(("shared", f"{scaled(waves)} wavefronts, {percent(c.shared_conflicts(n) / waves)} of them bank conflicts"))
+        rows.append(
+            (
+                "shared",
+                f"{scaled(waves)} wavefronts, {percent(c.shared_conflicts(n) / waves)} of them bank conflicts",
+            )
+        )
     return rows
 
 
@@ -91,7 +113,13 @@ def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
     what = "half" if m.arithmetic == "half" else "float32"
     told = f"{peak.name} ({getattr(peak, m.arithmetic):g} TFLOP/s {what}, {peak.memory:g} TB/s: {ridge:.1f} FLOP per byte)"
     if not c.flops(m.counters):
-        return [*rows, ("bound", f"memory: there is no arithmetic; at best {m.least_bytes / peak.memory / 1e9:.3g} ms on {told}")]
+        return [
+            *rows,
+            (
+                "bound",
+                f"memory: there is no arithmetic; at best {m.least_bytes / peak.memory / 1e9:.3g} ms on {told}",
+            ),
+        ]
     as_it_is, at_best = (bound(x, peak, m.arithmetic) for x in (moved, best))
     limit = peak.limit(moved, m.arithmetic)
     text = f"{as_it_is} on {told}: at most {limit:.3g} TFLOP/s with no cache"
@@ -105,11 +133,21 @@ def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
 
 def times(m: Measured, report: Report) -> list[tuple[str, str]]:
     low, high = min(m.milliseconds), max(m.milliseconds)
-    rows = [("time", f"{m.median:.4g} ms, median of {len(m.milliseconds)} ({low:.4g} to {high:.4g}); L2 flushed before each")]
+    rows = [
+        (
+            "time",
+            f"{m.median:.4g} ms, median of {len(m.milliseconds)} ({low:.4g} to {high:.4g}); L2 flushed before each",
+        )
+    ]
     rate = f"{m.tflops:.3g} TFLOP/s, " if m.flops else ""
     rows.append(("rate", f"{rate}{m.gigabytes:.3g} GB/s of the least bytes"))
     if report.peak is None:
-        rows.append(("share", f"not known: there are no published peaks of {report.verdict.device} in harness/peaks.py"))
+        rows.append(
+            (
+                "share",
+                f"not known: there are no published peaks of {report.verdict.device} in harness/peaks.py",
+            )
+        )
     else:
         rows.append(("share", shares(m, report.peak)))
     if m.baseline:

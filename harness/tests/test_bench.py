@@ -103,12 +103,23 @@ def test_operations_are_those_of_the_formula():
 
     layer = 2 * 128 * 128 * 256 * 9 * 36 * 36
     assert found("13", "conv2d_forward", LAYER) == found("13", "conv2d_backward_input", LAYER) == layer
-    assert found("32", "conv2d_backward_weights_split", LAYER) == layer and found("32", "add_splits", LAYER) is None
+    assert (
+        found("32", "conv2d_backward_weights_split", LAYER) == layer
+        and found("32", "add_splits", LAYER) is None
+    )
     assert found("14", "conv2d_forward", "N=2,C=6,H=5,W=5,K=12,R=3,S=3,groups=3") == 2 * 2 * 12 * 2 * 9 * 9
-    assert found("15", "conv_nd_forward", "N=2,C=4,D=5,H=9,W=8,K=6,T=2,R=3,S=3") == 2 * 2 * 4 * 6 * 18 * 4 * 7 * 6
-    assert found("16", "conv_transpose2d_forward", "N=2,C=3,H=4,W=5,K=6,R=2,S=2,stride=2") == 2 * 2 * 3 * 6 * 4 * 20
+    assert (
+        found("15", "conv_nd_forward", "N=2,C=4,D=5,H=9,W=8,K=6,T=2,R=3,S=3")
+        == 2 * 2 * 4 * 6 * 18 * 4 * 7 * 6
+    )
+    assert (
+        found("16", "conv_transpose2d_forward", "N=2,C=3,H=4,W=5,K=6,R=2,S=2,stride=2")
+        == 2 * 2 * 3 * 6 * 4 * 20
+    )
     assert found("06", "fc_backward_input", "M=8,N=10,K=84") == 2 * 8 * 10 * 84
-    assert found("27", "matmul", "M=8,N=10,K=84") == 2 * 8 * 10 * 84 and found("01", "vector_add", "N=9") is None
+    assert (
+        found("27", "matmul", "M=8,N=10,K=84") == 2 * 8 * 10 * 84 and found("01", "vector_add", "N=9") is None
+    )
 
 
 # ---- the virtual GPU ---------------------------------------------------------------------------------------------
@@ -130,11 +141,16 @@ def run(number, counting, path=None, **settings):
 def test_a_launch_is_counted_and_compared(counting):
     report = run("09", counting, shape="N=2,C=3,H=12,W=12,K=4,R=3,S=3")
     weights, bias = report.kernels
-    assert weights.flops == 2 * 2 * 3 * 4 * 9 * 100 == weights.counters["flops_fp32"] and weights.result == RIGHT
+    assert (
+        weights.flops == 2 * 2 * 3 * 4 * 9 * 100 == weights.counters["flops_fp32"] and weights.result == RIGHT
+    )
     assert weights.least_bytes == 4 * (2 * 4 * 100 + 2 * 3 * 144 + 4 * 3 * 9) and not weights.sampled
     assert bias.flops is None and bias.work == 800 and report.verdict.exit_status == 0
     text = "\n".join(lines(report))
-    assert "all 2 blocks: exact" in text and "memory on H200 (66.9 TFLOP/s float32, 4.8 TB/s: 13.9 FLOP per byte)" in text
+    assert (
+        "all 2 blocks: exact" in text
+        and "memory on H200 (66.9 TFLOP/s float32, 4.8 TB/s: 13.9 FLOP per byte)" in text
+    )
     assert "ms" not in text.split() and "no times, but counts" in text
 
 
@@ -197,7 +213,11 @@ def test_inputs_as_asked_for(init, product):
     puzzle = COURSE.load("01")
     made = bench.inputs(puzzle, shapes.shape_of(puzzle, "N=50", init).case, puzzle.kernels[0], 0)
     values = np.concatenate([made["a"], made["b"]])
-    assert (values == np.round(values)).all() and (abs(values) <= 4).all() and bool(values.any()) is (product is None)
+    assert (
+        (values == np.round(values)).all()
+        and (abs(values) <= 4).all()
+        and bool(values.any()) is (product is None)
+    )
 
 
 def test_a_stub_is_not_measured(counting):
@@ -241,7 +261,9 @@ def test_times_on_a_gpu_leave_the_flush_out(scale, monkeypatch):
     text = "\n".join(lines(report))
     assert "25% of its 4 TFLOP/s float32" in text and "1 ms, median of 1 (1 to 1); L2 flushed" in text
     found = bench.document(report)["kernels"][0]
-    assert found["share_of_peak"] == 0.25 and math.isclose(found["share_of_roofline"], 1 / (1e9 / 32768 * 1e-5))
+    assert found["share_of_peak"] == 0.25 and math.isclose(
+        found["share_of_roofline"], 1 / (1e9 / 32768 * 1e-5)
+    )
     assert json.dumps(found)
 
 
@@ -270,19 +292,29 @@ def test_the_baseline_is_timed_with_tf32_off_and_on_and_in_both_layouts(monkeypa
         found = baseline.measure({**baseline.job_of(kernel, full), "repeat": 2})
         assert found["software"] == "cuDNN 91002 through PyTorch 2.9.9", found
         rows = {(row["tf32"], row["layout"]): row["milliseconds"] for row in found["rows"]}
-        assert rows == {(tf32, layout): [0.5 if tf32 else 1.0] * 2 for tf32 in (False, True) for layout in ("NCHW", "channels_last")}
+        assert rows == {
+            (tf32, layout): [0.5 if tf32 else 1.0] * 2
+            for tf32 in (False, True)
+            for layout in ("NCHW", "channels_last")
+        }
 
 
 def test_the_baseline_of_other_kernels(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE / "fake_torch"))
-    for number, name in (("15", "conv_nd_backward_weights"), ("14", "conv2d_backward_input"), ("27", "matmul")):
+    for number, name in (
+        ("15", "conv_nd_backward_weights"),
+        ("14", "conv2d_backward_input"),
+        ("27", "matmul"),
+    ):
         puzzle = COURSE.load(number)
         job = baseline.job_of(puzzle.kernel(name), puzzle.full_dims(shapes.shape_of(puzzle).case))
         found = baseline.measure({**job, "repeat": 1})
         assert len(found.get("rows", ())) == (2 if number == "27" else 4), found
 
 
-@pytest.mark.parametrize(("state", "says"), [("absent", "PyTorch is not installed"), ("no gpu", "finds no GPU")])
+@pytest.mark.parametrize(
+    ("state", "says"), [("absent", "PyTorch is not installed"), ("no gpu", "finds no GPU")]
+)
 def test_without_a_baseline_the_reason_is_said(state, says, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE / "fake_torch"))
     monkeypatch.setenv("FAKE_TORCH", state)
@@ -291,9 +323,14 @@ def test_without_a_baseline_the_reason_is_said(state, says, monkeypatch):
 
 def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
     puzzle = COURSE.load("32")
-    first, second = (bench.Measured(k.name, (1, 1, 1), (1, 1, 1), 10**9, 1, milliseconds=[t]) for k, t in zip(puzzle.kernels, (3.0, 1.0)))
+    first, second = (
+        bench.Measured(k.name, (1, 1, 1), (1, 1, 1), 10**9, 1, milliseconds=[t])
+        for k, t in zip(puzzle.kernels, (3.0, 1.0))
+    )
     first.baseline = {"software": "cuDNN", "rows": [{"tf32": False, "layout": "NCHW", "milliseconds": [2.0]}]}
-    report = bench.Report(puzzle, bench.Verdict("32", "kernel.cu", device_kind="gpu"), {}, [first, second], peaks.PEAKS[0])
+    report = bench.Report(
+        puzzle, bench.Verdict("32", "kernel.cu", device_kind="gpu"), {}, [first, second], peaks.PEAKS[0]
+    )
     assert bench.chained(report, first) == 4.0 and bench.chained(report, second) == 1.0
     assert any("TF32 off  NCHW" in line and "50% of its speed" in line for line in lines(report))
 
@@ -301,7 +338,9 @@ def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
 def test_peaks():
     h200 = peaks.named("h200")
     assert peaks.of_device("NVIDIA H200") is h200 and peaks.of_device("NVIDIA H100 PCIe") is None
-    assert (h200.float32, h200.tf32, h200.half, h200.memory) == (66.9, 494.7, 989.4, 4.8) and all(p.source for p in peaks.PEAKS)
+    assert (h200.float32, h200.tf32, h200.half, h200.memory) == (66.9, 494.7, 989.4, 4.8) and all(
+        p.source for p in peaks.PEAKS
+    )
     assert h200.limit(1.0) == 4.8 and h200.limit(1e3) == 66.9 and round(h200.ridge(), 1) == 13.9
     with pytest.raises(CourseError, match="known: H200"):
         peaks.named("H201")

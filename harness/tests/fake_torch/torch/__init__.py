@@ -51,7 +51,9 @@ def matmul(a, b):
     _work(backends.cuda.matmul.allow_tf32)
 
 
-def _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output=None):
+def _convolution(
+    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output=None
+):
     assert bias is None and len({t.layout for t in (input, weight)}) == 1
     assert len(stride) == len(padding) == len(dilation) == len(output_padding) == input.dim() - 2
     a, b = (1, 0) if transposed else (0, 1)
