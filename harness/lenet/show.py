@@ -116,7 +116,7 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
     steps = training.net.timing["mean_loss"][0] or 1
     kernels = [
         {
-            "kernel": role, "puzzle": c.puzzle.id, "function": c.kernel.name, "whose": c.whose,
+            "kernel": role, "puzzle": c.puzzle.id, "function": role if c.then else c.kernel.name, "whose": c.whose,
             "launches_per_step": round(training.net.timing[role][0] / steps, 3),
             "ms_per_step": round(training.net.timing[role][1] / steps * 1e3, 4),
         }
