@@ -38,7 +38,8 @@ RIGHT, WRONG = "right", "wrong"
 class Settings:
     """shape, init, repeat, device: as on the command line. verify: None where the user said nothing.
 
-    gpu: a name of the peaks table, for what is said without a GPU.
+    gpu: a name of the peaks table, for what is said without a GPU. budget: in place of BUDGET. only: some of the
+    kernels.
     """
 
     shape: str = ""
@@ -48,6 +49,8 @@ class Settings:
     device: str = "auto"
     gpu: str = "H200"
     seed: int = 0
+    budget: float | None = None
+    only: tuple[str, ...] = ()
 
 
 @dataclass
@@ -126,16 +129,12 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
         source = checked_source(puzzle, path, verdict)
         with opener(settings.device, checks="count", seed=settings.seed) as device:
             kind = device.kind
-            verdict.device, verdict.device_kind, verdict.device_reason = (
-                device.name,
-                device.kind,
-                device.reason,
-            )
+            verdict.device, verdict.device_kind, verdict.device_reason = device.name, kind, device.reason
             stand = Bench(device, (1,))
             prepare(stand, puzzle, source, path.name)
             if kind == "gpu":
                 report.peak = peaks.of_device(device.name)
-            for kernel in puzzle.kernels:
+            for kernel in [k for k in puzzle.kernels if not settings.only or k.name in settings.only]:
                 run = Run(puzzle, kernel, shape.case, stand, tunables(source), settings)
                 report.kernels.append(run.timed() if kind == "gpu" else run.counted())
         if kind == "gpu":
@@ -243,8 +242,8 @@ class Run:
         device.sample_blocks = 1
         try:
             one = self.one_block()
-            fit = int(BUDGET // max(one["thread_instructions"], 1))
-            found.ran = min(found.blocks, max(fit, 2))
+            fit = (self.settings.budget or BUDGET) / max(one["thread_instructions"], 1)
+            found.ran = int(min(found.blocks, max(fit, 2)))
             device.sample_blocks = found.ran
             counters = one if found.blocks == 1 else self.again().counters
         finally:
