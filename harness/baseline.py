@@ -1,6 +1,6 @@
-"""The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; timed in a process of its own.
+"""The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; in a process of its own.
 
-`python -m harness.baseline` reads a job in JSON from standard input and writes what it found to standard output:
+`python -m harness.baseline` reads a job in JSON from standard input and writes to standard output
 {"software": ..., "rows": [{"tf32": ..., "layout": ..., "milliseconds": [...]}]}, or {"problem": ...}.
 """
 
@@ -28,7 +28,7 @@ CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
     """What a library has to do for the same result; {} where there is nothing to compare with.
 
-    Errors: none. Convolutions: shapes (N, C, ...), (K, C / groups, ...), (N, K, ...). Products: (m, k) x (k, n).
+    Convolutions: shapes (N, C, ...), (K, C / groups, ...), (N, K, ...). Products: (m, k) x (k, n).
     """
     takes = {p.name for p in kernel.params if not isinstance(p, Array)}
     if {"M", "N", "K"} <= takes:
@@ -53,7 +53,8 @@ def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
     else:
         weight = [channels[1], channels[0] // groups, *sides]
     return {
-        "operation": "convolution" if output == "output" else "convolution_backward", "mask": MASKS.get(output),
+        "operation": "convolution" if output == "output" else "convolution_backward",
+        "mask": MASKS.get(output),
         "input": [dims["batch"], dims["C_in"], *(dims[a.upper()] for a in axes)], "weight": weight,
         "output": [dims["batch"], dims["C_out"], *(dims[f"{a.upper()}_out"] for a in axes)],
         "transposed": transposed(kernel), "groups": groups, **options,

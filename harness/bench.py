@@ -1,7 +1,8 @@
-"""`backwarp bench`: a kernel on a big case. On a GPU its time, next to cuDNN's; on the virtual GPU its counts.
+"""`backwarp bench`: a kernel on a big case: on a GPU its time, beside cuDNN's; without one its counts.
 
-No printing. On the virtual GPU a launch is counted whole as long as its threads execute at most BUDGET instructions;
-of a larger one some blocks are run, evenly spread over the grid, and the counts are theirs by proportion.
+No printing. On the virtual GPU a launch is counted whole as long as its threads execute at most BUDGET
+instructions; of a larger one some blocks are run, evenly spread over the grid, and the counts are theirs by
+proportion.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ RIGHT, WRONG = "right", "wrong"
 class Settings:
     """shape, init, repeat, device: as on the command line. verify: None where the user said nothing.
 
-    gpu: a name of the peaks table, for what is said without a GPU. budget: in place of BUDGET. only: some of the
+    gpu: a name of the peaks table, for what is said without a GPU. budget: in place of BUDGET. only: some
     kernels.
     """
 
@@ -58,7 +59,7 @@ class Measured:
     """One kernel. flops: of the formula, None where there is none. least_bytes: every array moved once.
 
     ran: blocks that were run, of `blocks`; counters: of the launch, by proportion where ran < blocks.
-    milliseconds: of each timed launch. result: RIGHT, WRONG or why it was not compared. baseline: see baseline.py.
+    milliseconds: of each timed launch. result: RIGHT, WRONG, or what was compared. baseline: see baseline.py.
     """
 
     kernel: str
@@ -139,6 +140,8 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
                 report.kernels.append(run.timed() if kind == "gpu" else run.counted())
         if kind == "gpu":
             compare_with_libraries(puzzle, report, settings.repeat)
+    except Slow:
+        raise CourseError(f"counting takes more than {PATIENCE:g} seconds; --shape makes it less") from None
     except Stop as stop:
         report.verdict, report.kernels = end(verdict, stop), []
         return report
@@ -174,19 +177,21 @@ class Run:
         self.device.time_limit = LIMIT
         self.inputs = inputs(puzzle, case, kernel, settings.seed)
         self.handles = {p.name: self.place(p) for p in kernel.passed}
-        self.before = {p.name: self.handles[p.name].get() for p in kernel.outputs} if self.affordable else {}
+        self.compared = self.affordable(case, usual=False)
+        self.before = {p.name: self.handles[p.name].get() for p in kernel.outputs} if self.compared else {}
         grid, block = triple(self.launch.grid, "grid"), triple(self.launch.block, "block")
         work = shapes.flops(kernel, self.dims), shapes.least_bytes(kernel, self.dims)
         self.found = Measured(kernel.name, grid, block, *work, arithmetic(kernel))
 
     def fits(self) -> None:
-        """Errors: CourseError where the virtual GPU has no room for the arrays; with the batch that it has room for."""
+        """Errors: CourseError where the virtual GPU has no room for the arrays, with what goes."""
         room = self.device.arena.slots_start // 2 if hasattr(self.device, "arena") else 0
         nbytes = shapes.array_bytes(self.kernel, self.dims)
         if not room or nbytes <= room:
             return
         name = leading(self.case.dims)
-        told = f"the arrays of {self.kernel.name} take {nbytes / 1e6:,.0f} MB, and the virtual GPU has room for {room / 1e6:,.0f}"
+        told = f"the arrays of {self.kernel.name} take {nbytes / 1e6:,.0f} MB, and the virtual GPU has room"
+        told += f" for {room / 1e6:,.0f}"
 
         def fitting(size: int) -> bool:
             dims = self.puzzle.full_dims(with_size(self.case, name, size))
@@ -197,6 +202,11 @@ class Run:
             low, high = ((low + high) // 2, high) if fitting((low + high) // 2) else (low, (low + high) // 2)
         raise CourseError(told + (f"; the largest that goes is {name}={low}" if low else ""))
 
+    def with_size(self, name: str, size: int) -> Run:
+        """The same kernel on a smaller case."""
+        case = with_size(self.case, name, size)
+        return Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)
+
     def place(self, p: Array):
         if p.is_input:
             return self.device.array(
@@ -204,15 +214,14 @@ class Run:
             )
         return self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
 
-    @property
-    def affordable(self) -> bool:
-        """Whether the results are to be compared."""
-        if self.settings.verify is not None:
+    def affordable(self, case: Case, usual: bool = True) -> bool:
+        """Whether results are compared in a case. usual: as where the user said nothing, if it is quick."""
+        if not usual and self.settings.verify is not None:
             return self.settings.verify
-        most = max(
-            (shapes.flops(self.kernel, self.dims) or 0) // 2, *(a.size for a in self.inputs.values()), 0
-        )
-        return most <= AFFORDABLE // (1 if self.device.kind == "gpu" else 100)
+        dims = self.puzzle.full_dims(case)
+        work = (shapes.flops(self.kernel, dims) or 0) // 2
+        most = AFFORDABLE if self.device.kind == "gpu" else AFFORDABLE // 100
+        return max(work, *(prod(a.shape(dims)) for a in self.kernel.arrays)) <= most
 
     def arguments(self) -> tuple:
         named = (
@@ -253,8 +262,7 @@ class Run:
                 name: round(n * found.blocks / found.ran) for name, n in counters.items() if name != "lines"
             }
         found.counters = {name: n for name, n in counters.items() if name != "lines"}
-        whole = not found.sampled and self.affordable
-        found.result = self.judged() if whole else self.not_compared()
+        found.result = self.judged() if self.compared and not found.sampled else self.judged_smaller()
         return found
 
     def again(self):
@@ -265,7 +273,7 @@ class Run:
         return self()
 
     def one_block(self) -> dict:
-        """The counters of one block. Errors: CourseError where that takes too long, with a size that does not."""
+        """The counters of one block. Errors: CourseError where it takes too long, with what does not."""
         try:
             return self().counters
         except Slow:
@@ -275,14 +283,7 @@ class Run:
         while size > 1:
             size //= 2
             try:
-                Run(
-                    self.puzzle,
-                    self.kernel,
-                    with_size(self.case, name, size),
-                    self.stand,
-                    self.tunables,
-                    self.settings,
-                )()
+                self.with_size(name, size)()
             except Slow:
                 continue
             told += f"; it goes with {name}={size}"
@@ -294,15 +295,10 @@ class Run:
     def timed(self) -> Measured:
         """Times, after one launch that warms up and is compared."""
         self()
-        self.found.result = self.judged() if self.affordable else self.not_compared()
+        self.found.result = self.judged() if self.compared else self.judged_smaller()
         try:
-            self.found.milliseconds = self.function.time(
-                self.launch.grid,
-                self.launch.block,
-                self.arguments(),
-                self.launch.shared_mem,
-                self.settings.repeat,
-            )
+            launch = self.launch.grid, self.launch.block, self.arguments(), self.launch.shared_mem
+            self.found.milliseconds = self.function.time(*launch, self.settings.repeat)
         except (KernelFault, LaunchError) as error:
             raise Stop("fault", str(error).splitlines()) from None
         return self.found
@@ -317,11 +313,20 @@ class Run:
                 return WRONG
         return RIGHT
 
-    def not_compared(self) -> str:
+    def judged_smaller(self) -> str:
+        """The result of the same kernel with a smaller batch, where all of it would take long."""
         if self.settings.verify is False:
             return "not compared, as asked for"
-        if self.found.sampled:
-            return "not compared: only some blocks ran"
+        name = leading(self.case.dims)
+        size = self.case.dims.get(name, 0)
+        while size > 1:
+            size //= 2
+            if self.affordable(with_size(self.case, name, size)):
+                smaller = self.with_size(name, size)
+                self.device.time_limit = PATIENCE
+                smaller()
+                right = smaller.judged() == RIGHT
+                return f"{RIGHT} with {name}={size}; not compared as a whole" if right else WRONG
         return "not compared: the reference would take long; --verify takes the time"
 
 

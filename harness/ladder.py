@@ -1,8 +1,8 @@
-"""The ladder in numbers: what every rung moves and computes, kept in `ladder.json` for the README's table and pictures.
+"""The ladder in numbers: what every rung moves and computes, kept in `ladder.json`.
 
-    python -m harness.ladder                draws the pictures and writes the README's table, from the stored figures
-    python -m harness.ladder --measure      counts every rung anew on the virtual GPU before; some minutes
-    python -m harness.ladder --measure --device gpu     times every rung on the GPU, next to cuDNN and cuBLAS
+python -m harness.ladder                          draws the pictures and writes the README's table from it
+python -m harness.ladder --measure                counts every rung anew before, on the virtual GPU: minutes
+python -m harness.ladder --measure --device gpu   times every rung on the GPU, next to cuDNN and cuBLAS
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ DATA = Path(__file__).with_name("ladder.json")
 COMMAND = "python -m harness.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
 #: what is kept of a launch's counters
-KEPT = ("flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors", "global_store_sectors",
-        "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts", "shared_load_conflicts",
-        "shared_store_conflicts", "barriers", "warp_instructions", "thread_instructions")  # fmt: skip
+KEPT = (
+    "flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors", "global_store_sectors",
+    "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts", "shared_load_conflicts",
+    "shared_store_conflicts", "barriers", "warp_instructions", "thread_instructions",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """One piece of work, and the puzzles whose kernels do it. output: what it makes. rungs: (puzzle, --shape)."""
+    """One piece of work, and the puzzles that do it. output: what it makes. rungs: (puzzle, --shape)."""
 
     name: str
     title: str
@@ -50,7 +52,8 @@ LADDERS = (
            tuple((n, _CONV2) for n in ("09", "21", "22", "32"))),
     Ladder("layer_56", "Weight gradient of 16,32,56,56 -> 64, 3x3, padding 1", "grad_weights",
            (*((n, _PADDED) for n in ("09", "21", "22")), ("32", "N=16,C=32,H=56,W=56,K=64,R=3,S=3,pad=1"))),
-    Ladder("product", "Product of two matrices of 512 x 512", "C", tuple((n, _PRODUCT) for n in ("02", "26", "27"))),
+    Ladder("product", "Product of two matrices of 512 x 512", "C",
+           tuple((n, _PRODUCT) for n in ("02", "26", "27"))),
 )  # fmt: skip
 
 
@@ -109,7 +112,8 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
     for gate in puzzle.gates:  # as puzzle 32's: half as much again as its tiles have to move
         if gate.quantity == "global_bytes" and callable(gate.most) and set(gate.kernels) <= set(kernels):
             rung["gate_bytes"] = gate.most(full)
-            rung["gated_bytes"] = sum(c.global_bytes(m.counters) for m in launches if m.kernel in gate.kernels)
+            gated = [m for m in launches if m.kernel in gate.kernels]
+            rung["gated_bytes"] = sum(c.global_bytes(m.counters) for m in gated)
     return rung
 
 
@@ -117,7 +121,8 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
     """The time of one rung on a GPU, and the library's; TF32 off, the better of its layouts."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
-    report = bench.bench(puzzle, puzzle.solution_path, bench.Settings(shape=shape, device="gpu", only=kernels), opener)
+    settings = bench.Settings(shape=shape, device="gpu", only=kernels)
+    report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
     first = report.kernels[0]
     milliseconds = bench.chained(report, first)
     found = {
@@ -155,7 +160,7 @@ def measure(course: Course, device: str, data: dict | None, only: str = "") -> d
 @click.command()
 @click.option("--measure", "anew", is_flag=True, help="Measure before drawing.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
-@click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), default=None, help="One ladder.")
+@click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), help="One ladder.")
 def main(anew: bool, device: str, only: str | None) -> None:
     """Draw the ladder, and write the README's table, from stored figures."""
     course = open_course(DATA.parent)
@@ -165,8 +170,8 @@ def main(anew: bool, device: str, only: str | None) -> None:
         DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     from .report import ladder, roofline
 
-    for path in (ladder.save(data, course.root), roofline.save(data, course.root), ladder.to_readme(data, course.root)):
-        click.echo(path)
+    for made in (ladder.save, roofline.save, ladder.to_readme):
+        click.echo(made(data, course.root))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""`--shape` of `backwarp bench`: the names of the libraries' examples as a puzzle's sizes; what a shape asks for.
+"""`--shape` of `backwarp bench`: the names of the libraries' examples as a puzzle's sizes, and their FLOP.
 
-    N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1     a layer; without H and R in 1-D, with D and T in 3-D
+    N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1     a layer; 1-D without H and R, 3-D with D and T
     M=4096,N=4096,K=4096                                   a matrix product
 
-A puzzle's own names, as C_in or stride_w, go as well: those of its big case. Sizes that are left out are those of the puzzle's big case;
-stride, padding, dilation and groups are then 1, 0, 1, 1.
+A puzzle's own names, as C_in or stride_w, go as well: those of its big case. Sizes left out are as in
+that case; stride, padding, dilation and groups are then 1, 0, 1, 1.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def positions(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
 
 
 def spread(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
-    """One stride for all dimensions; 1 for the sizes of dimensions that a layer does not have, and nothing added."""
+    """One stride for all dimensions; sizes of 1, no padding, for those that a layer does not have."""
     missing = ""
     if {"W", "S"} <= given.keys():
         missing = "".join(
@@ -167,8 +167,8 @@ def check(puzzle: Puzzle, case: Case) -> None:
 def flops(kernel: Kernel, dims: Mapping[str, int]) -> int | None:
     """FLOP of the textbook formula, products with padding included; None where no formula is known.
 
-    As the kernel declares it, else twice the multiply-adds of a convolution, a matrix product or a dense layer,
-    told by the sizes that the kernel takes.
+    As the kernel declares it, else twice the multiply-adds of a convolution, a matrix product or a dense
+    layer, told by the sizes that the kernel takes.
     """
     if kernel.flops:
         return kernel.flops(dict(dims))

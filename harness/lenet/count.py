@@ -28,7 +28,9 @@ def counted_step(choices: Mapping[str, Choice], functions: Mapping, data: Data) 
         return net.moved()
 
 
-def comparison(choices: Mapping[str, Choice], usual: Mapping[str, Choice], functions: Mapping, data: Data) -> dict:
+def comparison(
+    choices: Mapping[str, Choice], usual: Mapping[str, Choice], functions: Mapping, data: Data
+) -> dict:
     """The bytes of a step with these kernels, and with the usual ones, for the result of a training."""
     return {
         "images": IMAGES,

@@ -1,4 +1,4 @@
-"""A bench.Report as text: what was launched, times or counts, and the limit of the GPU that they are weighed against."""
+"""A bench.Report as text: what was launched, times or counts, and what a GPU could do at most."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def counts(m: Measured) -> list[tuple[str, str]]:
     rows.append(
         (
             "global",
-            f"{scaled(c.global_sectors(n))} sectors ({', '.join(kinds)}), {scaled(c.global_bytes(n), 'B')} moved",
+            f"{scaled(c.global_sectors(n))} sectors ({', '.join(kinds)}), "
+            f"{scaled(c.global_bytes(n), 'B')} moved",
         )
     )
     waves = n["shared_load_wavefronts"] + n["shared_store_wavefronts"]
@@ -97,7 +98,7 @@ def counts(m: Measured) -> list[tuple[str, str]]:
         rows.append(
             (
                 "shared",
-                f"{scaled(waves)} wavefronts, {percent(c.shared_conflicts(n) / waves)} of them bank conflicts",
+                f"{scaled(waves)} wavefronts, {percent(c.shared_conflicts(n) / waves)} by bank conflicts",
             )
         )
     return rows
@@ -111,13 +112,14 @@ def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
         return rows
     ridge = peak.ridge(m.arithmetic)
     what = "half" if m.arithmetic == "half" else "float32"
-    told = f"{peak.name} ({getattr(peak, m.arithmetic):g} TFLOP/s {what}, {peak.memory:g} TB/s: {ridge:.1f} FLOP per byte)"
+    rates = f"{getattr(peak, m.arithmetic):g} TFLOP/s {what}, {peak.memory:g} TB/s"
+    told = f"{peak.name} ({rates}: {ridge:.1f} FLOP per byte)"
     if not c.flops(m.counters):
         return [
             *rows,
             (
                 "bound",
-                f"memory: there is no arithmetic; at best {m.least_bytes / peak.memory / 1e9:.3g} ms on {told}",
+                f"memory: no arithmetic; at best {m.least_bytes / peak.memory / 1e9:.3g} ms on {told}",
             ),
         ]
     as_it_is, at_best = (bound(x, peak, m.arithmetic) for x in (moved, best))
@@ -136,7 +138,8 @@ def times(m: Measured, report: Report) -> list[tuple[str, str]]:
     rows = [
         (
             "time",
-            f"{m.median:.4g} ms, median of {len(m.milliseconds)} ({low:.4g} to {high:.4g}); L2 flushed before each",
+            f"{m.median:.4g} ms, median of {len(m.milliseconds)} ({low:.4g} to {high:.4g}); "
+            "L2 flushed before each",
         )
     ]
     rate = f"{m.tflops:.3g} TFLOP/s, " if m.flops else ""
@@ -161,7 +164,8 @@ def shares(m: Measured, peak) -> str:
         return f"{peak.name}: {memory}"
     _, best = intensities(m)
     compute, roof = getattr(peak, m.arithmetic), peak.limit(best, m.arithmetic)
-    return (f"{peak.name}: {percent(m.tflops / compute)} of its {compute:g} TFLOP/s {m.arithmetic}, {memory}; "
+    share = f"{percent(m.tflops / compute)} of its {compute:g} TFLOP/s {m.arithmetic}"
+    return (f"{peak.name}: {share}, {memory}; "
             f"roofline at {best:.1f} FLOP per byte: {roof:.3g} TFLOP/s ({bound(best, peak, m.arithmetic)}), "
             f"of which {percent(m.tflops / roof)}")  # fmt: skip
 
@@ -173,6 +177,7 @@ def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
     rows = [("library", m.baseline["software"])]
     for row in m.baseline["rows"]:
         median = statistics.median(row["milliseconds"])
-        rows.append(("", f"  {'':10}TF32 {'on' if row['tf32'] else 'off':3}  {row['layout']:13} {median:.4g} ms; "
-                         f"this kernel runs at {percent(median / milliseconds)} of its speed"))  # fmt: skip
+        variant = f"TF32 {'on' if row['tf32'] else 'off':3}  {row['layout']:13}"
+        speed = percent(median / milliseconds)
+        rows.append(("", f"  {'':10}{variant} {median:.4g} ms; this kernel runs at {speed} of its speed"))
     return rows

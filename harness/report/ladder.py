@@ -56,8 +56,8 @@ def picture(data: dict) -> Figure:
         for side in ("top", "right", "bottom"):
             axes.spines[side].set_visible(False)
         axes.set_title(ladder.title, loc="left", fontsize=10, color=INK, x=0, fontweight="bold")
-    told = f"Bytes of global memory moved, counted on the virtual GPU, {data['date']}. Dotted: every array moved once."
-    figure.text(0.01, 0.012, told, fontsize=8.5, color=FAINT)
+    told = f"Bytes of global memory moved, counted on the virtual GPU, {data['date']}."
+    figure.text(0.01, 0.012, f"{told} Dotted: every array moved once.", fontsize=8.5, color=FAINT)
     figure.tight_layout(rect=(0, 0.03, 1, 1), h_pad=1.0)
     return figure
 
@@ -72,7 +72,7 @@ def save(data: dict, root: Path) -> Path:
 
 
 def table(data: dict) -> list[str]:
-    """Markdown: the counters of every rung; times and shares of the library where some were measured on a GPU."""
+    """Markdown: the counters of every rung, and times and shares of the library where there are some."""
     timed = [rung["gpu"] for rung in data["rungs"] if rung.get("gpu")]
     heads = ["", "moved", "sectors per load", "FLOP per byte", "warp instructions"]
     heads += ["TFLOP/s", "of cuDNN, cuBLAS"] if timed else []

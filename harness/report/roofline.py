@@ -1,4 +1,4 @@
-"""The roofline of a GPU with the rungs of each ladder under it, from the figures that harness/ladder.py stores."""
+"""The roofline of a GPU with the rungs of each ladder under it, from the figures of harness/ladder.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from ..ladder import LADDERS, intensity, moved, rungs_of
+from ..ladder import LADDERS, intensity, rungs_of
 from ..peaks import Peak, named, of_device
 from .ladder import FAINT, INK, LAST, number
 
@@ -19,7 +19,7 @@ LEFT, RIGHT = 0.05, 2000.0  # FLOP per byte
 
 
 def picture(data: dict, gpu: str = "H200") -> Figure:
-    """A panel for each ladder: where its rungs stand by their counts, and by their times where there are some."""
+    """A panel for each ladder: where its rungs stand by their counts, and by their times if there are any."""
     timed = next((rung["gpu"]["device"] for rung in data["rungs"] if rung.get("gpu")), "")
     peak = of_device(timed) or named(gpu)
     ladders = [(ladder, found) for ladder in LADDERS if (found := rungs_of(data, ladder.name))]
@@ -30,7 +30,8 @@ def picture(data: dict, gpu: str = "H200") -> Figure:
         for i, rung in enumerate(found):
             draw_rung(axes, rung, peak, below=i % 2 == 1)
         best = found[-1]["formula_flop"] / found[-1]["least_bytes"]
-        axes.plot(best, peak.limit(best), "o", color="white", markeredgecolor=LAST, markersize=8, markeredgewidth=2)
+        ring = {"color": "white", "markeredgecolor": LAST, "markersize": 8, "markeredgewidth": 2}
+        axes.plot(best, peak.limit(best), "o", **ring)
         label(axes, best, peak.limit(best), "every array\nmoved once", (0, -14), "center", "top")
         axes.set_title("\n".join(textwrap.wrap(ladder.title, 40)), fontsize=9.5, color=INK)
         axes.set_xlabel("FLOP per byte moved", fontsize=9, color=FAINT)
@@ -61,7 +62,8 @@ def draw_rung(axes, rung: dict, peak: Peak, below: bool) -> None:
     x = intensity(rung)
     y = peak.limit(x)
     axes.plot(x, y, "o", color=COUNTED, markersize=8)
-    label(axes, x, y, number(rung), *(((7, -4), "left", "top") if below else ((-7, 3), "right", "bottom")), COUNTED)
+    place = ((7, -4), "left", "top") if below else ((-7, 3), "right", "bottom")
+    label(axes, x, y, number(rung), *place, COUNTED)
     if gpu := rung.get("gpu"):
         axes.plot([x, x], [y, gpu["tflops"]], color=LAST, linewidth=1, linestyle=":")
         axes.plot(x, gpu["tflops"], "s", color=LAST, markersize=7)
@@ -70,12 +72,21 @@ def draw_rung(axes, rung: dict, peak: Peak, below: bool) -> None:
 def label(axes, x: float, y: float, text: str, offset, align: str, above: str, colour: str = INK) -> None:
     """Text beside a point, `offset` in points."""
     axes.annotate(
-        text, (x, y), xytext=offset, textcoords="offset points", fontsize=8.5, ha=align, va=above, color=colour
+        text,
+        (x, y),
+        xytext=offset,
+        textcoords="offset points",
+        fontsize=8.5,
+        ha=align,
+        va=above,
+        color=colour,
     )
 
 
 def footnote(data: dict, peak: Peak) -> str:
-    times = " Squares: measured." if any(rung.get("gpu") for rung in data["rungs"]) else " Nothing here is timed."
+    times = (
+        " Squares: measured." if any(rung.get("gpu") for rung in data["rungs"]) else " Nothing here is timed."
+    )
     return (
         f"{peak.name}: published peaks. Points: the limit at the bytes that requests move with no cache,\n"
         f"counted on the virtual GPU, {data['date']}.{times}"

@@ -1,4 +1,4 @@
-"""`backwarp bench`: shapes in the libraries' words, counts of big cases, times on a pretended GPU, the baseline."""
+"""`backwarp bench`: shapes in the libraries' words, counts of big cases, times on a pretended GPU."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ def dims(number, text):
     return shapes.shape_of(COURSE.load(number), text).case.dims
 
 
-# ---- shapes ------------------------------------------------------------------------------------------------------
+# ---- shapes ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("number", "text", "wanted"),
     [
-        ("32", LAYER, dict(batch=128, C_in=128, H=71, W=71, C_out=256, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1, dilation_h=1)),
-        ("13", "N=2,C=3,H=9,W=8,K=4,R=3,S=2,stride_h=2", dict(stride_h=2, stride_w=1, pad_h=0, pad_w=0)),  # no more options
+        ("32", LAYER, dict(batch=128, C_in=128, H=71, W=71, C_out=256, R=3, S=3, stride_h=2, stride_w=2,
+                           pad_h=1, pad_w=1, dilation_h=1)),
+        ("13", "N=2,C=3,H=9,W=8,K=4,R=3,S=2,stride_h=2", dict(stride_h=2, stride_w=1, pad_h=0)),
         ("14", "N=2,C=6,K=12,groups=3,H=9,W=9", dict(C_in=6, C_out=12, groups=3, R=3)),
         ("09", "N=2,C=3,H=12,W=9,K=4,R=3,S=3,stride=1,pad=0", dict(batch=2, C_in=3, H=12, W=9, C_out=4, F=3)),
-        ("15", "N=2,C=4,W=50,K=6,S=5,stride=2,pad=2", dict(W=50, S=5, H=1, R=1, D=1, T=1, stride_w=2, stride_h=1, stride_d=1,
-                                                           pad_w=2, pad_h=0, pad_d=0)),
-        ("15", "N=2,C=4,H=9,W=8,K=6,R=3,S=3,stride=2,pad=1", dict(D=1, T=1, R=3, stride_h=2, stride_d=1, pad_h=1, pad_d=0)),
+        ("15", "N=2,C=4,W=50,K=6,S=5,stride=2,pad=2",
+         dict(W=50, S=5, H=1, R=1, D=1, T=1, stride_w=2, stride_h=1, stride_d=1, pad_w=2, pad_h=0, pad_d=0)),
+        ("15", "N=2,C=4,H=9,W=8,K=6,R=3,S=3,stride=2,pad=1",
+         dict(D=1, T=1, R=3, stride_h=2, stride_d=1, pad_h=1, pad_d=0)),
         ("15", "N=2,C=4,D=5,H=9,W=8,K=6,T=2,R=3,S=3,stride=2,pad=1", dict(D=5, T=2, stride_d=2, pad_d=1)),
         ("26", "M=64,N=32,K=16", dict(M=64, N=32, K=16)),
         ("06", "M=8,N=10,K=84", dict(batch=8, n_out=10, n_in=84)),
@@ -122,7 +124,7 @@ def test_operations_are_those_of_the_formula():
     )
 
 
-# ---- the virtual GPU ---------------------------------------------------------------------------------------------
+# ---- the virtual GPU ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +167,7 @@ def test_a_large_launch_is_counted_in_some_blocks_and_says_so(counting, monkeypa
         assert math.isclose(part.counters[name], whole.counters[name], rel_tol=0.03), name
     text = "\n".join(lines(report))
     assert f"{part.ran} of 1,728 blocks; what follows is theirs by proportion, an estimate" in text
-    assert "not compared: only some blocks ran" in text and "exact" not in text
+    assert "result    right with batch=2; not compared as a whole" in text and "exact" not in text
     assert bench.document(report)["kernels"][0]["exact"] is False
     assert counting().sample_blocks == 0  # the next launch is whole again
 
@@ -185,9 +187,9 @@ def test_arrays_without_room_are_refused_with_the_batch_that_goes(counting):
     with pytest.raises(CourseError, match="the largest that goes is batch=") as refused:
         run("32", counting, shape=text.format(512))
     most = int(str(refused.value).rpartition("=")[2])
-    kernel, room = COURSE.load("32").kernels[0], counting().arena.slots_start // 2
-    taken = [shapes.array_bytes(kernel, COURSE.load("32").full_dims(shapes.shape_of(COURSE.load("32"), text.format(n)).case))
-             for n in (most, most + 1)]  # fmt: skip
+    puzzle, room = COURSE.load("32"), counting().arena.slots_start // 2
+    cases = (shapes.shape_of(puzzle, text.format(n)).case for n in (most, most + 1))
+    taken = [shapes.array_bytes(puzzle.kernels[0], puzzle.full_dims(case)) for case in cases]
     assert taken[0] <= room < taken[1]
 
 
@@ -208,6 +210,19 @@ def test_a_wrong_kernel_is_said_to_be_wrong(counting, tmp_path):
     assert unasked.verdict.exit_status == 0 and unasked.kernels[0].result == "not compared, as asked for"
 
 
+def test_what_is_too_large_to_compare_is_compared_with_a_smaller_batch(counting, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "AFFORDABLE", 100 * 1000)
+    found = run("01", counting, shape="N=5000").kernels[0]
+    assert found.result == "right with n=625; not compared as a whole"
+    path = tmp_path / "kernel.cu"
+    text = COURSE.load("01").solution_path.read_text()
+    path.write_text(text.replace("c[i] = a[i] + b[i];", "c[i] = a[i];"))
+    assert run("01", counting, path, shape="N=5000").verdict.exit_status == 1
+    monkeypatch.setattr(bench, "AFFORDABLE", 0)
+    found = run("01", counting, path, shape="N=5000").kernels[0]
+    assert found.result.startswith("not compared: the reference would")
+
+
 @pytest.mark.parametrize(("init", "product"), [("zeros", 0), ("integer", None)])
 def test_inputs_as_asked_for(init, product):
     puzzle = COURSE.load("01")
@@ -225,7 +240,7 @@ def test_a_stub_is_not_measured(counting):
     assert report.verdict.kind == "untouched" and report.verdict.exit_status == 1 and not report.kernels
 
 
-# ---- a pretended GPU -----------------------------------------------------------------------------------------------
+# ---- a pretended GPU ---------------------------------------------------------------------------------------
 
 PUZZLE = """\
 from harness.course import Case, Float, In, InOut, Int, Kernel, Launch, Out, Puzzle
@@ -234,7 +249,13 @@ PUZZLE = Puzzle(title="Scale", part=1, teaches="", lines=1, hints=("hint",), ben
                     lambda a, d: 3 * a["a"], flops=lambda d: 10**9),),
     cases=(Case("tiny", {"n": 3}),))
 """
-SOURCE = 'extern "C" __global__ void scale(float* a, int n, float f) {\n// BEGIN SOLUTION\na[0] *= f;\n// END SOLUTION\n}\n'
+SOURCE = """\
+extern "C" __global__ void scale(float* a, int n, float f) {
+    // BEGIN SOLUTION
+    a[0] *= f;
+    // END SOLUTION
+}
+"""
 
 
 @pytest.fixture

@@ -32,7 +32,9 @@ def opener(monkeypatch):
 
 
 def test_every_rung_is_stored_and_below_the_one_before():
-    assert DATA["date"] and DATA["command"] == ladder.COMMAND and set(DATA["versions"]) == set(ladder.SOFTWARE)
+    assert (
+        DATA["date"] and DATA["command"] == ladder.COMMAND and set(DATA["versions"]) == set(ladder.SOFTWARE)
+    )
     for wanted in LADDERS:
         found = rungs_of(DATA, wanted.name)
         assert [(drawn.number(rung), rung["shape"]) for rung in found] == list(wanted.rungs)
@@ -52,8 +54,13 @@ def test_a_stored_rung_counted_anew(opener):
     """Bytes and FLOP do not depend on the compiler's version, as instructions may."""
     (stored,) = (rung for rung in rungs_of(DATA, "lenet_conv2") if rung["puzzle"].startswith("32"))
     now = ladder.counted(COURSE, LADDERS[0], "32", stored["shape"], opener)
-    assert moved(now) == moved(stored) == 5_211_520 and now["counters"]["flops_fp32"] == stored["counters"]["flops_fp32"]
-    assert {name: now[name] for name in ("kernels", "least_bytes", "gate_bytes", "gated_bytes", "formula_flop")} == {
+    assert (
+        moved(now) == moved(stored) == 5_211_520
+        and now["counters"]["flops_fp32"] == stored["counters"]["flops_fp32"]
+    )
+    assert {
+        name: now[name] for name in ("kernels", "least_bytes", "gate_bytes", "gated_bytes", "formula_flop")
+    } == {
         name: stored[name] for name in ("kernels", "least_bytes", "gate_bytes", "gated_bytes", "formula_flop")
     }
 
@@ -96,9 +103,16 @@ def test_rungs_stand_under_the_roof():
     for axes, wanted in zip(figure.axes, LADDERS):
         *found, best = points(axes, "o")
         rungs = rungs_of(DATA, wanted.name)
-        assert [x for x, _ in found] == [rung["formula_flop"] / moved(rung) for rung in rungs] == sorted(x for x, _ in found)
+        assert (
+            [x for x, _ in found]
+            == [rung["formula_flop"] / moved(rung) for rung in rungs]
+            == sorted(x for x, _ in found)
+        )
         assert all(y == min(66.9, 4.8 * x) for x, y in [*found, best]) and best[0] > found[-1][0]
-        assert set(texts(axes)) >= {drawn.number(rung) for rung in rungs} | {"66.9 TFLOP/s float32", "4.8 TB/s"}
+        assert set(texts(axes)) >= {drawn.number(rung) for rung in rungs} | {
+            "66.9 TFLOP/s float32",
+            "4.8 TB/s",
+        }
         roof = axes.lines[0].get_xydata()
         assert tuple(roof[1]) == (h200.ridge(), 66.9) and not points(axes, "s")
     assert "Nothing here is timed" in figure.texts[0].get_text()
@@ -108,7 +122,8 @@ def test_rungs_stand_under_the_roof():
 def timed():
     """The figures with one rung measured on a GPU (made up for the test)."""
     data = copy.deepcopy(DATA)
-    data["rungs"][0]["gpu"] = {"device": "NVIDIA A100-SXM4-80GB", "date": "2026-01-02", "milliseconds": 1.0, "tflops": 0.25,
+    data["rungs"][0]["gpu"] = {"device": "NVIDIA A100-SXM4-80GB", "date": "2026-01-02", "milliseconds": 1.0,
+                               "tflops": 0.25,
                                "library": "cuDNN 9", "share_of_library": 0.125}  # fmt: skip
     return data
 
@@ -116,7 +131,9 @@ def timed():
 def test_what_was_timed_is_drawn_as_well(timed):
     figure = roofline.picture(timed)
     assert [y for _, y in points(figure.axes[0], "s")] == [0.25] and not points(figure.axes[1], "s")
-    assert figure.texts[0].get_text().startswith("A100: ") and "Squares: measured" in figure.texts[0].get_text()
+    assert (
+        figure.texts[0].get_text().startswith("A100: ") and "Squares: measured" in figure.texts[0].get_text()
+    )
 
 
 # ---- the table ---------------------------------------------------------------------------------------------
@@ -133,7 +150,9 @@ def test_the_readme_has_the_table_and_the_pictures():
 def test_a_column_stands_where_something_was_timed(timed):
     plain, with_times = drawn.table(DATA), drawn.table(timed)
     assert "TFLOP/s" not in "\n".join(plain)
-    assert with_times[0].endswith("| TFLOP/s | of cuDNN, cuBLAS |") and with_times[3].endswith("| 0.25 | 12% |")
+    assert with_times[0].endswith("| TFLOP/s | of cuDNN, cuBLAS |") and with_times[3].endswith(
+        "| 0.25 | 12% |"
+    )
     assert with_times[-1] == "Times: NVIDIA A100-SXM4-80GB, 2026-01-02."
     columns = {line.count("|") for line in with_times if line.startswith("|")}
     assert columns == {8}

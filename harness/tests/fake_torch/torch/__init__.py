@@ -1,4 +1,4 @@
-"""A stand-in for PyTorch: what baseline.py calls. Work takes a millisecond, with TF32 a half; the rest much longer."""
+"""A stand-in for PyTorch: what baseline.py calls. Work takes a millisecond, with TF32 half of one."""
 
 import math
 import os
