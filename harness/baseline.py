@@ -34,6 +34,8 @@ def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
     if {"M", "N", "K"} <= takes:
         return {"operation": "matmul", "m": dims["M"], "k": dims["K"], "n": dims["N"]}
     output = kernel.outputs[0].name
+    if {"batch", *(f"{a}_out" for a in "DHW" if a in takes)} - dims.keys():
+        return {}
     if {"n_in", "n_out"} <= takes:
         m, k, n = (dims[name] for name in {
             "output": ("batch", "n_in", "n_out"), "grad_weights": ("n_out", "batch", "n_in"),

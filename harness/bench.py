@@ -7,6 +7,7 @@ proportion.
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -181,7 +182,8 @@ class Run:
         self.before = {p.name: self.handles[p.name].get() for p in kernel.outputs} if self.compared else {}
         grid, block = triple(self.launch.grid, "grid"), triple(self.launch.block, "block")
         work = shapes.flops(kernel, self.dims), shapes.least_bytes(kernel, self.dims)
-        self.found = Measured(kernel.name, grid, block, *work, arithmetic(kernel))
+        text = (getattr(self.module, "ptx", None) or self.module.compiled).text
+        self.found = Measured(kernel.name, grid, block, *work, arithmetic(text, kernel.name))
 
     def fits(self) -> None:
         """Errors: CourseError where the virtual GPU has no room for the arrays, with what goes."""
@@ -359,9 +361,11 @@ def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, n
     return made
 
 
-def arithmetic(kernel: Kernel) -> str:
-    """The peak that a kernel is weighed against: half for arrays of half, else float32."""
-    return "half" if any(a.dtype == "float16" for a in kernel.arrays) else "float32"
+def arithmetic(ptx: str, name: str) -> str:
+    """The peak that a kernel is weighed against: of tensor cores, half or TF32, where its PTX multiplies on them."""
+    body = next((part for part in re.split(r"\.entry\s+", ptx)[1:] if name in part.split("(")[0]), "")
+    matrices = "".join(re.findall(r"\b(?:wmma\.)?mma\.\S*", body))
+    return "float32" if not matrices else "tf32" if "tf32" in matrices else "half"
 
 
 def compare_with_libraries(puzzle: Puzzle, report: Report, repeat: int) -> None:

@@ -39,7 +39,7 @@ def lines(report: Report) -> list[str]:
     found.append("")
     if any(m.counters for m in report.kernels):
         found.append(CAVEAT)
-    return found + v.lines
+    return found + v.lines + ([f"Next: {v.next}"] if v.next else [])
 
 
 def kernel_rows(m: Measured, report: Report) -> list[tuple[str, str]]:
@@ -107,11 +107,12 @@ def counts(m: Measured) -> list[tuple[str, str]]:
 def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
     """What would limit the kernel on the GPU asked about."""
     moved, best = intensities(m)
-    rows = [("intensity", f"{moved:.2f} FLOP per byte moved, {best:.1f} were every array moved once")]
+    told = f"{moved:.2f} FLOP per byte moved, {best:.1f} were every array moved once"
+    rows = [("intensity", told)] if c.flops(m.counters) else []
     if not (peak := report.peak):
         return rows
     ridge = peak.ridge(m.arithmetic)
-    what = "half" if m.arithmetic == "half" else "float32"
+    what = m.arithmetic.replace("tf32", "TF32")
     rates = f"{getattr(peak, m.arithmetic):g} TFLOP/s {what}, {peak.memory:g} TB/s"
     told = f"{peak.name} ({rates}: {ridge:.1f} FLOP per byte)"
     if not c.flops(m.counters):

@@ -93,7 +93,7 @@ def test_every_puzzle_has_a_big_case_or_says_why_not():
         case = shapes.shape_of(puzzle).case
         full = puzzle.full_dims(case)
         moved = [shapes.least_bytes(kernel, full) for kernel in puzzle.kernels]
-        assert max(moved) > 10e6, f"{puzzle.id} is small"
+        assert not puzzle.bench or max(moved) > 10e6, f"{puzzle.id} is small"
         t = tunables(read_source(puzzle.solution_path))
         assert all(kernel.launch(full, t).grid for kernel in puzzle.kernels)
 
@@ -205,7 +205,7 @@ def test_a_wrong_kernel_is_said_to_be_wrong(counting, tmp_path):
     assert "a[i] - b[i]" in path.read_text()
     report = run("01", counting, path, shape="N=1000")
     assert report.verdict.exit_status == 1 and report.kernels[0].result == WRONG
-    assert report.verdict.next == "backwarp grade 01" and "worth nothing" in "\n".join(lines(report))
+    assert lines(report)[-1] == "Next: backwarp grade 01" and "worth nothing" in "\n".join(lines(report))
     unasked = run("01", counting, path, shape="N=1000", verify=False)
     assert unasked.verdict.exit_status == 0 and unasked.kernels[0].result == "not compared, as asked for"
 
@@ -296,7 +296,7 @@ def test_what_a_library_is_asked_to_do():
         for kernel in puzzle.kernels:
             takes = {p.name for p in kernel.params if not isinstance(p, Array)}
             job = baseline.job_of(kernel, full)
-            if shapes.flops(kernel, full):
+            if puzzle.number < "33" and shapes.flops(kernel, full):
                 assert job, f"{puzzle.id} {kernel.name}"
             if job and job["operation"] != "matmul":
                 assert {"C_in", "C_out"} <= takes and len(job["stride"]) == len(job["input"]) - 2
@@ -354,6 +354,13 @@ def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
     )
     assert bench.chained(report, first) == 4.0 and bench.chained(report, second) == 1.0
     assert any("TF32 off  NCHW" in line and "50% of its speed" in line for line in lines(report))
+
+
+def test_tensor_cores_are_told_by_the_instructions():
+    ptx = ".visible .entry plain(\n) { fma.rn.f32 }\n.visible .entry _Z4fastPf(\n) "
+    ptx += "{ mma.sync.aligned.m16n8k8.row.col.f32.tf32 }"
+    ptx += "\n.entry halves(\n) { wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16 }"
+    assert [bench.arithmetic(ptx, name) for name in ("plain", "fast", "halves")] == ["float32", "tf32", "half"]
 
 
 def test_peaks():

@@ -14,6 +14,7 @@ backends = SimpleNamespace(
     cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=None)),
 )
 clock = [0.0]  # milliseconds
+flushed = [False]
 
 
 class Tensor:
@@ -28,7 +29,7 @@ class Tensor:
         return Tensor(self.shape, memory_format)
 
     def zero_(self):
-        assert math.prod(self.shape) > 128 << 20  # more than an L2 holds
+        flushed[0] = math.prod(self.shape) > 128 << 20  # more than an L2 holds
         clock[0] += 100
 
 
@@ -43,7 +44,8 @@ def empty(count, dtype, device):
 
 def _work(tf32):
     assert backends.cudnn.benchmark is True and tf32 in (True, False)
-    clock[0] += 0.5 if tf32 else 1.0
+    clock[0] += (0.5 if tf32 else 1.0) if flushed[0] else 0.25
+    flushed[0] = False
 
 
 def matmul(a, b):
