@@ -130,8 +130,8 @@ class Access:
                 self._check_fully(ins, address, nbytes, need, info, value)
             elif group is None:
                 self._check(ins, address, nbytes, need, info, shared)
-            elif not group.checked:
-                group.checked = True
+            elif self.lane not in group.checked:
+                group.checked.add(self.lane)
                 self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
@@ -246,7 +246,7 @@ class Access:
             self.slow_paths += [
                 f"{label}:",
                 f"  %at.{label} = add i64 {base}, {offset}",
-                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 %thr, i64 %at.{label}, i32 {site}, i32 {info})",
+                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {self.thread}, i64 %at.{label}, i32 {site}, i32 {info})",
                 f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
                 f"  br i1 %good.{label}, label %{next_}, label %{self.dead_label}",
             ]

@@ -116,6 +116,7 @@ _STRUCTS = {
         (_U32, "grid_x"), (_U32, "grid_y"), (_U32, "grid_z"),
         (_U32, "block_x"), (_U32, "block_y"), (_U32, "block_z"),
         (_U32, "threads"),
+        (_U32, "lanes"),  # threads that one coroutine stands for; it has the state of the first of them
         (_U32, "stop"),  # 1: no further block is started; 2: threads give up at their next slice
         (_U32, "lock"),  # over `records`
         (_U32, "kept"),  # records in use
