@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.devices.virtual import ptx
-from harness.devices.virtual.lanes import LANES, plan
+from harness.devices.virtual.lanes import LANES, LANES_WITH_BARRIERS, plan
 from harness.errors import KernelFault
 from harness.tests.virtual import K, device, line_of
 
@@ -86,7 +86,8 @@ def run(source: str, checks: str = "memory", block: int = 32, fixed: bool = True
 @pytest.mark.parametrize("name", AGREE)
 def test_side_by_side_gives_the_bits_of_one_by_one(name, checks):
     source = f"{K}k(const float* x, float* out, int n) {{{AGREE[name]}\n}}"
-    lanes = 1 if name == "atomics" else LANES
+    many = LANES_WITH_BARRIERS  # also where a loop holds an atomic, through which a thread might wait
+    lanes = {"atomics": 1, "tile": many, "lengths": many}.get(name, LANES)
     bits = run(source, checks, lanes=lanes)
     assert bits == run(source, checks, fixed=False) and any(bits)
     # rows that threads side by side would cross
@@ -99,7 +100,7 @@ def test_a_fault_names_the_thread_and_the_line(thread, barrier):
     body = f"{barrier} sum += x[j]; sum *= x[j + (i == {thread}) * 4];  // FAULT"
     source = IN_A_ROW.format(K=K, body=body)
     with pytest.raises(KernelFault) as caught:
-        run(source)
+        run(source, lanes=LANES_WITH_BARRIERS if barrier else LANES)
     fault = caught.value
     assert (fault.kind, fault.thread, fault.block) == ("out-of-bounds", (thread, 0, 0), (0, 0, 0))
     assert (fault.line, fault.array, fault.index) == (line_of(source), "x", "i=64")

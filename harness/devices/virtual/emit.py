@@ -10,7 +10,6 @@ import re
 import struct
 
 from ...errors import Unsupported
-from .lanes import LANES
 from .ptx import Function, Instruction, Label, Location
 from .types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
@@ -43,7 +42,7 @@ class Emitter:
         self.serial = 0
         self.prefix = ""  # of registers and labels of a function inlined here
         self.apart: frozenset[str] = frozenset()  # registers of which each of several threads has its own
-        self.lane = 0  # which of them
+        self.lanes, self.lane = 1, 0  # how many they are, and which of them
 
     # -- text ---------------------------------------------------------------------------------
 
@@ -186,7 +185,7 @@ class Emitter:
                 block += 1
         for name in function.regs:
             if name in across:
-                names = [f"{name}@{lane}" for lane in range(LANES)] if name in self.apart else [prefix + name]
+                names = [f"{name}@{lane}" for lane in range(self.lanes)] if name in self.apart else [prefix + name]
                 for each in names:
                     self.slot(each)
 

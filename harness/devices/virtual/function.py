@@ -17,7 +17,7 @@ from .calls import Calls
 from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
-from .lanes import LANES, Plan, plan
+from .lanes import Plan, plan
 from .matrix import Matrix
 from .modules import KernelInfo, Parameter
 from .ptx import Function, Location, Variable
@@ -79,9 +79,9 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
         together = Lowering(f, module)._several(self, found) if found else ""
         self._start()
         if found:
-            info.lanes = LANES
+            info.lanes = found.lanes
         if not self.coroutine:
-            return self._plain_loop() + together + _block(f.name, LANES if found else 1)
+            return self._plain_loop() + together + _block(f.name, info.lanes)
         return self._coroutine("start") + together + _RUN_COROUTINES.format(name=f.name)
 
     def _start(self) -> None:
@@ -94,7 +94,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
                             ("dead", "0"), ("depth", "0"), ("clock", "0")):  # fmt: skip
-            for self.lane in range(LANES if self.plan else 1):
+            for self.lane in range(self.lanes):
                 self.store_field("Thread", name, value)
         self.lane = 0
         called = (module.ptx.functions[name] for name in module.closure(f.name))
@@ -116,13 +116,13 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
 """
 
     def _several(self, one: Lowering, found: Plan) -> str:
-        """The code that LANES threads go through together: a coroutine, or a function that says whether they agreed."""
-        self.plan, self.apart = found, found.apart
+        """The code that several threads go through together: a coroutine, or a function that says whether they agreed."""
+        self.plan, self.apart, self.lanes = found, found.apart, found.lanes
         self.params, self.shared_symbols, self.dynamic_offset = dict(one.params), one.shared_symbols, one.dynamic_offset
         self.inherited_site, self.coroutine = one.inherited_site, one.coroutine
         if self.coroutine:
             size = state.DTYPES["Thread"].itemsize
-            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(LANES)]
+            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(self.lanes)]
             self._start()
             return self._coroutine("together")
         self._start()
@@ -130,7 +130,7 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
         self.lines.append("return:")
         self._give_steps()
         self.lines += ["  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
-        arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(LANES))
+        arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.lanes))
         return f"""
 define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwind {{
 {self._text()}
@@ -233,7 +233,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             self.arena = self.shadow = "null"
             return
         self.entry.append("  %envp = inttoptr i64 %env to ptr")
-        for self.lane in range(LANES if self.plan else 1):
+        for self.lane in range(self.lanes):
             self.entry.append(f"  {self.thread}.p = inttoptr i64 {self.thread} to ptr")
         self.lane = 0
         for name, struct, field_ in (("launch", "Env", "launch"), ("arena", "Env", "arena"),

@@ -1,6 +1,6 @@
 """Threads side by side: which instructions of a kernel do the same for neighbours, and where their ways part.
 
-Neighbouring threads mostly take the same branches. So one pass through the code can serve LANES of them: what only
+Neighbouring threads mostly take the same branches. So one pass through the code can serve several of them: what only
 depends on parameters and on the block is done once, everything else once for each of them in turn, and a
 processor's pipeline is filled by chains of additions that do not wait for each other. Where threads may part, each of
 them goes alone to the place where they meet again (a `Region`), or, at a branch before anything has been written,
@@ -18,7 +18,8 @@ from .flow import Blocks, Loop, basic_blocks, find_loops
 from .ptx import Function, Instruction, Label
 from .undefined import reads, writes
 
-LANES = 4
+#: threads that go together: of kernels without barriers, and of kernels with
+LANES, LANES_WITH_BARRIERS = 4, 8
 #: the same for threads of one block and row
 _SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%nwarpid")
 _OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc"}  # with one of these, threads go one by one
@@ -41,12 +42,13 @@ class Region:
 
 @dataclass(frozen=True)
 class Plan:
-    """How LANES threads of a kernel go together.
+    """How threads of a kernel go together.
 
-    apart: registers of which each has its own. alone: positions of instructions that each executes for itself.
+    lanes: how many. apart: registers of which each has its own. alone: positions of instructions that each executes for itself.
     guards: positions of branches at which all must agree. regions: start -> Region.
     """
 
+    lanes: int
     apart: frozenset[str]
     alone: frozenset[int]
     guards: frozenset[int]
@@ -81,7 +83,7 @@ class _Planner:
         self.dominators = _dominators(0, list(blocks), self.before)
         after = {start: self._follow(start) for start in blocks}
         self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)  # blocks that every way out leads through
-        self.dirty = set(blocks) if waits else self._behind_effects()
+        self.waits, self.dirty = waits, set(blocks) if waits else self._behind_effects()
         self.apart: set[str] = set()
         self.alone: set[int] = set()
         self.guards: set[int] = set()
@@ -104,7 +106,8 @@ class _Planner:
                 return None
         if self._sums() > _MOST_SUMS or not self._pays(inside):
             return None
-        return Plan(frozenset(self.apart), frozenset(self.alone), frozenset(self.guards), {r.start: r for r in inside})
+        lanes = LANES_WITH_BARRIERS if self.waits else LANES
+        return Plan(lanes, frozenset(self.apart), frozenset(self.alone), frozenset(self.guards), {r.start: r for r in inside})
 
     def _sums(self) -> int:
         """Floating-point registers that a loop adds to: what has to stay in the processor's registers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lanes import LANES, Plan, Region
+from .lanes import Plan, Region
 from .ptx import Instruction, Label
 
 
@@ -37,7 +37,7 @@ class SideBySide:
             self.known.clear()
             ended = False
         known, return_label = dict(self.known), self.return_label
-        for self.lane in range(LANES):
+        for self.lane in range(self.lanes):
             self.region, self.region_exit = region, self.fresh_label("alone")
             self.return_label = self.region_exit
             self.known = dict(known)
@@ -56,7 +56,7 @@ class SideBySide:
         if position in self.plan.guards:
             self._agree(ins)
         elif position in self.plan.alone:
-            for self.lane in range(LANES):
+            for self.lane in range(self.lanes):
                 self._lower(position, ins)
             self.lane = 0
             return False
@@ -65,7 +65,7 @@ class SideBySide:
     def _agree(self, ins: Instruction) -> None:
         """Go on where all threads take the branch, or none does."""
         votes = []
-        for self.lane in range(LANES):
+        for self.lane in range(self.lanes):
             votes.append(self.value(ins.pred, "pred"))
         self.lane = 0
         differ = "false"
