@@ -204,11 +204,6 @@ class Run:
             low, high = ((low + high) // 2, high) if fitting((low + high) // 2) else (low, (low + high) // 2)
         raise CourseError(told + (f"; the largest that goes is {name}={low}" if low else ""))
 
-    def with_size(self, name: str, size: int) -> Run:
-        """The same kernel on a smaller case."""
-        case = with_size(self.case, name, size)
-        return Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)
-
     def place(self, p: Array):
         if p.is_input:
             return self.device.array(
@@ -285,7 +280,8 @@ class Run:
         while size > 1:
             size //= 2
             try:
-                self.with_size(name, size)()
+                case = with_size(self.case, name, size)
+                Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)()
             except Slow:
                 continue
             told += f"; it goes with {name}={size}"
@@ -319,17 +315,27 @@ class Run:
         """The result of the same kernel with a smaller batch, where all of it would take long."""
         if self.settings.verify is False:
             return "not compared, as asked for"
-        name = leading(self.case.dims)
-        size = self.case.dims.get(name, 0)
-        while size > 1:
-            size //= 2
-            if self.affordable(with_size(self.case, name, size)):
-                smaller = self.with_size(name, size)
-                self.device.time_limit = PATIENCE
-                smaller()
-                right = smaller.judged() == RIGHT
-                return f"{RIGHT} with {name}={size}; not compared as a whole" if right else WRONG
-        return "not compared: the reference would take long; --verify takes the time"
+        case = self.smaller_case()
+        if case is None:
+            return "not compared: the reference would take long; --verify takes the time"
+        smaller = Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)
+        self.device.time_limit = PATIENCE
+        smaller()
+        if smaller.judged() == WRONG:
+            return WRONG
+        changed = (f"{name}={n}" for name, n in case.dims.items() if n != self.case.dims[name])
+        return f"{RIGHT} with {' '.join(changed)}; not compared as a whole"
+
+    def smaller_case(self) -> Case | None:
+        """The case with the batch halved, then the output's channels, until it can be compared."""
+        case = self.case
+        channels = ("C_out", "n_out", "N") if case.dims.get("groups", 1) == 1 else ()
+        for name in (leading(case.dims), *channels):
+            while case.dims.get(name, 0) > 1:
+                case = with_size(case, name, case.dims[name] // 2)
+                if self.affordable(case):
+                    return case
+        return None
 
 
 def leading(dims: Mapping[str, int]) -> str:
@@ -362,7 +368,7 @@ def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, n
 
 
 def arithmetic(ptx: str, name: str) -> str:
-    """The peak that a kernel is weighed against: of tensor cores, half or TF32, where its PTX multiplies on them."""
+    """The peak to weigh a kernel against: of tensor cores, half or TF32, where its PTX multiplies on them."""
     body = next((part for part in re.split(r"\.entry\s+", ptx)[1:] if name in part.split("(")[0]), "")
     matrices = "".join(re.findall(r"\b(?:wmma\.)?mma\.\S*", body))
     return "float32" if not matrices else "tf32" if "tf32" in matrices else "half"
@@ -395,32 +401,3 @@ def intensities(m: Measured) -> tuple[float, float]:
 def bound(intensity: float, peak: peaks.Peak, kind: str) -> str:
     """`memory` or `arithmetic`."""
     return "memory" if intensity < peak.ridge(kind) else "arithmetic"
-
-
-def document(report: Report) -> dict:
-    """For --json: everything measured, and what follows from it."""
-    from dataclasses import asdict
-
-    kernels = []
-    for m in report.kernels:
-        moved, best = intensities(m)
-        entry = {
-            **asdict(m), "blocks": m.blocks, "exact": bool(m.counters) and not m.sampled,
-            "flop": m.work, "flop_per_byte_moved": moved, "flop_per_least_byte": best,
-        }  # fmt: skip
-        if m.median:
-            entry |= {"median_ms": m.median, "tflops": m.tflops, "gigabytes_per_second": m.gigabytes}
-        if report.peak and m.work:
-            entry["bound"] = bound(moved if m.counters else best, report.peak, m.arithmetic)
-        if report.peak and m.median:
-            peak = report.peak
-            entry["share_of_peak"] = m.tflops / getattr(peak, m.arithmetic)
-            entry["share_of_memory"] = m.gigabytes / 1e3 / peak.memory
-            entry["share_of_roofline"] = m.tflops / peak.limit(best, m.arithmetic) if best else None
-        kernels.append(entry)
-    v = report.verdict
-    return {
-        "format": 1, "puzzle": v.puzzle, "file": v.file, "status": v.status, "kind": v.kind, "lines": v.lines,
-        "device": v.device, "device_kind": v.device_kind, "dims": report.dims,
-        "peak": asdict(report.peak) if report.peak else None, "kernels": kernels,
-    }  # fmt: skip

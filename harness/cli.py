@@ -363,14 +363,13 @@ def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
         raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    from .bench import Settings, document
+    from .bench import Settings
     from .bench import bench as measure
+    from .report.bench import document, show_bench
 
     report = measure(puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), Settings(**settings))
     context.meta[STATUS] = report.verdict.exit_status
     if json_path != "-":
-        from .report.bench import show_bench
-
         show_bench(report)
     if json_path:
         import json

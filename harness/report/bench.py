@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from dataclasses import asdict
 from typing import TextIO
 
 from ..bench import RIGHT, WRONG, Measured, Report, bound, chained, intensities
@@ -182,3 +183,33 @@ def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
         speed = percent(median / milliseconds)
         rows.append(("", f"  {'':10}{variant} {median:.4g} ms; this kernel runs at {speed} of its speed"))
     return rows
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------
+
+
+def document(report: Report) -> dict:
+    """For --json: everything measured, and what follows from it."""
+    kernels = []
+    for m in report.kernels:
+        moved, best = intensities(m)
+        entry = {
+            **asdict(m), "blocks": m.blocks, "exact": bool(m.counters) and not m.sampled,
+            "flop": m.work, "flop_per_byte_moved": moved, "flop_per_least_byte": best,
+        }  # fmt: skip
+        if m.median:
+            entry |= {"median_ms": m.median, "tflops": m.tflops, "gigabytes_per_second": m.gigabytes}
+        if report.peak and m.work:
+            entry["bound"] = bound(moved if m.counters else best, report.peak, m.arithmetic)
+        if report.peak and m.median:
+            peak = report.peak
+            entry["share_of_peak"] = m.tflops / getattr(peak, m.arithmetic)
+            entry["share_of_memory"] = m.gigabytes / 1e3 / peak.memory
+            entry["share_of_roofline"] = m.tflops / peak.limit(best, m.arithmetic) if best else None
+        kernels.append(entry)
+    v = report.verdict
+    return {
+        "format": 1, "puzzle": v.puzzle, "file": v.file, "status": v.status, "kind": v.kind, "lines": v.lines,
+        "device": v.device, "device_kind": v.device_kind, "dims": report.dims,
+        "peak": asdict(report.peak) if report.peak else None, "kernels": kernels,
+    }  # fmt: skip

@@ -16,7 +16,7 @@ from harness.course import Array
 from harness.devices.gpu import GPU
 from harness.devices.virtual.schedule import spread_order
 from harness.errors import CourseError
-from harness.report.bench import lines
+from harness.report.bench import document, lines
 from harness.tests import virtual
 
 HERE = Path(__file__).parent
@@ -168,7 +168,7 @@ def test_a_large_launch_is_counted_in_some_blocks_and_says_so(counting, monkeypa
     text = "\n".join(lines(report))
     assert f"{part.ran} of 1,728 blocks; what follows is theirs by proportion, an estimate" in text
     assert "result    right with batch=2; not compared as a whole" in text and "exact" not in text
-    assert bench.document(report)["kernels"][0]["exact"] is False
+    assert document(report)["kernels"][0]["exact"] is False
     assert counting().sample_blocks == 0  # the next launch is whole again
 
 
@@ -214,6 +214,8 @@ def test_what_is_too_large_to_compare_is_compared_with_a_smaller_batch(counting,
     monkeypatch.setattr(bench, "AFFORDABLE", 100 * 1000)
     found = run("01", counting, shape="N=5000").kernels[0]
     assert found.result == "right with n=625; not compared as a whole"
+    found = run("26", counting, shape="M=4,N=64,K=20").kernels[0]
+    assert found.result == "right with M=1 N=32; not compared as a whole"
     path = tmp_path / "kernel.cu"
     text = COURSE.load("01").solution_path.read_text()
     path.write_text(text.replace("c[i] = a[i] + b[i];", "c[i] = a[i];"))
@@ -281,7 +283,7 @@ def test_times_on_a_gpu_leave_the_flush_out(scale, monkeypatch):
     report = bench.bench(scale, scale.solution_path, Settings(repeat=1, gpu="Fake"), opened)
     text = "\n".join(lines(report))
     assert "25% of its 4 TFLOP/s float32" in text and "1 ms, median of 1 (1 to 1); L2 flushed" in text
-    found = bench.document(report)["kernels"][0]
+    found = document(report)["kernels"][0]
     assert found["share_of_peak"] == 0.25 and math.isclose(
         found["share_of_roofline"], 1 / (1e9 / 32768 * 1e-5)
     )
@@ -360,7 +362,9 @@ def test_tensor_cores_are_told_by_the_instructions():
     ptx = ".visible .entry plain(\n) { fma.rn.f32 }\n.visible .entry _Z4fastPf(\n) "
     ptx += "{ mma.sync.aligned.m16n8k8.row.col.f32.tf32 }"
     ptx += "\n.entry halves(\n) { wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16 }"
-    assert [bench.arithmetic(ptx, name) for name in ("plain", "fast", "halves")] == ["float32", "tf32", "half"]
+    assert [bench.arithmetic(ptx, name) for name in ("plain", "fast", "halves")] == [
+        "float32", "tf32", "half",
+    ]  # fmt: skip
 
 
 def test_peaks():
