@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,21 +18,10 @@ from harness.devices.virtual.counters import SECTOR, Request
 from harness.inputs import make_inputs
 from harness.trial import scalar
 
-from .pictures import COLOURS, FAINT, INK, LETTER, Pen
+from .panels import Panel, blank, draw
 
 MOST_REQUESTS = 100_000
 BANKS = 32
-# pixels: left of a panel; above the first heading; a line of a heading; names of columns; below a panel
-EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
-#: what cells can be, and how that is drawn
-INKS = {
-    "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"],
-    "written": COLOURS["write"], "other": "#f6d58e",
-    "step 0": "#08519c", "step 1": "#6baed6", "step 2": "#deebf7",
-}  # fmt: skip
-DARK = {"read", "step 0"}
-
-
 STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"}
 
 
@@ -73,80 +62,6 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
         return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
-
-
-# -- drawing ------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Panel:
-    """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
-
-    rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
-    columns and rows.
-    """
-
-    heading: list[str]
-    cells: np.ndarray
-    side: float
-    texts: dict[tuple[int, int], str] = field(default_factory=dict)
-    rule: tuple[int, int] = (0, 0)
-    across: list[tuple[int, str]] = field(default_factory=list)
-    down: list[tuple[int, str]] = field(default_factory=list)
-
-
-def blank(rows: int, columns: int) -> np.ndarray:
-    return np.full((rows, columns), "", dtype="<U8")
-
-
-def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, str]) -> Figure:
-    """Columns of panels, side by side. legend: of INKS -> what it means."""
-    bottom = max(TOP + sum(map(height, panels)) for panels in columns)
-    pen = Pen(bottom + BELOW, columns[0][0].side)
-    pen.text(EDGE, 24, title, "title")
-    pen.text(EDGE, 50, note, "label", FAINT)
-    x = float(EDGE)
-    for panels in columns:
-        y = float(TOP)
-        for p in panels:
-            for i, line in enumerate(p.heading):
-                pen.text(x, y + LINE * i, line, "label", FAINT if i else INK)
-            draw_cells(pen, p, x, y + LINE * len(p.heading) + HEAD)
-            y += height(p)
-        x += max(max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) for p in panels) + EDGE
-    x = float(EDGE)
-    for ink, says in legend.items():
-        pen.cell(x, bottom - 8, INKS[ink], side=16)
-        pen.text(x + 22, bottom, says, "label")
-        x += 22 + LETTER * len(says) + 14
-    return pen.figure
-
-
-def height(p: Panel) -> float:
-    """With its heading above and a gap below."""
-    return LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
-
-
-def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
-    rows, columns = p.cells.shape
-    for row in range(rows):
-        for column in range(columns):
-            ink = p.cells[row, column]
-            x, y = x0 + column * p.side, y0 + row * p.side
-            pen.cell(x, y, INKS[ink], side=p.side)
-            if text := p.texts.get((row, column)):
-                colour = "#ffffff" if ink in DARK else INK
-                pen.text(x + p.side / 2, y + 0.54 * p.side, text, "value", colour, "center")
-    right, below = x0 + columns * p.side, y0 + rows * p.side
-    style = {"color": "#444444", "linewidth": 1.2, "zorder": 3}
-    for x in np.arange(x0, right + 1, p.rule[0] * p.side) if p.rule[0] else ():
-        pen.axes.plot([x, x], [y0, below], **style)
-    for y in np.arange(y0, below + 1, p.rule[1] * p.side) if p.rule[1] else ():
-        pen.axes.plot([x0, right], [y, y], **style)
-    for column, text in p.across:
-        pen.text(x0 + (column + 0.5) * p.side, y0 - 9, text, "axis", FAINT, "center")
-    for row, text in p.down:
-        pen.text(x0 - 5, y0 + (row + 0.5) * p.side, text, "axis", FAINT, "right")
 
 
 def mutated(puzzle: Puzzle, name: str) -> str:
@@ -195,7 +110,7 @@ def reads_of_a_block(puzzle: Puzzle) -> Figure:
     panels = []
     for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
                          ("a tile and its halo", solved(puzzle))):  # fmt: skip
-        found = trace(puzzle, case.name, kernel, source.replace("TILE = 16", "TILE = 4"))
+        found = trace(puzzle, case.name, kernel, source.replace("WIDTH = 32", "WIDTH = 4").replace("HEIGHT = 8", "HEIGHT = 4"))
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
         for _, elements in found.touching("input", block=block, kind="load"):
@@ -390,6 +305,40 @@ def classes_of_a_stride(puzzle: Puzzle) -> Figure:
                 f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
 
 
+def groups_and_rows(puzzle: Puzzle) -> Figure:
+    """33: the gradient as one matrix, and which group writes what; the tiles of a group; rows as a block fetches them."""
+    side, (grouped, depthwise) = 4, puzzle.kernels
+    case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
+    source = solved(puzzle).replace("TILE = 16", f"TILE = {side}")
+    found, dims = trace(puzzle, case.name, grouped, source), puzzle.full_dims(case)
+    wide, columns = grouped.launch(dims, tunables(source)).grid[0], dims["C_group"] * dims["R"] * dims["S"]
+    matrix, texts = blank(dims["C_out"], dims["C_in"] * dims["R"] * dims["S"]), {}
+    tiles = np.full((side, side * wide), "other", dtype="<U8")
+    for request, elements in found.touching("grad_weights"):
+        group, tile = divmod(request.block, wide)
+        for lane in np.flatnonzero(elements >= 0):
+            k, j = divmod(int(elements[lane]), columns)
+            matrix[k, group * columns + j], texts[k, group * columns + j] = f"step {group}", str(group)
+            if group == 0:
+                tiles[lane // side, tile * side + lane % side] = f"step {group}"
+    source = source.replace("THREADS = 128", "THREADS = 32").replace("ROWS = 8", "ROWS = 2")
+    found = trace(puzzle, other.name, depthwise, source)
+    rows, stretches = steps_of_a_block(found, "input", 0, found.arrays["input"][1][-2:])
+    shapes = [" x ".join(map(str, cells.shape)) for cells in (matrix, tiles, rows)]
+    panels = [
+        Panel(["gradient, by group", f"k x (c,r,s) = {shapes[0]}"], matrix, 22, texts,
+              rule=(columns, dims["C_out"] // dims["groups"]), down=[(0, "k=0")]),
+        Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
+        Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
+    ]  # fmt: skip
+    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
+    return draw(
+        "All groups in one launch; all rows once",
+        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; numbers: group, stretch",
+        [[panel] for panel in panels], legend,
+    )  # fmt: skip
+
+
 MAPS = {
     "23": sectors_of_a_read,
     "24": reads_of_a_block,
@@ -399,6 +348,7 @@ MAPS = {
     "30": tiles_of_a_convolution,
     "31": classes_of_a_stride,
     "32": windows_of_a_block,
+    "33": groups_and_rows,
 }
 
 
