@@ -395,7 +395,13 @@ def chained(report: Report, m: Measured) -> float:
 def intensities(m: Measured) -> tuple[float, float]:
     """FLOP per byte: (of the bytes that the requests move before any cache; were every array moved once)."""
     moved = c.global_bytes(m.counters)
-    return (c.flops(m.counters) / moved if moved else 0.0), (m.work / m.least_bytes if m.least_bytes else 0.0)
+    return (m.work / moved if moved else 0.0), (m.work / m.least_bytes if m.least_bytes else 0.0)
+
+
+def least_times(m: Measured, peak: peaks.Peak) -> dict[str, float]:
+    """Milliseconds that what was counted takes at least: of memory, with no cache, and of arithmetic."""
+    rate = getattr(peak, m.arithmetic)
+    return {"memory": c.global_bytes(m.counters) / peak.memory / 1e9, "arithmetic": c.flops(m.counters) / rate / 1e9}
 
 
 def bound(intensity: float, peak: peaks.Peak, kind: str) -> str:

@@ -153,7 +153,19 @@ def test_a_launch_is_counted_and_compared(counting):
         "all 2 blocks: exact" in text
         and "memory on H200 (66.9 TFLOP/s float32, 4.8 TB/s: 13.9 FLOP per byte)" in text
     )
-    assert "ms" not in text.split() and "no times, but counts" in text
+    moved = 32 * sum(weights.counters[f"global_{kind}_sectors"] for kind in ("load", "store"))
+    least = moved / 4.8e9  # milliseconds
+    assert f"{least:.3g} ms at least with no cache, {weights.flops / least / 1e9:.3g} TFLOP/s" in text
+    assert f"{weights.flops / moved:.2f} FLOP per byte moved" in text and "no times, but counts" in text
+
+
+def test_needless_arithmetic_is_no_gain():
+    """A kernel that computes ten times what the formula says is slower, not nearer to the peak."""
+    counters = {"flops_fp32": 10**10, "global_load_sectors": 10**6}
+    m = bench.Measured("k", (1, 1, 1), (1, 1, 1), 10**9, 10**6, counters=counters)
+    least = bench.least_times(m, peaks.named("H200"))
+    assert math.isclose(least["memory"], 32e6 / 4.8e9) and math.isclose(least["arithmetic"], 10 / 66.9)
+    assert bench.intensities(m) == (10**9 / 32e6, 1000)
 
 
 def test_a_large_launch_is_counted_in_some_blocks_and_says_so(counting, monkeypatch):
