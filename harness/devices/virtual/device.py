@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 import threading
+import time
 import weakref
 from dataclasses import replace
 
@@ -14,7 +17,7 @@ from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
-from .build import Built, build, build_ptx
+from .build import Built, build, build_ptx, optimised
 from .diagnose import Diagnosis
 from .jit import Program
 from .memory import Arena, Owner
@@ -25,6 +28,7 @@ from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
+QUICK = 0.5  # seconds of launches after which it pays to optimise a module that was compiled quickly
 
 
 class Array:
@@ -62,7 +66,8 @@ class Array:
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
     access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
-    (trusted kernels only). schedule: seed of the order of warps and blocks.
+    (trusted kernels only). schedule: seed of the order of warps and blocks. quick: modules are compiled in little time,
+    and optimised once they have run for long.
     """
 
     kind = "cpu"
@@ -70,7 +75,7 @@ class VirtualGPU:
     def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
         if checks not in CHECKS:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
-        self.checks, self.schedule = checks, seed
+        self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
@@ -130,10 +135,10 @@ class VirtualGPU:
     def _compile(self, request: tuple, fixed: tuple = ()) -> Module:
         source, name = request[:2]
         try:
-            built = build(*request, self.checks, self.arena.size, fixed)
+            built = build(*request, self.checks, self.arena.size, fixed, self.quick)
         except CompileError as error:
             raise _with_source(error, source, name) from None
-        return Module(self, source, name, built, request)
+        return Module(self, source, name, built, request, self.quick)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
@@ -148,7 +153,8 @@ class VirtualGPU:
 class Module:
     """Compiled kernels. functions: their plain names."""
 
-    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = ()):
+    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False):
+        self.quick, self.seconds = quick, 0.0
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled, self.lowered = built.compiled, built.lowered
         for kernel in self.lowered.kernels.values():
@@ -157,9 +163,7 @@ class Module:
                     f"{demangle(kernel.name)} uses too much shared data ({kernel.shared_static:#x} bytes,"
                     f" {LIMITS.shared_per_block:#x} max): use dynamic shared memory, or a smaller tile"
                 )
-        names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
-        names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
-        self.program = Program(built.code, names, self.lowered.whole_runtime)
+        self._load(built.code)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
@@ -181,6 +185,20 @@ class Module:
     def get_function(self, name: str) -> Kernel:
         """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
         return Kernel(self, self.lowered.kernels[self.compiled.find(name)], name)
+
+    def _load(self, code: bytes) -> None:
+        names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
+        names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
+        self.program = Program(code, names, self.lowered.whole_runtime)
+
+    def optimise(self) -> bool:
+        """Replace code that was compiled quickly by better code. False where there is none."""
+        if not self.quick:
+            return False
+        self.quick = False
+        with contextlib.suppress(CompileError):  # it takes too long: what there is will do
+            self._load(optimised(self.lowered.text, self.device.checks))
+        return True
 
     # -- module variables -----------------------------------------------------------------------------
 
@@ -235,9 +253,6 @@ class Kernel:
         self.module, self.info, self.name = module, info, name
         self.params = tuple(p.size for p in info.params)
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static
-        self._block_function = module.program.address(f"{info.name}.block")
-        self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
-        self._run_function = module.program.run
 
     def fixed(self, args) -> Kernel:
         """The kernel for these values of its integer parameters only: quicker, bit by bit the same, once compiled.
@@ -254,9 +269,16 @@ class Kernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
         grid, block = triple(grid, "grid"), triple(block, "block")
-        with self.module.device.launching:
-            self.module.device.arena.settle()
-            return Run(self, grid, block, args, shared_mem).go()
+        module = self.module
+        with module.device.launching:
+            module.device.arena.settle()
+            if module.seconds > QUICK:
+                module.optimise()
+            started = time.perf_counter()
+            try:
+                return Run(self, grid, block, args, shared_mem).go()
+            finally:
+                module.seconds += time.perf_counter() - started
 
 
 class Run:
@@ -284,12 +306,13 @@ class Run:
         launch = self._launch_record()
         envs["launch"] = launch.ctypes.data
         envs["globals_base"] = self.module.variables_owner.start
-        envs["block_function"] = self.kernel._block_function
-        envs["start_function"] = self.kernel._start_function
+        info, program = self.kernel.info, self.module.program
+        envs["block_function"] = block = program.address(f"{info.name}.block")
+        envs["start_function"] = program.address(f"{info.name}.start") if info.coroutine else 0
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
-            self.workers.run(self.kernel._run_function, self.kernel._block_function, launch, self.kernel.info.recursive)
+            self.workers.run(program.run, block, launch, info.recursive)
         self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
@@ -341,7 +364,7 @@ class Run:
         values = {
             "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
-            "deadline": deadline(self.device.time_limit), "printf_open": 1,
+            "deadline": deadline(min(self.device.time_limit, QUICK if self.module.quick else math.inf)), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if shared else 0,
