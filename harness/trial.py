@@ -20,6 +20,7 @@ from .errors import BackwarpError, CourseError, KernelFault, LaunchError
 from .inputs import make_inputs
 
 SMALL = 400_000  # bytes of a case's arrays
+QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
 PATIENCE = 2.0  # seconds for all cases after the first that fails, or whose output had to be cut
 
 
@@ -164,6 +165,8 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     device.schedule = schedule
     handles = {p.name: place(device, p, trial) for p in kernel.passed}
     device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
+    if quick := getattr(bench.module, "quick", False):
+        device.time_limit = min(device.time_limit, QUICK)
     before = {p.name: handles[p.name].get() for p in kernel.outputs}
     try:
         for p in kernel.constants:
@@ -175,7 +178,8 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
             shared_mem=trial.launch.shared_mem,
         )
     except KernelFault as e:
-        if e.kind == "timeout" and getattr(bench.module, "optimise", bool)():  # perhaps it was just slow
+        if e.kind == "timeout" and quick:
+            bench.module.optimise()
             return run_once(trial, bench, schedule)
         outcome.kind, outcome.error = "fault", e
         keep_output(outcome, getattr(e, "launch", None))

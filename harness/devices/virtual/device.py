@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import threading
@@ -28,7 +27,7 @@ from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
-QUICK = 0.5  # seconds of launches after which it pays to optimise a module that was compiled quickly
+ENOUGH = 0.5  # seconds of launches after which it pays to optimise a module that was compiled quickly
 
 
 class Array:
@@ -191,14 +190,12 @@ class Module:
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
         self.program = Program(code, names, self.lowered.whole_runtime)
 
-    def optimise(self) -> bool:
-        """Replace code that was compiled quickly by better code. False where there is none."""
-        if not self.quick:
-            return False
-        self.quick = False
-        with contextlib.suppress(CompileError):  # it takes too long: what there is will do
-            self._load(optimised(self.lowered.text, self.device.checks))
-        return True
+    def optimise(self) -> None:
+        """Replace code that was compiled quickly by better code, where that can be done in time."""
+        if self.quick:
+            self.quick = False
+            with contextlib.suppress(CompileError):
+                self._load(optimised(self.lowered.text, self.device.checks))
 
     # -- module variables -----------------------------------------------------------------------------
 
@@ -272,7 +269,7 @@ class Kernel:
         module = self.module
         with module.device.launching:
             module.device.arena.settle()
-            if module.seconds > QUICK:
+            if module.seconds > ENOUGH:
                 module.optimise()
             started = time.perf_counter()
             try:
@@ -364,7 +361,7 @@ class Run:
         values = {
             "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
-            "deadline": deadline(min(self.device.time_limit, QUICK if self.module.quick else math.inf)), "printf_open": 1,
+            "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if shared else 0,
