@@ -143,10 +143,10 @@ class VirtualGPU:
         """PTX text -> Module, for tests of single instructions."""
         compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
         try:
-            built = build_ptx(compiled, name, self.checks, self.arena.size)
+            built = build_ptx(compiled, name, self.checks, self.arena.size, quick=self.quick)
         except CompileError as error:
             raise _with_source(error, text, name) from None
-        return Module(self, text, name, built)
+        return Module(self, text, name, built, quick=self.quick)
 
 
 class Module:
