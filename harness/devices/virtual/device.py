@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 import time
@@ -22,7 +21,7 @@ from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
-from .schedule import STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, thread_order
 from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
@@ -387,13 +386,6 @@ def _with_source(error: CompileError, source: str, name: str) -> CompileError:
         for d in error.diagnostics
     )
     return error
-
-
-def available_cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
