@@ -21,7 +21,7 @@ from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
-from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, thread_order
+from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, spread_order, thread_order
 from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
@@ -76,6 +76,7 @@ class VirtualGPU:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
@@ -359,10 +360,14 @@ class Run:
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self._order = thread_order(n, self.device.schedule, self.lanes if self.kernel.info.coroutine else 1)
         multiplier, offset = block_order(blocks, self.device.schedule)
+        first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
+        if first:
+            multiplier, offset = spread_order(blocks)
         shared = self.kernel.info.shared or self.shared_mem
         full = self.device.checks == "full"
         values = {
-            "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n, "lanes": self.lanes,
+            "next_block": first, "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset,
+            "threads": n, "lanes": self.lanes,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],

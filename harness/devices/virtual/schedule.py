@@ -201,5 +201,13 @@ def block_order(blocks: int, seed: int) -> tuple[int, int]:
     return multiplier, offset
 
 
+def spread_order(blocks: int) -> tuple[int, int]:
+    """As block_order: an order in which any stretch of blocks lies evenly over the grid, by the golden ratio."""
+    multiplier = round(0.618034 * blocks) or 1
+    while gcd(multiplier, blocks) != 1:
+        multiplier += 1
+    return multiplier, 0
+
+
 def deadline(seconds: float) -> int:
     return time.monotonic_ns() + int(seconds * 1e9)
