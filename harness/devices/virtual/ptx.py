@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...errors import Unsupported
 
@@ -56,7 +57,7 @@ class Instruction:
     pred: str = ""
     negated: bool = False
 
-    @property
+    @cached_property
     def base(self) -> str:
         return self.opcode.split(".", 1)[0]
 
