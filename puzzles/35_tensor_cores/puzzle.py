@@ -264,6 +264,7 @@ PUZZLE = Puzzle(
         "H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "weights": d["C_in"] * d["F"] ** 2,
     } if "F" in d else {},
     gradient_of={TF32: Gradient(loss)},
+    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, M=4096, N=4096, K=4096),
     cases=(
         Case(
             "tensor_tiny", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2), kernels=(TF32,),
