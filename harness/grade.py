@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import explain, gates, misconceptions
+from . import explain, gates, misconceptions, race
 from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
 from .compare import error_map
 from .course import Case, Puzzle, stub_text
@@ -147,6 +147,8 @@ def on_device(
                 verdict.next = f"correct line {line}, then `{verdict.next}`"
             return end(verdict, stop)
         verdict = conclude(puzzle, source, outcomes, skipped, verdict)
+        if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
+            verdict.timeline = race.timeline(puzzle, source, verdict, benches[0], options.seed)
         if verdict.status == FAILED:
             verdict.lines = explain.with_warnings(verdict.lines, getattr(benches[0].module, "warnings", ()), source)
         return verdict

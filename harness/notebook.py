@@ -26,8 +26,8 @@ from .checkout import Course, open_course
 from .course import Puzzle
 from .errors import BackwarpError
 from .progress import Progress
-from .report.heatmap import error_picture
 from .report.html import as_html, lines_html, recorder
+from .report.kinds import verdict_picture
 from .report.text import verdict_lines
 from .verdict import Verdict
 
@@ -124,8 +124,8 @@ class CourseMagics(Magics):
         self.progress.record(verdict)
         if chosen.save:
             self.save(puzzle, cell)
-        if figure := error_picture(verdict):
-            display(report(verdict), png(figure))
+        if found := verdict_picture(verdict):
+            display(report(verdict), png(found[0]))
             return None
         return report(verdict)
 

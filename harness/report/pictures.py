@@ -98,9 +98,12 @@ class Pen:
 
     def cell(self, x: float, y: float, colour: str, thick: bool = False, side: float = 0) -> None:
         side = side or self.cell_size
+        self.box(x, y, side, side, colour, thick)
+
+    def box(self, x: float, y: float, width: float, height: float, colour: str, thick: bool = False) -> None:
         line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
         style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
-        self.axes.add_patch(Rectangle((x, y), side, side, **style))
+        self.axes.add_patch(Rectangle((x, y), width, height, **style))
 
 
 def arrange(
