@@ -2,7 +2,7 @@
 
 %%kernel ID [--save]                     grades the cell's CUDA code; --save also writes it into your file
 %kernel_from ID [--solution]            puts your file (or a solved puzzle's solution) into the next cell
-%hint ID     %profile ID     %counters ID     %picture ID [--thread 1,0] [--block 0,0]     %walk ID
+%hint ID     %profile ID     %counters ID     %picture ID [--kind NAME] [--thread 1,0]     %walk ID
 
 Kernels are graded in a process of their own, so one that crashes or never ends leaves the notebook alive. %hint,
 %profile and %picture look at the last cell that was graded for the puzzle, or else at your file.
@@ -27,7 +27,7 @@ from .course import Puzzle
 from .errors import BackwarpError
 from .progress import Progress
 from .report.html import as_html, lines_html, recorder
-from .report.kinds import verdict_picture
+from .report.kinds import save_picture, verdict_picture
 from .report.text import verdict_lines
 from .verdict import Verdict
 
@@ -204,15 +204,13 @@ class CourseMagics(Magics):
 
     @line_magic
     def picture(self, line: str) -> Image:
-        """%picture ID: which elements one thread reads and writes."""
-        chosen = options(line, "solution", thread="", block="", kernel="", case="")
+        """%picture ID [--kind NAME] [--moving]: as `backwarp picture`; moving: a GIF."""
+        chosen = options(line, "solution", "moving", kind="", thread="", block="", kernel="", case="")
         puzzle = self.load(chosen.id)
-        from .report.pictures import save_access_picture
-
-        target = self.cell_path(puzzle).with_suffix(".png")
+        target = self.cell_path(puzzle).with_suffix(".gif" if chosen.moving else ".png")
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
-            save_access_picture(puzzle, path, target, chosen.kernel, chosen.case, chosen.block, chosen.thread)
+            save_picture(puzzle, path, target, chosen.kind, chosen.kernel, chosen.case, chosen.block, chosen.thread)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
         return Image(target.read_bytes())

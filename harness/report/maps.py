@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from harness.checkout import tunables
 from harness.course import Kernel, Puzzle
@@ -45,17 +47,19 @@ class Trace:
 
     def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
         """The requests to an array in order, each with its lanes' elements, -1: none. wanted: of Request."""
+        wanted_ones = (r for r in self.requests if all(getattr(r, k) == v for k, v in wanted.items()))
+        found = ((r, self.elements(name, r)) for r in wanted_ones)
+        return [(r, elements) for r, elements in found if (elements >= 0).any()]
+
+    def elements(self, name: str, r: Request) -> np.ndarray:
+        """The element of an array that each lane touches in a request, -1: none."""
         start, shape = self.arrays[name]
-        found = []
-        for r in self.requests:
-            inside = (r.addresses >= start) & (r.addresses < start + 4 * np.prod(shape, dtype=int))
-            if r.space == "global" and inside.any() and all(getattr(r, k) == v for k, v in wanted.items()):
-                found.append((r, np.where(inside, (r.addresses - start) // 4, -1)))
-        return found
+        inside = (r.addresses >= start) & (r.addresses < start + 4 * np.prod(shape, dtype=int)) & (r.space == "global")
+        return np.where(inside, (r.addresses - start) // 4, -1)
 
 
 def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
-    """Runs a kernel once, counted. Arrays hold 4-byte elements."""
+    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: ValueError where it touches no memory."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     with open_device("cpu", checks="count") as device:
@@ -72,6 +76,8 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         launch = kernel.launch(dims, tunables(source))
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        if not done.requests:
+            raise ValueError(f"{kernel.name} touches no memory")
         return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
 
 
@@ -83,7 +89,7 @@ class Panel:
     """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
 
     rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
-    columns and rows.
+    columns and rows. frame: (row, column, rows, columns) with a thick line around. gap: pixels left free above.
     """
 
     heading: list[str]
@@ -93,6 +99,8 @@ class Panel:
     rule: tuple[int, int] = (0, 0)
     across: list[tuple[int, str]] = field(default_factory=list)
     down: list[tuple[int, str]] = field(default_factory=list)
+    frame: tuple[int, int, int, int] | None = None
+    gap: float = 0.0
 
 
 def blank(rows: int, columns: int) -> np.ndarray:
@@ -109,10 +117,11 @@ def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, st
     for panels in columns:
         y = float(TOP)
         for p in panels:
+            y += p.gap
             for i, line in enumerate(p.heading):
                 pen.text(x, y + LINE * i, line, "label", FAINT if i else INK)
             draw_cells(pen, p, x, y + LINE * len(p.heading) + HEAD)
-            y += height(p)
+            y += height(p) - p.gap
         x += max(max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) for p in panels) + EDGE
     x = float(EDGE)
     for ink, says in legend.items():
@@ -124,7 +133,7 @@ def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, st
 
 def height(p: Panel) -> float:
     """With its heading above and a gap below."""
-    return LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
+    return p.gap + LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 
 def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
@@ -143,6 +152,10 @@ def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
         pen.axes.plot([x, x], [y0, below], **style)
     for y in np.arange(y0, below + 1, p.rule[1] * p.side) if p.rule[1] else ():
         pen.axes.plot([x0, right], [y, y], **style)
+    if p.frame:
+        row, column, down, across = (n * p.side for n in p.frame)
+        corners = {"facecolor": "none", "edgecolor": INK, "linewidth": 2.5, "zorder": 4}
+        pen.axes.add_patch(Rectangle((x0 + column, y0 + row), across, down, **corners))
     for column, text in p.across:
         pen.text(x0 + (column + 0.5) * p.side, y0 - 9, text, "axis", FAINT, "center")
     for row, text in p.down:
@@ -159,15 +172,28 @@ def solved(puzzle: Puzzle) -> str:
     return puzzle.solution_path.read_text(encoding="utf-8")
 
 
+def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
+    """The kernel with tiles of another side."""
+    return re.sub(rf"(\bconstexpr\s+int\s+{name}\s*=\s*)\d+", rf"\g<1>{side}", source)
+
+
+def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -> tuple[tuple[str, str], ...]:
+    """(heading, source) of two panels: the rung below, and the solution, or the kernel `source` in its place."""
+    mine = bool(source) and source.split() != solved(puzzle).split()
+    return (below, mutated(puzzle, mutant)), ("your kernel" if mine else says, source or solved(puzzle))
+
+
 # -- the maps -----------------------------------------------------------------------------------------------
+#
+# source: the kernel to be drawn; the solution if it is left out.
 
 
-def sectors_of_a_read(puzzle: Puzzle) -> Figure:
+def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
     """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of a warp takes it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
-    below = mutated(puzzle, "a thread per output, as in puzzle 03")
-    for says, source in (("a thread per output, as in 03", below), ("a warp per output", solved(puzzle))):
+    both = panels_of(puzzle, source, "a thread per output, as in 03", "a thread per output, as in puzzle 03", "a warp per output")
+    for says, source in both:
         found = trace(puzzle, case.name, kernel, source)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
@@ -189,13 +215,12 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-def reads_of_a_block(puzzle: Puzzle) -> Figure:
+def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """24: how often one block reads each element of channel 0, without a tile and with one of 4 x 4 outputs."""
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
-    for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
-                         ("a tile and its halo", solved(puzzle))):  # fmt: skip
-        found = trace(puzzle, case.name, kernel, source.replace("TILE = 16", "TILE = 4"))
+    for says, source in panels_of(puzzle, source, "no tile, as in 07", "no tile, as in puzzle 07", "a tile and its halo"):
+        found = trace(puzzle, case.name, kernel, small_tiles(source))
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
         for _, elements in found.touching("input", block=block, kind="load"):
@@ -218,11 +243,11 @@ def reads_of_a_block(puzzle: Puzzle) -> Figure:
     )
 
 
-def banks_of_a_column(puzzle: Puzzle) -> Figure:
+def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
     """25: shared memory, 32 words to a row, as one read of a column of the tile touches it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[0]
     panels = []
-    for says, source in (("tile[32][32]", mutated(puzzle, "no padding")), ("tile[32][33]", solved(puzzle))):
+    for says, source in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
         requests = trace(puzzle, case.name, kernel, source).requests
         inside = [r for r in requests if r.space == "shared" and (r.block, r.warp) == (0, 0)]
         first = inside[0].addresses.min()  # the first store begins with the tile
@@ -260,10 +285,14 @@ def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]
     return cells, texts
 
 
-def tiles_of_a_block(puzzle: Puzzle) -> Figure:
+def tiles(puzzle: Puzzle, source: str = "") -> Figure:
+    return MAPS[puzzle.number](puzzle, source)
+
+
+def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """26: what one block reads of A and B in each step along K, and writes of C, with tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
+    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     across = -(-case.dims["N"] // 4)
     panels = []
     for p in kernel.arrays:
@@ -276,10 +305,10 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
     return draw(f"{kernel.name}: block (1,1), tiles of 4 x 4", note, panels, STEPS)
 
 
-def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
+def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
     """30: what one block reads of weights and image in each step, and writes of the output, tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
+    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     d = puzzle.full_dims(case)
     sizes = {
         "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
@@ -296,10 +325,10 @@ def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
     return draw("implicit_gemm_forward: block (1,0), tiles of 4 x 4", note, panels, STEPS)
 
 
-def square_of_a_thread(puzzle: Puzzle) -> Figure:
+def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
     """27: what one thread takes from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
     case, kernel = next(c for c in puzzle.cases if c.name == "rows_of_fours"), puzzle.kernels[0]
-    source = solved(puzzle).replace("BM = 64", "BM = 32").replace("BN = 64", "BN = 32")
+    source = small_tiles(small_tiles(source or solved(puzzle), 32, "BM"), 32, "BN")
     found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
     panels = []
     for name, index, columns in (("a", "i", 36), ("b", "j", 32)):
@@ -330,11 +359,11 @@ def square_of_a_thread(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-def windows_of_a_block(puzzle: Puzzle) -> Figure:
+def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """32: the tiles of one block, with the place in the input from which it fetched each element of the windows."""
     side, tile = 4, 1
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", f"TILE = {side}"))
+    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
     dims = puzzle.full_dims(case)
     positions = dims["batch"] * dims["H_out"] * dims["W_out"]
     columns = dims["C_in"] * dims["R"] * dims["S"]
@@ -367,10 +396,10 @@ def windows_of_a_block(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-def classes_of_a_stride(puzzle: Puzzle) -> Figure:
+def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
     """31: which class of elements each block writes, and which taps it reads for that."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    source, dims = solved(puzzle), puzzle.full_dims(case)
+    source, dims = source or solved(puzzle), puzzle.full_dims(case)
     found, wide = trace(puzzle, case.name, kernel, source), kernel.launch(dims, tunables(source)).grid[0]
     inks = ["step 0", "step 1", "step 2", "other"]
     panels = []

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from harness.checkout import open_course, read_source
+from harness.checkout import open_course
 from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
-from harness.errors import CompileError, CourseError, KernelFault, LaunchError
+from harness.errors import CourseError
 
 from .probe import Access, Probe, count
 
@@ -270,6 +269,7 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
     """
     from harness.devices import open_device
 
+    block, thread = (0 if block == "" else block), (1 if thread == "" else thread)
     with open_device("cpu", checks="memory") as device:
         probe = Probe(device, puzzle, case, kernel, source)
         block = flat(block, probe.launch.grid, "block")
@@ -308,38 +308,15 @@ def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[
     return np.array([",".join(t) for t in threads]).reshape(shape)
 
 
-def save_access_picture(
-    puzzle: Puzzle, path: Path, target: Path, kernel: str = "", case: str = "", block: str = "", thread: str = ""
-) -> None:
-    """`backwarp picture`. Errors: CourseError, where the kernel does not run as well."""
-    if puzzle.program:
-        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
-    if target.suffix not in (".png", ".svg", ".pdf"):
-        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files")
-    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
-    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
-    if not cases:
-        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
-    source = read_source(path, path.name)
-    try:
-        figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
-    except (CompileError, KernelFault, LaunchError) as error:
-        first = str(error).splitlines()[0]
-        raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {puzzle.number}` says more") from None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target)
-    except OSError as error:
-        raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
-
-
 def main(arguments: list[str]) -> int:
     """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, into the puzzle's folder; THREAD may be "all"."""
+    from .kinds import save_picture
+
     puzzle = open_course().load(arguments[0])
     block, thread = (arguments[1:3] + ["", ""])[:2]
     kernel, case = (arguments[3:5] + ["", ""])[:2]
     target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
-    save_access_picture(puzzle, puzzle.solution_path, target, kernel, case, block, thread)
+    save_picture(puzzle, puzzle.solution_path, target, "access", kernel, case, block, thread)
     return 0
 
 
