@@ -43,6 +43,8 @@ KINDS = {
         Kind("walk", "the tiles of a block over the virtual matrices, step by step", "tilewalk:walk_picture", ("30", "31", "32"),
              frames="tilewalk:walk_frames"),
         Kind("access", "what one thread reads and writes, or a block with --thread all", "pictures:draw"),
+        Kind("warp", "what a warp touches together, pass by pass of its loop", "warpwalk:warp_picture",
+             frames="warpwalk:warp_frames"),
         Kind("race", "two threads at one element, in order of time", "timeline:race_picture", nothing="this kernel has no race"),
         Kind("heat", "which elements of an output are wrong", "heatmap:error_picture",
              nothing="no output of this kernel is wrong, or it is too large to be drawn"),
@@ -169,7 +171,8 @@ def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> N
     for figure in figures:
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
-        images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64, dither=Image.Dither.NONE))
+        images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+        images[-1] = images[-1].quantize(64, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     lasts = [int(1000 * seconds)] * (len(images) - 1) + [int(2000 * seconds)]
     images[0].save(target, save_all=True, append_images=images[1:], duration=lasts, loop=0, optimize=True)
 

@@ -165,7 +165,6 @@ def draw_array(
     """One array: its name, its shape, its cells, each with its value and its place in memory."""
     (x0, y0), side = at, pen.cell_size
     across, down = planes(shape)
-    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     elements = int(np.prod(shape))
     readable = elements <= MOST_VALUES and side >= READABLE
     written = in_cells(values) if readable and values is not None else []
@@ -173,10 +172,7 @@ def draw_array(
     for i, line in enumerate(lines):
         pen.text(x0, y0 - HEAD - 5 - LINE * (len(lines) - 1 - i), line, "label", FAINT if i else INK)
     for flat in range(elements):
-        plane, within = divmod(flat, rows * columns)
-        row, column = divmod(within, columns)
-        x = x0 + side * ((plane % across) * (columns + 0.5) + column)
-        y = y0 + side * ((plane // across) * (rows + 0.5) + row)
+        x, y = corner(at, shape, flat, side)
         kind = kinds.get((p.name, flat), "")
         pen.cell(x, y, COLOURS[kind], thick=bool(kind))
         if written:
@@ -184,6 +180,16 @@ def draw_array(
         if readable and len(shape) > 1:
             pen.text(x + 0.07 * side, y + 0.17 * side, str(flat), "index", INK if kind else FAINT)
     name_axes(pen, p, shape, at, one_plane=across * down == 1)
+
+
+def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: float) -> tuple[float, float]:
+    """Where the cell of an element begins. at: where those of its array begin."""
+    across, _ = planes(shape)
+    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    plane, within = divmod(flat, rows * columns)
+    row, column = divmod(within, columns)
+    return (at[0] + side * (plane % across * (columns + 0.5) + column),
+            at[1] + side * (plane // across * (rows + 0.5) + row))  # fmt: skip
 
 
 def in_cells(values: np.ndarray) -> list[str]:

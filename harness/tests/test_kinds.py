@@ -44,11 +44,11 @@ def test_the_help_lists_all(backwarp):  # noqa: F811
 
 def test_what_does_not_apply_is_one_line(course, backwarp):  # noqa: F811
     for words, said in (
-        (("1", "--kind", "banks"), "01_twice has no picture 'banks'; it has access, race, heat"),
+        (("1", "--kind", "banks"), "01_twice has no picture 'banks'; it has access, warp, race, heat"),
         (("1", "--solution", "--kind", "race"), "01_twice: this kernel has no race; the verdict is: passed"),
         (("1", "--solution", "--kind", "heat"), "no output of this kernel is wrong"),
         (("1", "--kind", "race"), "the verdict is: untouched"),
-        (("1", "-o", "x.gif"), "nothing in it moves"),
+        (("1", "--kind", "access", "-o", "x.gif"), "access: nothing in it moves"),
         (("1", "-o", "x.jpg"), "pictures are .png, .svg or .pdf files"),
     ):
         status, out, err = backwarp("picture", *words)
@@ -88,7 +88,7 @@ def test_which_kind_is_drawn_without_a_name():
     assert chosen_kind(ask("30"), "", True).name == "walk"
     with pytest.raises(CourseError, match="nothing in it moves"):
         chosen_kind(ask("30"), "tiles", True)
-    assert [k.name for k in kinds_of(COURSE.load("30"))] == ["walk", "access", "race", "heat", "tiles"]
+    assert [k.name for k in kinds_of(COURSE.load("30"))] == ["walk", "access", "warp", "race", "heat", "tiles"]
 
 
 def test_a_gif_has_a_frame_for_every_step(tmp_path):
