@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -152,13 +153,31 @@ def save_picture(
     figures = draw(ask, found, moving)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if moving:
-            save_gif(figures, target)
-        else:
-            figures[0].savefig(target)
+        save(figures, target)
     except OSError as error:
         raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
     return found.name
+
+
+def save(figures: Sequence[Figure], target: Path) -> None:
+    """One figure, or the frames of a GIF. PNG and GIF files say in their description what is in them."""
+    if target.suffix == ".gif":
+        save_gif(figures, target)
+    elif target.suffix == ".png":
+        figures[0].savefig(target, metadata={"Description": described(figures)})
+    else:
+        figures[0].savefig(target)
+
+
+def described(figures: Sequence[Figure]) -> str:
+    """The texts of figures, and a digest of their shapes and colours: the same wherever they are drawn."""
+    lines = []
+    for figure in figures:
+        axes = figure.axes[0]
+        lines += [t.get_text() for t in axes.texts]
+        shapes = [(p.get_facecolor(), [round(float(x), 1) for x in p.get_bbox().bounds]) for p in axes.patches]
+        lines.append(sha256(repr(shapes).encode()).hexdigest()[:16])
+    return "\n".join(lines)
 
 
 def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> None:
@@ -174,7 +193,8 @@ def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> N
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
         images[-1] = images[-1].quantize(64, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     lasts = [int(1000 * seconds)] * (len(images) - 1) + [int(2000 * seconds)]
-    images[0].save(target, save_all=True, append_images=images[1:], duration=lasts, loop=0, optimize=True)
+    images[0].save(target, save_all=True, append_images=images[1:], duration=lasts, loop=0, optimize=True,
+                   comment=described(figures).encode())  # fmt: skip
 
 
 def verdict_picture(verdict: Verdict) -> tuple[Figure, str] | None:

@@ -87,7 +87,7 @@ def frame(kernel: Kernel, shapes: Mapping, found: list[Pass], now: int, title: s
     for p in kernel.arrays:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], found[now].kinds, None)
     before = {key: kind for earlier in found[:now] for key, kind in earlier.kinds.items()}
-    for name, flat in before.keys() - found[now].kinds.keys():
+    for name, flat in sorted(before.keys() - found[now].kinds.keys()):
         x, y = corner(places[name], shapes[name], flat, pen.cell_size)
         pen.cell(x, y, COLOURS["write"] if before[name, flat] == "write" else IDLE)
     for i, line in enumerate(found[now].says):
