@@ -15,7 +15,6 @@ import atexit
 import io
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 
 from IPython.core.error import UsageError
@@ -218,25 +217,38 @@ class CourseMagics(Magics):
     @line_magic
     def walk(self, line: str):
         """%walk ID: a slider over the threads of a block, with the picture of each; needs ipywidgets."""
-        chosen = options(line, "solution", block="0")
+        chosen = options(line, "solution", block="0", kernel="", case="")
         puzzle = self.load(chosen.id)
         try:
             import ipywidgets
         except ImportError:
-            raise UsageError("%walk needs ipywidgets: pip install ipywidgets") from None
-        from .checkout import tunables
+            raise UsageError("%walk needs ipywidgets: %pip install ipywidgets") from None
+        try:
+            threads = self.threads(puzzle, chosen)
+        except BackwarpError as error:
+            raise UsageError(str(error)) from None
+        slider = ipywidgets.IntSlider(0, 0, threads - 1, description="thread", continuous_update=False)
+        more = " --solution" * chosen.solution + "".join(
+            f" --{name} {getattr(chosen, name)}" for name in ("block", "kernel", "case") if getattr(chosen, name)
+        )
+
+        def show(thread: int) -> None:
+            try:
+                display(self.picture(f"{puzzle.number} --kind access --thread {thread}{more}"))
+            except UsageError as error:
+                print(error)
+
+        return ipywidgets.interactive(show, thread=slider)
+
+    def threads(self, puzzle: Puzzle, chosen: argparse.Namespace) -> int:
+        """How many a block of the chosen kernel has. Errors: CourseError."""
+        from .checkout import read_source, tunables
+        from .report.kinds import what_to_draw
         from .report.probe import count
 
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
-        launch = puzzle.kernels[0].launch(puzzle.full_dims(puzzle.cases[0]), tunables(path.read_text(encoding="utf-8")))
-        slider = ipywidgets.IntSlider(0, 0, count(launch.block) - 1, description="thread", continuous_update=False)
-        more = " --solution" if chosen.solution else ""
-
-        def show(thread: int) -> None:
-            with suppress(UsageError):
-                display(self.picture(f"{puzzle.number} --thread {thread} --block {chosen.block}{more}"))
-
-        return ipywidgets.interactive(show, thread=slider)
+        kernel, case = what_to_draw(puzzle, chosen.kernel, chosen.case)
+        return count(kernel.launch(puzzle.full_dims(case), tunables(read_source(path, path.name))).block)
 
 
 class Page(Shown):

@@ -139,16 +139,10 @@ def save_picture(
     puzzle: Puzzle, path: Path, target: Path, kind: str = "", kernel: str = "", case: str = "", block: str = "", thread: str = ""
 ) -> str:
     """`backwarp picture`; returns the kind drawn. Errors: CourseError, where the kernel does not run as well."""
-    if puzzle.program:
-        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
     if target.suffix not in FORMATS:
         raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves")
-    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
-    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
-    if not cases:
-        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
     moving = target.suffix == ".gif"
-    ask = Ask(puzzle, path, chosen, cases[0], block, thread)
+    ask = Ask(puzzle, path, *what_to_draw(puzzle, kernel, case), block, thread)
     found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)
     figures = draw(ask, found, moving)
     try:
@@ -157,6 +151,18 @@ def save_picture(
     except OSError as error:
         raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
     return found.name
+
+
+def what_to_draw(puzzle: Puzzle, kernel: str, case: str) -> tuple[Kernel, Case]:
+    """By their names; the first of them where that is "". Errors: CourseError."""
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
+    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
+    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
+    if not cases:
+        names = ", ".join(c.name for c in puzzle.cases)
+        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {names}")
+    return chosen, cases[0]
 
 
 def save(figures: Sequence[Figure], target: Path) -> None:
