@@ -350,6 +350,7 @@ class Puzzle:
 
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
+    practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
     repair: the stub is code with mistakes in it, which is graded as it stands.
     """
 
@@ -359,6 +360,7 @@ class Puzzle:
     kernels: tuple[Kernel, ...]
     cases: tuple[Case, ...]
     hints: tuple[str, ...]
+    practice: str = ""
     lines: int = 0
     repair: bool = False
     dims: Callable[[dict[str, int]], dict[str, int]] | None = None
