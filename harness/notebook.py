@@ -212,7 +212,7 @@ class CourseMagics(Magics):
             save_picture(puzzle, path, target, chosen.kind, chosen.kernel, chosen.case, chosen.block, chosen.thread)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
-        return Image(target.read_bytes())
+        return Image(target.read_bytes(), format=target.suffix[1:])
 
     @line_magic
     def walk(self, line: str):

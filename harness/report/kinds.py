@@ -111,7 +111,7 @@ def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
         return KINDS[name]
     if moving:
         return offered[0]
-    unmarked = not (ask.block or ask.thread)
+    unmarked = not (ask.block or ask.thread) and ask.path != ask.puzzle.solution_path
     return KINDS["race" if unmarked and ask.verdict.timeline else "access"]
 
 

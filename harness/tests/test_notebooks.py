@@ -109,6 +109,10 @@ def test_hints_counters_and_pictures(magics):
     profile = magics.profile("01")
     assert "sect./" in repr(profile) and "<pre" in profile._repr_html_()
     assert magics.picture("01 --thread 2").data.startswith(b"\x89PNG")
+    moving = magics.picture("01 --moving")
+    assert moving.data.startswith(b"GIF8") and moving.format == "gif"
+    with pytest.raises(UsageError, match="01_twice has no picture 'banks'"):
+        magics.picture("01 --kind banks")
     magics.kernel_from("01")
     assert magics.shell.rl_next_input == f"%%kernel 01\n{STUB}"
 
