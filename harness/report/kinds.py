@@ -24,9 +24,10 @@ FORMATS = (".png", ".svg", ".pdf", ".gif")
 
 @dataclass(frozen=True)
 class Kind:
-    """A line of the table. says: for the help. draw: "module:function" of this package; its parameters are named like
-    the attributes of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing` explains.
-    puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of Figures, for a GIF.
+    """A line of the table. says: for the help. draw: "module:function" of this package; its parameters are named
+    like the attributes of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing`
+    explains. puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of
+    Figures, for a GIF.
     """
 
     name: str
@@ -41,12 +42,13 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("walk", "the tiles of a block over the virtual matrices, step by step", "tilewalk:walk_picture", ("30", "31", "32"),
-             frames="tilewalk:walk_frames"),
+        Kind("walk", "the tiles of a block over the virtual matrices, step by step", "tilewalk:walk_picture",
+             ("30", "31", "32"), frames="tilewalk:walk_frames"),
         Kind("access", "what one thread reads and writes, or a block with --thread all", "pictures:draw"),
         Kind("warp", "what a warp touches together, pass by pass of its loop", "warpwalk:warp_picture",
              frames="warpwalk:warp_frames"),
-        Kind("race", "two threads at one element, in order of time", "timeline:race_picture", nothing="this kernel has no race"),
+        Kind("race", "two threads at one element, in order of time", "timeline:race_picture",
+             nothing="this kernel has no race"),
         Kind("heat", "which elements of an output are wrong", "heatmap:error_picture",
              nothing="no output of this kernel is wrong, or it is too large to be drawn"),
         Kind("sectors", "the sectors that one read of a warp moves", "maps:sectors_of_a_read", ("23",)),
@@ -88,8 +90,10 @@ class Ask:
 def listed() -> str:
     """The table, for the help."""
     width = max(map(len, KINDS))
-    lines = [f"  {k.name:{width}}  {k.says}" + (f" ({', '.join(k.puzzles)})" if k.puzzles else "") for k in KINDS.values()]
-    return "\n".join(["Kinds, and the puzzles they are for:", *lines])
+    lines = ["Kinds, and the puzzles they are for:"]
+    for k in KINDS.values():
+        lines.append(f"  {k.name:{width}}  {k.says}" + (f" ({', '.join(k.puzzles)})" if k.puzzles else ""))
+    return "\n".join(lines)
 
 
 def kinds_of(puzzle: Puzzle) -> list[Kind]:
@@ -122,8 +126,8 @@ def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
     try:
         found = function(**{p: getattr(ask, p) for p in signature(function).parameters if hasattr(ask, p)})
     except (CompileError, KernelFault, LaunchError) as error:
-        first = str(error).splitlines()[0]
-        raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {ask.puzzle.number}` says more") from None
+        says = f"the kernel must run to be drawn ({str(error).splitlines()[0]})"
+        raise CourseError(f"{says}; `backwarp grade {ask.puzzle.number}` says more") from None
     except (LookupError, StopIteration, ValueError):
         if not kind.puzzles or ask.path == ask.puzzle.solution_path:
             raise
@@ -136,7 +140,8 @@ def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
 
 
 def save_picture(
-    puzzle: Puzzle, path: Path, target: Path, kind: str = "", kernel: str = "", case: str = "", block: str = "", thread: str = ""
+    puzzle: Puzzle, path: Path, target: Path, kind: str = "", kernel: str = "", case: str = "",
+    block: str = "", thread: str = "",
 ) -> str:
     """`backwarp picture`; returns the kind drawn. Errors: CourseError, where the kernel does not run as well."""
     if target.suffix not in FORMATS:

@@ -17,6 +17,7 @@ from harness.checkout import tunables
 from harness.course import Kernel, Puzzle
 from harness.devices import open_device
 from harness.devices.virtual.counters import SECTOR, Request
+from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.trial import scalar
 
@@ -54,12 +55,13 @@ class Trace:
     def elements(self, name: str, r: Request) -> np.ndarray:
         """The element of an array that each lane touches in a request, -1: none."""
         start, shape = self.arrays[name]
-        inside = (r.addresses >= start) & (r.addresses < start + 4 * np.prod(shape, dtype=int)) & (r.space == "global")
+        end = start + 4 * np.prod(shape, dtype=int)
+        inside = (r.space == "global") & (r.addresses >= start) & (r.addresses < end)
         return np.where(inside, (r.addresses - start) // 4, -1)
 
 
 def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
-    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: ValueError where it touches no memory."""
+    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError where it touches none."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     with open_device("cpu", checks="count") as device:
@@ -77,7 +79,7 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
         if not done.requests:
-            raise ValueError(f"{kernel.name} touches no memory")
+            raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
         return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
 
 
@@ -192,8 +194,8 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
     """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of a warp takes it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
-    both = panels_of(puzzle, source, "a thread per output, as in 03", "a thread per output, as in puzzle 03", "a warp per output")
-    for says, source in both:
+    below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
+    for says, source in panels_of(puzzle, source, *below, "a warp per output"):
         found = trace(puzzle, case.name, kernel, source)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
@@ -219,7 +221,8 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """24: how often one block reads each element of channel 0, without a tile and with one of 4 x 4 outputs."""
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
-    for says, source in panels_of(puzzle, source, "no tile, as in 07", "no tile, as in puzzle 07", "a tile and its halo"):
+    below = "no tile, as in 07", "no tile, as in puzzle 07"
+    for says, source in panels_of(puzzle, source, *below, "a tile and its halo"):
         found = trace(puzzle, case.name, kernel, small_tiles(source))
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)

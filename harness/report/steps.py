@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from harness.checkout import tunables
 from harness.course import Case, Kernel, Puzzle
-from harness.errors import CourseError
+from harness.errors import CompileError, CourseError
 from harness.inputs import make_inputs
 
 from .pictures import COLOURS, FAINT, IDLE, INK, LARGEST, LEFT, LETTER, WIDTH, Pen, in_cells
@@ -145,7 +145,10 @@ def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
     statement, expression = WATCHED[puzzle.number]
     source = watched(source, statement, expression)
     with open_device("cpu", checks="memory") as device:
-        rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
+        try:
+            rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
+        except CompileError:
+            raise CourseError(f"the picture shows {expression}, which this kernel does not have, or it does not compile") from None
     kept = [i for i in range(len(rows)) if not i or random[i] != random[i - 1]]  # where something happened
     rows, random = [rows[i] for i in kept], [random[i] for i in kept]
     threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"

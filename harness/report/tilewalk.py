@@ -123,7 +123,8 @@ def backward_data(d: Mapping[str, int]) -> Product:
     elements = ((b * d["C_in"] + c) * d["H"] + h) * d["W"] + w
     return Product("conv2d_backward_input", Matrix("weights", ("c", "(k,r,s)"), weights, True),
                    Matrix("grad_output", ("(k,r,s)", "(b,h,w)"), grads, True),
-                   Matrix("grad_input", ("c", "(b,h,w)"), elements), block=(0, class_h * d["stride_w"] + class_w), note=f"class ({class_h},{class_w})")  # fmt: skip
+                   Matrix("grad_input", ("c", "(b,h,w)"), elements),
+                   block=(0, class_h * d["stride_w"] + class_w), note=f"class ({class_h},{class_w})")  # fmt: skip
 
 
 # -- the walk ---------------------------------------------------------------------------------------------------
@@ -212,12 +213,15 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
     depth = found.steps[now].depth
     tile_a = (top, depth[0], down, depth[1] - depth[0])
     tile_b = (depth[0], left, depth[1] - depth[0], across)
-    picture = Panel([p.b.name, image_axes(found.shapes[p.b.name])], image, CELL, number(image), rule=(0, found.shapes[p.b.name][-2]))
+    shape = found.shapes[p.b.name]
+    picture = Panel([p.b.name, image_axes(shape)], image, CELL, number(image), rule=(0, shape[-2]))
     upper = Panel(heading(p.b), b, CELL, texts, rule=(SIDE, SIDE), frame=None if together else tile_b)
     gap = CELL * (b.shape[0] - image.shape[0]) + LINE * (len(upper.heading) - len(picture.heading))
     lower = Panel(heading(p.a), a, CELL, rule=(SIDE, SIDE), frame=None if together else tile_a, gap=max(gap, 0))
     sums = Panel(heading(p.c), c, CELL, rule=(SIDE, SIDE), frame=(top, left, down, across), gap=max(-gap, 0))
-    legend = {ink(i): f"read in step {i}" for i in range(min(now + 1, MOST_STEPS))} if together else {"read": "read now", "step 2": "read before, summed so far"}
+    legend = {"read": "read now", "step 2": "read before, summed so far"}
+    if together:
+        legend = {ink(i): f"read in step {i}" for i in range(min(now + 1, MOST_STEPS))}
     legend |= {"other": "padding, not read"} if (b == "other").any() else {}
     legend |= {"written": "written"} if last else {}
     block = f"block ({p.block[0]},{p.block[1]})" + (f", {p.note}" if p.note else "")
@@ -228,7 +232,8 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
 
 
 def heading(m: Matrix) -> list[str]:
-    return [m.name + ", nowhere in memory" * m.virtual, f"{' x '.join(m.axes)} = {' x '.join(map(str, m.places.shape))}"]
+    sizes = " x ".join(map(str, m.places.shape))
+    return [m.name + ", nowhere in memory" * m.virtual, f"{' x '.join(m.axes)} = {sizes}"]
 
 
 def flat_shape(shape: tuple[int, ...]) -> tuple[int, int]:

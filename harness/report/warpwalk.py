@@ -59,22 +59,22 @@ def sentence(r: Request, name: str, elements: np.ndarray, kind: str) -> str:
 
 def warp_picture(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:
     """Its first pass."""
-    return frames(puzzle, case, kernel, source)[0]
+    return warp_frames(puzzle, case, kernel, source, most=1)[0]
 
 
-def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> list[Figure]:
-    """A picture for each pass, the first MOST of them."""
-    return frames(puzzle, case, kernel, source)
-
-
-def frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> list[Figure]:
+def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: int = MOST) -> list[Figure]:
+    """A picture for each of the first passes. Errors: CourseError where there is none, or the arrays are large."""
     dims = puzzle.full_dims(case)
     shapes = {p.name: p.shape(dims) for p in kernel.arrays}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
-        raise CourseError(f"case {case.name} of {puzzle.id} is too large to be drawn: choose a smaller one with --case")
+        says = f"case {case.name} of {puzzle.id} is too large to be drawn"
+        raise CourseError(f"{says}: choose a smaller one with --case")
     found = passes(trace(puzzle, case.name, kernel, source), list(shapes))
+    if not found:
+        raise CourseError(f"warp 0 of block 0 of {kernel.name} touches no array")
     title = f"{kernel.name}: warp 0 of block 0"
-    return [frame(kernel, shapes, found, i, f"{title}, pass {i} of 0 to {len(found) - 1}", case) for i in range(min(MOST, len(found)))]
+    titles = [f"{title}, pass {i} of 0 to {len(found) - 1}" for i in range(min(most, len(found)))]
+    return [frame(kernel, shapes, found, i, titles[i], case) for i in range(len(titles))]
 
 
 def frame(kernel: Kernel, shapes: Mapping, found: list[Pass], now: int, title: str, case: Case) -> Figure:

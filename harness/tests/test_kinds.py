@@ -14,6 +14,7 @@ from harness.errors import CourseError
 from harness.report import kinds, maps
 from harness.report.kinds import KINDS, Ask, chosen_kind, kinds_of, save_picture
 from harness.tests.test_cli import DECLARATION, SOLUTION, backwarp, course  # noqa: F401
+from harness.tests.virtual import K
 
 COURSE = open_course(Path(__file__).resolve().parent)
 RACE = SOLUTION.replace("y[threadIdx.x]", "y[0]")
@@ -79,8 +80,16 @@ def test_a_kernel_of_ones_own_is_what_is_drawn(tmp_path):
     texts = [t.get_text() for t in figure.axes[0].texts]
     assert texts.count("108 reads for 12 outputs") == 2 and "your kernel" in texts
     own.write_text(puzzle.stub_path.read_text(encoding="utf-8"))
-    with pytest.raises(CourseError, match="does not do what the picture 'halo' shows; --solution"):
-        kinds.draw(ask("24", own), KINDS["halo"])
+    for kind in ("halo", "warp"):
+        with pytest.raises(CourseError, match="conv2d_forward touches no memory"):
+            kinds.draw(ask("24", own), KINDS[kind])
+    own.write_text(COURSE.load("19").solution_path.read_text(encoding="utf-8").replace("part", "sums"))
+    with pytest.raises(CourseError, match=r"shows part\[tid\], which this kernel does not have"):
+        kinds.draw(ask("19", own), KINDS["steps"])
+    kernel = f"{K}transpose(const float* input, float* output, int rows, int columns) {{ output[0] = input[0]; }}"
+    own.write_text(f"constexpr int TILE = 32;\nconstexpr int HEIGHT = 8;\n{kernel}\n")
+    with pytest.raises(CourseError, match="does not do what the picture 'banks' shows; --solution"):
+        kinds.draw(ask("25", own), KINDS["banks"])
 
 
 def test_which_kind_is_drawn_without_a_name():

@@ -93,7 +93,7 @@ def test_a_barrier_that_is_missing_at_the_end_of_a_loop(noting):
 def test_what_no_barrier_orders(noting):
     source = f"{K}both(float* out) {{\n    out[threadIdx.x / 2] = threadIdx.x;\n}}"
     assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "line": 2}
-    source = f"{K}within(float* out) {{\n out[threadIdx.x] = 0; __syncthreads();\n out[threadIdx.x] = out[threadIdx.x + 1];\n}}"
+    source = f"{K}within(float* out) {{\n int i = threadIdx.x; out[i] = 0; __syncthreads();\n out[i] = out[i + 1];\n}}"
     assert raced(noting, source, block=40)[1]["missing"] == {"kind": "within", "line": 3}
     source = f"{K}blocks(float* out) {{\n    out[threadIdx.x] = blockIdx.x;\n}}"
     _, found = raced(noting, source, grid=3)
@@ -103,7 +103,7 @@ def test_what_no_barrier_orders(noting):
 
 @pytest.fixture(scope="module")
 def verdict(tmp_path_factory) -> Verdict:
-    """Of a real wrong kernel of the course. Its fault depends on which reads racecheck may skip: noting them changes nothing."""
+    """Of a real wrong kernel. Its fault depends on which reads racecheck may skip: noting them changes nothing."""
     puzzle = COURSE.load("26")
     mutant = next(m for m in puzzle.mutants if m.name == "tiles not waited for")
     path = tmp_path_factory.mktemp("race") / "kernel.cu"

@@ -11,7 +11,7 @@ from harness.checkout import open_course
 from harness.errors import CourseError
 from harness.report.maps import solved, trace
 from harness.report.pictures import COLOURS, IDLE
-from harness.report.warpwalk import frames, passes
+from harness.report.warpwalk import passes, warp_frames
 
 from .test_pictures import no_text_overlaps
 
@@ -31,7 +31,7 @@ def test_the_passes_of_the_weight_gradient():
         assert any(line.endswith("reads input: 4 lanes, 4 elements, 1 sector") for line in found[i].says) or i > 1
     written = {flat for (name, flat), kind in found[3].kinds.items() if kind == "write"}
     assert written == {0, 1, 2, 3} and not any("write" in p.kinds.values() for p in found[:3])
-    drawn = frames(puzzle, case, kernel, solved(puzzle))
+    drawn = warp_frames(puzzle, case, kernel, solved(puzzle))
     assert len({tuple(f.get_size_inches()) for f in drawn}) == 1
     for i, figure in enumerate(drawn):
         colours = [to_hex(q.get_facecolor()) for q in figure.axes[0].patches]
@@ -45,4 +45,4 @@ def test_large_arrays_are_not_drawn():
     puzzle = COURSE.load("09")
     large = max(puzzle.cases, key=lambda c: c.dims["batch"] * c.dims["H"] * c.dims["W"])
     with pytest.raises(CourseError, match="choose a smaller one with --case"):
-        frames(puzzle, large, puzzle.kernels[0], solved(puzzle))
+        warp_frames(puzzle, large, puzzle.kernels[0], solved(puzzle))
