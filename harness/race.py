@@ -1,6 +1,6 @@
 """The timeline of a race: what the two threads did to the element in that barrier interval, from a second run.
 
-`timeline` runs the kernel again, with every access noted down. Nothing here draws; see report/timeline.py.
+`timeline` runs the kernel again, with every access noted down. Nothing here draws; see report/race.py.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ KINDS = {
         Kind("access", "what one thread reads and writes, or a block with --thread all", "pictures:draw"),
         Kind("warp", "what a warp touches together, pass by pass of its loop", "warpwalk:warp_picture",
              frames="warpwalk:warp_frames"),
-        Kind("race", "two threads at one element, in order of time", "timeline:race_picture",
+        Kind("race", "two threads at one element, in order of time", "race:race_picture",
              nothing="this kernel has no race"),
         Kind("heat", "which elements of an output are wrong", "heatmap:error_picture",
              nothing="no output of this kernel is wrong, or it is too large to be drawn"),
@@ -211,7 +211,7 @@ def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> N
 def verdict_picture(verdict: Verdict) -> tuple[Figure, str] | None:
     """What belongs beside a verdict, and a text that says what it shows; None where nothing does."""
     from .heatmap import error_picture
-    from .timeline import race_picture
+    from .race import race_picture
 
     if figure := error_picture(verdict):
         return figure, "which elements are wrong"

@@ -12,7 +12,7 @@ from harness.errors import KernelFault
 from harness.grade import Options, grade_file
 from harness.race import from_fault
 from harness.report.html import section
-from harness.report.timeline import INKS, advice, excerpt, race_picture
+from harness.report.race import INKS, advice, excerpt, race_picture
 from harness.tests.test_notebooks import magics, shell  # noqa: F401
 from harness.tests.test_pictures import no_text_overlaps
 from harness.tests.virtual import K, line_of
