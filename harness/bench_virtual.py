@@ -1,8 +1,9 @@
 """How fast the virtual GPU runs: `python -m harness.bench_virtual [--only NAME] [--json FILE|-]`.
 
-Multiply-adds per second of three kernels on one core and on all, with "memory" and "full" checks, and, where a C
-compiler is on the machine, as a ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of
-samples of other kinds, how much longer "full" takes than "memory". Each figure is the best of several launches, the
+Multiply-adds per second of three kernels on one core and on all, with "memory" and "full" checks and compiled for
+their sizes, as kernels are that run for seconds (memory checks too), and, where a C compiler is on the machine, as a
+ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of samples of other kinds, how much
+longer "full" takes than "memory". Each figure is the best of several launches, the
 variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
 """
 
@@ -172,7 +173,8 @@ class OnVirtualGPU:
     """One workload on one device; `run()` gives the (wall, processor) seconds of its launches."""
 
     def __init__(self, work: Workload, checks: str, cores: int):
-        device = VirtualGPU(checks, cores=cores)
+        """checks: those of the device, or "sizes": "memory", and the kernels compiled for their sizes."""
+        device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit = 120
         module, job = device.compile(work.source), work.job
         self.arrays = {name: device.array(x, name=name) for name, x in job.inputs.items()}
@@ -183,6 +185,8 @@ class OnVirtualGPU:
             (module.get_function(x.kernel), (x.grid, x.block, tuple(given[name] for name in x.args.split()), x.shared))
             for x in job.launches
         ]
+        if checks == "sizes":
+            self.launches = [(kernel.fixed(launch[2]), launch) for kernel, launch in self.launches]
         self.outputs = (*job.outputs, *job.state)
 
     def run(self) -> tuple[float, float]:
@@ -232,6 +236,8 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None) -> dict:
     runners = {
         (checks, count): OnVirtualGPU(work, checks, count) for checks in ("memory", "full") for count in (1, cores)
     }
+    if work.multiply_adds:
+        runners |= {("sizes", count): OnVirtualGPU(work, "sizes", count) for count in (1, cores)}
     if library and work.function:
         runners["C", 1] = InC(work, library)
     wall, used = dict.fromkeys(runners, float("inf")), dict.fromkeys(runners, float("inf"))
@@ -252,12 +258,13 @@ def measure(work: Workload, cores: int, library: ctypes.CDLL | None) -> dict:
         "speed_up": wall["memory", 1] / wall["memory", cores],
     }
     if work.multiply_adds:
-        seconds = {"memory": used["memory", 1], "memory_all_cores": wall["memory", cores], "full": used["full", 1],
-                   "full_all_cores": wall["full", cores], "c": used.get(("C", 1))}  # fmt: skip
+        seconds = {"c": used.get(("C", 1))}
+        for kind in ("memory", "sizes", "full"):
+            seconds |= {kind: used[kind, 1], f"{kind}_all_cores": wall[kind, cores]}
         row |= {"multiply_adds": work.multiply_adds}
         row |= {name: work.multiply_adds / s / 1e9 for name, s in seconds.items() if s}
     if "c" in row:
-        row["ratio_to_c"] = row["memory"] / row["c"]
+        row |= {"ratio_to_c": row["memory"] / row["c"], "sizes_ratio_to_c": row["sizes"] / row["c"]}
     return row
 
 
@@ -265,18 +272,24 @@ def lines(row: dict, naive: float | None) -> list[str]:
     """A row as text. naive: the rate of the naive gradient's loops in C."""
     longer = f"{row['full_over_memory_time']:5.1f}x the time of memory"
     if "memory" not in row:
-        return [f"{row['workload']:16} memory {1e3 * row['memory_seconds']:7.2f} ms   full {1e3 * row['full_seconds']:8.2f} ms{longer}"]
+        memory, full = 1e3 * row["memory_seconds"], 1e3 * row["full_seconds"]
+        return [f"{row['workload']:16} memory {memory:7.2f} ms   full {full:8.2f} ms{longer}"]
     text = [
         f"\n{row['workload']}",
         f"  memory checks   one core {row['memory']:6.2f}   all cores {row['memory_all_cores']:6.2f}"
         f"   speed-up {row['speed_up']:.2f}",
+        f"  for its sizes   one core {row['sizes']:6.2f}   all cores {row['sizes_all_cores']:6.2f}",
         f"  full checks     one core {row['full']:6.2f}   all cores {row['full_all_cores']:6.2f}{longer}",
     ]
     if "c" not in row:
         return [*text, "  same loops in C: no C compiler on this machine"]
-    text.append(f"  same loops in C one core {row['c']:6.2f}   memory checks reach {row['ratio_to_c']:.2f} of it")
+    text.append(
+        f"  same loops in C one core {row['c']:6.2f}   memory checks reach {row['ratio_to_c']:.2f} of it,"
+        f" for its sizes {row['sizes_ratio_to_c']:.2f}"
+    )
     if naive and naive != row["c"]:
-        text[-1] += f", {row['memory'] / naive:.2f} of the naive gradient's loops"
+        shares = row["memory"] / naive, row["sizes"] / naive
+        text.append("  of the naive gradient's loops in C: {:.2f}, for its sizes {:.2f}".format(*shares))
     return text
 
 

@@ -1,4 +1,4 @@
-"""What a wrong convolution kernel computes, in NumPy: for misconceptions of puzzles 13, 14, 16, 28 to 30.
+"""What a wrong convolution kernel computes, in NumPy: for misconceptions of puzzles 13, 14, 16, 28 to 30, 34.
 
 The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that
 counts the positions of the filter. A wrong kernel is a layer with other numbers in it
@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+
+from reference import conv
+
+from .conv_cases import as_columns, one_tap_filters, options
 
 
 def place(p, r, stride, pad, dilation):
@@ -186,3 +190,26 @@ def input_gradient(a: Mapping[str, np.ndarray], layer: Layer) -> np.ndarray:
 
 def weight_gradient(a: Mapping[str, np.ndarray], layer: Layer) -> np.ndarray:
     return weight_sum(layer, a["grad_output"], a["input"])
+
+
+# ---- of a product with the column matrix -----------------------------------------------------------------
+
+
+def matrices(a: Mapping[str, np.ndarray], d: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [C_out, rows] and columns [rows, width]."""
+    columns = as_columns(conv.forward(a["input"], one_tap_filters(d), **options(d)))
+    return a["weights"].reshape(d["C_out"], -1), columns
+
+
+def product(
+    a: Mapping[str, np.ndarray], d: Mapping[str, int], filters: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """The output of a product of two matrices."""
+    found = (filters @ columns).reshape(d["C_out"], d["batch"], d["H_out"], d["W_out"])
+    return found.swapaxes(0, 1) + a["bias"][:, None, None]
+
+
+def some_rows(a: Mapping[str, np.ndarray], d: Mapping[str, int], keep: Callable) -> np.ndarray:
+    """The right answer from the rows i for which keep(i) holds, alone."""
+    filters, columns = matrices(a, d)
+    return product(a, d, filters * keep(np.arange(d["rows"])), columns)

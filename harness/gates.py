@@ -55,6 +55,14 @@ def _divergence(n: dict) -> float:
     return 100 * (1 - c.branch_efficiency(n))
 
 
+def _from_registers(n: dict) -> float:
+    return n.get("shared_store_requests", 0) - n.get("async_copies", 0)
+
+
+def _alone(n: dict) -> float:
+    return c.flops(n) - n.get("flops_overlapped", 0)
+
+
 def _plain(name: str, noun: str) -> Quantity:
     """A counter as it is."""
     return Quantity(noun, lambda n: n.get(name, 0), lambda n: n.get(name, 0))
@@ -77,6 +85,13 @@ QUANTITIES = {
         "bank conflicts per request to shared memory", _conflicts, c.shared_conflicts
     ),
     "flops": Quantity("FLOP", c.flops, c.flops),
+    "shared_stores_from_registers": Quantity(
+        "stores to shared memory from registers", _from_registers, _from_registers
+    ),
+    "flops_without_copies": Quantity(
+        "per cent of the FLOP with no copy under way", lambda n: 100 * _per_flop(_alone)(n), _alone
+    ),
+    "integer_divisions": _plain("integer_divisions", "divisions of integers"),
     "divergence": Quantity("per cent of the branches divergent", _divergence, lambda n: n.get("divergent_branches", 0)),
     "barriers": _plain("barriers", "waits of warps at barriers"),
     "global_atomic_operations": _plain("global_atomic_operations", "atomic updates of global memory"),

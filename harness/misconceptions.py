@@ -140,7 +140,7 @@ def factor(pairs: list) -> Claim | None:
             "factor", f"Every element of {name} is {first:.4g} times the expected one, in all failing cases."
         )
     sizes = [(r, seen.dims) for r, (seen, _, _) in zip(ratios, pairs, strict=True)]
-    dims = sizes[0][1]
+    dims = {dim: size for dim, size in sizes[0][1].items() if all(dim in d for _, d in sizes)}
     fits = [(dim, "divided") for dim in dims if all(abs(r * d[dim] - 1) < 1e-3 for r, d in sizes)]
     fits += [(dim, "multiplied") for dim in dims if all(abs(r - d[dim]) < 1e-3 for r, d in sizes)]
     if len(fits) == 1:

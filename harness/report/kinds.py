@@ -57,6 +57,8 @@ KINDS = {
         Kind("tiles", "what a block reads in each step, and writes", "maps:tiles", ("26", "30", "32")),
         Kind("square", "what one thread takes from the tiles, and writes", "maps:square_of_a_thread", ("27",)),
         Kind("classes", "the classes of elements that a stride makes", "maps:classes_of_a_stride", ("31",)),
+        Kind("groups", "which group writes what, and the tiles of a group", "maps:groups_and_rows", ("33",)),
+        Kind("pipeline", "when copies are under way, and when they are used", "timeline:draw", ("34",)),
         Kind("steps", "the numbers that threads hold while they add up", "steps:steps_of_a_block", ("19", "20")),
         Kind("impulse", "where one element of the input goes", "impulse:one_pixel", ("13", "14", "16", "28")),
     )

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from harness.checkout import tunables
 from harness.course import Kernel, Puzzle
@@ -21,21 +20,10 @@ from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.trial import scalar
 
-from .pictures import COLOURS, FAINT, INK, LETTER, Pen
+from .panels import Panel, blank, draw
 
 MOST_REQUESTS = 100_000
 BANKS = 32
-# pixels: left of a panel; above the first heading; a line of a heading; names of columns; below a panel
-EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
-#: what cells can be, and how that is drawn
-INKS = {
-    "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"],
-    "written": COLOURS["write"], "other": "#f6d58e",
-    "step 0": "#08519c", "step 1": "#6baed6", "step 2": "#deebf7",
-}  # fmt: skip
-DARK = {"read", "step 0"}
-
-
 STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"}
 
 
@@ -81,87 +69,6 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         if not done.requests:
             raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
         return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
-
-
-# -- drawing ------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Panel:
-    """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
-
-    rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
-    columns and rows. frame: (row, column, rows, columns) with a thick line around. gap: pixels left free above.
-    """
-
-    heading: list[str]
-    cells: np.ndarray
-    side: float
-    texts: dict[tuple[int, int], str] = field(default_factory=dict)
-    rule: tuple[int, int] = (0, 0)
-    across: list[tuple[int, str]] = field(default_factory=list)
-    down: list[tuple[int, str]] = field(default_factory=list)
-    frame: tuple[int, int, int, int] | None = None
-    gap: float = 0.0
-
-
-def blank(rows: int, columns: int) -> np.ndarray:
-    return np.full((rows, columns), "", dtype="<U8")
-
-
-def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, str]) -> Figure:
-    """Columns of panels, side by side. legend: of INKS -> what it means."""
-    bottom = max(TOP + sum(map(height, panels)) for panels in columns)
-    pen = Pen(bottom + BELOW, columns[0][0].side)
-    pen.text(EDGE, 24, title, "title")
-    pen.text(EDGE, 50, note, "label", FAINT)
-    x = float(EDGE)
-    for panels in columns:
-        y = float(TOP)
-        for p in panels:
-            y += p.gap
-            for i, line in enumerate(p.heading):
-                pen.text(x, y + LINE * i, line, "label", FAINT if i else INK)
-            draw_cells(pen, p, x, y + LINE * len(p.heading) + HEAD)
-            y += height(p) - p.gap
-        x += max(max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) for p in panels) + EDGE
-    x = float(EDGE)
-    for ink, says in legend.items():
-        pen.cell(x, bottom - 8, INKS[ink], side=16)
-        pen.text(x + 22, bottom, says, "label")
-        x += 22 + LETTER * len(says) + 14
-    return pen.figure
-
-
-def height(p: Panel) -> float:
-    """With its heading above and a gap below."""
-    return p.gap + LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
-
-
-def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
-    rows, columns = p.cells.shape
-    for row in range(rows):
-        for column in range(columns):
-            ink = p.cells[row, column]
-            x, y = x0 + column * p.side, y0 + row * p.side
-            pen.cell(x, y, INKS[ink], side=p.side)
-            if text := p.texts.get((row, column)):
-                colour = "#ffffff" if ink in DARK else INK
-                pen.text(x + p.side / 2, y + 0.54 * p.side, text, "value", colour, "center")
-    right, below = x0 + columns * p.side, y0 + rows * p.side
-    style = {"color": "#444444", "linewidth": 1.2, "zorder": 3}
-    for x in np.arange(x0, right + 1, p.rule[0] * p.side) if p.rule[0] else ():
-        pen.axes.plot([x, x], [y0, below], **style)
-    for y in np.arange(y0, below + 1, p.rule[1] * p.side) if p.rule[1] else ():
-        pen.axes.plot([x0, right], [y, y], **style)
-    if p.frame:
-        row, column, down, across = (n * p.side for n in p.frame)
-        corners = {"facecolor": "none", "edgecolor": INK, "linewidth": 2.5, "zorder": 4}
-        pen.axes.add_patch(Rectangle((x0 + column, y0 + row), across, down, **corners))
-    for column, text in p.across:
-        pen.text(x0 + (column + 0.5) * p.side, y0 - 9, text, "axis", FAINT, "center")
-    for row, text in p.down:
-        pen.text(x0 - 5, y0 + (row + 0.5) * p.side, text, "axis", FAINT, "right")
 
 
 def mutated(puzzle: Puzzle, name: str) -> str:
@@ -223,7 +130,8 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     panels = []
     below = "no tile, as in 07", "no tile, as in puzzle 07"
     for says, source in panels_of(puzzle, source, *below, "a tile and its halo"):
-        found = trace(puzzle, case.name, kernel, small_tiles(source))
+        small = small_tiles(small_tiles(source, 4, "WIDTH"), 4, "HEIGHT")
+        found = trace(puzzle, case.name, kernel, small)
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
         for _, elements in found.touching("input", block=block, kind="load"):
@@ -422,6 +330,40 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
                 f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
 
 
+def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
+    """33: the gradient as one matrix, and which group writes what; the tiles of a group; rows as a block fetches them."""
+    side, (grouped, depthwise) = 4, puzzle.kernels
+    case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
+    source = small_tiles(source or solved(puzzle), side)
+    found, dims = trace(puzzle, case.name, grouped, source), puzzle.full_dims(case)
+    wide, columns = grouped.launch(dims, tunables(source)).grid[0], dims["C_group"] * dims["R"] * dims["S"]
+    matrix, texts = blank(dims["C_out"], dims["C_in"] * dims["R"] * dims["S"]), {}
+    tiles = np.full((side, side * wide), "other", dtype="<U8")
+    for request, elements in found.touching("grad_weights"):
+        group, tile = divmod(request.block, wide)
+        for lane in np.flatnonzero(elements >= 0):
+            k, j = divmod(int(elements[lane]), columns)
+            matrix[k, group * columns + j], texts[k, group * columns + j] = f"step {group}", str(group)
+            if group == 0:
+                tiles[lane // side, tile * side + lane % side] = f"step {group}"
+    source = small_tiles(small_tiles(source, 32, "THREADS"), 2, "ROWS")
+    found = trace(puzzle, other.name, depthwise, source)
+    rows, stretches = steps_of_a_block(found, "input", 0, found.arrays["input"][1][-2:])
+    shapes = [" x ".join(map(str, cells.shape)) for cells in (matrix, tiles, rows)]
+    panels = [
+        Panel(["gradient, by group", f"k x (c,r,s) = {shapes[0]}"], matrix, 22, texts,
+              rule=(columns, dims["C_out"] // dims["groups"]), down=[(0, "k=0")]),
+        Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
+        Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
+    ]  # fmt: skip
+    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
+    return draw(
+        "All groups in one launch; all rows once",
+        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; numbers: group, stretch",
+        [[panel] for panel in panels], legend,
+    )  # fmt: skip
+
+
 MAPS = {
     "23": sectors_of_a_read,
     "24": reads_of_a_block,
@@ -431,6 +373,7 @@ MAPS = {
     "30": tiles_of_a_convolution,
     "31": classes_of_a_stride,
     "32": windows_of_a_block,
+    "33": groups_and_rows,
 }
 
 

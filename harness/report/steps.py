@@ -45,9 +45,9 @@ class Step:
 
 
 def watched(source: str, statement: str, expression: str) -> str:
-    """`source`, in which the first warp of block 0 prints `expression` before each `statement`."""
+    """`source`, in which row 0 of block 0, 32 threads at most, prints `expression` before each `statement`."""
     printing = f'printf("%d %.9g\\n", threadIdx.x, {expression});'
-    printing = f"if (blockIdx.x == 0 && threadIdx.x < {WARP}) {printing}"
+    printing = f"if (blockIdx.x + blockIdx.y + threadIdx.y == 0 && threadIdx.x < {WARP}) {printing}"
     found, changes = re.subn(statement, lambda m: f"{{ {printing} {m[0]} }}", source)
     if not changes:
         raise CourseError(f"the file has no statement like {statement}")
@@ -69,7 +69,7 @@ def run(device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Rows
     threads: list[list[float]] = [[] for _ in range(min(count(launch.block), WARP))]
     for thread, value in map(str.split, printed.splitlines()):
         threads[int(thread)].append(float(value))
-    return [list(row) for row in zip(*threads, strict=True)]
+    return [list(row) for row in zip(*filter(None, threads), strict=True)]
 
 
 def steps_of(rows: Rows) -> list[Step]:

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from ..checkout import tunables
 from ..course import Puzzle
-from .maps import LINE, Panel, Trace, blank, draw, small_tiles, trace
+from .maps import Trace, small_tiles, trace
+from .panels import LINE, Panel, blank, draw
 
 SIDE = 4  # of a tile
 CELL = 22

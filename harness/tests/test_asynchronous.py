@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import KernelFault, LaunchError
 
-from .virtual import FLAVOURS, K, device, result, run, zeros
+from .virtual import FLAVOURS, K, device, line_of, result, run, zeros
 
 _COPY = """#include <cuda_pipeline.h>
 extern "C" __global__ void k(const float4* a, float4* out) {
@@ -84,6 +84,52 @@ def test_copies_are_checked_where_they_are_started(what):
         run(source, numbers(64, 4), zeros((64, 4)), block=64)
     fault = caught.value
     assert (fault.kind, fault.line, fault.thread) == ("out-of-bounds", 5, (63, 0, 0))
+
+
+_RING = """#include <cuda_pipeline.h>
+extern "C" __global__ void k(const float* a, float* out) {
+    __shared__ float tile[64];
+    int i = threadIdx.x;
+    tile[i] = 1;
+    __syncthreads();
+    out[i] = tile[63 - i];  // USED
+    BEFORE
+    __pipeline_memcpy_async(&tile[i], &a[i], 4);  // COPIED
+    __pipeline_commit();
+    AFTER
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[i] += tile[63 - i];
+}
+"""
+
+
+def ring(before: str = "", after: str = "", source: str = _RING):
+    run(source.replace("BEFORE", before).replace("AFTER", after), numbers(64), zeros(64), block=64)
+
+
+def test_a_copy_may_arrive_as_soon_as_it_is_started():
+    """Others have not read the place yet, though they will have done so when the copy is waited for."""
+    with pytest.raises(KernelFault) as caught:
+        ring(after="__syncthreads();")
+    fault = caught.value
+    assert (fault.kind, fault.array) == ("race", "tile")
+    assert {fault.line, fault.other.line} == {line_of(_RING, "USED"), line_of(_RING, "COPIED")}
+
+
+def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
+    with pytest.raises(KernelFault) as caught:
+        ring(before="__syncthreads();", after="out[i] = tile[i];")
+    fault = caught.value
+    assert (fault.kind, fault.array, fault.line) == ("uninitialised-read", "tile", line_of(_RING, "COPIED") + 2)
+    assert f"copy, started at line {line_of(_RING, 'COPIED')}, may still be under way" in fault.explanation
+
+
+def test_a_word_that_is_half_written_waits_for_no_copy():
+    source = _RING.replace("tile[i] = 1;", "((char*)tile)[4 * i] = 1;")
+    with pytest.raises(KernelFault) as caught:
+        ring(before="__syncthreads();", source=source)
+    assert caught.value.kind == "uninitialised-read" and "nothing has written" in caught.value.explanation
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)

@@ -523,6 +523,30 @@ def test_asynchronous_copies():
     assert counters["global_load_requests"] == counters["shared_store_requests"] == 2
     assert counters["global_load_sectors"] == 32
     assert counters["shared_store_wavefronts"] == 8
+    assert counters["async_copies"] == 2
+
+
+def test_floating_point_beside_copies():
+    source = f"""#include <cuda_pipeline.h>
+    {K}k(const float* a, float* out) {{
+        __shared__ float s[32];
+        int i = threadIdx.x;
+        out[i] = a[i] * 3;
+        if (i < 24) __pipeline_memcpy_async(&s[i], &a[i], 4);
+        __pipeline_commit();
+        out[i] = out[i] * a[i] + a[i];  // BESIDE
+        __pipeline_wait_prior(0);
+        out[i] = a[i] + out[i];
+    }}"""
+    counters = counted(source, floats(32), floats(32))
+    assert counters["flops_fp32"] == 32 * 4
+    assert counters["flops_overlapped"] == 24 * 2
+    assert counters["lines"][line_of(source, "BESIDE")]["flops_overlapped"] == 24 * 2
+
+
+def test_integer_divisions():
+    source = f"{K}k(int* out, int n) {{ out[threadIdx.x] = (int)threadIdx.x / n + n % 7 + n / 16; }}"
+    assert counted(source, np.zeros(32, I), I(5))["integer_divisions"] == 32  # by a constant, it is a product
 
 
 def test_ldmatrix():
@@ -635,6 +659,12 @@ def test_metrics_say_what_they_are(name):
         ("max.s32", {"integer_instructions": 1}),
         ("ld.global.u32", {}),
         ("bar.sync", {"barriers": 1}),
+        ("div.s32", {"integer_instructions": 1, "integer_divisions": 1}),
+        ("rem.u64", {"integer_instructions": 1, "integer_divisions": 1}),
+        ("div.rn.f32", {"fp32_other": 1}),
+        ("cp.async.ca.shared.global", {"async_copies": 1}),
+        ("cp.async.cg.shared.global.L2::128B", {"async_copies": 1}),
+        ("cp.async.wait_group", {}),
         ("barrier.sync.aligned", {"barriers": 1}),
         ("bar.warp.sync", {"warp_collectives": 1}),
         ("shfl.sync.down.b32", {"warp_collectives": 1}),

@@ -1,4 +1,4 @@
-"""The gates of puzzles 23 to 27: other good designs pass as well; costs that lessons predict are counted.
+"""The gates of puzzles 23 to 27, 33 and 34: other good designs pass as well; costs that lessons predict are counted.
 
 That the rung below fails, with the line that costs most, is a mutant of each puzzle: test_grade_puzzles.
 """
@@ -56,12 +56,12 @@ DESIGNS = {
         ("__shfl_down_sync", "__shfl_xor_sync"),
         ("if (lane == 0) output", "if (lane == 31) output"),
     ],
-    ("24", "smaller tiles"): [("int TILE = 16", "int TILE = 8")],
+    ("24", "taller tiles"): [("int HEIGHT = 8", "int HEIGHT = 16")],
     ("24", "copied by number"): [
-        ("for (int i = y; i < side && top + i < H; i += TILE) {",
-         "for (int n = y * TILE + x; n < side * side; n += TILE * TILE) {"),
-        ("for (int j = x; j < side && left + j < W; j += TILE) {",
-         "int i = n / side, j = n % side; if (top + i < H && left + j < W) {"),
+        ("for (int i = y; i < down && top + i < H; i += HEIGHT) {",
+         "for (int n = y * WIDTH + x; n < down * across; n += WIDTH * HEIGHT) {"),
+        ("for (int j = x; j < across && left + j < W; j += WIDTH) {",
+         "int i = n / across, j = n % across; if (top + i < H && left + j < W) {"),
     ],
     ("25", "words of a row exchanged"): [
         ("tile[TILE][TILE + 1]", "tile[TILE][TILE]"),
@@ -89,6 +89,19 @@ DESIGNS = {
         ("*reinterpret_cast<float4*>(&q[j]) = *reinterpret_cast<float4*>(&b[k][j * BN / TN + 4 * x]);",
          "for (int e = 0; e < 4; e++) q[j + e] = b[k][j * BN / TN + 4 * x + e];"),
         *SHORT,
+    ],
+    ("34", "two buffers, CUDA's own functions, zeros copied after the last tile"): [
+        ("if (next < steps) {", "{"),
+        ("int STAGES = 3", "int STAGES = 2"), ('"async.cuh"', "<cuda_pipeline.h>"),
+        ("commit_copies()", "__pipeline_commit()"),
+        ("wait_copies<STAGES - 2>()", "__pipeline_wait_prior(STAGES - 2)"),
+        ("copy_async(&filters[to][y][x], &weights[k * rows + i], k < C_out && i < rows)",
+         "__pipeline_memcpy_async(&filters[to][y][x], &weights[k * rows + i], 4, k < C_out && i < rows ? 0 : 4)"),
+        ("copy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], inside)",
+         "__pipeline_memcpy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], 4, inside ? 0 : 4)"),
+    ],
+    ("33", "smaller tiles, whole images in the ring"): [
+        ("int TILE = 16", "int TILE = 8"), ("int ROWS = 8", "int ROWS = 64"), ("int THREADS = 128", "int THREADS = 96"),
     ],
     ("26", "an unused column"): [
         ("a[TILE][TILE], b[TILE][TILE];", "a[TILE][TILE + 1], b[TILE][TILE + 1];"),

@@ -32,8 +32,9 @@ def solution(puzzle_id):
 def alone(puzzle, mutant):
     """(puzzle, text) of a mutant with nothing but the kernel that it breaks: the others are right."""
     text, names = mutant.apply(solution(puzzle.id)), {k.name for k in puzzle.kernels}
-    gates = tuple(g for g in puzzle.gates if set(g.kernels or names) == {mutant.kernel})
-    if "slow" in mutant.expected and gates != puzzle.gates:
+    own = [g for g in puzzle.gates if mutant.kernel in (g.kernels or names)]
+    gates = tuple(g for g in own if set(g.kernels or names) == {mutant.kernel})
+    if "slow" in mutant.expected and len(gates) < len(own):
         return puzzle, text
     for kernel in puzzle.kernels:
         start, end = kernel_span(text, kernel.name)

@@ -156,3 +156,9 @@ def test_a_general_name_must_fit_every_failing_case():
 
 def test_one_element_alone_has_no_factor():
     assert claim(lambda a, d: total(a, d) * 2, cases=(Case("c", {"B": 2, "N": 1, "M": 1}),)) is None
+
+
+def test_a_size_that_only_some_cases_have_is_no_factor():
+    cases = (Case("a", {"B": 2, "N": 2, "M": 3, "D": 4}), Case("b", {"B": 5, "N": 3, "M": 2}))
+    assert claim(lambda a, d: total(a, d) * d["M"], cases=cases) == "multiplied"
+    assert claim(lambda a, d: total(a, d) * d.get("D", 7), cases=cases) == "factor"

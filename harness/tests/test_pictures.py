@@ -12,9 +12,10 @@ from harness.checkout import open_course, tunables
 from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
-from harness.report import impulse
+from harness.report import impulse, timeline
 from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells, who_touches
 from harness.report.probe import Access, Probe, count, set_apart
+from harness.report.timeline import timeline_picture
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
@@ -164,6 +165,19 @@ def test_an_impulse_is_one_element():
     puzzle = COURSE.load("13")
     with pytest.raises(CourseError, match="12 elements of input are not 0"):
         impulse.draw_impulse(puzzle, puzzle.cases[0], puzzle.kernels[0], "")
+
+
+def test_a_time_line_is_that_of_the_run(monkeypatch):
+    runs = {}
+    monkeypatch.setattr(timeline, "BUFFERS", (3,))
+    monkeypatch.setattr(timeline, "timeline_picture", lambda *args: runs.update(args[2]) or timeline_picture(*args))
+    picture = timeline.draw(COURSE.load("34"))
+    found = {(s.what, s.step): s for s in timeline.spans(runs[3])}
+    assert found.keys() == {(what, step) for what in ("way", "use") for step in range(5)}
+    for step in range(3):  # two steps ahead
+        ahead, used = found["way", step + 2], found["use", step]
+        assert ahead.first < used.first and found["use", step + 1].last < ahead.last < found["use", step + 2].first
+    no_text_overlaps(picture)
 
 
 def test_colours_differ_in_brightness_too():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from harness.checkout import open_course
-from harness.report.maps import INKS, small_tiles, solved, trace
+from harness.report.maps import small_tiles, solved, trace
+from harness.report.panels import INKS
 from harness.report.tilewalk import frame, product, walk
 from reference.conv import forward
 

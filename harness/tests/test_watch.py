@@ -7,12 +7,14 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -194,10 +196,14 @@ def test_a_worker_that_dies_is_replaced(course, watching):
 def test_without_a_terminal_it_grades_until_it_is_ended(course):
     environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent)}
     with subprocess.Popen([sys.executable, "-m", "harness", "watch", "01"], cwd=course, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, text=True, env=environment) as child:  # fmt: skip
-        lines = [next(child.stdout) for _ in range(3)]
-        child.send_signal(2)
-        rest = child.communicate(timeout=PATIENCE)[0]
+                          stdout=subprocess.PIPE, text=True, env=environment,
+                          preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL)) as child:  # fmt: skip
+        try:
+            lines = [next(child.stdout) for _ in range(3)]
+            child.send_signal(signal.SIGINT)  # which a job in a shell's background has been told to ignore
+            rest = child.communicate(timeout=PATIENCE)[0]
+        finally:
+            child.kill()
     assert "0 of 2 solved" in lines[0] and "not started yet" in lines[2] and "\x1b" not in rest
     assert child.returncode == 0 and footer() not in rest
 

@@ -1,13 +1,14 @@
 // Puzzle 24: halo_tile, a convolution whose blocks share what they read.
 //
 // What to do: puzzle 07 again, one thread per output. The threads of a block have
-// TILE x TILE neighbouring outputs of one channel. Channel by channel they copy
+// HEIGHT x WIDTH neighbouring outputs of one channel. Channel by channel they copy
 // the part of the input that all of them need into shared memory, wait, use it,
 // and wait again. The weights are in constant memory. You will write about 22 lines.
 //
 // Check: backwarp grade 24    Stuck: backwarp hint 24    Start again: backwarp reset 24
 
-constexpr int TILE = 16;
+constexpr int WIDTH = 32;  // of a block: outputs in a row, neighbours in a warp
+constexpr int HEIGHT = 8;
 
 __constant__ float weights[4096];  // [C_out, C_in, F, F]; the grader copies them here before a launch
 
@@ -16,8 +17,8 @@ extern "C" __global__ void conv2d_forward(
     const float* bias,   // [C_out]
     float* output,       // [batch, C_out, H_out, W_out], yours to fill
     int batch, int C_in, int H, int W, int C_out, int F) {
-    extern __shared__ float tile[];  // side x side, as many elements as the launch asks for
-    int side = TILE + F - 1;
+    extern __shared__ float tile[];  // down x across, as many elements as the launch asks for
+    int down = HEIGHT + F - 1, across = WIDTH + F - 1;
     int H_out = H - F + 1;
     int W_out = W - F + 1;
     int x = threadIdx.x, y = threadIdx.y;

@@ -61,15 +61,15 @@ MISCONCEPTIONS = (
           lambda a, d: forward(a, weights=a["weights"][:, :, ::-1, ::-1])),
 )  # fmt: skip
 
-SIDE = "int side = TILE + F - 1;"
+SIZE = "int down = HEIGHT + F - 1, across = WIDTH + F - 1;"
 START = "float sum = bias[k];"
 C_LOOP = "for (int c = 0; c < C_in; c++) {"
-ROWS = "for (int i = y; i < side && top + i < H; i += TILE) {"
-COLUMNS = "for (int j = x; j < side && left + j < W; j += TILE) {"
-FILL = "tile[i * side + j] = input[((b * C_in + c) * H + top + i) * W + left + j];"
+ROWS = "for (int i = y; i < down && top + i < H; i += HEIGHT) {"
+COLUMNS = "for (int j = x; j < across && left + j < W; j += WIDTH) {"
+FILL = "tile[i * across + j] = input[((b * C_in + c) * H + top + i) * W + left + j];"
 FULL = "__syncthreads();  // the tile is full"
 USED = "__syncthreads();  // nobody needs it any more"
-ADD = "sum += weights[((k * C_in + c) * F + r) * F + s] * tile[(y + r) * side + x + s];"
+ADD = "sum += weights[((k * C_in + c) * F + r) * F + s] * tile[(y + r) * across + x + s];"
 STORE = "if (has_output) output[((b * C_out + k) * H_out + p) * W_out + q] = sum;"
 WEIGHT = "sum += weights[((k * C_in + c) * F + r) * F + s]"
 FROM_INPUT = WEIGHT + " * input[((b * C_in + c) * H + p + r) * W + q + s];"
@@ -82,32 +82,34 @@ def mutant(name, old, new, expect="wrong", also=(), line=""):
 MUTANTS = (
     # right, not yet fast
     mutant("no tile, as in puzzle 07", ADD, FROM_INPUT, "slow",
-           also=((ROWS, ROWS.replace("i < side", "i < 0")),), line=FROM_INPUT[:80]),
+           also=((ROWS, ROWS.replace("i < down", "i < 0")),), line=FROM_INPUT[:80]),
     mutant("halo not in the tile", ADD,
-           WEIGHT + " * (y + r < TILE && x + s < TILE ?\n"
-           "                    tile[(y + r) * side + x + s] :\n"
+           WEIGHT + " * (y + r < HEIGHT && x + s < WIDTH ?\n"
+           "                    tile[(y + r) * across + x + s] :\n"
            "                    input[((b * C_in + c) * H + p + r) * W + q + s]);", "slow",
-           also=((ROWS, ROWS.replace("side", "TILE")), (COLUMNS, COLUMNS.replace("side", "TILE"))),
+           also=((ROWS, ROWS.replace("down", "HEIGHT")), (COLUMNS, COLUMNS.replace("across", "WIDTH"))),
            line="input[((b * C_in + c) * H + p + r) * W + q + s]);"),
-    mutant("small tiles", "constexpr int TILE = 16;", "constexpr int TILE = 4;", "slow", line=FILL),
+    mutant("small tiles", "constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 1;", "slow", line=FILL),
+    mutant("two rows in a warp", "constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;", "slow", line=ADD,
+           also=(("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 16;"),)),
     # the tile
     mutant("tile not waited for", FULL, "", "race"),
     mutant("tile filled again too early", USED, "", "race"),
     mutant("threads without an output leave", START, "if (!has_output) return;\n    " + START,
            ("uninitialised-read", "race")),
-    mutant("no halo", ROWS, ROWS.replace("i < side", "i < TILE"), "uninitialised-read",
-           also=((COLUMNS, COLUMNS.replace("j < side", "j < TILE")),)),
-    mutant("halo without its last row", ROWS, ROWS.replace("i < side", "i < side - 1"),
+    mutant("no halo", ROWS, ROWS.replace("i < down", "i < HEIGHT"), "uninitialised-read",
+           also=((COLUMNS, COLUMNS.replace("j < across", "j < WIDTH")),)),
+    mutant("halo without its last row", ROWS, ROWS.replace("i < down", "i < down - 1"),
            "uninitialised-read"),
     mutant("below the image", ROWS, ROWS.replace(" && top + i < H", ""), "out-of-bounds"),
-    mutant("side one too large", SIDE, "int side = TILE + F;", "out-of-bounds"),
-    mutant("tile kept by columns", FILL, FILL.replace("i * side + j", "j * side + i"),
+    mutant("rows one too long", SIZE, SIZE.replace("WIDTH + F - 1", "WIDTH + F"), "out-of-bounds"),
+    mutant("tile kept by columns", FILL, FILL.replace("i * across + j", "j * down + i"),
            ("wrong", "uninitialised-read")),
     # the sum
     mutant("c missing in the input", FILL, FILL.replace("b * C_in + c", "b * C_in"), "channel_0_again"),
     mutant("b missing in the input", FILL, FILL.replace("(b * C_in + c)", "c"), "image_0_again"),
     mutant("k missing in the weights", ADD, ADD.replace("(k * C_in + c)", "c"), "filter_0_only"),
-    mutant("r and s exchanged", ADD, ADD.replace("(y + r) * side + x + s", "(y + s) * side + x + r"),
+    mutant("r and s exchanged", ADD, ADD.replace("(y + r) * across + x + s", "(y + s) * across + x + r"),
            "filter_transposed"),
     mutant("filter flipped", ADD, ADD.replace("* F + r) * F + s]", "* F + F - 1 - r) * F + F - 1 - s]"),
            "filter_flipped"),
@@ -135,10 +137,11 @@ PUZZLE = Puzzle(
             constants=(Constant("weights", 4096, k="C_out", c="C_in", r="F", s="F"),),
             launch=lambda d, t: Launch(
                 grid=(
-                    ceil_div(d["W_out"], t["TILE"]), ceil_div(d["H_out"], t["TILE"]), d["batch"] * d["C_out"],
+                    ceil_div(d["W_out"], t["WIDTH"]), ceil_div(d["H_out"], t["HEIGHT"]),
+                    d["batch"] * d["C_out"],
                 ),
-                block=(t["TILE"], t["TILE"]),
-                shared_mem=4 * (t["TILE"] + d["F"] - 1) ** 2,
+                block=(t["WIDTH"], t["HEIGHT"]),
+                shared_mem=4 * (t["WIDTH"] + d["F"] - 1) * (t["HEIGHT"] + d["F"] - 1),
             ),
             reference=lambda a, d: forward(a),
         ),
@@ -159,8 +162,8 @@ PUZZLE = Puzzle(
         Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), note="the tile is nearly all halo"),
         Case("small_tiles", dict(batch=1, C_in=2, H=9, W=11, C_out=3, F=3), note="drawn in the lesson"),
         Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
-        Case("just_a_tile", dict(batch=1, C_in=2, H=18, W=18, C_out=2, F=3), note="16 x 16 outputs"),
-        Case("nothing_divides", dict(batch=2, C_in=2, H=35, W=21, C_out=3, F=4), note="2 x 2 tiles; H > W"),
+        Case("just_a_tile", dict(batch=1, C_in=2, H=10, W=34, C_out=2, F=3), note="8 x 32 outputs"),
+        Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), note="2 x 5 tiles; H > W"),
         Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
         Case("conv_fw_lenet_conv1", dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
              note="LeNet's first; this one is counted"),
@@ -169,22 +172,27 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     gates=(
         Gate(
-            "global_bytes", 300_000, case="conv_fw_lenet_conv1", below=2_199_552, hint=1,
+            "global_bytes", 300_000, case="conv_fw_lenet_conv1", below=2_239_488, hint=1,
             says="Neighbouring windows overlap, and every thread reads its own: let the block read "
             "the part of the input that its windows cover once, into shared memory.",
         ),
+        Gate(
+            "conflicts_per_request", 0.1, case="conv_fw_lenet_conv1", below=0.488, hint=2,
+            says="A warp whose threads are in two rows of the tile wants two words of some banks of shared "
+            "memory: let WIDTH be 32, so that a warp is in one row, where neighbours want neighbours.",
+        ),
     ),
     hints=(
-        "TILE neighbouring outputs in a row need TILE + F - 1 neighbouring inputs: the last window ends F - "
-        "1 places after the last output. So the tile of the input is larger than the block, and each thread "
-        "copies more than one element of it: start at the thread's own place, and go on in steps of TILE, "
-        "down and to the right, until the tile ends. Tiles at the edge of the image end with the image.",
+        "WIDTH neighbouring outputs in a row need WIDTH + F - 1 neighbouring inputs: the last window ends "
+        "F - 1 places after the last output. So the tile of the input is larger than the block, and a thread "
+        "copies more than one element of it: start at the thread's own place, and go on in steps of WIDTH to "
+        "the right and HEIGHT down, until the tile ends. Tiles at the edge of the image end with the image.",
         "One sum per thread, as in puzzle 07, which starts as the bias and lives through all channels. For "
         "each channel: copy, wait, add up F * F products, wait. The first barrier is there because the "
         "products use what others have copied, the second because the next channel overwrites it. Threads "
         "without an output copy and wait like all others; they must not leave before the end.",
         "The tile begins where the block's outputs begin, in row and column. So this thread's window begins "
-        "at its own x and y in the tile, whatever the block is, and a row of the tile has side elements. "
+        "at its own x and y in the tile, whatever the block is, and a row of the tile has `across` elements. "
         "The weights have the shape they had in puzzle 07, and the same index; only now they are not an "
         "argument.",
     ),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import (
-    as_columns, column_sizes, ints, one_tap_filters, options, size,
-)  # fmt: skip
-from harness.conv_mistakes import convolution, forward
+from harness.conv_cases import column_sizes, ints, options, size
+from harness.conv_mistakes import convolution, forward, matrices, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
 from reference import conv
 
@@ -15,24 +13,6 @@ KERNEL, TILE = "implicit_gemm_forward", 16
 
 
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
-
-
-def matrices(a, d):
-    """Weights [C_out, rows] and columns [rows, width]."""
-    columns = as_columns(conv.forward(a["input"], one_tap_filters(d), **options(d)))
-    return a["weights"].reshape(d["C_out"], -1), columns
-
-
-def product(a, d, filters, columns):
-    """The output of a product of two matrices."""
-    found = (filters @ columns).reshape(d["C_out"], d["batch"], d["H_out"], d["W_out"])
-    return found.swapaxes(0, 1) + a["bias"][:, None, None]
-
-
-def steps(a, d, keep):
-    """The right answer from the rows i for which `keep` holds, alone."""
-    filters, columns = matrices(a, d)
-    return product(a, d, filters * keep(np.arange(d["rows"])), columns)
 
 
 def first_pixels_again(a, d):
@@ -91,10 +71,10 @@ MISCONCEPTIONS = (
           "filters of one image stand together.", as_matrix),
     wrong("tail_missing", 2,
           "The rows after the last full tile are missing: the last tiles are used too, filled up with 0.",
-          lambda a, d: steps(a, d, lambda i: i < d["rows"] // TILE * TILE)),
+          lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
     wrong("last_tile_only", 2,
           "Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
-          lambda a, d: steps(a, d, lambda i: i >= (d["rows"] - 1) // TILE * TILE)),
+          lambda a, d: some_rows(a, d, lambda i: i >= (d["rows"] - 1) // TILE * TILE)),
     wrong("first_pixels_again", 2,
           "Every tile of weights meets the first tile of pixels: the start of the stretch is missing.",
           first_pixels_again),

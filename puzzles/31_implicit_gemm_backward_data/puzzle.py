@@ -1,4 +1,4 @@
-"""Puzzle 31: the input gradient as implicit matrix products, one for every class of elements that meet the same taps."""
+"""Puzzle 31: the input gradient as implicit matrix products, one for every class with taps of its own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import numpy as np
 
 from harness.conv_cases import ints, options, output_sizes, shape, size
 from harness.conv_mistakes import convolution, input_gradient
-from harness.course import Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import (
+    Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+)  # fmt: skip
 from reference import conv
 
 KERNEL, TILE = "conv2d_backward_input", 16
 
 
 def right(a, d):
-    return conv.backward_input(a["grad_output"], a["weights"], shape(d, "batch", "C_in", "H", "W"), **options(d))
+    image = shape(d, "batch", "C_in", "H", "W")
+    return conv.backward_input(a["grad_output"], a["weights"], image, **options(d))
 
 
 def classes(d):
@@ -22,11 +25,12 @@ def classes(d):
     def of_an_axis(stride, pad):
         return [(slice(c, None, stride), slice((c + pad) % stride, None, stride)) for c in range(stride)]
 
-    return [(h, w, r, s) for h, r in of_an_axis(d["stride_h"], d["pad_h"]) for w, s in of_an_axis(d["stride_w"], d["pad_w"])]
+    down, across = of_an_axis(d["stride_h"], d["pad_h"]), of_an_axis(d["stride_w"], d["pad_w"])
+    return [(h, w, r, s) for h, r in down for w, s in across]
 
 
 def products(d):
-    """Products of a weight and a grad_output, those with padding too: for every class its elements times its taps."""
+    """Products, those with padding too: for every class its elements times its taps."""
     total = 0
     for h, w, r, s in classes(d):
         elements = len(range(d["H"])[h]) * len(range(d["W"])[w])
@@ -63,6 +67,11 @@ def taps_from_0(a, d):
     return found
 
 
+def image_0_everywhere(a, d):
+    grad = a["grad_output"]
+    return right({**a, "grad_output": np.broadcast_to(grad[:1], grad.shape)}, d)
+
+
 def grows_with_the_tap(h, r, stride, pad, dilation):
     return np.where((h + pad - r) % stride == 0, (h + pad) // stride + r // stride, -1)
 
@@ -80,7 +89,8 @@ MISCONCEPTIONS = (
           "Only elements whose row and column are multiples of the stride are written: "
           "the other classes have to be stored at their own rows and columns.", first_class_only),
     wrong("tail_missing", 2,
-          "The products after the last full stretch are missing: the last tiles are used too, filled up with 0.",
+          "The products after the last full stretch are missing: the last tiles are used too, filled up with "
+          "0.",
           lambda a, d: some_products(a, d, lambda i, depth: i < depth // TILE * TILE)),
     wrong("last_stretch_only", 2,
           "Only the last stretch is in the sum: it starts again for every pair of tiles.",
@@ -100,10 +110,11 @@ MISCONCEPTIONS = (
           "Row m of the class is taken for position m less the taps: the padding is missing in it.",
           lambda a, d: input_gradient(a, convolution(d).but(position=without_padding))),
     wrong("taps_from_0", 3,
-          "Every class begins with tap 0: its first tap is the remainder of its rows and the padding.", taps_from_0),
+          "Every class begins with tap 0: its first tap is the remainder of its rows and the padding.",
+          taps_from_0),
     wrong("image_0_of_grad_output", 3,
           "All images get the gradient of image 0: b is missing in the index of grad_output.",
-          lambda a, d: right({**a, "grad_output": np.broadcast_to(a["grad_output"][:1], a["grad_output"].shape)}, d)),
+          image_0_everywhere),
 )  # fmt: skip
 
 TAPS_R = "int taps_r = (R - first_r + stride_h - 1) / stride_h;"
@@ -139,27 +150,37 @@ def mutant(name, old, new, expect="wrong", also=(), line=""):
 
 MUTANTS = (
     # right, not yet fast
-    mutant("every thread by itself, as in puzzle 13", LOOP, BY_ITSELF + LOOP.replace("start = 0", "start = depth"), "slow",
+    mutant("every thread by itself, as in puzzle 13", LOOP,
+           BY_ITSELF + LOOP.replace("start = 0", "start = depth"), "slow",
            line="sum += grad * weights["),
-    mutant("all taps in every class", TAPS_R, "int taps_r = R;", "slow", line="sum += filters[y][j] * grads[j][x];",
-           also=((TAPS_S, "int taps_s = S;"), (R_OF, "int r = i / taps_s % taps_r;"), (S_OF, "int s = i % taps_s;"),
-                 (FILTERS, FILTERS.replace("c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s")),
-                 (Q, Q.replace("taps_s;", "taps_s / stride_w;")), (P, P.replace("taps_r;", "taps_r / stride_h;")))),
+    mutant("all taps in every class", TAPS_R, "int taps_r = R;", "slow",
+           line="sum += filters[y][j] * grads[j][x];",
+           also=((TAPS_S, "int taps_s = S;"), (R_OF, "int r = i / taps_s % taps_r;"),
+                 (S_OF, "int s = i % taps_s;"),
+                 (FILTERS, FILTERS.replace(
+                     "c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s")),
+                 (Q, Q.replace("taps_s;", "taps_s / stride_w;")),
+                 (P, P.replace("taps_r;", "taps_r / stride_h;")))),
     # the classes
     mutant("first class only", PLACE, PLACE + "\n    if (class_h + class_w > 0) return;", "first_class_only"),
-    mutant("classes not told apart when storing", PLACE, "int h = row * stride_h, w = column * stride_w;", ("race", "unwritten")),
+    mutant("classes not told apart when storing", PLACE, "int h = row * stride_h, w = column * stride_w;",
+           ("race", "unwritten")),
     mutant("rows of a class rounded down", ROWS, "int rows = (H - class_h) / stride_h;", "unwritten"),
     mutant("taps rounded down", TAPS_R, "int taps_r = (R - first_r) / stride_h;"),
-    mutant("first tap without the padding", FIRST, "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
-    mutant("taps from 0", R_OF, R_OF.replace("first_r + ", ""), "taps_from_0", also=((S_OF, S_OF.replace("first_s + ", "")),)),
-    mutant("threads beyond the class leave", LEAVE, "if (n >= elements) return;", ("uninitialised-read", "race")),
+    mutant("first tap without the padding", FIRST,
+           "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
+    mutant("taps from 0", R_OF, R_OF.replace("first_r + ", ""), "taps_from_0",
+           also=((S_OF, S_OF.replace("first_s + ", "")),)),
+    mutant("threads beyond the class leave", LEAVE, "if (n >= elements) return;",
+           ("uninitialised-read", "race")),
     # positions
     mutant("padding missing in the position", P, P.replace("(class_h + pad_h) / stride_h ", "0 "),
            "padding_missing_in_the_position", also=((Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),)),
     mutant("position grows with the tap", P, P.replace("- i", "+ i"), "position_grows_with_the_tap",
            also=((Q, Q.replace("- i", "+ i")),)),
     mutant("padding ignored", P, P.replace(" + pad_h", ""), "padding_ignored",
-           also=((Q, Q.replace(" + pad_w", "")), (FIRST, FIRST.replace(" + pad_h", "").replace(" + pad_w", "")))),
+           also=((Q, Q.replace(" + pad_w", "")),
+                 (FIRST, FIRST.replace(" + pad_h", "").replace(" + pad_w", "")))),
     mutant("positions not tested", INSIDE, "bool inside = n < elements;", "out-of-bounds"),
     mutant("image 0 of grad_output", GRADS, GRADS.replace("b * C_out + k", "k"), "image_0_of_grad_output"),
     # barriers and tails
@@ -168,11 +189,13 @@ MUTANTS = (
     mutant("tail missing", LOOP, LOOP.replace("start < depth", "start + TILE <= depth"), "tail_missing"),
     mutant("end of the products not tested", FILTERS, FILTERS.replace("i < depth && ", ""), "out-of-bounds"),
     mutant("channels not tested", FILTERS, FILTERS.replace(" && c < C_in", ""), "out-of-bounds"),
-    mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""), ("out-of-bounds", "race")),
+    mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""),
+           ("out-of-bounds", "race")),
     # the sum
     mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
     mutant("only one pair of tiles", USED, USED + "\n        break;", "first_stretch_only"),
-    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"), "last_of_a_stretch_missing"),
+    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"),
+           "last_of_a_stretch_missing"),
 )  # fmt: skip
 
 
@@ -214,7 +237,8 @@ PUZZLE = Puzzle(
     gradient_of={KERNEL: Gradient(loss)},
     cases=(
         Case(
-            "implicit_bd_tiny", size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)), note="done by hand in the lesson",
+            "implicit_bd_tiny", size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),
+            note="done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2, 3], [-1, 0, 2]]]],
                 "weights": [[[[1, 2], [3, -1], [0, 4]]]],
@@ -222,37 +246,46 @@ PUZZLE = Puzzle(
         ),
         Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), note="stride 1: one class"),
         Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), note="the picture; four classes"),
-        Case("filter_1x1_stride_2", size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)), note="three of four classes have no tap"),
+        Case("filter_1x1_stride_2", size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)),
+             note="three of four classes have no tap"),
         Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), note="strides differ"),
         Case("implicit_bd_numerical_gradient_check", size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
              note="each element moved by epsilon", check="gradient"),
-        Case("stride_larger_than_filter", size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)), note="12 classes, some without taps"),
-        Case("narrow", size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)), note="W less than the stride: classes without elements"),
-        Case("integers", size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), note="a channel more than a tile", values="integers"),
-        Case("two_stretches", size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)), note="11 to 44 products for each element"),
-        Case("counted", size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)), note="the usual 3 x 3, stride 2, padding 1: the case of the gates"),
+        Case("stride_larger_than_filter", size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)),
+             note="12 classes, some without taps"),
+        Case("narrow", size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
+             note="W less than the stride: classes without elements"),
+        Case("integers", size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)),
+             note="a channel more than a tile", values="integers"),
+        Case("two_stretches", size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
+             note="11 to 44 products for each element"),
+        Case("counted", size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
+             note="the usual 3 x 3, stride 2, padding 1: the case of the gates"),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
         Gate("flops", lambda d: int(1.2 * 2 * products(d)), case="counted", below=2_359_296, hint=1,
-             says="Products with the zeros between the steps of the stride are computed: let every class go over its "
-                  "own taps alone."),
+             says="Products with the zeros between the steps of the stride are computed: let every class go "
+                  "over its own taps alone."),
         Gate("global_bytes", 550_000, case="counted", below=2_293_760, hint=2,
-             says="Every thread reads its own weights and grad_output, though its neighbours need the same: let the "
-                  "block read each element of a tile once, into shared memory."),
+             says="Every thread reads its own weights and grad_output, though its neighbours need the same: "
+                  "let the block read each element of a tile once, into shared memory."),
     ),
     hints=(
-        "Take rows alone, with stride 2 and padding 1. Row h meets tap r where h + 1 - r is even: rows of one parity "
-        "meet tap 1 alone, those of the other taps 0 and 2. So the class of a row is its remainder by the stride; its "
-        "first tap is the remainder of class plus padding, and the others follow a stride apart. Columns are the same. "
-        "Numbers of rows and of taps are divisions rounded up; either can come out as 0.",
-        "Within a class everything is dense. The product has a row for each channel c, a column for each element of the "
-        "class in all images, and C_out * taps_r * taps_s products for each sum. Taps count fastest along s, then r, then "
-        "k. A block whose first element is beyond the class leaves as a whole, before it divides by its numbers of rows "
-        "and columns. The walk is that of puzzle 26: y is c in the tile of weights and the step in that of grad_output.",
-        "Row number m of a class is row class + m * stride of the image. Its position under the first tap is m plus "
-        "(class + padding) / stride, rounded down; each further tap of the class lies one position earlier. Positions "
-        "before 0 or past the last one count as 0 in the tile. The sum of a class without taps is 0 and is stored.",
+        "Take rows alone, with stride 2 and padding 1. Row h meets tap r where h + 1 - r is even: rows of "
+        "one parity meet tap 1 alone, those of the other taps 0 and 2. So the class of a row is its "
+        "remainder by the stride; its first tap is the remainder of class plus padding, and the others "
+        "follow a stride apart. Columns are the same. Numbers of rows and of taps are divisions rounded up; "
+        "either can come out as 0.",
+        "Within a class everything is dense. The product has a row for each channel c, a column for each "
+        "element of the class in all images, and C_out * taps_r * taps_s products for each sum. Taps count "
+        "fastest along s, then r, then k. A block whose first element is beyond the class leaves as a "
+        "whole, before it divides by its numbers of rows and columns. The walk is that of puzzle 26: y is c "
+        "in the tile of weights and the step in that of grad_output.",
+        "Row number m of a class is row class + m * stride of the image. Its position under the first tap "
+        "is m plus (class + padding) / stride, rounded down; each further tap of the class lies one "
+        "position earlier. Positions before 0 or past the last one count as 0 in the tile. The sum of a "
+        "class without taps is 0 and is stored.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Puzzle 32: the weight gradient as an implicit matrix product, the reduction split over blocks, in two passes."""
+"""Puzzle 32: the weight gradient as an implicit matrix product, its sums split over blocks, in two passes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import numpy as np
 
 from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
 from harness.conv_mistakes import convolution, weight_gradient
-from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import (
+    Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+)  # fmt: skip
 from reference import conv
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16
 
 
 def shares(d, length=None):
-    """For every split, the positions (of all images) that belong to it; length: how many, by default the right number."""
+    """For every split its positions, of all images; length: how many, by default the right number."""
     i = np.arange(d["batch"] * d["H_out"] * d["W_out"])
     length = ceil_div(i.size, d["splits"]) if length is None else length
     return [i[split * length :][:length] for split in range(d["splits"])]
@@ -31,11 +33,12 @@ def partials(a, d, of=None, layer=None):
     if layer is not None:
         return np.stack([weight_gradient(part, layer) for part in parts])
     filters = shape(d, "C_out", "C_in", "R", "S")
-    return np.stack([conv.backward_weights(p["grad_output"], a["input"], filters, **options(d)) for p in parts])
+    more = {"weight_shape": filters, **options(d)}
+    return np.stack([conv.backward_weights(p["grad_output"], a["input"], **more) for p in parts])
 
 
 def stretches(a, d, kept):
-    """The sums from the positions for which kept(n, end) holds: number n of a split of `end` positions, alone."""
+    """The sums from those positions for which kept(n, end) holds: number n of the `end` of a split."""
     return partials(a, d, [s[kept(np.arange(s.size), s.size)] for s in shares(d)])
 
 
@@ -46,7 +49,7 @@ def taps_turned(a, d):
 
 
 def must_move(d, tile=TILE):
-    """Bytes: grad_output once for every column of tiles, the windows once for every row, and the sums of the splits."""
+    """Bytes: grad_output for every column of tiles, the windows for every row, and the sums of the splits."""
     columns = d["C_in"] * d["R"] * d["S"]
     reads = ceil_div(columns, tile) * d["C_out"] + ceil_div(d["C_out"], tile) * columns
     positions = d["batch"] * d["H_out"] * d["W_out"]
@@ -85,22 +88,28 @@ MISCONCEPTIONS = (
     wrong("last_of_a_stretch_missing", 2,
           "The last product of every pair of tiles is missing: there are TILE of them.",
           lambda a, d: stretches(a, d, lambda n, end: n % TILE < TILE - 1)),
-    other_layer("stride_ignored", 2, "The filter moves by 1 from position to position; it must move by the stride.",
+    other_layer("stride_ignored", 2,
+                "The filter moves by 1 from position to position; it must move by the stride.",
                 lambda layer: layer.but(stride_h=1, stride_w=1)),
     other_layer("padding_ignored", 2,
-                "The filter starts at the image's first row and column; it must start outside, by the padding.",
+                "The filter starts at the image's first row and column; it must start outside, by the "
+                "padding.",
                 lambda layer: layer.but(pad_h=0, pad_w=0)),
     other_layer("padding_added", 2, "The padding is added to the row and the column; it must be subtracted.",
                 lambda layer: layer.but(pad_h=-layer.pad_h, pad_w=-layer.pad_w)),
-    other_layer("dilation_ignored", 2, "The taps of the filter lie side by side; they must be a dilation apart.",
+    other_layer("dilation_ignored", 2,
+                "The taps of the filter lie side by side; they must be a dilation apart.",
                 lambda layer: layer.but(dilation_h=1, dilation_w=1)),
-    other_layer("strides_swapped", 2, "The rows are counted with stride_w and the columns with stride_h: exchange them.",
+    other_layer("strides_swapped", 2,
+                "The rows are counted with stride_w and the columns with stride_h: exchange them.",
                 lambda layer: layer.swapped("stride")),
-    wrong("taps_turned", 3, "The column is split with r as the fastest axis; in the weights it is s.", taps_turned),
+    wrong("taps_turned", 3, "The column is split with r as the fastest axis; in the weights it is s.",
+          taps_turned),
     wrong("image_0_of_the_input", 3,
           "All images of grad_output meet image 0 of the input: b is missing in the index of the input.",
           lambda a, d: partials({**a, "input": np.broadcast_to(a["input"][:1], a["input"].shape)}, d)),
-    wrong("split_0_only", 3, "This is split 0 alone: the others are not added.", lambda a, d: a["partial"][0], ADD),
+    wrong("split_0_only", 3, "This is split 0 alone: the others are not added.", lambda a, d: a["partial"][0],
+          ADD),
     wrong("last_split_only", 3,
           "This is the last split alone: the sum is overwritten (=) instead of added to (+=).",
           lambda a, d: a["partial"][-1], ADD),
@@ -148,44 +157,57 @@ def both(name, row, column, expect):
 
 MUTANTS = (
     # right, not yet fast
-    mutant("no tiles, as in puzzle 13", LOOP, PUZZLE_13 + LOOP.replace("start = first", "start = last"), "slow",
+    mutant("no tiles, as in puzzle 13", LOOP, PUZZLE_13 + LOOP.replace("start = first", "start = last"),
+           "slow",
            line="float pixel = input["),
     mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
     mutant("windows not padded", TILES, TILES.replace("TILE + 1", "TILE"), "slow", line=PRODUCT),
     mutant("splits added with atomics", "sum += partial[split * weights + idx];",
-           "atomicAdd(&grad_weights[idx], partial[split * weights + idx]);", "slow", kernel=ADD, line="atomicAdd(",
-           also=((ADD_LOOP, "grad_weights[idx] = sum;\n    " + ADD_LOOP), ("    }\n    grad_weights[idx] = sum;", "    }"))),
+           "atomicAdd(&grad_weights[idx], partial[split * weights + idx]);", "slow", kernel=ADD,
+           line="atomicAdd(",
+           also=((ADD_LOOP, "grad_weights[idx] = sum;\n    " + ADD_LOOP),
+                 ("    }\n    grad_weights[idx] = sum;", "    }"))),
     # the splits
     mutant("length rounded down", LENGTH, "int length = positions / splits;", "remainder_lost"),
-    mutant("a position too many", SHARE, SHARE.replace("first + length,", "first + length + 1,"), "one_position_twice"),
+    mutant("a position too many", SHARE, SHARE.replace("first + length,", "first + length + 1,"),
+           "one_position_twice"),
     mutant("all positions", SHARE, "int first = 0, last = positions;", "all_positions_in_every_split"),
-    mutant("last split not cut", SHARE, "int first = split * length, last = first + length;", "out-of-bounds"),
-    mutant("stretch not cut at the end of the split", GRADS, GRADS.replace("i < last", "i < positions"), "wrong",
+    mutant("last split not cut", SHARE, "int first = split * length, last = first + length;",
+           "out-of-bounds"),
+    mutant("stretch not cut at the end of the split", GRADS, GRADS.replace("i < last", "i < positions"),
+           "wrong",
            also=((WINDOWS, WINDOWS.replace("i < last", "i < positions")),)),
     mutant("all splits into one workspace", STORE, STORE.replace("(split * C_out + k)", "k"), "race"),
     # barriers
     mutant("tiles not waited for", FULL, "", "race"),
     mutant("tiles filled again too early", USED, "", "race"),
     mutant("threads without a weight leave", "float sum = 0.0f;",
-           "if (k >= C_out || j - y + x >= columns) return;\n    float sum = 0.0f;", ("uninitialised-read", "race")),
+           "if (k >= C_out || j - y + x >= columns) return;\n    float sum = 0.0f;",
+           ("uninitialised-read", "race")),
     # tails
     mutant("tail of the split missing", LOOP, LOOP.replace("start < last", "start + TILE <= last"),
            "tail_of_a_split_missing"),
     mutant("no zeros in the windows", WINDOWS,
-           "if (i < last && inside) windows[y][x] = input[((b * C_in + c) * H + h) * W + w];", ("uninitialised-read", "wrong")),
+           "if (i < last && inside) windows[y][x] = input[((b * C_in + c) * H + h) * W + w];",
+           ("uninitialised-read", "wrong")),
     mutant("columns not tested", "bool inside = j < columns && ", "bool inside = ", "out-of-bounds"),
     mutant("rows of grad_output not tested", GRADS, "grads[y][x] = i < last ?", "out-of-bounds"),
-    mutant("stored outside of the weights", STORE, STORE.replace(" && column < columns", ""), ("out-of-bounds", "race")),
+    mutant("stored outside of the weights", STORE, STORE.replace(" && column < columns", ""),
+           ("out-of-bounds", "race")),
     # the sum
     mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
     mutant("only one pair of tiles", USED, USED + "\n        break;", "first_stretch_only"),
-    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"), "last_of_a_stretch_missing"),
+    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"),
+           "last_of_a_stretch_missing"),
     # the windows
-    both("stride ignored", ROW.replace(" * stride_h", ""), COLUMN.replace(" * stride_w", ""), "stride_ignored"),
+    both("stride ignored", ROW.replace(" * stride_h", ""), COLUMN.replace(" * stride_w", ""),
+         "stride_ignored"),
     both("padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""), "padding_ignored"),
     both("padding added", ROW.replace("- pad", "+ pad"), COLUMN.replace("- pad", "+ pad"), "padding_added"),
-    both("dilation ignored", ROW.replace(" * dilation_h", ""), COLUMN.replace(" * dilation_w", ""), "dilation_ignored"),
-    both("strides swapped", ROW.replace("stride_h", "stride_w"), COLUMN.replace("stride_w", "stride_h"), "strides_swapped"),
+    both("dilation ignored", ROW.replace(" * dilation_h", ""), COLUMN.replace(" * dilation_w", ""),
+         "dilation_ignored"),
+    both("strides swapped", ROW.replace("stride_h", "stride_w"), COLUMN.replace("stride_w", "stride_h"),
+         "strides_swapped"),
     mutant("taps turned", TAP, "int r = j % R, s = j / R % S, c = j / (S * R);", "taps_turned"),
     mutant("image 0 of the input", WINDOWS, WINDOWS.replace("(b * C_in + c)", "c"), "image_0_of_the_input"),
     # the second pass
@@ -234,64 +256,80 @@ PUZZLE = Puzzle(
         ),
         Kernel(
             ADD,
-            params=(In("partial", t="splits", **FILTERS), Out("grad_weights", **FILTERS), Int("splits"), Int("weights")),
+            params=(In("partial", t="splits", **FILTERS), Out("grad_weights", **FILTERS), Int("splits"),
+                    Int("weights")),
             launch=one_thread_each("C_out", "C_in", "R", "S"),
             reference=lambda a, d: a["partial"].sum(0),
         ),
     ),
     dims=lambda d: {
-        **output_sizes(d), "threads": 128, "splits": 2, "weights": d["C_out"] * d["C_in"] * d["R"] * d["S"], **d,
+        **output_sizes(d), "threads": 128, "splits": 2, "weights": d["C_out"] * d["C_in"] * d["R"] * d["S"],
+        **d,
     },
     gradient_of={SPLIT: Gradient(loss)},
     cases=(
         Case(
-            "implicit_bw_tiny", size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)), note="done by hand in the lesson",
+            "implicit_bw_tiny", size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)),
+            note="done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2], [3, -1]], [[0, 1], [-1, 2]]]],
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
-                "partial": [[[[[0, 0], [4, 7]]], [[[0, 0], [2, 3]]]], [[[[-5, 6], [-8, 12]]], [[[10, 8], [16, 11]]]]],
+                "partial": [[[[[0, 0], [4, 7]]], [[[0, 0], [2, 3]]]],
+                            [[[[-5, 6], [-8, 12]]], [[[10, 8], [16, 11]]]]],
             },
         ),
-        Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3, splits=5), note="3 positions for 5 splits: two have none"),
-        Case("drawn", size(1, 1, 5, 5, 6, 3, 3, pad=(1, 1), stride=(2, 2)), note="the picture, with tiles of 4 x 4"),
+        Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3, splits=5),
+             note="3 positions for 5 splits: two have none"),
+        Case("drawn", size(1, 1, 5, 5, 6, 3, 3, pad=(1, 1), stride=(2, 2)),
+             note="the picture, with tiles of 4 x 4"),
         Case("filter_1x1_stride_2", size(2, 17, 7, 9, 3, 1, 1, stride=(2, 2), splits=1),
              note="one split; a column more than a tile"),
-        Case("one_channel_wide", size(3, 1, 5, 8, 17, 2, 3, pad=(0, 2)), note="a row more than a tile; W > H"),
-        Case("implicit_bw_numerical_gradient_check", size(2, 2, 5, 4, 2, 3, 2, pad=(1, 0), stride=(1, 2), dilation=(2, 1)),
+        Case("one_channel_wide", size(3, 1, 5, 8, 17, 2, 3, pad=(0, 2)),
+             note="a row more than a tile; W > H"),
+        Case("implicit_bw_numerical_gradient_check",
+             size(2, 2, 5, 4, 2, 3, 2, pad=(1, 0), stride=(1, 2), dilation=(2, 1)),
              note="each weight moved by epsilon", check="gradient"),
         Case("integers", size(2, 3, 9, 6, 4, 3, 3, stride=(2, 1), pad=(2, 1), dilation=(1, 2), splits=3),
              note="exact sums; nothing divides", values="integers"),
-        Case("strides_differ", size(2, 2, 10, 9, 3, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
+        Case("strides_differ",
+             size(2, 2, 10, 9, 3, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
              note="no two parameters of rows and columns agree"),
-        Case("long_splits", size(3, 1, 7, 6, 2, 2, 2), note="splits of 45 positions: three stretches, the last not full"),
-        Case("counted", size(2, 3, 12, 12, 16, 5, 5), note="LeNet's second layer, 3 of 6 channels, 2 images: the gates'"),
+        Case("long_splits", size(3, 1, 7, 6, 2, 2, 2),
+             note="splits of 45 positions: three stretches, the last not full"),
+        Case("counted", size(2, 3, 12, 12, 16, 5, 5),
+             note="LeNet's second layer, 3 of 6 channels, 2 images: the gates'"),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
-        Gate("global_bytes", lambda d: int(1.5 * must_move(d)), case="counted", kernels=(SPLIT,), below=1_803_968, hint=2,
-             says="A tile of 16 x 16 needs each element of its rows of grad_output and of its columns of windows "
-                  "once: let the block read them into shared memory, neighbours along the positions."),
+        Gate("global_bytes", lambda d: int(1.5 * must_move(d)), case="counted", kernels=(SPLIT,),
+             below=1_803_968, hint=2,
+             says="A tile of 16 x 16 needs each element of its rows of grad_output and of its columns of "
+                  "windows once: let the block read them into shared memory, neighbours along the "
+                  "positions."),
         Gate("global_atomic_operations", 0, case="counted", hint=3,
-             says="The order of atomic additions changes from run to run, and with it the last bits of the sum. "
-                  "Store every split's sums in a place of its own; the second kernel adds them in order."),
+             says="The order of atomic additions changes from run to run, and with it the last bits of the "
+                  "sum. Store every split's sums in a place of its own; the second kernel adds them in "
+                  "order."),
         Gate("conflicts_per_request", 0.1, case="counted", kernels=(SPLIT,), hint=3,
-             says="Lanes next to each other want the same position of windows next to each other: words a row of "
-                  "the tile apart. Make the rows one word longer (puzzle 25)."),
+             says="Lanes next to each other want the same position of windows next to each other: words a "
+                  "row of the tile apart. Make the rows one word longer (puzzle 25)."),
     ),
     hints=(
-        "The gradient is a matrix with a row for each output channel and a column for each weight of a filter. "
-        "Its element is a sum over all positions of all images, counted in one go. A split has positions / splits "
-        "of them, rounded up, and the last splits may have fewer, or none; their blocks still store zeros. "
-        "blockIdx.x counts the tiles of the gradient, row of tiles after row.",
-        "The walk is that of puzzle 26, from the split's first position on, TILE at a time. When filling, let x "
-        "count positions in both tiles: then one division of the position into image, row and column serves both, "
-        "and neighbouring threads read neighbouring elements. y is a channel in one tile and a column in the other; "
-        "the column's channel and tap do not change along the walk. Row and column of the input follow as in "
-        "puzzle 13. What lies outside of the image, after the split or beside the matrix is 0.",
-        "When multiplying, y is the row and x the column of the gradient: step n takes row y of the first tile and "
-        "row x of the second, both at n. So neighbours are a row apart in the second tile, and its rows should be "
-        "one word longer than TILE. Weight (c, r, s) is column (c * R + r) * S + s. The workspace has a whole array of "
-        "weights for each split; the second kernel adds one weight of each, from split 0 on.",
+        "The gradient is a matrix with a row for each output channel and a column for each weight of a "
+        "filter. Its element is a sum over all positions of all images, counted in one go. A split has "
+        "positions / splits of them, rounded up, and the last splits may have fewer, or none; their blocks "
+        "still store zeros. blockIdx.x counts the tiles of the gradient, row of tiles after row.",
+        "The walk is that of puzzle 26, from the split's first position on, TILE at a time. When filling, "
+        "let x count positions in both tiles: then one division of the position into image, row and column "
+        "serves both, and neighbouring threads read neighbouring elements. y is a channel in one tile and a "
+        "column in the other; the column's channel and tap do not change along the walk. Row and column of "
+        "the input follow as in puzzle 13. What lies outside of the image, after the split or beside the "
+        "matrix is 0.",
+        "When multiplying, y is the row and x the column of the gradient: step n takes row y of the first "
+        "tile and row x of the second, both at n. So neighbours are a row apart in the second tile, and its "
+        "rows should be one word longer than TILE. Weight (c, r, s) is column (c * R + r) * S + s. The "
+        "workspace has a whole array of weights for each split; the second kernel adds one weight of each, "
+        "from split 0 on.",
     ),
 )  # fmt: skip

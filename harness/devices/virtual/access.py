@@ -130,8 +130,8 @@ class Access:
                 self._check_fully(ins, address, nbytes, need, info, value)
             elif group is None:
                 self._check(ins, address, nbytes, need, info, shared)
-            elif not group.checked:
-                group.checked = True
+            elif self.lane not in group.checked:
+                group.checked.add(self.lane)
                 self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
@@ -160,8 +160,10 @@ class Access:
             else:
                 self.runtime_call("rt_written", address, str(info), site=site)
         race, done = self.fresh_label("race"), self.fresh_label("checked")
-        if info & INFO_WRITE or shared:
+        if shared:
             self.line(f"br label %{race}")
+        elif info & INFO_WRITE:
+            self.branch(self._is_local(index), done, race)
         else:
             self._skip_race(index, race, done)
         self.label(race)
@@ -177,18 +179,20 @@ class Access:
         writable = self.fresh_label("writable")
         self.branch(self.op("icmp ne i8", self.op("and i8", state, WRITE), 0), writable, done)
         self.label(writable)
-        # local memory is a thread's own: past LOCAL_START in one of the slots
-        inside = self.op("sub i64", granule, self.module.slots_start // 4)
-        in_slot = self.op("icmp ult i64", inside, self.module.slots_start // 4)
-        late = self.op("icmp uge i64", self.op("and i64", inside, SLOT_BYTES // 4 - 1), LOCAL_START // 4)
-        local = self.op("and i1", in_slot, late)
         global_ = self.fresh_label("cell")
-        self.branch(local, done, global_)
+        self.branch(self._is_local(granule), done, global_)
         self.label(global_)
         cell = self.emit(f"inttoptr i64 {self.load_field('Env', 'cells', invariant=True)} to ptr")
         at = self.op("add i64", self.op("mul i64", granule, DTYPES["Cell"].itemsize), field_offset("Cell", "quiet"))
         quiet = self.emit(f"load i32, ptr {self.emit(f'getelementptr i8, ptr {cell}, i64 {at}')}")
         self.branch(self.op("icmp eq i32", quiet, self.load_field("Env", "epoch")), done, race)
+
+    def _is_local(self, granule: str) -> str:
+        """Local memory is a thread's own: past LOCAL_START in one of the slots."""
+        inside = self.op("sub i64", granule, self.module.slots_start // 4)
+        in_slot = self.op("icmp ult i64", inside, self.module.slots_start // 4)
+        late = self.op("icmp uge i64", self.op("and i64", inside, SLOT_BYTES // 4 - 1), LOCAL_START // 4)
+        return self.op("and i1", in_slot, late)
 
     def _check(self, ins, address: str, nbytes: int, need: int, info: int, shared: bool) -> None:
         """One access: in range and aligned, and its granules in a state that allows it."""
@@ -246,7 +250,7 @@ class Access:
             self.slow_paths += [
                 f"{label}:",
                 f"  %at.{label} = add i64 {base}, {offset}",
-                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 %thr, i64 %at.{label}, i32 {site}, i32 {info})",
+                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {self.thread}, i64 %at.{label}, i32 {site}, i32 {info})",
                 f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
                 f"  br i1 %good.{label}, label %{next_}, label %{self.dead_label}",
             ]

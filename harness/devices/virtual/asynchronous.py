@@ -25,7 +25,8 @@ class Asynchronous:
         """Lower cp.async and mbarrier; False for any other opcode."""
         if ins.base == "mbarrier":
             self._mbarrier(ins)
-        elif ins.opcode.startswith("cp.async.mbarrier.arrive"):
+            return True
+        if ins.opcode.startswith("cp.async.mbarrier.arrive"):
             self._arrive_after_copies(ins)
         elif ins.opcode == "cp.async.commit_group":
             self.runtime_call("rt_copy_commit", site=self.site(ins))
@@ -37,6 +38,7 @@ class Asynchronous:
             self._copy(ins)
         else:
             return False
+        self.end_segment()  # other copies are under way now
         return True
 
     def _copy(self, ins) -> None:

@@ -40,8 +40,18 @@ class Body:
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
-        ended = False
-        for i, item in enumerate(function.body):
+        if not self._items(function.body, 0, len(function.body), False):
+            self.line(f"br label %{self.return_label}")
+        self.prefix, self.spins = outer
+
+    def _items(self, body, start: int, end: int, ended: bool) -> bool:
+        """Lower the positions [start, end). ended: the block before has ended. Returns whether the last one has."""
+        i = start
+        while i < end:
+            item = body[i]
+            if region := self.region_at(i):
+                ended, i = self.each_alone(body, region, ended), region.end
+                continue
             if isinstance(item, Label):
                 if ended:
                     self.lines.append(f"{self._label(item.name)}:")
@@ -51,16 +61,15 @@ class Body:
                     self.join(self._label(item.name))
                 self.start_block(i)
                 ended = False
-                continue
-            if ended:  # unreachable code after a branch
-                self.lines.append(f"{self.fresh_label('unreachable')}:")
-                self.known.clear()
-            mine = self.positions, self.groups, self.undefined, self.copies, self.guesses
-            ended = self._lower(i, item)
-            self.positions, self.groups, self.undefined, self.copies, self.guesses = mine
-        if not ended:
-            self.line(f"br label %{self.return_label}")
-        self.prefix, self.spins = outer
+            else:
+                if ended:  # unreachable code after a branch
+                    self.lines.append(f"{self.fresh_label('unreachable')}:")
+                    self.known.clear()
+                mine = self.positions, self.groups, self.undefined, self.copies, self.guesses
+                ended = self.side_by_side(i, item) if self.plan else self._lower(i, item)
+                self.positions, self.groups, self.undefined, self.copies, self.guesses = mine
+            i += 1
+        return ended
 
     def _count_steps(self) -> None:
         """At the entry of a function that loops: its back edges are taken from the slice of the worker's block."""
@@ -81,7 +90,7 @@ class Body:
             self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
 
     def _label(self, name: str) -> str:
-        return f'"{self.prefix}{name}"'
+        return self.own_label(name) or f'"{self.prefix}{name}"'
 
     def _declare_variable(self, name: str, variable: Variable) -> None:
         key = self.prefix + name

@@ -72,7 +72,8 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=()) 
             fix(module, *fixed)
         from . import lower  # the table of opcodes takes a while to load, and what is cached does not need it
 
-        lowered = lower.lower(module, name, checks, arena_size)
+        side_by_side = bool(fixed) and checks in ("memory", "none")
+        lowered = lower.lower(module, name, checks, arena_size, side_by_side=side_by_side)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error

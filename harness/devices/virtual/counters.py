@@ -66,6 +66,9 @@ def _metrics() -> dict[str, Metric]:
         "branches": Metric("warp instructions", "conditional branches", "smsp__sass_branch_targets.sum"),
         "divergent_branches": Metric("warp instructions", "conditional branches whose lanes went both ways", "smsp__sass_branch_targets_threads_divergent.sum"),
         "barriers": Metric("warp instructions", "__syncthreads() and its kin"),
+        "async_copies": Metric("warp instructions", "cp.async, which are global loads and shared stores as well", "smsp__inst_executed_op_ldgsts.sum"),
+        "flops_overlapped": Metric("FLOP", "in threads that have copies by cp.async under way"),
+        "integer_divisions": Metric("thread instructions", "div and rem of integers, dozens of instructions each on a GPU"),
         "warp_collectives": Metric("warp instructions", "shuffles, votes, match, redux, __syncwarp()"),
     }  # fmt: skip
     for type_, letter in (("fp16", "h"), ("fp32", "f"), ("fp64", "d")):
@@ -100,7 +103,7 @@ class Request:
 # -- what one instruction does ---------------------------------------------------------------------------
 
 CONDITIONAL = "branches"  # a kind that is not in the opcode
-_PER_WARP = {"barriers", "warp_collectives"}  # kinds of which a warp's instruction is one
+_PER_WARP = {"barriers", "warp_collectives", "async_copies"}  # kinds of which a warp's instruction is one
 _INTEGER = re.compile(
     r"(?:add|addc|sub|subc|mul|mul24|mad|mad24|madc|sad|div|rem|abs|neg|min|max|popc|clz|bfind|fns|brev|bfe|bfi|bmsk|szext"
     r"|dp2a|dp4a|and|or|xor|not|cnot|lop3|shf|shl|shr|prmt|set|setp|slct)\b.*\.[usb](?:8|16|32|64)"
@@ -109,7 +112,12 @@ _FLOAT = re.compile(r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|ta
 _FLOAT_KINDS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma", "mad": "fma"}
 _FLOAT_TYPES = {"f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2), "f32": ("fp32", 1), "f64": ("fp64", 1)}
 _MATRIX = re.compile(r"(?:wmma\.)?mma\.sync\..*?m(\d+)n(\d+)k(\d+)(?!.*\.s32)")
+_DIVISION = re.compile(r"(?:div|rem)\.[us](?:8|16|32|64)")
 _COLLECTIVE = re.compile(r"bar\.warp|shfl|vote|match|redux")
+
+#: FLOP of one operation of a kind
+_FLOPS = {f"{type_}_{op}": 1 + (op == "fma") for type_ in ("fp16", "fp32", "fp64") for op in ("add", "mul", "fma", "other")}
+_FLOPS["flops_tensor"] = 1
 
 
 @cache
@@ -121,6 +129,8 @@ def kinds(opcode: str) -> dict[str, int]:
         found[f"{type_}_{_FLOAT_KINDS.get(match[1], 'other')}"] = lanes
     elif _INTEGER.fullmatch(opcode):
         found["integer_instructions"] = 1
+        if _DIVISION.match(opcode):
+            found["integer_divisions"] = 1
     elif match := _MATRIX.match(opcode):
         m, n, k = map(int, match.groups())
         found["flops_tensor"] = 2 * m * n * k // 32
@@ -128,6 +138,8 @@ def kinds(opcode: str) -> dict[str, int]:
         found["warp_collectives"] = 1
     elif opcode.startswith(("bar.", "barrier.")):
         found["barriers"] = 1
+    elif opcode.startswith(("cp.async.ca.", "cp.async.cg.")):
+        found["async_copies"] = 1
     return found
 
 
@@ -151,6 +163,7 @@ def collect(segments, counted, totals, split: int = 0) -> dict:
                 into["warp_instructions"] += amount * warps
             else:
                 into[kind] += amount * (warps if kind in _PER_WARP or kind == CONDITIONAL else threads)
+                into["flops_overlapped"] += amount * _FLOPS.get(kind, 0) * int(row["overlapped"])
             if kind == CONDITIONAL:
                 into["divergent_branches"] += int(row["divergent"])
         for i, access in enumerate(segment.accesses, first):
@@ -186,7 +199,7 @@ def _of_access(access, space: str, total) -> dict[str, int]:
 
 def _add_flops(counts: Counter) -> None:
     for type_ in ("fp16", "fp32", "fp64"):
-        counts[f"flops_{type_}"] = sum(counts[f"{type_}_{op}"] for op in ("add", "mul", "other")) + 2 * counts[f"{type_}_fma"]
+        counts[f"flops_{type_}"] = sum(n * counts[kind] for kind, n in _FLOPS.items() if kind.startswith(type_))
 
 
 def add(*launches: dict) -> dict:

@@ -76,6 +76,7 @@ class Counting:
     segment: CountedSegment | None = None  # the one that is open
     flow: _Flow | None = None
     outer_loops: tuple[str, ...] = ()  # registers of the loops around a function that is expanded in place
+    copying = False  # there are asynchronous copies to look at
     lane_bit = lane_offset = path = key = ""
 
     def start_counting(self) -> None:
@@ -88,6 +89,7 @@ class Counting:
         self.lane_bit = self.op("shl i32", 1, lane)
         self.lane_offset = self.cast("zext", "i32", self.op("shl i32", lane, 2), "i64")
         self.path = "0" if self.function.entry else self.load_field("Extra", "path")
+        self.copying = any("cp.async" in str(i) for f in self.module.ptx.functions.values() for i in f.body or ())
         self.lines = lines
 
     def start_body(self, function) -> None:
@@ -165,9 +167,7 @@ class Counting:
         """Note whether a thread takes the branch at the end of the segment."""
         if not self.module.counting:
             return
-        where = self._in_entry(state.offset("Entry", "taken"))
-        bit = self.emit(f"select i1 {condition}, i32 {self.lane_bit}, i32 0")
-        self.line(f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {where}'), bit)}, ptr {where}")
+        self._set_lane("taken", condition)
 
     def count_call(self) -> None:
         """A real call: the function that is called goes on from this key."""
@@ -185,6 +185,12 @@ class Counting:
         self.segment.accesses.append(access)
         where = self._in_entry(self.op("add i64", self.lane_offset, at))
         self.line(f"store i32 {self.cast('trunc', 'i64', address, 'i32')}, ptr {where}")
+
+    def _set_lane(self, field: str, condition: str) -> None:
+        """Add the lane to a mask of the entry if the condition holds."""
+        where = self._in_entry(state.offset("Entry", field))
+        bit = self.emit(f"select i1 {condition}, i32 {self.lane_bit}, i32 0")
+        self.line(f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {where}'), bit)}, ptr {where}")
 
     def _in_entry(self, offset) -> str:
         return self.emit(f"getelementptr i8, ptr {self.entry_pointer}, i64 {offset}")
@@ -221,6 +227,9 @@ class Counting:
         ]
         self.label(entered)
         self.entry_pointer = self.emit(f"phi ptr [ {here}, %{found} ], [ %here.{lookup}, %{lookup} ]")
+        if self.copying:
+            under_way = self.op("icmp ne i32", self.load_field("Extra", "copies"), 0)
+            self._set_lane("copying", under_way)
 
 
 def segment_arrays(segments: list[CountedSegment]):

@@ -62,8 +62,9 @@ class Array:
 
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
-    access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none"
-    (trusted kernels only). schedule: seed of the order of warps and blocks.
+    access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them
+    together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none" (trusted
+    kernels only). schedule: seed of the order of warps and blocks.
     """
 
     kind = "cpu"
@@ -161,6 +162,7 @@ class Module:
                 )
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
+        names += [f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.lanes > 1]
         self.program = Program(built.code, names, self.lowered.whole_runtime)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
@@ -239,6 +241,9 @@ class Kernel:
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static
         self._block_function = module.program.address(f"{info.name}.block")
         self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
+        self._together_function = 0
+        if info.coroutine and info.lanes > 1:
+            self._together_function = module.program.address(f"{info.name}.together")
         self._run_function = module.program.run
 
     def fixed(self, args) -> Kernel:
@@ -247,8 +252,7 @@ class Kernel:
         Later calls pass the same integers. A kernel stays as it is where its file has variables of its own in global
         memory, which belong to all kernels of the file, and where it comes from a PTX text.
         """
-        variables = self.module.lowered.variables.values()
-        if not self.module.request or any(variable.space == "global" for _, variable in variables):
+        if not self.module.request or self.module.lowered.shared_by_kernels:
             return self
         values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
         return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(self.name)
@@ -268,6 +272,7 @@ class Run:
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.shared_mem = grid, block, shared_mem
+        self.lanes = kernel.info.lanes if block[0] % kernel.info.lanes == 0 else 1
         blocks, resident = grid[0] * grid[1] * grid[2], self.workers.slots * self.workers.count
         if kernel.info.grid_sync and blocks > resident:
             raise LaunchError(
@@ -287,7 +292,7 @@ class Run:
         envs["launch"] = launch.ctypes.data
         envs["globals_base"] = self.module.variables_owner.start
         envs["block_function"] = self.kernel._block_function
-        envs["start_function"] = self.kernel._start_function
+        envs["start_function"] = self.kernel._start_function if self.lanes == 1 else self.kernel._together_function
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
@@ -338,12 +343,12 @@ class Run:
         launch = self._memory[: dtype.itemsize].view(dtype)
         n = self.block[0] * self.block[1] * self.block[2]
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
-        self._order = thread_order(n, self.device.schedule)
+        self._order = thread_order(n, self.device.schedule, self.lanes if self.kernel.info.coroutine else 1)
         multiplier, offset = block_order(blocks, self.device.schedule)
         shared = self.kernel.info.shared or self.shared_mem
         full = self.device.checks == "full"
         values = {
-            "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n,
+            "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n, "lanes": self.lanes,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],

@@ -236,7 +236,12 @@ class Diagnosis:
         if owner is None or not owner.nbytes:
             what = owner.name if owner else "memory"
             return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
-        return fields | _named(owner, address) | dict(explanation=f"This reads {element(owner, address)}, which nothing has written yet.")  # fmt: skip
+        what = f"This reads {element(owner, address)}, which nothing has written yet."
+        if record["other_site"]:
+            copy = self.place(record["other_site"], record["thread"], record["block"])
+            what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may still be under"
+                    " way: wait for its group, then for the other threads.")  # fmt: skip
+        return fields | _named(owner, address) | dict(explanation=what)
 
     def _register(self, kind: str, record) -> dict:
         return dict(kind="uninitialised-read", headline="Uninitialized variable read",

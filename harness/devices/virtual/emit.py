@@ -41,6 +41,8 @@ class Emitter:
         self.regs = {}
         self.serial = 0
         self.prefix = ""  # of registers and labels of a function inlined here
+        self.apart: frozenset[str] = frozenset()  # registers of which each of several threads has its own
+        self.lanes, self.lane = 1, 0  # how many they are, and which of them
 
     # -- text ---------------------------------------------------------------------------------
 
@@ -159,6 +161,9 @@ class Emitter:
 
     # -- registers ----------------------------------------------------------------------------
 
+    def register_name(self, register: str) -> str:
+        return f"{register}@{self.lane}" if register in self.apart else self.prefix + register
+
     def declare_registers(self, function: Function, prefix: str = "") -> None:
         """Make a function's registers known; those that live across blocks get a slot."""
         self.regs.update({prefix + name: type_ for name, type_ in function.regs.items()})
@@ -180,24 +185,27 @@ class Emitter:
                 block += 1
         for name in function.regs:
             if name in across:
-                self.slot(prefix + name)
+                names = [f"{name}@{lane}" for lane in range(self.lanes)] if name in self.apart else [prefix + name]
+                for each in names:
+                    self.slot(each)
 
     def slot(self, register: str) -> str:
         if register not in self.slots:
-            t = llvm_type(self.regs[register])
+            type_ = self.regs[register.split("@")[0]]
+            t = llvm_type(type_)
             name = f'%"{register}"'
             self.slots[register] = name
-            poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[self.regs[register]][1]) - 1)
+            poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[type_][1]) - 1)
             self.entry.append(f"  {name} = alloca {t}")
             self.entry.append(f"  store {t} {poison}, ptr {name}")
         return self.slots[register]
 
     def read(self, register: str) -> str:
-        register = self.prefix + register
-        if register not in self.known:
-            t = llvm_type(self.regs[register])
-            self.known[register] = self.emit(f"load {t}, ptr {self.slot(register)}")
-        return self.known[register]
+        name = self.register_name(register)
+        if name not in self.known:
+            t = llvm_type(self.regs[self.prefix + register])
+            self.known[name] = self.emit(f"load {t}, ptr {self.slot(name)}")
+        return self.known[name]
 
     def set(self, register: str, value: str, ptx_type: str) -> None:
         """Write a register from a value of `ptx_type`; a wider register is sign- or zero-extended."""
@@ -211,7 +219,7 @@ class Emitter:
         if LLVM_BITS[have] < LLVM_BITS[want] and is_signed(ptx_type) and not is_float(ptx_type):
             value, have = self.cast("sext", have, value, f"i{LLVM_BITS[want]}"), f"i{LLVM_BITS[want]}"
         value = self.convert(value, have, want)
-        register = self.prefix + register
+        register = self.register_name(register)
         self.known[register] = value
         if register in self.slots:
             self.line(f"store {want} {value}, ptr {self.slots[register]}")

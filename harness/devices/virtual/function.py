@@ -17,9 +17,11 @@ from .calls import Calls
 from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
+from .lanes import Plan, plan
 from .matrix import Matrix
 from .modules import KernelInfo, Parameter
 from .ptx import Function, Location, Variable
+from .sidebyside import SideBySide
 from .special import Special
 from .symbols import Symbols
 from .undefined import RegisterCheck
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from .lower import ModuleLowering
 
 
-class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix, RegisterCheck, Special, Symbols, Emitter):
+class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix, RegisterCheck, SideBySide, Special,
+               Symbols, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -66,11 +69,24 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
             params.append(Parameter(p.name, offset, p.size, p.align))
             self.params[p.name] = ("%params", offset)
             offset += p.size
-        module.kernels[f.name] = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
-                                            module.mentions(f.name, "%envreg"),
-                                            self.coroutine and module.spins(f.name),
-                                            any(map(module.is_recursive, module.closure(f.name))), f.max_threads)  # fmt: skip
+        recursive = any(map(module.is_recursive, module.closure(f.name)))
+        info = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
+                          module.mentions(f.name, "%envreg"), self.coroutine and module.spins(f.name), recursive,
+                          f.max_threads)  # fmt: skip
+        module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
+        found = plan(f, self.coroutine) if module.side_by_side else None
+        together = Lowering(f, module)._several(self, found) if found else ""
+        self._start()
+        if found:
+            info.lanes = found.lanes
+        if not self.coroutine:
+            return self._plain_loop() + together + _block(f.name, info.lanes)
+        return self._coroutine("start") + together + _RUN_COROUTINES.format(name=f.name)
+
+    def _start(self) -> None:
+        """What every thread of a kernel begins with."""
+        f, module = self.function, self.module
         self._prologue()
         if module.loops(f.name):
             self._count_steps()
@@ -78,12 +94,14 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
                             ("dead", "0"), ("depth", "0"), ("clock", "0")):  # fmt: skip
-            self.store_field("Thread", name, value)
-        if any(v.space == "local" for name in module.closure(f.name) for v in module.ptx.functions[name].variables.values()):
+            for self.lane in range(self.lanes):
+                self.store_field("Thread", name, value)
+        self.lane = 0
+        called = (module.ptx.functions[name] for name in module.closure(f.name))
+        if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)
         if module.mentions(f.name, "cp.async"):
             self.runtime_call("rt_copy_reset", site=0)
-        return self._coroutine() if self.coroutine else self._plain_loop()
 
     def _plain_loop(self) -> str:
         name = self.function.name
@@ -91,41 +109,36 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
         self.lines.append("return:")
         self._give_steps()
         self.lines += ["  ret void", "dead:", "  ret void"]
-        thread_size = state.DTYPES["Thread"].itemsize
         return f"""
-define internal void @"{name}.thread"(i64 %env, i64 %thr) alwaysinline nounwind {{
+define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
 {self._text()}
-}}
-define void @"{name}.block"(i64 %env) nounwind {{
-entry:
-  %envp = inttoptr i64 %env to ptr
-  %la = getelementptr i8, ptr %envp, i64 {state.offset("Env", "launch")}
-  %launch = load ptr, ptr %la, !invariant.load !1
-  %ta = getelementptr i8, ptr %envp, i64 {state.offset("Env", "threads")}
-  %threads = load i64, ptr %ta, !invariant.load !1
-  %na = getelementptr i8, ptr %launch, i64 {state.offset("Launch", "threads")}
-  %n = load i32, ptr %na, !invariant.load !1
-  %oa = getelementptr i8, ptr %launch, i64 {state.offset("Launch", "order")}
-  %order = load ptr, ptr %oa, !invariant.load !1
-  br label %loop
-loop:
-  %i = phi i32 [ 0, %entry ], [ %next, %loop ]
-  %ip = getelementptr i32, ptr %order, i32 %i
-  %id = load i32, ptr %ip, !invariant.load !1
-  %wide = zext i32 %id to i64
-  %at = mul i64 %wide, {thread_size}
-  %thr = add i64 %threads, %at
-  call void @"{name}.thread"(i64 %env, i64 %thr)
-  %next = add i32 %i, 1
-  %more = icmp ult i32 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
 }}
 """
 
-    def _coroutine(self) -> str:
-        name = self.function.name
+    def _several(self, one: Lowering, found: Plan) -> str:
+        """The code that several threads go through together: a coroutine, or a function that says whether they agreed."""
+        self.plan, self.apart, self.lanes = found, found.apart, found.lanes
+        self.params, self.shared_symbols, self.dynamic_offset = dict(one.params), one.shared_symbols, one.dynamic_offset
+        self.inherited_site, self.coroutine = one.inherited_site, one.coroutine
+        if self.coroutine:
+            size = state.DTYPES["Thread"].itemsize
+            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(self.lanes)]
+            self._start()
+            return self._coroutine("together")
+        self._start()
+        self._body(self.function)
+        self.lines.append("return:")
+        self._give_steps()
+        self.lines += ["  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
+        arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.lanes))
+        return f"""
+define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwind {{
+{self._text()}
+}}
+"""
+
+    def _coroutine(self, kind: str) -> str:
+        """kind: what the function is called, after the kernel's name."""
         self.entry += [
             "  %id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
             "  %size = call i64 @llvm.coro.size.i64()",
@@ -141,7 +154,10 @@ done:
         handle = self.emit("ptrtoint ptr %handle to i64")
         self.store_field("Thread", "handle", handle)
         self._body(self.function)
-        self.lines += ["return:", "  br label %finish", "dead:", "  br label %finish", "finish:"]
+        self.lines += ["return:", "  br label %finish", "dead:"]
+        if self.plan:  # the one that has died may not be the first
+            self.store_field("Thread", "dead", state.DEAD_FAULT)
+        self.lines += ["  br label %finish", "finish:"]
         self.store_field("Thread", "wait", state.WAIT["exited"])
         self.lines += [
             "  %last = call i8 @llvm.coro.suspend(token none, i1 true)",
@@ -153,12 +169,8 @@ done:
             "  ret void",
         ]
         return f"""
-define void @"{name}.start"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
+define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
 {self._text()}
-}}
-define void @"{name}.block"(i64 %env) nounwind {{
-  call void @rt_block(i64 %env)
-  ret void
 }}
 """
 
@@ -221,7 +233,9 @@ define void @"{name}.block"(i64 %env) nounwind {{
             self.arena = self.shadow = "null"
             return
         self.entry.append("  %envp = inttoptr i64 %env to ptr")
-        self.entry.append("  %thrp = inttoptr i64 %thr to ptr")
+        for self.lane in range(self.lanes):
+            self.entry.append(f"  {self.thread}.p = inttoptr i64 {self.thread} to ptr")
+        self.lane = 0
         for name, struct, field_ in (("launch", "Env", "launch"), ("arena", "Env", "arena"),
                                      ("shadow", "Env", "shadow")):  # fmt: skip
             self.entry.append(f"  %{name}.a = getelementptr i8, ptr %envp, i64 {state.offset(struct, field_)}")
@@ -255,3 +269,76 @@ define void @"{name}.block"(i64 %env) nounwind {{
         good = self.fresh_label("entered")
         self.branch(self.op("icmp ne i32", ok, 0), good, "dead")
         self.label(good)
+
+
+_RUN_COROUTINES = """
+define void @"{name}.block"(i64 %env) nounwind {{
+  call void @rt_block(i64 %env)
+  ret void
+}}
+"""
+_BLOCK = """
+define void @"{name}.block"(i64 %env) nounwind {{
+entry:
+  %envp = inttoptr i64 %env to ptr
+  %la = getelementptr i8, ptr %envp, i64 {launch}
+  %launch = load ptr, ptr %la, !invariant.load !1
+  %ta = getelementptr i8, ptr %envp, i64 {threads}
+  %threads = load i64, ptr %ta, !invariant.load !1
+  %na = getelementptr i8, ptr %launch, i64 {count}
+  %n = load i32, ptr %na, !invariant.load !1
+  %oa = getelementptr i8, ptr %launch, i64 {order}
+  %order = load ptr, ptr %oa, !invariant.load !1
+  %ka = getelementptr i8, ptr %launch, i64 {lanes_field}
+  %k = load i32, ptr %ka, !invariant.load !1
+  %together = icmp ugt i32 %k, 1
+  br label %some
+some:
+  %first = phi i32 [ 0, %entry ], [ %after, %several ], [ %stop, %one ]
+  %after = add i32 %first, {lanes}
+  %left = icmp ule i32 %after, %n
+  %enough = and i1 %left, %together
+  br i1 %enough, label %several, label %rest
+several:
+{several}
+  br i1 %went, label %some, label %alone
+rest:
+  %any = icmp ult i32 %first, %n
+  br i1 %any, label %alone, label %done
+alone:
+  %stop = phi i32 [ %after, %several ], [ %n, %rest ]
+  br label %one
+one:
+  %i = phi i32 [ %first, %alone ], [ %next, %one ]
+{address}
+  call void @"{name}.thread"(i64 %env, i64 %thr)
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %stop
+  br i1 %more, label %one, label %some
+done:
+  ret void
+}}
+"""
+
+
+def _block(name: str, lanes: int) -> str:
+    """The function that runs a block of threads, `lanes` at a time where they go together."""
+    several = "  %went = icmp ugt i32 %first, %after"  # never comes here
+    if lanes > 1:
+        lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(lanes)]
+        arguments = ", ".join(f"i64 %thr.{i}" for i in range(lanes))
+        several = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
+    offsets = {"launch": state.offset("Env", "launch"), "threads": state.offset("Env", "threads"),
+               "count": state.offset("Launch", "threads"), "order": state.offset("Launch", "order"),
+               "lanes_field": state.offset("Launch", "lanes")}  # fmt: skip
+    return _BLOCK.format(name=name, lanes=lanes, several=several, address=_address("%i", ""), **offsets)
+
+
+def _address(number: str, suffix: str) -> str:
+    """The state of the thread that comes at a place of the order."""
+    return f"""\
+  %ip{suffix} = getelementptr i32, ptr %order, i32 {number}
+  %id{suffix} = load i32, ptr %ip{suffix}, !invariant.load !1
+  %wide{suffix} = zext i32 %id{suffix} to i64
+  %at{suffix} = mul i64 %wide{suffix}, {state.DTYPES["Thread"].itemsize}
+  %thr{suffix} = add i64 %threads, %at{suffix}"""

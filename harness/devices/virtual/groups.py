@@ -32,7 +32,7 @@ class Group:
     first: int
     last: int
     members: list[tuple[int, Instruction, int]] = field(default_factory=list)  # (position, instruction, offset)
-    checked: bool = False
+    checked: set[int] = field(default_factory=set)  # by which of the threads that go side by side
 
     @property
     def span(self) -> int:

@@ -105,7 +105,8 @@ def compile_object(text: str, level: int) -> bytes:
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization = options.slp_vectorization = False  # one CUDA thread at a time: little to gain
+    options.loop_vectorization = False  # of the loops of one thread there is nothing to gain
+    options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)

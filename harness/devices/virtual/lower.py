@@ -25,22 +25,27 @@ from .ptx import Function, Instruction, Location, Module, Variable
 from .state import SHARED_START
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
+_NAME = re.compile(r"[\w$]+")
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 
 
-def lower(module: Module, name: str, checks: str, arena_size: int, raw: bool = False) -> Lowered:
+def lower(
+    module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False
+) -> Lowered:
     """Lower a parsed module. checks: "full" | "memory" | "count" | "none". raw: the runtime itself, host pointers.
 
+    side_by_side: threads go several together, where that is possible.
     Errors: Unsupported, with the line, for anything that has no exact translation.
     """
-    return ModuleLowering(module, name, checks, arena_size, raw).lower()
+    return ModuleLowering(module, name, checks, arena_size, raw, side_by_side).lower()
 
 
 class ModuleLowering:
     BLOCK_ENDS = _CONTROL
 
-    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool):
+    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool, side_by_side: bool = False):
+        self.side_by_side = side_by_side
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
         self.slots_start = arena_size // 2
         self.counting = checks == "count" and not raw
@@ -74,8 +79,13 @@ class ModuleLowering:
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}']  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
-                       self.variables_bytes, self._needs_whole_runtime(), {f.name: self.function_address(f.name) for f in self.pointed},
-                       self.segments)  # fmt: skip
+                       self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
+                       {f.name: self.function_address(f.name) for f in self.pointed}, self.segments)  # fmt: skip
+
+    def _names_global_variables(self) -> bool:
+        names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
+        return any(name in names for function in defined(self.ptx) for item in function.body
+                   if isinstance(item, Instruction) for o in item.operands for name in _NAME.findall(o))  # fmt: skip
 
     def _needs_whole_runtime(self) -> bool:
         rare = ("rt_count", "rt_copy", "rt_mbarrier")

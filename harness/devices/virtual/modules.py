@@ -30,6 +30,7 @@ class KernelInfo:
     resident: bool  # its blocks may wait for one another: as many as fit run in turns
     recursive: bool  # it needs a worker's large stack
     max_threads: int
+    lanes: int = 1  # threads that may go together, in blocks whose rows are a multiple of that
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Lowered:
     sites: list[tuple[Location, str]]  # site number -> where, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
     variables_bytes: int
+    shared_by_kernels: bool  # an instruction names a variable in global memory, which belongs to all kernels of the file
     whole_runtime: bool  # it calls parts of the runtime that few kernels need
     functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
     segments: list[CountedSegment] = field(default_factory=list)  # what is counted

@@ -163,14 +163,17 @@ def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def thread_order(threads: int, seed: int) -> np.ndarray:
-    """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards."""
+def thread_order(threads: int, seed: int, together: int = 1) -> np.ndarray:
+    """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards.
+
+    together: threads that go together, of which the first stands for all.
+    """
     warps = np.arange(-(-threads // 32))
     if seed:
         np.random.default_rng(seed).shuffle(warps)
     lanes = np.arange(32)[:: -1 if seed % 2 else 1]
     order = (warps[:, None] * 32 + lanes).ravel()
-    order = order[order < threads].astype(np.uint32)
+    order = order[(order < threads) & (order % together == 0)].astype(np.uint32)
     order.flags.writeable = False
     return order
 

@@ -28,7 +28,7 @@ class Special:
 
     def field_pointer(self, struct: str, name: str, offset: int = 0) -> str:
         """Host pointer to a field of this thread's state, plus `offset` bytes."""
-        base = self._extra() if struct == "Extra" else {"Env": "%envp", "Thread": "%thrp", "Launch": "%launch"}[struct]
+        base = self._extra() if struct == "Extra" else {"Env": "%envp", "Thread": f"{self.thread}.p", "Launch": "%launch"}[struct]
         return self.emit(f"getelementptr i8, ptr {base}, i64 {state.offset(struct, name) + offset}")
 
     def _extra(self) -> str:
@@ -52,7 +52,7 @@ class Special:
         for value in values:
             is_narrow = value.startswith("%") and name == "rt_arrive" and not wide
             wide.append(f"i64 {self.cast('zext', 'i32', value, 'i64') if is_narrow else value}")
-        return self.emit(f"call i32 @{name}({', '.join(['i64 %env', 'i64 %thr', f'i32 {site}'] + wide)})")
+        return self.emit(f"call i32 @{name}({', '.join(['i64 %env', f'i64 {self.thread}', f'i32 {site}'] + wide)})")
 
     def special(self, name: str) -> tuple[str, str]:
         """A special register's value and LLVM type, read once at the entry where it cannot change."""
@@ -61,11 +61,11 @@ class Special:
         if name in ("%clock", "%clock64", "%globaltimer"):
             value = self.emit("call i64 @rt_clock()")
             return (value, "i64") if name != "%clock" else (self.cast("trunc", "i64", value, "i32"), "i32")
-        if name not in self.specials:
+        if (name, self.lane) not in self.specials:
             lines, self.lines = self.lines, self.entry
-            self.specials[name] = self._read_special(name)
+            self.specials[name, self.lane] = self._read_special(name)
             self.lines = lines
-        return self.specials[name], "i32"
+        return self.specials[name, self.lane], "i32"
 
     def _read_special(self, name: str) -> str:
         if name in _SPECIAL:

@@ -116,6 +116,7 @@ _STRUCTS = {
         (_U32, "grid_x"), (_U32, "grid_y"), (_U32, "grid_z"),
         (_U32, "block_x"), (_U32, "block_y"), (_U32, "block_z"),
         (_U32, "threads"),
+        (_U32, "lanes"),  # threads that one coroutine stands for; it has the state of the first of them
         (_U32, "stop"),  # 1: no further block is started; 2: threads give up at their next slice
         (_U32, "lock"),  # over `records`
         (_U32, "kept"),  # records in use
@@ -148,6 +149,7 @@ _STRUCTS = {
         (_U32, "unused"),
         (_U64, "warps"), (_U64, "threads"),  # how often it was executed
         (_U64, "divergent"),  # executions in which the branch at its end went both ways
+        (_U64, "overlapped"),  # of `threads`, those that had copies (cp.async) under way
     ],
     # One access of one warp, for who wants to look at single ones.
     "Request": [(_U32, "access"), (_U32, "space"), (_U32, "block"), (_U32, "warp"), (_U32, "addresses", 32)],
@@ -162,7 +164,8 @@ _STRUCTS = {
         (_U32, "mask"),  # lanes that have been here
         (_U32, "bytes"),
         (_U32, "taken"),  # lanes that took the branch at its end
-        (_U32, "segment"), (_U32, "creator"), (_U32, "unused"),
+        (_U32, "segment"), (_U32, "creator"),
+        (_U32, "copying"),  # lanes that came with copies (cp.async) under way
     ],
     # Entries of one warp that more lanes may come to.
     "Table": [

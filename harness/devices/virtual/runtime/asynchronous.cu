@@ -51,6 +51,11 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
         if (!byte_allowed(env, from + k, READ)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, from + k, size);
     if (to & (size - 1)) return rt_fault(env, thread, site, FAULT_MISALIGNED, to, size | INFO_WRITE);
     if (from & (size - 1) && bytes) return rt_fault(env, thread, site, FAULT_MISALIGNED, from, size);
+    if (launch_of(env)->check_sync)
+        for (u32 k = 0; k < size; k += 4) {  // it may arrive at once: others may not use the place any more, and nobody yet
+            rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
+            *shadow_of(env, to + k) &= READ | WRITE;
+        }
     if (e->copies == MAX_COPIES) arrive_before(env, thread, e, e->copy_group[0] + 1);
     u32 i = e->copies++;
     e->copy_to[i] = to; e->copy_from[i] = from; e->copy_size[i] = (u32)size; e->copy_bytes[i] = (u32)bytes;

@@ -144,6 +144,7 @@ static __device__ void count_entry(Env* env, Thread* warp, Entry* e) {
     u32 divergent = e->taken && e->taken != e->mask;
     s->warps++;
     s->threads += __popc(e->mask);
+    s->overlapped += __popc(e->copying);
     for (u32 i = 0; i < s->accesses; i++) {
         u32* lanes = lanes_of(e, i);
         if (accesses[i].space != SPACE_TARGET) count_access(env, warp, &accesses[i], totals + 3 * i, lanes);
@@ -212,7 +213,7 @@ EXPORT u64 rt_count(Env* env, Thread* thread, u32 segment, u64 key) {
         }
         e = entry_at(t->top);
         e->key = key; e->bytes = bytes; e->segment = segment; e->creator = lane;
-        e->mask = e->taken = 0;
+        e->mask = e->taken = e->copying = 0;
         u32* words = (u32*)(e + 1);
         for (u32 i = 0; i < (bytes - sizeof(Entry)) / 4; i++) words[i] = NO_ADDRESS;
         t->top += bytes;

@@ -22,6 +22,14 @@ static __device__ int byte_written(Env* env, u64 address) {
     return shadow & (INIT | PARTIAL) || shadow >> (4 + (address & 3)) & 1;
 }
 
+// Where the copy (cp.async) was started that is going to fill a granule of shared memory in which nothing has been
+// written; 0: there is none.
+static __device__ u32 copy_under_way(Env* env, u64 address) {
+    if (!env->cells || address < env->arena_size / 2 || *shadow_of(env, address) >> 4) return 0;
+    Cell* c = (Cell*)env->cells + (address >> 2);
+    return c->write_epoch >= launch_of(env)->first_epoch && c->write_block == (u32)env->block ? c->write_site : 0;
+}
+
 // The slow path of a checked access: is it really wrong, and how? Returns 1 to go on.
 EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
     u32 size = info & 255, need = (!(info & INFO_WRITE) || info & INFO_ATOMIC ? READ : 0) | (info & INFO_WRITE ? WRITE : 0);
@@ -37,7 +45,7 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
     if (launch_of(env)->check_sync && need & READ && !(info & INFO_COPY && local)) {
         for (u32 i = 0; i < size; i++)
             if (!byte_written(env, address + i)) {
-                record(env, thread, site, FAULT_UNINITIALISED_READ, address + i, info, 0, 0, 0);
+                record(env, thread, site, FAULT_UNINITIALISED_READ, address + i, info, copy_under_way(env, address + i), 0, 0);
                 break;  // the thread goes on: the poison that it has read does no harm here
             }
     }

@@ -226,10 +226,10 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* lines = (u32*)launch->site_lines;
-    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = launch->threads;
+    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = launch->threads, lanes = launch->lanes;
     u32 wanted = expected(t) ? expected(t) : alive;
     Thread* elsewhere = 0;
-    for (u32 i = 0; i < n; i++) {
+    for (u32 i = 0; i < n; i += lanes) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         waiting++;
@@ -242,18 +242,18 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear,
                env->block);
     u32 gone = 0;  // they have returned; what a fault has ended is reported as that
-    for (u32 i = 0; i < n; i++) gone += threads[i].wait == WAIT_EXITED && !(threads[i].dead & DEAD_FAULT);
+    for (u32 i = 0; i < n; i += lanes) gone += threads[i].wait == WAIT_EXITED && !(threads[i].dead & DEAD_FAULT);
     if (gone && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, gone, 0, 0, 0);
     env->arrived[number & 15] = 0;
     new_epoch(env, t->site);
-    for (u32 i = 0; i < n; i++) {
+    for (u32 i = 0; i < n; i += lanes) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         if (other->op == OP_BARRIER_AND) other->result0 = bits == waiting;
         else if (other->op == OP_BARRIER_OR) other->result0 = bits != 0;
         else other->result0 = bits;
     }
-    for (u32 i = 0; i < n; i++)
+    for (u32 i = 0; i < n; i += lanes)
         if (threads[i].wait == WAIT_BARRIER && threads[i].mask == number) threads[i].wait = WAIT_READY;
     return 1;
 }
@@ -264,7 +264,7 @@ static __device__ void deadlock(Env* env, u32 n) {
     Thread* first = 0;
     Thread* other = 0;
     u32 waiting = 0, missing = 0;
-    for (u32 i = 0; i < n; i++) {
+    for (u32 i = 0; i < n; i += launch_of(env)->lanes) {
         Thread* t = &threads[i];
         if (t->wait == WAIT_EXITED) continue;
         if (!first) {
@@ -287,14 +287,15 @@ static __device__ void deadlock(Env* env, u32 n) {
 // What can be done when not everybody waits at the same barrier: finish warp collectives, then open barriers.
 static __device__ int serve(Env* env, u32 n, u32 alive) {
     Thread* threads = threads_of(env);
+    u32 together = launch_of(env)->lanes;  // what goes together never waits for its warp
     int progress = 0;
-    for (u32 w = 0; w < n; w += 32) {
+    for (u32 w = 0; w < n && together == 1; w += 32) {
         u32 lanes = n - w < 32 ? n - w : 32, waiting = 0;
         for (u32 lane = 0; lane < lanes; lane++) waiting |= threads[w + lane].wait == WAIT_WARP;
         if (waiting) progress |= serve_warp(env, threads + w, lanes);
     }
     u32 seen = 0;  // barrier numbers looked at
-    for (u32 i = 0; i < n && !progress; i++) {
+    for (u32 i = 0; i < n && !progress; i += together) {
         Thread* t = &threads[i];
         if (t->wait != WAIT_BARRIER || seen >> (t->mask & 15) & 1) continue;
         seen |= 1u << (t->mask & 15);
@@ -303,12 +304,14 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
     return progress;
 }
 
+static __device__ u32 coroutines(Env* env) { return launch_of(env)->threads / launch_of(env)->lanes; }
+
 // All threads have passed a barrier together: let each go on to where it waits next. Returns whether that is the
 // same plain barrier for all of them, so that they can go on again.
 static __device__ int resume_together(Env* env) {
     Thread* threads = threads_of(env);
     u32* order = (u32*)launch_of(env)->order;
-    u32 n = launch_of(env)->threads, same = 0;
+    u32 n = coroutines(env), same = 0;
     Thread* first = &threads[order[0]];
     for (u32 i = 0; i < n; i++) {
         Thread* t = &threads[order[i]];
@@ -330,7 +333,7 @@ static __device__ int advance(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* order = (u32*)launch->order;
-    u32 n = launch->threads, start = env->start, together = env->together;
+    u32 n = coroutines(env), start = env->start, together = env->together;
     if (together && !env->tables) {
         if (resume_together(env)) return 1;
         together = 0;  // they are at different places now
@@ -366,8 +369,8 @@ static __device__ int advance(Env* env) {
     env->together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
                     !env->arrived[first->mask & 15];
     if (env->together) new_epoch(env, first->site);
-    else if (!serve(env, n, alive) && !progress) {
-        if (!env->faulted) deadlock(env, n);  // after a fault the rest only waits for the dead
+    else if (!serve(env, launch->threads, alive) && !progress) {
+        if (!env->faulted) deadlock(env, launch->threads);  // after a fault the rest only waits for the dead
         return 0;
     }
     return 1;

@@ -1,0 +1,217 @@
+"""Puzzle 34: the implicit product of puzzle 30, with the next tiles copied while the threads multiply."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.conv_cases import column_sizes, ints, options, size
+from harness.conv_mistakes import matrices, product, some_rows
+from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from reference import conv
+
+KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3
+
+
+# ---- what wrong kernels compute ----------------------------------------------------------------------------
+
+
+def walked(a, d, carry):
+    """What (c, r, s) found by adding give; carry: what a full row of taps adds to r."""
+    R, S = d["R"], d["S"]
+    row = np.arange(TILE)
+    s, r, c = row % S, row // S % R, row // (S * R)
+    filters, columns = matrices(a, d)
+    met = []
+    for _ in range(ceil_div(d["rows"], TILE)):
+        found = columns[((c * R + r) * S + s).clip(0, d["rows"] - 1)]
+        met.append(found * (c < d["C_in"])[:, None])
+        s, r, c = s + TILE % S, r + TILE // S % R, c + TILE // (S * R)
+        s, r = np.where(s >= S, s - S, s), r + carry * (s >= S)
+        r, c = np.where(r >= R, r - R, r), c + (r >= R)
+    return product(a, d, filters, np.concatenate(met)[: d["rows"]])
+
+
+def first_pixels_again(a, d):
+    """The columns' first tile in the place of all."""
+    filters, columns = matrices(a, d)
+    first = np.concatenate([columns[:TILE], np.zeros((TILE, columns.shape[1]))])
+    return product(a, d, filters, first[np.arange(d["rows"]) % TILE])
+
+
+def wrong(id, hint, says, compute):
+    return Misconception(id, KERNEL, says, compute, hint)
+
+
+MISCONCEPTIONS = (
+    wrong("tail_missing", 2,
+          "The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
+          lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
+    wrong("pipeline_not_emptied", 2,
+          "The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
+          "pipeline is empty.",
+          lambda a, d: some_rows(a, d, lambda i: i < (ceil_div(d["rows"], TILE) - STAGES + 1) * TILE)),
+    wrong("first_pixels_again", 3,
+          "Every tile of weights meets the first tile of pixels: (c, r, s) must move on from tile to tile.",
+          first_pixels_again),
+    wrong("carry_missing", 3,
+          "Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
+          lambda a, d: walked(a, d, carry=0)),
+)  # fmt: skip
+
+STEPS = "int steps = (rows + TILE - 1) / TILE;"
+LOOP = "for (int step = 1 - STAGES; step < steps; step++) {"
+WAIT = "wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived"
+SYNC = "__syncthreads();  // so has all else, and nobody reads the pair before any more"
+NEXT = "int next = step + STAGES - 1, to = next % STAGES;"
+SPLIT = "\n        s = (next * TILE + y) % S, r = (next * TILE + y) / S % R, c = (next * TILE + y) / (S * R);"
+PATCHES = "copy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], inside);"
+MOVE = "s += add_s, r += add_r, c += add_c;"
+CARRY = "if (s >= S) s -= S, r++;"
+END = "}\n        commit_copies();  // also where there is nothing to copy: groups are counted"
+ADD = "sum += filters[step % STAGES][y][i] * patches[step % STAGES][i][x];"
+PUZZLE_30 = """\
+for (int start = 0; start < rows; start += TILE) {
+        __shared__ float f[TILE][TILE], g[TILE][TILE];
+        f[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;
+        int row = start + y, t = row % S, u = row / S % R, v = row / (S * R);
+        int h = top + u * dilation_h, w = left + t * dilation_w;
+        bool inside = row < rows && column < width && h >= 0 && h < H && w >= 0 && w < W;
+        g[y][x] = inside ? input[((b * C_in + v) * H + h) * W + w] : 0.0f;
+        __syncthreads();
+        for (int n = 0; n < TILE; n++) sum += f[y][n] * g[n][x];
+        __syncthreads();
+    }
+    """
+
+#: not unrolled: the same kernel, compiled sooner
+PRODUCTS = "for (int i = 0; i < TILE; i++) {"
+SHORT = ((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),)
+
+
+def mutant(name, old, new, expect="wrong", also=(), line=""):
+    return Mutant(name, KERNEL, old, new, expect, (*also, *SHORT), line)
+
+
+MUTANTS = (
+    # right, not yet fast
+    mutant("through registers, as in puzzle 30", LOOP, PUZZLE_30 + LOOP.replace("1 - STAGES", "steps"),
+           "slow", line="f[y][x] = k < C_out && start + x < rows"),
+    mutant("waits for what it has just started", END, END + "\n        wait_copies<0>();", "slow", line=ADD),
+    mutant("a second barrier", ADD + "\n        }", ADD + "\n        }\n        __syncthreads();", "slow",
+           line="stands after the wait"),
+    mutant("divisions in every step", NEXT, NEXT + SPLIT, "slow", line=SPLIT.strip(),
+           also=((MOVE, ""), (CARRY, ""))),
+    # waits
+    mutant("no wait", WAIT, "", "uninitialised-read", line="may still be under way"),
+    mutant("waits for a group too few", WAIT, WAIT.replace("- 2", "- 1"), "uninitialised-read",
+           line="may still be under way"),
+    mutant("no commit", END, "}", "uninitialised-read", line="may still be under way"),
+    mutant("last copies not waited for", END, "commit_copies();\n        }", "uninitialised-read",
+           line="may still be under way"),
+    # barriers and buffers
+    mutant("no barrier", SYNC, "", "race"),
+    mutant("copies started before the barrier", SYNC, "", "race",
+           also=((END, END + "\n        __syncthreads();"),)),
+    mutant("a buffer too few", NEXT, NEXT.replace("% STAGES", "% (STAGES - 1)"), "race",
+           also=((ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),)),
+    # zeros
+    mutant("no zero-fill", PATCHES, "if (inside) " + PATCHES, "uninitialised-read"),
+    # the walk
+    mutant("tail missing", STEPS, "int steps = rows / TILE;", "tail_missing"),
+    mutant("pipeline not emptied", LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps"),
+           "pipeline_not_emptied"),
+    mutant("row stays", MOVE, "", "first_pixels_again"),
+    mutant("carry missing", CARRY, CARRY.replace(", r++", ""), "carry_missing"),
+)  # fmt: skip
+
+PUZZLE = Puzzle(
+    title="Asynchronous pipeline",
+    part=4,
+    teaches="How the next tiles come to shared memory while threads multiply: cp.async, groups, buffers.",
+    practice="CUTLASS has multistage kernels built like this: cp.async, and a number of stages to choose.",
+    lines=29,
+    kernels=(
+        Kernel(
+            KERNEL,
+            params=(
+                In("input", b="batch", c="C_in", h="H", w="W"),
+                In("weights", k="C_out", c="C_in", r="R", s="S"), In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints(),
+            ),
+            launch=lambda d, t: Launch(
+                grid=(ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])),
+                block=(t["TILE"], t["TILE"]),
+            ),
+            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
+        ),
+    ),
+    dims=lambda d: {**column_sizes(d), **d},
+    cases=(
+        Case(
+            "async_tiny", size(1, 1, 2, 3, 1, 2, 3, stride=(1, 2), pad=(0, 1)),
+            note="a single step; done by hand in the lesson, with tiles of 2 x 2",
+            inputs={
+                "input": [[[[1, 2, 3], [4, 5, 6]]]],
+                "weights": [[[[2, 1, -1], [1, 3, 2]]]],
+                "bias": [1],
+            },
+        ),
+        Case("one_step", size(2, 5, 3, 4, 3, 1, 1), note="filters of 1 x 1; filled and emptied at once"),
+        Case("two_steps_one_channel", size(3, 1, 6, 5, 2, 5, 4, pad=(1, 1)), note="fewer steps than buffers"),
+        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image; 3 steps"),
+        Case("drawn", size(1, 2, 5, 6, 5, 3, 3), note="the picture, with tiles of 4 x 4"),
+        Case("integers", size(2, 3, 7, 5, 4, 3, 3), note="exact sums", values="integers"),
+        Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
+        Case("filter_1x1_stride_2", size(1, 33, 4, 6, 3, 1, 1, stride=(2, 2)), note="a row is a channel"),
+        Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a tile"),
+        Case("all_asymmetric", size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+             note="no two parameters of rows and columns agree"),
+        Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
+             note="17 filters, 45 rows, 42 positions"),
+        Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), note="135 rows: 9 steps"),
+        Case("counted", size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
+             note="2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted"),
+    ),
+    misconceptions=MISCONCEPTIONS,
+    mutants=MUTANTS,
+    gates=(
+        Gate(
+            "shared_stores_from_registers", 0, case="counted", below=1152, hint=1,
+            says="A thread that reads an element and then stores it must wait for it in between: start a "
+            "copy (copy_async), which needs no register and no waiting.",
+        ),
+        Gate(
+            "flops_without_copies", 25, case="counted", below=100, hint=2,
+            says="While these products are made, no copy is under way: start those of a later step before,"
+            " and wait for them after.",
+        ),
+        Gate(
+            "barriers", 700, case="counted", below=1152, hint=2,
+            says="One barrier per step is enough, if it stands after the wait and before new copies are "
+            "started: it says that this pair is full, and that everybody is done with the pair "
+            "before.",
+        ),
+        Gate(
+            "integer_divisions", 32_768, case="counted", below=62_592, hint=3,
+            says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "
+            "find the next (c, r, s) by adding.",
+        ),
+    ),
+    hints=(
+        "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the "
+        "pair. Where a thread stored an element, it calls copy_async with the address of the place in the "
+        "tile, the address of the element and the condition; the condition may be false, then the second "
+        "address is never used and 0 is written. Neither tile is complete until its copies have been waited"
+        " for, and a barrier has been passed.",
+        "Let the loop count from 1 - STAGES on, so that in each turn copies are started for the step STAGES"
+        " - 1 later, and the first turns do nothing else. The order in a turn is: wait, barrier, start "
+        "copies, commit, multiply. Commit in every turn, also when nothing is left to copy. Then, when a "
+        "step begins, STAGES - 2 groups are newer than the one that it needs. Step n lives in pair n % "
+        "STAGES.",
+        "Row y of the first tile is split as in puzzle 30. TILE rows further, s has grown by TILE % S, r by"
+        " the rest's remainder, c by what is left. A sum of two numbers less than S is less than 2 S, so at"
+        " most one S is taken off, and that adds one to r; the same then holds for r and R, and for c. Rows"
+        " past the last have a c that is too large. All else, as the bias and the place of the output, is "
+        "as in puzzle 30.",
+    ),
+)  # fmt: skip
