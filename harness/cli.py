@@ -346,6 +346,41 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
 
 
 @cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--shape", metavar="N=..,C=..", default="", help="As N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1 "
+              "(1-D: no H, R; 3-D: also D, T) or M=..,N=..,K=..; the puzzle's big case if left out.")
+@click.option("--init", type=click.Choice(["zeros", "integer", "normal"]), default="normal", show_default=True)
+@click.option("--verify/--no-verify", default=None, help="Compare the results; if left out, where that is quick.")
+@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Timed launches, on a GPU.")
+@click.option("--solution", is_flag=True, help="The course's solution instead of your file.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="This file instead of yours.")
+@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@click.option("--gpu", metavar="NAME", default="H200", show_default=True, help="Without a GPU: the one to say the bound of.")
+@click.option("--json", "json_path", metavar="PATH", help="Also write the figures as JSON; - is standard output.")
+@click.pass_context
+def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
+    """Your kernel on a big case: its time next to cuDNN's on a GPU, its counts without one."""
+    if path is not None and solution:
+        raise click.UsageError("--file and --solution exclude each other")
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .bench import Settings
+    from .bench import bench as measure
+    from .report.bench import document, show_bench
+
+    report = measure(puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), Settings(**settings))
+    context.meta[STATUS] = report.verdict.exit_status
+    if json_path != "-":
+        show_bench(report)
+    if json_path:
+        import json
+
+        from .report.json import plain
+
+        write(json.dumps(plain(document(report)), indent=2) + "\n", json_path)
+
+
+@cli.command()
 @click.pass_context
 def doctor(context) -> None:
     """What this machine can do, and what to install for the rest."""

@@ -167,6 +167,7 @@ class Kernel:
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
     magnitude(a, d): like reference, the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
+    flops(d): FLOP of the textbook formula, where shapes.flops does not know it.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Kernel:
     rtol: float | None = None  # default: compare.RTOL
     atol: float | None = None  # default: compare.ATOL
     constants: tuple[Array, ...] = ()
+    flops: Callable[[dict[str, int]], int] | None = None
 
     def __post_init__(self) -> None:
         names = [p.name for p in (*self.params, *self.constants)]
@@ -351,7 +353,8 @@ class Puzzle:
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
     practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
-    repair: the stub is code with mistakes in it, which is graded as it stands.
+    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big case
+    for `backwarp bench`; default: those of the largest case.
     """
 
     title: str
@@ -369,6 +372,7 @@ class Puzzle:
     mutants: tuple[Mutant, ...] = ()
     gates: tuple[Gate, ...] = ()
     program: Program | None = None
+    bench: Mapping[str, int] = field(default_factory=dict)
     id: str = ""
     root: Path = Path()
 
@@ -391,7 +395,7 @@ class Puzzle:
             require(
                 not gate.case or gate.case in [c.name for c in self.cases], f"a gate counts in {gate.case!r}, no case"
             )
-        for case in self.cases:
+        for case in (*self.cases, *([Case("bench", dict(self.bench))] if self.bench else [])):
             self._check_case(case)
 
     def _check_case(self, case: Case) -> None:
@@ -416,6 +420,11 @@ class Puzzle:
 
     def kernels_of(self, case: Case) -> tuple[Kernel, ...]:
         return tuple(self.kernel(name) for name in case.kernels) or self.kernels
+
+    def followers(self, kernel: Kernel) -> tuple[Kernel, ...]:
+        """The kernels that finish its work, as a second pass does: they read nothing but its one output."""
+        made = kernel.outputs[0].name if len(kernel.outputs) == 1 else ""
+        return tuple(k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made])
 
     def full_dims(self, case: Case) -> dict[str, int]:
         """The dims of a case, with the derived ones."""

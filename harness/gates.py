@@ -154,7 +154,7 @@ def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
 
 def count(puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], bench: Bench, t: Tunables, seed: int) -> list[Outcome]:
     """Every pair, launched once on a bench that counts."""
-    return [try_kernel(puzzle, case, kernel, [bench], t, seed, Patience()) for case, kernel in pairs]
+    return [try_kernel(puzzle, case, kernel, bench, t, seed, Patience()) for case, kernel in pairs]
 
 
 def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measure]:

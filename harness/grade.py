@@ -1,7 +1,8 @@
 """Grading: case -> compile -> launch -> compare -> Verdict. Nothing here prints.
 
 A file passes when every kernel is right in every case, in every run: in the -G build with all checks,
-and in the optimised build under two schedules of warps and blocks (on a GPU: in two launches).
+then in the optimised build under two schedules of warps and blocks (on a GPU: in two launches). One that fails
+in the first build is not compiled again.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import numpy as np
 from . import explain, gates, misconceptions, race
 from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
 from .compare import error_map
-from .course import Case, Puzzle, stub_text
+from .course import Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
-from .trial import Bench, Outcome, Pace, in_order, try_kernel
+from .trial import Bench, Outcome, Pace, Trial, in_order
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
 
 # What a second device can explain.
@@ -135,9 +136,13 @@ def on_device(
             benches = open_benches(options, opener, stack)
             first = benches[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
+            pace = Pace()
+            trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
             for bench in benches:
                 prepare(bench, puzzle, source, name)
-            outcomes, skipped = run_cases(puzzle, benches, tunables(source), options.seed, options.watch)
+                done = run_cases(puzzle, bench, trials, tunables(source), options)
+                if done < len(trials) or any(trial.outcome.kind for trial in trials):
+                    break
         except DeviceError as e:
             verdict.next = "backwarp doctor"
             return end(verdict, Stop("device", str(e).splitlines(), ERROR))
@@ -146,7 +151,9 @@ def on_device(
             if line := next((d.line for d in stop.diagnostics if d.severity == "error" and d.line), 0):
                 verdict.next = f"correct line {line}, then `{verdict.next}`"
             return end(verdict, stop)
-        verdict = conclude(puzzle, source, outcomes, skipped, verdict)
+        outcomes = [trial.outcome for trial in trials]
+        skipped = [(o.case, o.kernel) for o in outcomes[done:]]
+        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict)
         if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
             verdict.timeline = race.timeline(puzzle, source, verdict, benches[0], options.seed)
         if verdict.status == FAILED:
@@ -187,7 +194,8 @@ def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[B
     if first.kind == "gpu":
         return [Bench(first, (odd, even))]
     second = stack.enter_context(opener("cpu", checks="memory", seed=options.seed))
-    return [Bench(first, (odd,)), Bench(second, (odd, even))]
+    first.quick = second.quick = True  # cases are small
+    return [Bench(first, (odd,), (even,)), Bench(second, (odd, even))]
 
 
 def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
@@ -213,25 +221,27 @@ def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
         bench.kernels[kernel.name] = found
 
 
-def run_cases(puzzle: Puzzle, benches: list[Bench], t: Tunables, seed: int, watch: Callable | None = None):
+def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, options: Options) -> int:
     """Every kernel in every case, until one does not end, or time is up (see Pace).
 
-    Returns the outcomes and the (case, kernel) pairs that were not run.
+    Returns how many of the trials were completed.
     """
-    todo = [(case, kernel) for case in in_order(puzzle) for kernel in puzzle.kernels_of(case)]
-    outcomes, pace, cases = [], Pace(), in_order(puzzle)
-    while todo and time.monotonic() < pace.deadline:
-        if watch:
-            watch(f"case {cases.index(todo[0][0]) + 1} of {len(cases)}, {todo[0][0].name}")
-        outcome = try_kernel(puzzle, *todo[0], benches, t, seed, pace)
-        if outcome.timed_out and outcomes and pace.deadline < math.inf:
-            break  # its time was cut short
-        outcomes.append(outcome)
-        del todo[0]
+    pace, cases = trials[0].pace, in_order(puzzle)
+    for done, trial in enumerate(trials):
+        if done and time.monotonic() >= pace.deadline:
+            return done
+        outcome = trial.outcome
+        if options.watch:
+            options.watch(f"case {cases.index(outcome.case) + 1} of {len(cases)}, {outcome.case.name}")
+        if trial.launch is None:
+            trial.begin(puzzle, t, options.seed)
+        if trial.launch:
+            trial.run(bench)
         if outcome.timed_out:
-            break
+            cut_short = done and pace.deadline < math.inf
+            return done if cut_short else done + 1
         pace.after(outcome)
-    return outcomes, todo
+    return len(trials)
 
 
 def conclude(

@@ -13,7 +13,6 @@ from .course import Puzzle
 from .devices.launching import triple
 from .errors import KernelFault
 from .explain import nth_line
-from .inputs import make_inputs
 from .trial import Bench, Outcome, Pace, Trial, place, start
 from .verdict import Verdict
 
@@ -31,14 +30,13 @@ def timeline(puzzle: Puzzle, source: str, verdict: Verdict, bench: Bench, seed: 
     """
     case = next(c for c in puzzle.cases if c.name == verdict.case)
     kernel = puzzle.kernel(verdict.kernel)
-    dims = puzzle.full_dims(case)
-    launch = kernel.launch(dict(dims), tunables(source))
-    trial = Trial(Outcome(case, kernel), launch, dims, make_inputs(puzzle, case, kernel, seed), (), Pace())
+    trial = Trial(Outcome(case, kernel), Pace())
+    trial.begin(puzzle, tunables(source), seed)
     bench.device.keep_steps = MOST_STEPS
     try:
         start(trial, bench, bench.schedules[0], {p.name: place(bench.device, p, trial) for p in kernel.passed})
     except KernelFault as fault:
-        return from_fault(fault, triple(launch.grid, "grid"), triple(launch.block, "block"), source)
+        return from_fault(fault, triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block"), source)
     finally:
         bench.device.keep_steps = 0
     return {}

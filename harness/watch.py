@@ -6,6 +6,7 @@ process of its own (apart.py): a kernel that hangs or crashes takes nothing down
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import re
@@ -115,7 +116,7 @@ class Watcher:
             self.has_keys = has_keys
             try:
                 self.move_to(self.puzzle)
-                while self.handle(*self.events.get()):
+                while self.handle(*self.next_event()):
                     pass
             except KeyboardInterrupt:
                 self.write("")
@@ -124,6 +125,11 @@ class Watcher:
                 self.grader.wanted.put(None)
                 self.grader.apart.end()
         return 0
+
+    def next_event(self) -> tuple:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self.events.get(timeout=0.5)  # Ctrl-C just before would not end a wait without a limit
 
     def handle(self, kind: str, *what) -> bool:
         """One event. Returns whether to go on."""

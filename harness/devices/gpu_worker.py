@@ -29,6 +29,7 @@ from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
 GUARD = 4096  # bytes before and after each array
 _BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
 _PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond is lost, the oldest first
+FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
 _READ_LIMIT = 2 * _PRINTF_FIFO
 
 # CUDA's error -> kind of fault. All of these leave the context unusable.
@@ -260,15 +261,12 @@ class Worker:
         args: ("array", handle) or ("value", 0-d NumPy array). allowed: the most dynamic shared memory
         that was asked for, None for CUDA's default. guarded: look at the guard bands afterwards.
         """
-        values = []
-        for kind, value in args:
-            pointer = self.arrays[value].pointer if kind == "array" else None
-            values.append(value if pointer is None else numpy.array(pointer, numpy.uint64))
+        values = self._values(args)
         function = self._function(module, symbol)
         self._allow_shared(function, shared_mem, allowed)
         self.output.take()
         try:
-            function(grid, block, tuple(values), shared_mem=shared_mem)
+            function(grid, block, values, shared_mem=shared_mem)
         except Exception as error:
             raise self._refused(error, symbol, shared_mem) from error
         self.runtime.deviceSynchronize()
@@ -279,6 +277,31 @@ class Worker:
                 if damage := self.intact(handle):
                     damaged[handle] = damage
         return {"stdout": text, "dropped": dropped, "damaged": damaged}
+
+    def time(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int) -> list[float]:
+        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each (see launch)."""
+        values = self._values(args)
+        function, runtime = self._function(module, symbol), self.runtime
+        self._allow_shared(function, shared_mem, allowed)
+        scratch = runtime.malloc(FLUSH)
+        start, end = runtime.eventCreate(), runtime.eventCreate()
+        found = []
+        for _ in range(repeat):
+            runtime.memsetAsync(scratch, 0, FLUSH, 0)
+            runtime.eventRecord(start, 0)
+            function(grid, block, values, shared_mem=shared_mem)
+            runtime.eventRecord(end, 0)
+            runtime.eventSynchronize(end)
+            found.append(float(runtime.eventElapsedTime(start, end)))
+        for event in (start, end):
+            runtime.eventDestroy(event)
+        runtime.free(scratch)
+        return found
+
+    def _values(self, args) -> tuple:
+        """What a launch passes: addresses of arrays, and values."""
+        addressed = (numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args)
+        return tuple(addressed)
 
     def _function(self, module: int, symbol: str):
         key = module, symbol

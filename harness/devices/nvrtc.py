@@ -123,7 +123,10 @@ def compile_ptx(
         headers |= _pin_quoted(includes_found, headers, cuda)
         options += (f"-I{cuda}", f"-I{cuda / 'cccl'}")
     program = (api, source, name, options, headers, name_expressions)
-    output, names, log = _run(*program)
+    # without textures, the runtime's types and launches from kernels NVRTC starts sooner, and few need them
+    output, names, log = (None, {}, "") if api else _run(None, source, name, (*options, "-minimal"), headers, name_expressions)
+    if output is None:
+        output, names, log = _run(*program)
     if output is None and cuda and re.search(r"error: (?:cannot|could not) open source file", log):
         _discard_cuda_headers(cuda)
         _cuda_headers()

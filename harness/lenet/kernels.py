@@ -2,7 +2,8 @@
 
 A kernel of LeNet comes from a puzzle of part 1: the student's file where it is the one that passed, else the
 solution. Its launch comes from the puzzle's declaration: the sizes from the shapes of the arrays, grid and block
-from the sizes. So a kernel of a later puzzle can stand in, when it is declared with the same arrays.
+from the sizes. So a kernel of a later puzzle can stand in, when it is declared with the same arrays; so can two
+kernels of which the second reads nothing but what the first writes, as the sums of parts and their sum.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..checkout import Course, Tunables, read_source, source_hash, tunables
 from ..course import Array, Kernel, Launch, Puzzle
+from ..devices.virtual.counters import global_bytes
 from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault
 from ..progress import Entry
 
@@ -66,6 +68,14 @@ class Choice:
     source: str
     whose: str
     note: str = ""
+    then: Kernel | None = None  # launched after `kernel`, on its output
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Those that come from outside: all but what the first of two kernels hands on."""
+        if not self.then:
+            return self.kernel.arrays
+        return *(a for a in self.kernel.arrays if not a.is_output), *self.then.outputs
 
     @property
     def origin(self) -> str:
@@ -80,25 +90,28 @@ def choose(
 ) -> dict[str, Choice]:
     """The kernel of every role. entries: the progress; use: "09=21" for puzzle 21's kernels in place of 09's.
 
+    Of several puzzles for the same one, each gives the kernels that it has, the last named first.
+
     Errors: CourseError where a puzzle is missing or nothing fits.
     """
-    stands_in = dict(substitution(course, text) for text in use)
+    stands_in = [substitution(course, text) for text in use]
     files: dict[str, tuple[str, str, str]] = {}
     chosen, used = {}, set()
     for role, number in ROLES.items():
         home = course.load(number)
-        puzzle, kernel = home, home.kernel(role)
-        if home.id in stands_in:
-            other = course.load(stands_in[home.id])
-            match = counterpart(kernel, other)
-            if match:
-                puzzle, kernel = other, match
-                used.add(home.id)
+        puzzle, kernel, then = home, home.kernel(role), None
+        for pair in stands_in:
+            other = course.load(pair[1])
+            match = (counterpart(home.kernel(role), other), None)
+            match = match if match[0] else two_passes(home.kernel(role), other)
+            if pair[0] == home.id and match:
+                puzzle, kernel, then = other, *match
+                used.add(pair)
         if puzzle.id not in files:
             files[puzzle.id] = chosen_source(puzzle, entries.get(puzzle.id), mine)
-        chosen[role] = Choice(role, home.kernel(role), puzzle, kernel, *files[puzzle.id])
-    for home_id, other_id in stands_in.items():
-        if home_id not in used:
+        chosen[role] = Choice(role, home.kernel(role), puzzle, kernel, *files[puzzle.id], then)
+    for home_id, other_id in stands_in:
+        if (home_id, other_id) not in used:
             raise CourseError(no_counterpart(course.load(home_id), course.load(other_id)))
     return chosen
 
@@ -116,16 +129,23 @@ def substitution(course: Course, text: str) -> tuple[str, str]:
 
 def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
     """The kernel of `other` that does the same: of the same name, or the only one with the same arrays."""
-
-    def arrays(k: Kernel) -> set:
-        roles = {"constant": "in"}  # a constant is filled from the array
-        return {
-            (a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes)) for a in k.arrays
-        }
-
-    alike = [k for k in other.kernels if arrays(k) == arrays(kernel)]
+    alike = [k for k in other.kernels if kinds(k.arrays) == kinds(kernel.arrays)]
     named = [k for k in alike if k.name == kernel.name]
     return (named or (alike if len(alike) == 1 else [None]))[0]
+
+
+def two_passes(kernel: Kernel, other: Puzzle) -> tuple[Kernel, Kernel] | None:
+    """The two kernels of `other` that do the same one after the other, if there is one such pair."""
+    pairs = [(first, then) for first in other.kernels for then in other.followers(first)]
+    outside = {p: Choice("", kernel, other, p[0], "", "", then=p[1]).arrays for p in pairs}
+    alike = [pair for pair in pairs if kinds(outside[pair]) == kinds(kernel.arrays)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def kinds(arrays: Iterable[Array]) -> set:
+    """What has to agree for one kernel to stand in for another."""
+    roles = {"constant": "in"}  # a constant is filled from the array
+    return {(a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes)) for a in arrays}
 
 
 def to_be_cleared(array: Array) -> bool:
@@ -162,12 +182,12 @@ def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str,
 class Bound:
     """A kernel, compiled, with its arrays and everything that follows from their shapes; called again and again.
 
-    scalars of type float are given at every call, by name.
+    dims: see sizes_of. scalars of type float are given at every call, by name. moved: bytes of global memory so
+    far, where the device counts them.
     """
 
-    def __init__(self, function, choice: Choice, t: Tunables, arrays: Mapping[str, object]):
-        self.function, self.folder, kernel = function, choice.puzzle.id, choice.kernel
-        dims = sizes_of(choice, arrays)
+    def __init__(self, function, choice: Choice, kernel: Kernel, t: Tunables, arrays: Mapping[str, object], dims):
+        self.function, self.folder, self.moved = function, choice.puzzle.id, 0
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
         self.total = 0.0 if hasattr(function, "fixed") else -math.inf  # seconds until it is compiled for its sizes
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
@@ -203,11 +223,13 @@ class Bound:
         for name, array in self.constants:
             self.function.module.set_constant(name, array.get())
         try:
-            self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+            launch = self.function(self.grid, self.block, self.args, shared_mem=self.shared_mem)
         except KernelFault as fault:
             fault.file = f"{self.folder}/{fault.file}"
             raise
         seconds = time.perf_counter() - started
+        if launch.counters:
+            self.moved += global_bytes(launch.counters)
         self.total += seconds
         if self.total > WORTH_COMPILING:
             self.compile_for_sizes()
@@ -222,6 +244,28 @@ class Bound:
             self.function = self.function.fixed(self.args)
 
 
+class TwoPasses:
+    """Two kernels, the second on the output of the first, called as if they were one. See Bound."""
+
+    def __init__(self, first: Bound, then: Bound):
+        self.passes = first, then
+
+    @property
+    def total(self) -> float:
+        return max(bound.total for bound in self.passes)
+
+    @property
+    def moved(self) -> int:
+        return sum(bound.moved for bound in self.passes)
+
+    def __call__(self, scalars: Mapping[str, float]) -> float:
+        return sum(bound(scalars) for bound in self.passes)
+
+    def compile_for_sizes(self) -> None:
+        for bound in self.passes:
+            bound.compile_for_sizes()
+
+
 def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
     """Every size of a kernel, from the shapes of its arrays. Errors: LaunchMistake where they disagree.
 
@@ -229,7 +273,7 @@ def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
     a fully connected layer and 256 N elements for a ReLU.
     """
     kernel, dims, seen = choice.kernel, {}, {}
-    for p in kernel.arrays:
+    for p in choice.arrays:
         shape = arrays[p.name].shape
         if len(shape) < len(p.axes):
             raise LaunchMistake(
@@ -272,16 +316,17 @@ class Kernels:
     """The chosen kernels, compiled for a device."""
 
     def __init__(self, device, choices: Mapping[str, Choice]):
-        self.choices, self.functions, self.tunables, modules = choices, {}, {}, {}
+        self.device, self.choices, self.functions, self.tunables, modules = device, choices, {}, {}, {}
         for role, choice in choices.items():
             key = choice.puzzle.id
             if key not in modules:
                 puzzle = choice.puzzle
                 modules[key] = device.compile(choice.source, name=puzzle.file, include_dirs=puzzle.include_dirs)
-            self.functions[role] = modules[key].get_function(choice.kernel.name)
+            kernels = [choice.kernel, choice.then] if choice.then else [choice.kernel]
+            self.functions[role] = [modules[key].get_function(kernel.name) for kernel in kernels]
             self.tunables[role] = tunables(choice.source)
 
-    def bind(self, role: str, arrays: tuple) -> Bound:
+    def bind(self, role: str, arrays: tuple) -> Bound | TwoPasses:
         """The kernel with its arrays, in the order of its signature in part 1. Errors: LaunchMistake."""
         if role not in self.choices:
             near = difflib.get_close_matches(str(role), self.choices, n=1)
@@ -294,9 +339,16 @@ class Kernels:
             if not hasattr(array, "shape") or isinstance(array, np.ndarray | np.generic):
                 raise LaunchMistake(f"{role}: {name} is a {type(array).__name__}, not an array on the device")
         named = dict(zip(wanted, arrays))
-        for p in choice.kernel.arrays:
+        for p in choice.arrays:
             if named[p.name].dtype != p.dtype:
                 raise LaunchMistake(
                     f"{role}: {p.name} holds {p.dtype}, but {named[p.name].name} holds {named[p.name].dtype}"
                 )
-        return Bound(self.functions[role], choice, self.tunables[role], named)
+        dims, t = sizes_of(choice, named), self.tunables[role]
+        if not choice.then:
+            return Bound(self.functions[role][0], choice, choice.kernel, t, named, dims)
+        (handed,) = choice.kernel.outputs
+        shape = handed.shape(dims)
+        named[handed.name] = self.device.empty(shape, np.dtype(handed.dtype), name=handed.name, axes=handed.letters)
+        first, then = zip(self.functions[role], (choice.kernel, choice.then))
+        return TwoPasses(*(Bound(f, choice, kernel, t, named, dims) for f, kernel in (first, then)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from reference.lenet import PARAMETERS
 
-from .kernels import Bound, Kernels, LaunchMistake
+from .kernels import Bound, Kernels, LaunchMistake, TwoPasses
 
 #: what is computed for each image: shape and dtype, without the batch
 VALUES: dict[str, tuple[tuple[int, ...], str]] = {
@@ -58,7 +58,7 @@ class LeNet:
         self.device, self.kernels, self.program = device, kernels, program
         self.timing: dict[str, list[float]] = {role: [0, 0.0] for role in kernels.choices}
         self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
-        self._bound: dict[tuple, Bound] = {}
+        self._bound: dict[tuple, Bound | TwoPasses] = {}
         self._arrays = {"loss": device.empty((1,), np.float32, name="loss", axes="n")}
         self._batches: dict[int, dict] = {}
         for name, shape in PARAMETERS.items():
@@ -137,6 +137,13 @@ class LeNet:
         for bound in self._bound.values():
             if bound.total > 0.001:
                 bound.compile_for_sizes()
+
+    def moved(self) -> dict[str, int]:
+        """Bytes of global memory by kernel, of all launches so far, where the device counts them."""
+        found = dict.fromkeys(self.timing, 0)
+        for (role, *_), bound in self._bound.items():
+            found[role] += bound.moved
+        return found
 
     def forward(self) -> None:
         """From the images to the logits, the losses and their mean."""

@@ -15,7 +15,7 @@ from reference import lenet
 
 from ..checkout import Course
 from ..devices import open_device
-from ..errors import CourseError
+from ..errors import BackwarpError, CourseError
 from ..progress import Progress, make_state_folder
 from . import data as data_sets
 from . import show
@@ -76,6 +76,8 @@ def main(course: Course, progress: Progress, options: Options) -> int:
             say(f"Interrupted {stopped}. To go on: {resuming(options)}")
             return INTERRUPTED
         result = show.result(training, choices, program, device)
+    if options.use:
+        result["moved"] = moved(choices, choose(course, entries, mine), program.functions, data, say)
     draw(result, net, data, picture, say)
     for line in show.summary(result):
         say(line)
@@ -150,6 +152,17 @@ def draw(result: dict, net: LeNet, data: data_sets.Data, path: Path, say: Callab
         training_picture(result, net["conv1_weights"].get(), data).savefig(path)
     except (OSError, ValueError) as e:  # ValueError: a format that is not known
         say(f"note: the picture {path} cannot be written: {e}")
+
+
+def moved(choices, usual, functions, data: data_sets.Data, say: Callable) -> dict | None:
+    """The bytes of a step with the kernels that stand in, and without; None where they cannot be counted."""
+    from .count import comparison
+
+    try:
+        return comparison(choices, usual, functions, data)
+    except BackwarpError as error:
+        say(f"note: a step cannot be counted: {error}")
+        return None
 
 
 def shown(path: Path) -> str:

@@ -116,7 +116,7 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
     steps = training.net.timing["mean_loss"][0] or 1
     kernels = [
         {
-            "kernel": role, "puzzle": c.puzzle.id, "function": c.kernel.name, "whose": c.whose,
+            "kernel": role, "puzzle": c.puzzle.id, "function": role if c.then else c.kernel.name, "whose": c.whose,
             "launches_per_step": round(training.net.timing[role][0] / steps, 3),
             "ms_per_step": round(training.net.timing[role][1] / steps * 1e3, 4),
         }
@@ -149,6 +149,7 @@ def summary(found: dict) -> list[str]:
         f"Test accuracy {found['test_accuracy']:.1%} ({right:,} of {found['test_images']:,}) "
         f"after {epochs} epoch{'s' * (epochs != 1)}."
     ]
+    lines += traffic(found["moved"], found["kernels"]) if found.get("moved") else []
     if not found["seconds"]:
         return lines
     total = found["ms_per_step"]
@@ -166,4 +167,18 @@ def summary(found: dict) -> list[str]:
             f"{row['ms_per_step']:8.3f} ms {row['ms_per_step'] / total:6.1%}"
         )
     lines.append(f"     {'copies, Python':32} {'':9} {'':5} {rest:8.3f} ms {rest / total:6.1%}")
+    return lines
+
+
+def traffic(moved: dict, kernels: list[dict]) -> list[str]:
+    """Bytes of a step, and of the kernels that stand in for others."""
+    ours, usual = sum(moved["bytes"].values()), sum(moved["usual_bytes"].values())
+    lines = [
+        f"Global memory in a step of {moved['images']} images, counted: "
+        f"{ours / 1e6:.1f} MB; without --use {usual / 1e6:.1f} MB."
+    ]
+    puzzles = {row["kernel"]: row["puzzle"] for row in kernels}
+    for role in moved["replaced"]:
+        now, before = (moved[key][role] / 1e6 for key in ("bytes", "usual_bytes"))
+        lines.append(f"  {puzzles[role][:2]} {f'{role} for {ROLES[role]}':38} {now:8.2f} MB; {ROLES[role]}: {before:8.2f} MB")
     return lines

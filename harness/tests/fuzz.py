@@ -121,6 +121,7 @@ class Bed:
 
     def __post_init__(self):
         self.device = VirtualGPU(self.checks)
+        self.device.quick = self.checks == "full"  # as in grading
         self.device.time_limit, self.device.step_budget = 0.5, 1 << 22
         self.kept = self.device.array(self.values, name="kept")
         self.module = self.device.compile(_CANARY, name="canary.cu")

@@ -8,7 +8,7 @@ from harness.errors import DeviceError
 from harness.tests import fuzz
 from harness.tests.mutate import mutate_cuda, mutate_ptx
 
-COUNT = 50
+COUNT = 100
 #: compile quickly: no large headers, no loop unrolled a hundred times
 QUICK = tuple(
     name

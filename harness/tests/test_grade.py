@@ -83,6 +83,40 @@ def test_both_builds_run_and_each_is_compiled_once(puzzle):
     assert [d.launches for d in opened] == [3, 6]
 
 
+def test_what_is_wrong_in_the_first_build_is_not_compiled_again(puzzle):
+    opened = []
+    verdict = grade(puzzle, lambda a, device: np.copyto(a["y"], a["x"]), opened=opened)
+    assert verdict.kind == "wrong" and [c.status for c in verdict.cases] == ["failed"] * 3
+    assert [d.compiled for d in opened] == [1, 0]
+    assert [d.launches for d in opened] == [6, 0]  # each case under two schedules
+
+
+def test_quick_code_that_takes_long_is_optimised_and_gets_its_time(puzzle):
+    limits = []
+
+    def slow(a, device):
+        limits.append(device.time_limit)
+        if device.module.quick:
+            raise KernelFault("timeout", "the launch timed out", "It takes long.", "kernel.cu", 3)
+        twice(a, device)
+
+    def opener(kind, **options):
+        device = fake_opener({"twice": slow}, puzzle)(kind, **options)
+        real = device.compile
+
+        def compile(*args, **options):
+            device.module = real(*args, **options)
+            device.module.quick = True
+            device.module.optimise = lambda: setattr(device.module, "quick", False)
+            return device.module
+
+        device.compile = compile
+        return device
+
+    assert grade_file(puzzle, puzzle.stub_path, Options(), opener).passed
+    assert limits[:3] == [0.5, 3.0, 3.0]
+
+
 def test_the_smallest_failing_case_is_explained_and_all_run(puzzle):
     verdict = grade(
         puzzle,

@@ -14,19 +14,21 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import trial
 from harness.checkout import Course
 from harness.course import kernel_span, stub_text
 from harness.grade import Options, grade_file
 from harness.report.text import MOST_LINES, verdict_lines
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
-IDS = [i for i in COURSE.ids() if COURSE.load(i).kernels]  # those in Python: test_lenet_puzzles
-MUTANTS = [pytest.param(i, m, id=f"{i[:2]}-{m.name}") for i in IDS for m in COURSE.load(i).mutants]
+PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: test_lenet_puzzles
+IDS = list(PUZZLES)
+MUTANTS = [pytest.param(i, m, id=f"{i[:2]}-{m.name}") for i, p in PUZZLES.items() for m in p.mutants]
 WEIGHTS = "09_conv2d_backward_weights"
 
 
 def solution(puzzle_id):
-    return COURSE.load(puzzle_id).solution_path.read_text(encoding="utf-8")
+    return PUZZLES[puzzle_id].solution_path.read_text(encoding="utf-8")
 
 
 def alone(puzzle, mutant):
@@ -50,12 +52,32 @@ def lines(verdict):
     return ["".join(text for text, _ in line) for line in verdict_lines(verdict)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def same_inputs():
+    """The inputs of a case, and what is right, are made once for all mutants."""
+    made: dict = {}
+
+    def once(make):
+        def found(puzzle, case, kernel, given):  # a seed, or the inputs, which stay in `made`
+            key = make, puzzle.id, case.name, kernel.name, given if isinstance(given, int) else id(given)
+            if key not in made:
+                made[key] = make(puzzle, case, kernel, given), given
+            return made[key][0]
+
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("make_inputs", "expectations"):
+            patch.setattr(trial, name, once(getattr(trial, name)))
+        yield
+
+
 @pytest.fixture
 def grade(tmp_path):
     """Grades a text (or bytes) as the kernel file of a puzzle; every report is short."""
 
     def run(puzzle, source, name="kernel.cu"):
-        puzzle, path = COURSE.load(puzzle) if isinstance(puzzle, str) else puzzle, tmp_path / name
+        puzzle, path = PUZZLES[puzzle] if isinstance(puzzle, str) else puzzle, tmp_path / name
         if source is not None:
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
         verdict = grade_file(puzzle, path, Options("cpu"))
@@ -75,7 +97,7 @@ def test_every_solution_passes(puzzle_id, grade):
 
 @pytest.mark.parametrize("puzzle_id", IDS)
 def test_every_stub_compiles_and_fails(puzzle_id, grade):
-    puzzle = COURSE.load(puzzle_id)
+    puzzle = PUZZLES[puzzle_id]
     text = stub_text(puzzle)
     assert puzzle.repair or grade(puzzle_id, text).kind == "untouched"
     assert grade(puzzle_id, "// mine\n" + text).kind in ("unwritten", "wrong", "fault")
@@ -83,7 +105,7 @@ def test_every_stub_compiles_and_fails(puzzle_id, grade):
 
 @pytest.mark.parametrize(("puzzle_id", "mutant"), MUTANTS)
 def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
-    verdict = grade(*alone(COURSE.load(puzzle_id), mutant))
+    verdict = grade(*alone(PUZZLES[puzzle_id], mutant))
     assert verdict.exit_status == 1
     assert verdict.diagnosis in mutant.expected, lines(verdict)
     assert mutant.line in "\n".join(verdict.lines)
@@ -212,5 +234,5 @@ def test_another_right_way_to_write_it_passes(name, grade):
 
 
 def test_another_seed_changes_inputs_and_not_the_verdict(tmp_path):
-    puzzle = COURSE.load(WEIGHTS)
+    puzzle = PUZZLES[WEIGHTS]
     assert all(grade_file(puzzle, puzzle.solution_path, Options("cpu", seed)).passed for seed in (1, 2))

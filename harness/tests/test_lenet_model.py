@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from harness.checkout import Course, source_hash
 from harness.devices.virtual.device import Kernel
 from harness.errors import CompileError, CourseError, KernelFault
-from harness.lenet import kernels
+from harness.lenet import count, kernels
 from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, LaunchMistake, choose
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
-from harness.lenet.show import whose
+from harness.lenet.show import traffic, whose
 from harness.progress import Entry
 from harness.tests.lenet import DIGITS, ROOT, course_in
 from harness.tests.virtual import device
@@ -152,6 +154,43 @@ def test_a_later_puzzle_stands_in(course, parts):
     for layer in ("conv1", "conv2"):
         ours, theirs = (n[f"grad_{layer}_weights"].get() for n in (net, usual))
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6 * np.abs(theirs).max())
+
+
+PART_4 = ["07=30", "09=32", "10=31", "03=23", "09=20"]  # and what part 3 has for the rest
+
+
+@pytest.mark.parametrize("use", [PART_4, ["09=22"]])
+def test_kernels_of_later_parts_give_the_same_gradients(use):
+    """Puzzles 22 and 32 are two launches: the sums of parts, then their sum."""
+    chosen = choose(Course(ROOT), {}, mine=False, use=use)
+    from_later = {role: c.puzzle.number for role, c in chosen.items() if " for " in c.origin}
+    weights = chosen["conv2d_backward_weights"]
+    assert weights.then.name in ("add_splits", "add_parts") and len(from_later) == len(use)
+    net = net_on(chosen)
+    for batch in (3, 1, 3):
+        step(net, batch)
+        expected = lenet.step_values(START, DIGITS.train_images[:batch], DIGITS.train_labels[:batch])
+        for name, values in expected.items():
+            assert np.abs(net[name].get() - values).max() <= 2e-6 * np.abs(values).max(), name
+    net.compile_for_sizes()
+    step(net, 3)
+    assert np.abs(net.grad_conv1_weights.get() - expected["grad_conv1_weights"]).max() < 1e-5
+
+
+def test_what_a_step_moves_is_counted_and_less_with_later_kernels(monkeypatch):
+    monkeypatch.setattr(count, "IMAGES", 2)
+    usual, later_ones = (choose(Course(ROOT), {}, mine=False, use=use) for use in ((), PART_4))
+    functions = choose_program(Course(ROOT), {}, mine=False).functions
+    found = count.comparison(later_ones, usual, functions, DIGITS)
+    assert found["replaced"] == [role for role, c in later_ones.items() if " for " in c.origin]
+    for role in found["replaced"]:
+        assert found["bytes"][role] < found["usual_bytes"][role], role
+    others = found["bytes"].keys() - set(found["replaced"])
+    assert all(found["bytes"][role] == found["usual_bytes"][role] > 0 for role in others)
+    lines = traffic(found, [{"kernel": role, "puzzle": c.puzzle.id} for role, c in later_ones.items()])
+    totals = re.fullmatch(r"Global memory in a step of 2 images, counted: (.+) MB; without --use (.+) MB\.", lines[0])
+    assert float(totals[1]) < float(totals[2]) / 2 and max(map(len, lines)) <= 80
+    assert any(line.startswith("  32 conv2d_backward_weights for 09") for line in lines[1:])
 
 
 @pytest.mark.parametrize(

@@ -438,3 +438,9 @@ def test_threads_in_parallel():
     for thread in threads:
         thread.join()
     assert len(results) == 4 and all(r.kernels == ("k",) for r in results)
+
+
+def test_types_of_the_runtime_and_textures_are_known():
+    """NVRTC leaves them out at first."""
+    body = "cudaError_t e = cudaErrorInvalidValue; cudaTextureObject_t t = 0; *out = e + (int)t;"
+    assert compile_ptx(f'extern "C" __global__ void k(int* out) {{ {body} }}').kernels == ("k",)

@@ -173,6 +173,7 @@ PUZZLE = Puzzle(
             reference=lambda a, d: a["a"] + a["b"],
         ),
     ),
+    bench=dict(n=1 << 24, threads=256),
     cases=(
         Case(
             "tiny_10", dict(n=10, threads=4),

@@ -218,6 +218,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {"tx": 16, "ty": 16, **d},
+    bench=dict(batch=256, n_in=4096, n_out=4096),
     cases=(
         Case(
             "fc_fw_tiny_2x4", dict(batch=2, n_in=4, n_out=3),

@@ -207,6 +207,7 @@ PUZZLE = Puzzle(
             lambda x, a, d: np.sum(a["grad_output"] * dense.relu(x)), at="input", epsilon=1e-6
         ),
     },
+    bench=dict(n=1 << 24, threads=256),
     cases=(
         Case(
             "relu_tiny_6", dict(n=6, threads=4), note="2 blocks of 4 threads; done by hand in the lesson",

@@ -421,6 +421,7 @@ PUZZLE = Puzzle(
             lambda z, a, d: loss.mean_cross_entropy(z, a["labels"]), at="logits", epsilon=1e-4
         ),
     },
+    bench=dict(batch=16384, classes=1000),
     cases=(
         Case(
             "softmax_tiny_2x3", dict(batch=2, classes=3), note="done by hand in the lesson",

@@ -347,6 +347,7 @@ PUZZLE = Puzzle(
     gradient_of={
         WEIGHTS: Gradient(loss_of_weights), INPUT: Gradient(loss_of_input), BIAS: Gradient(loss_of_bias),
     },
+    bench=dict(batch=256, n_in=4096, n_out=4096),
     cases=(
         Case(
             "fc_bw_tiny_2x4", dict(batch=2, n_in=4, n_out=3),

@@ -403,6 +403,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {"H_out": d["H"] // 2, "W_out": d["W"] // 2, "threads": 128, **d},
     gradient_of={BACKWARD: Gradient(loss_of_input)},
+    bench=dict(batch=64, C=64, H=112, W=112),
     cases=(
         Case(
             "pool_tiny_4x5", dict(batch=1, C=1, H=4, W=5),

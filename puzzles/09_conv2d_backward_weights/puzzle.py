@@ -439,6 +439,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 64, **d},
     gradient_of={WEIGHTS: Gradient(loss_of_weights), BIAS: Gradient(loss_of_bias)},
+    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
         Case(
             "conv_bw_tiny_3x3", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),

@@ -347,6 +347,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     gradient_of={KERNEL: Gradient(loss_of_input)},
+    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
         Case(
             "conv_bwi_tiny_3x3", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),

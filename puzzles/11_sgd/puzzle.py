@@ -220,6 +220,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {"threads": 128, **d},
+    bench=dict(n=1 << 24, learning_rate=0.1, momentum=0.9, weight_decay=0.0005),
     cases=(
         Case(
             "sgd_tiny_4", dict(n=4, **factors(0.5, 0.5, 0.25)),

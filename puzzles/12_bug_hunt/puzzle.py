@@ -207,6 +207,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=derived,
+    bench=dict(batch=64, C=64, H=112, W=112, n=1 << 20),
     cases=(
         Case(
             "bias_tiny", dict(batch=3, C=2, H=1, W=2), kernels=(BIAS,), note="done by hand in the lesson",

@@ -230,6 +230,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {**output_sizes(d), "threads": 128, **d},
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
             "conv_general_tiny", size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),

@@ -215,6 +215,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {**output_sizes(d), "C_group": d["C_in"] // d["groups"], "threads": 128, **d},
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
+    bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     cases=(
         Case(
             "conv_grouped_tiny", size(1, 4, 1, 2, 4, 1, 1, groups=2),

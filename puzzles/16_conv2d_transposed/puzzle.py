@@ -247,6 +247,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {**transposed_output_sizes(d), "K_group": d["C_out"] // d["groups"], "threads": 128, **d},
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
+    bench=size(32, 256, 14, 14, 128, 4, 4, stride=(2, 2), pad=(1, 1), groups=1),
     cases=(
         Case(
             "conv_transposed_tiny", size(1, 1, 2, 2, 1, 2, 3, stride=(1, 2)),

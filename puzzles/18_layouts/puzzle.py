@@ -260,6 +260,7 @@ PUZZLE = Puzzle(
     lines=52,
     kernels=tuple(map(declared, LAYOUTS)),
     dims=lambda d: {"rows": d["C"], "columns": d["H"] * d["W"], "threads": 128, **d},
+    bench=dict(batch=32, C=256, H=56, W=56, K=256, R=3, S=3),
     cases=(
         Case("layouts_tiny", dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2), note="done by hand in the lesson",
              inputs={"input": range(12), "weights": range(8)}),

@@ -197,6 +197,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {"threads": 256, **d},
     gradient_of={BIAS: Gradient(loss)},
+    bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
         Case(
             "bias_tiny", dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),

@@ -230,6 +230,7 @@ PUZZLE = Puzzle(
     ),
     dims=derived,
     gradient_of={PARTIAL: Gradient(loss)},
+    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, parts=16),
     cases=(
         Case(
             "conv_bw_tiny_3x3", dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),

@@ -192,6 +192,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {"threads": 64, "warps": 4, **d},
+    bench=dict(batch=256, n_in=4096, n_out=4096, patterns=4096),
     cases=(
         Case(
             "sectors_by_hand", dict(patterns=6), note="predicted in the lesson", kernels=(PREDICT,),

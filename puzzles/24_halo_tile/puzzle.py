@@ -147,6 +147,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, **d},
+    bench=dict(batch=256, C_in=6, H=112, W=112, C_out=16, F=5),
     cases=(
         Case(
             "conv_fw_tiny_3x3", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),

@@ -144,6 +144,7 @@ PUZZLE = Puzzle(
             reference=lambda a, d: a["input"].T,
         ),
     ),
+    bench=dict(rows=8192, columns=8192),
     cases=(
         Case("transpose_tiny_2x3", dict(rows=2, columns=3), note="done by hand in the lesson",
              inputs={"input": [[1, 2, 3], [4, 5, 6]]}),

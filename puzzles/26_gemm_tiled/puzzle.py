@@ -143,6 +143,7 @@ PUZZLE = Puzzle(
             reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),
+    bench=dict(M=4096, N=4096, K=4096),
     cases=(
         Case(
             "matmul_tiny_2x3", dict(M=2, N=3, K=4), note="that of puzzle 02; done by hand in the lesson",

@@ -166,6 +166,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {**column_sizes(d), "threads": 128, **d},
+    bench=column_case(32, 64, 56, 56, 3, 3, pad=(1, 1)),
     cases=(
         Case(
             "im2col_tiny", column_case(1, 1, 3, 4, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),

@@ -171,6 +171,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {**column_sizes(d), **d},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
             "implicit_gemm_tiny", size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),

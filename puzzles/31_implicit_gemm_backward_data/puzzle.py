@@ -235,6 +235,7 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {**output_sizes(d), **d},
     gradient_of={KERNEL: Gradient(loss)},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
             "implicit_bd_tiny", size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),

@@ -267,6 +267,7 @@ PUZZLE = Puzzle(
         **d,
     },
     gradient_of={SPLIT: Gradient(loss)},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1), splits=16),
     cases=(
         Case(
             "implicit_bw_tiny", size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)),

@@ -230,6 +230,7 @@ PUZZLE = Puzzle(
         Kernel(DEPTHWISE, params=(*ARRAYS, *ints()), launch=depthwise_launch, reference=right),
     ),
     dims=lambda d: {**output_sizes(d), "C_group": d["C_in"] // d["groups"], **d},
+    bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     gradient_of={GROUPED: Gradient(loss), DEPTHWISE: Gradient(loss)},
     cases=(
         Case(

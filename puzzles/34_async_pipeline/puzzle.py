@@ -146,6 +146,7 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {**column_sizes(d), **d},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
             "async_tiny", size(1, 1, 2, 3, 1, 2, 3, stride=(1, 2), pad=(0, 1)),

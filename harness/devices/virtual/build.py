@@ -39,31 +39,42 @@ class Built:
     code: bytes  # an object file
 
 
-def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=()) -> Built:
+def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False) -> Built:
     """Compile a kernel file for the virtual GPU. fixed: the arguments of `fixed.fix`, where there are some.
+    quick: for little work; `optimised` makes better code of it later.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size, fixed
-    key = digest(fingerprint(*request[:4]), checks, str(arena_size), repr(fixed), jit.own_text(), jit.machine())
+    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size, fixed, quick
+    key = digest(fingerprint(*request[:4]), *map(str, request[4:]), jit.own_text(), jit.machine())
     if data := _store.get(key):
         try:
             return pickle.loads(data)  # our own code and data: whoever can write there can do worse
         except Exception:  # written by another version of Python or of a library
             pass
     threading.Thread(target=jit.prepare_runtime, args=(checks == "count",)).start()  # meanwhile: it is needed too
-    built = _apart(request)
+    built = _apart("build", request)
     _store.put(key, pickle.dumps(built))
     return built
 
 
-def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed) -> Built:
+def optimised(text: str, checks: str) -> bytes:
+    """An object file of the same LLVM text, for more work. Errors: as of `build`."""
+    key = digest(text, checks, jit.own_text(), jit.machine())
+    code = _store.get(key)
+    if code is None:
+        code = _apart("optimise", (text, LEVEL[checks]))
+        _store.put(key, code)
+    return code
+
+
+def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick) -> Built:
     """The build itself, in this process."""
     compiled = compile_ptx(source, name, FLAVOUR[checks], include_dirs, name_expressions)
-    return build_ptx(compiled, name, checks, arena_size, fixed)
+    return build_ptx(compiled, name, checks, arena_size, fixed, quick)
 
 
-def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=()) -> Built:
+def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False) -> Built:
     try:
         module = ptx.parse(compiled.text, name)
         if checks == "full":
@@ -77,19 +88,19 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=()) 
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
-    return Built(compiled, lowered, jit.compile_object(lowered.text, LEVEL[checks]))
+    return Built(compiled, lowered, jit.compile_object(lowered.text, 0 if quick else LEVEL[checks]))
 
 
 # -- the parent's side --------------------------------------------------------------------------------
 
 
-def _apart(request) -> Built:
-    """The build in the child, which is kept unless it had to be ended."""
+def _apart(what: str, request: tuple):
+    """The answer of the child, which is kept unless it had to be ended."""
     global _child
     with _turn:
         child, _child = _child or Child("harness.devices.virtual.build_worker"), None
         try:
-            built = child.ask("build", (request, SECONDS), SECONDS * PATIENCE)
+            built = child.ask(what, (request, SECONDS), SECONDS * PATIENCE)
         except CompileError:
             _child = child
             raise

@@ -1,4 +1,4 @@
-"""The process in which NVRTC and LLVM work, for build.py: one build after the other, under limits."""
+"""The process in which NVRTC and LLVM work, for build.py: one task after the other, under limits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 from ...errors import CompileError, DeviceError
 from ..child import attach
 from .build import build_here
+from .jit import compile_object
 
 MEMORY = 4 << 30  # bytes of address space
 
@@ -19,13 +20,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:
         try:
-            _, (request, seconds) = connection.recv()
+            what, (request, seconds) = connection.recv()
         except (EOFError, OSError):
             os._exit(0)
         # of the processor's time; then SIGPROF ends this process. (RLIMIT_CPU would do, but NVRTC lifts it.)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            answer = "ok", build_here(*request)
+            answer = "ok", (build_here if what == "build" else compile_object)(*request)
         except (CompileError, DeviceError) as error:
             answer = "error", error, False
         except MemoryError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
 import threading
+import time
 import weakref
 from dataclasses import replace
 
@@ -14,18 +15,19 @@ from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
-from .build import Built, build, build_ptx
+from .build import Built, build, build_ptx, optimised
 from .diagnose import Diagnosis
 from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
-from .schedule import STEP_BUDGET, Workers, block_order, deadline, thread_order
+from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, spread_order, thread_order
 from .steps import Steps
 from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
+ENOUGH = 0.5  # seconds of launches after which it pays to optimise a module that was compiled quickly
 
 
 class Array:
@@ -64,7 +66,8 @@ class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
     access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them
     together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none" (trusted
-    kernels only). schedule: seed of the order of warps and blocks.
+    kernels only). schedule: seed of the order of warps and blocks. quick: modules are compiled in little
+    time, and optimised once they have run for long.
     """
 
     kind = "cpu"
@@ -72,8 +75,9 @@ class VirtualGPU:
     def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
         if checks not in CHECKS:
             raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
-        self.checks, self.schedule = checks, seed
+        self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
@@ -132,26 +136,28 @@ class VirtualGPU:
 
     def _compile(self, request: tuple, fixed: tuple = ()) -> Module:
         source, name = request[:2]
+        quick = self.quick and not fixed
         try:
-            built = build(*request, self.checks, self.arena.size, fixed)
+            built = build(*request, self.checks, self.arena.size, fixed, quick)
         except CompileError as error:
             raise _with_source(error, source, name) from None
-        return Module(self, source, name, built, request)
+        return Module(self, source, name, built, request, quick)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
         """PTX text -> Module, for tests of single instructions."""
         compiled = Ptx(text, {n: n for n in re.findall(r"\.entry\s+([\w$]+)", text)})
         try:
-            built = build_ptx(compiled, name, self.checks, self.arena.size)
+            built = build_ptx(compiled, name, self.checks, self.arena.size, quick=self.quick)
         except CompileError as error:
             raise _with_source(error, text, name) from None
-        return Module(self, text, name, built)
+        return Module(self, text, name, built, quick=self.quick)
 
 
 class Module:
     """Compiled kernels. functions: their plain names."""
 
-    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = ()):
+    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False):
+        self.quick, self.seconds = quick, 0.0
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled, self.lowered = built.compiled, built.lowered
         for kernel in self.lowered.kernels.values():
@@ -160,10 +166,7 @@ class Module:
                     f"{demangle(kernel.name)} uses too much shared data ({kernel.shared_static:#x} bytes,"
                     f" {LIMITS.shared_per_block:#x} max): use dynamic shared memory, or a smaller tile"
                 )
-        names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
-        names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
-        names += [f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.lanes > 1]
-        self.program = Program(built.code, names, self.lowered.whole_runtime)
+        self._load(built.code)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
@@ -185,6 +188,19 @@ class Module:
     def get_function(self, name: str) -> Kernel:
         """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
         return Kernel(self, self.lowered.kernels[self.compiled.find(name)], name)
+
+    def _load(self, code: bytes) -> None:
+        names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
+        names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
+        names += [f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.lanes > 1]
+        self.program = Program(code, names, self.lowered.whole_runtime)
+
+    def optimise(self) -> None:
+        """Replace code that was compiled quickly by better code, where that can be done in time."""
+        if self.quick:
+            self.quick = False
+            with contextlib.suppress(CompileError):
+                self._load(optimised(self.lowered.text, self.device.checks))
 
     # -- module variables -----------------------------------------------------------------------------
 
@@ -239,12 +255,6 @@ class Kernel:
         self.module, self.info, self.name = module, info, name
         self.params = tuple(p.size for p in info.params)
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static
-        self._block_function = module.program.address(f"{info.name}.block")
-        self._start_function = module.program.address(f"{info.name}.start") if info.coroutine else 0
-        self._together_function = 0
-        if info.coroutine and info.lanes > 1:
-            self._together_function = module.program.address(f"{info.name}.together")
-        self._run_function = module.program.run
 
     def fixed(self, args) -> Kernel:
         """The kernel for these values of its integer parameters only: quicker, bit by bit the same, once compiled.
@@ -260,9 +270,16 @@ class Kernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
         grid, block = triple(grid, "grid"), triple(block, "block")
-        with self.module.device.launching:
-            self.module.device.arena.settle()
-            return Run(self, grid, block, args, shared_mem).go()
+        module = self.module
+        with module.device.launching:
+            module.device.arena.settle()
+            if module.seconds > ENOUGH:
+                module.optimise()
+            started = time.perf_counter()
+            try:
+                return Run(self, grid, block, args, shared_mem).go()
+            finally:
+                module.seconds += time.perf_counter() - started
 
 
 class Run:
@@ -291,12 +308,14 @@ class Run:
         launch = self._launch_record()
         envs["launch"] = launch.ctypes.data
         envs["globals_base"] = self.module.variables_owner.start
-        envs["block_function"] = self.kernel._block_function
-        envs["start_function"] = self.kernel._start_function if self.lanes == 1 else self.kernel._together_function
+        info, program = self.kernel.info, self.module.program
+        envs["block_function"] = block = program.address(f"{info.name}.block")
+        start = "start" if self.lanes == 1 else "together"
+        envs["start_function"] = program.address(f"{info.name}.{start}") if info.coroutine else 0
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
-            self.workers.run(self.kernel._run_function, self.kernel._block_function, launch, self.kernel.info.recursive)
+            self.workers.run(program.run, block, launch, info.recursive)
         self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
@@ -345,10 +364,14 @@ class Run:
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
         self._order = thread_order(n, self.device.schedule, self.lanes if self.kernel.info.coroutine else 1)
         multiplier, offset = block_order(blocks, self.device.schedule)
+        first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
+        if first:
+            multiplier, offset = spread_order(blocks)
         shared = self.kernel.info.shared or self.shared_mem
         full = self.device.checks == "full"
         values = {
-            "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset, "threads": n, "lanes": self.lanes,
+            "next_block": first, "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset,
+            "threads": n, "lanes": self.lanes,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
@@ -380,13 +403,6 @@ def _with_source(error: CompileError, source: str, name: str) -> CompileError:
         for d in error.diagnostics
     )
     return error
-
-
-def available_cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:

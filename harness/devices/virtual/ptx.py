@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...errors import Unsupported
 
@@ -49,7 +50,7 @@ class Instruction:
     pred: str = ""
     negated: bool = False
 
-    @property
+    @cached_property
     def base(self) -> str:
         return self.opcode.split(".", 1)[0]
 

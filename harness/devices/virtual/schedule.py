@@ -5,6 +5,7 @@ Compiled code runs without Python's lock, so a worker is a Python thread that ma
 
 from __future__ import annotations
 
+import os
 import ctypes
 import threading
 import time
@@ -25,6 +26,13 @@ _STACK = 64 << 20
 INLINE_THREADS = 2048  # grids up to this size run in the calling thread, at first;
 INLINE_SECONDS = 0.0005  # not those that took longer than this
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+
+
+def available_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
 
 
 class Workers:
@@ -191,6 +199,14 @@ def block_order(blocks: int, seed: int) -> tuple[int, int]:
     while gcd(multiplier, blocks) != 1:
         multiplier += 1
     return multiplier, offset
+
+
+def spread_order(blocks: int) -> tuple[int, int]:
+    """As block_order: an order in which any stretch of blocks lies evenly over the grid, by the golden ratio."""
+    multiplier = round(0.618034 * blocks) or 1
+    while gcd(multiplier, blocks) != 1:
+        multiplier += 1
+    return multiplier, 0
 
 
 def deadline(seconds: float) -> int:

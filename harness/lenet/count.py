@@ -1,0 +1,40 @@
+"""What a training step moves: one step with few images, counted on the virtual GPU, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reference import lenet
+
+from ..devices import open_device
+from .data import Data
+from .kernels import Choice, Kernels
+from .model import LeNet
+
+IMAGES = 8  # the bytes grow with the batch, and so does the time that counting takes
+
+
+def counted_step(choices: Mapping[str, Choice], functions: Mapping, data: Data) -> dict[str, int]:
+    """Bytes of global memory by kernel in one step of IMAGES images: forward, backward, update.
+
+    functions: a program's. Errors: BackwarpError where the virtual GPU cannot run a kernel.
+    """
+    with open_device("cpu", checks="count") as device:
+        net = LeNet(device, Kernels(device, choices), functions, lenet.initial(0))
+        net.load(data.train_images[:IMAGES], data.train_labels[:IMAGES])
+        net.forward()
+        net.backward()
+        net.program["update"](net, net.program["learning_rate"](0, 2))
+        return net.moved()
+
+
+def comparison(
+    choices: Mapping[str, Choice], usual: Mapping[str, Choice], functions: Mapping, data: Data
+) -> dict:
+    """The bytes of a step with these kernels, and with the usual ones, for the result of a training."""
+    return {
+        "images": IMAGES,
+        "bytes": counted_step(choices, functions, data),
+        "usual_bytes": counted_step(usual, functions, data),
+        "replaced": [role for role, choice in choices.items() if choice.kernel != usual[role].kernel],
+    }
