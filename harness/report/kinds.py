@@ -27,7 +27,7 @@ class Kind:
     """A line of the table. says: for the help. draw: "module:function" of this package; its parameters are named
     like the attributes of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing`
     explains. puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of
-    Figures, for a GIF.
+    Figures, for a GIF. first: it is what is drawn where no kind is named, in place of access.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Kind:
     puzzles: tuple[str, ...] = ()
     nothing: str = ""
     frames: str = ""
+    first: bool = False
 
 
 # What moves comes first: it is what a .gif shows.
@@ -117,8 +118,11 @@ def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
         return KINDS[name]
     if moving:
         return offered[0]
-    unmarked = not (ask.block or ask.thread) and ask.path != ask.puzzle.solution_path
-    return KINDS["race" if unmarked and ask.verdict.timeline else "access"]
+    if ask.block or ask.thread:
+        return KINDS["access"]
+    if ask.path != ask.puzzle.solution_path and ask.verdict.timeline:
+        return KINDS["race"]
+    return next((k for k in offered if k.first), KINDS["access"])
 
 
 def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:

@@ -58,8 +58,10 @@ def test_the_virtual_matrices_multiply_to_the_convolution():
     assert np.array_equal(result, np.ravel(right))
 
 
-def test_frames_show_the_steps(walked):
-    _, found = walked
+@pytest.mark.parametrize("number", ["31", "32"])
+def test_frames_show_the_steps(number):
+    puzzle = COURSE.load(number)
+    found = walk(puzzle, solved(puzzle))
     sizes = set()
     for i, step in enumerate(found.steps):
         picture = frame(found, i)
