@@ -400,8 +400,8 @@ def intensities(m: Measured) -> tuple[float, float]:
 
 def least_times(m: Measured, peak: peaks.Peak) -> dict[str, float]:
     """Milliseconds that what was counted takes at least: of memory, with no cache, and of arithmetic."""
-    rate = getattr(peak, m.arithmetic)
-    return {"memory": c.global_bytes(m.counters) / peak.memory / 1e9, "arithmetic": c.flops(m.counters) / rate / 1e9}
+    moved, computed = c.global_bytes(m.counters), c.flops(m.counters)
+    return {"memory": moved / peak.memory / 1e9, "arithmetic": computed / getattr(peak, m.arithmetic) / 1e9}
 
 
 def bound(intensity: float, peak: peaks.Peak, kind: str) -> str:
