@@ -268,6 +268,7 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
     from harness.devices import open_device
 
     with open_device("cpu", checks="memory") as device:
+        device.quick = True
         probe = Probe(device, puzzle, case, kernel, source)
         block = flat(block, probe.launch.grid, "block")
         thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
