@@ -277,6 +277,7 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
 
     block, thread = (0 if block == "" else block), (1 if thread == "" else thread)
     with open_device("cpu", checks="memory") as device:
+        device.quick = True
         probe = Probe(device, puzzle, case, kernel, source)
         block = flat(block, probe.launch.grid, "block")
         thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
