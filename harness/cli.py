@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import BackwarpError, CourseError
+from .report import kinds
 
 if TYPE_CHECKING:
     from .checkout import Course
@@ -238,23 +239,23 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
     context.meta[STATUS] = Watcher(course, progress, wanted, device, seed, poll).run()
 
 
-@cli.command()
+@cli.command(epilog="\b\n" + kinds.listed())
 @click.argument("puzzle_id", metavar="ID")
+@click.option("--kind", metavar="NAME", type=click.Choice(list(kinds.KINDS)), default=None,
+              help="See below. If left out: the race, where your kernel has one, else access.")
 @click.option("--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out.")
 @click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
 @click.option("--thread", metavar="X,Y", default="", help="In its block, or all; 1,0 if left out.")
 @click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
 @click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
-@click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file.")
-def picture(puzzle_id, kernel, case, thread, block, solution, target) -> None:
-    """Draw which elements one thread of your kernel reads and writes, found by running it."""
+@click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file, or .gif where something moves.")
+def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> None:
+    """Draw what your kernel does, found by running it: which elements one thread reads and writes, and more."""
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    from .report.pictures import save_access_picture
-
     target = target or course.root / ".backwarp" / f"{puzzle.id}.png"
     path = puzzle.solution_path if solution else puzzle.stub_path
-    save_access_picture(puzzle, path, target, kernel, case, block, thread)
+    kinds.save_picture(puzzle, path, target, kind or "", kernel, case, block, thread)
     say(f"{target}")
 
 

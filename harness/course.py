@@ -352,6 +352,7 @@ class Puzzle:
 
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
+    practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
     repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big case
     for `backwarp bench`; default: those of the largest case.
     """
@@ -362,6 +363,7 @@ class Puzzle:
     kernels: tuple[Kernel, ...]
     cases: tuple[Case, ...]
     hints: tuple[str, ...]
+    practice: str = ""
     lines: int = 0
     repair: bool = False
     dims: Callable[[dict[str, int]], dict[str, int]] | None = None

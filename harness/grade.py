@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import explain, gates, misconceptions
+from . import explain, gates, misconceptions, race
 from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
 from .compare import error_map
 from .course import Puzzle, stub_text
@@ -154,6 +154,8 @@ def on_device(
         outcomes = [trial.outcome for trial in trials]
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict)
+        if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
+            verdict.timeline = race.timeline(puzzle, source, verdict, benches[0], options.seed)
         if verdict.status == FAILED:
             verdict.lines = explain.with_warnings(verdict.lines, getattr(benches[0].module, "warnings", ()), source)
         return verdict
@@ -166,6 +168,7 @@ def through_gates(
     if options.watch:
         options.watch("counting")
     with opener("cpu", checks="count", seed=options.seed) as device:
+        device.quick = True
         bench = Bench(device, (2 * options.seed + 1,))
         prepare(bench, puzzle, source, name)
         try:

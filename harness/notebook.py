@@ -2,7 +2,7 @@
 
 %%kernel ID [--save]                     grades the cell's CUDA code; --save also writes it into your file
 %kernel_from ID [--solution]            puts your file (or a solved puzzle's solution) into the next cell
-%hint ID     %profile ID     %counters ID     %picture ID [--thread 1,0] [--block 0,0]     %walk ID
+%hint ID     %profile ID     %counters ID     %picture ID [--kind NAME] [--thread 1,0]     %walk ID
 
 Kernels are graded in a process of their own, so one that crashes or never ends leaves the notebook alive. %hint,
 %profile and %picture look at the last cell that was graded for the puzzle, or else at your file.
@@ -15,7 +15,6 @@ import atexit
 import io
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 
 from IPython.core.error import UsageError
@@ -26,8 +25,8 @@ from .checkout import Course, open_course
 from .course import Puzzle
 from .errors import BackwarpError
 from .progress import Progress
-from .report.heatmap import error_picture
 from .report.html import as_html, lines_html, recorder
+from .report.kinds import save_picture, verdict_picture
 from .report.text import verdict_lines
 from .verdict import Verdict
 
@@ -124,8 +123,8 @@ class CourseMagics(Magics):
         self.progress.record(verdict)
         if chosen.save:
             self.save(puzzle, cell)
-        if figure := error_picture(verdict):
-            display(report(verdict), png(figure))
+        if found := verdict_picture(verdict):
+            display(report(verdict), png(found[0]))
             return None
         return report(verdict)
 
@@ -204,41 +203,52 @@ class CourseMagics(Magics):
 
     @line_magic
     def picture(self, line: str) -> Image:
-        """%picture ID: which elements one thread reads and writes."""
-        chosen = options(line, "solution", thread="", block="", kernel="", case="")
+        """%picture ID [--kind NAME] [--moving]: as `backwarp picture`; moving: a GIF."""
+        chosen = options(line, "solution", "moving", kind="", thread="", block="", kernel="", case="")
         puzzle = self.load(chosen.id)
-        from .report.pictures import save_access_picture
-
-        target = self.cell_path(puzzle).with_suffix(".png")
+        target = self.cell_path(puzzle).with_suffix(".gif" if chosen.moving else ".png")
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
-            save_access_picture(puzzle, path, target, chosen.kernel, chosen.case, chosen.block, chosen.thread)
+            save_picture(puzzle, path, target, chosen.kind, chosen.kernel, chosen.case, chosen.block, chosen.thread)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
-        return Image(target.read_bytes())
+        return Image(target.read_bytes(), format=target.suffix[1:])
 
     @line_magic
     def walk(self, line: str):
         """%walk ID: a slider over the threads of a block, with the picture of each; needs ipywidgets."""
-        chosen = options(line, "solution", block="0")
+        chosen = options(line, "solution", block="0", kernel="", case="")
         puzzle = self.load(chosen.id)
         try:
             import ipywidgets
         except ImportError:
-            raise UsageError("%walk needs ipywidgets: pip install ipywidgets") from None
-        from .checkout import tunables
+            raise UsageError("%walk needs ipywidgets: %pip install ipywidgets") from None
+        try:
+            threads = self.threads(puzzle, chosen)
+        except BackwarpError as error:
+            raise UsageError(str(error)) from None
+        slider = ipywidgets.IntSlider(0, 0, threads - 1, description="thread", continuous_update=False)
+        more = " --solution" * chosen.solution + "".join(
+            f" --{name} {getattr(chosen, name)}" for name in ("block", "kernel", "case") if getattr(chosen, name)
+        )
+
+        def show(thread: int) -> None:
+            try:
+                display(self.picture(f"{puzzle.number} --kind access --thread {thread}{more}"))
+            except UsageError as error:
+                print(error)
+
+        return ipywidgets.interactive(show, thread=slider)
+
+    def threads(self, puzzle: Puzzle, chosen: argparse.Namespace) -> int:
+        """How many a block of the chosen kernel has. Errors: CourseError."""
+        from .checkout import read_source, tunables
+        from .report.kinds import what_to_draw
         from .report.probe import count
 
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
-        launch = puzzle.kernels[0].launch(puzzle.full_dims(puzzle.cases[0]), tunables(path.read_text(encoding="utf-8")))
-        slider = ipywidgets.IntSlider(0, 0, count(launch.block) - 1, description="thread", continuous_update=False)
-        more = " --solution" if chosen.solution else ""
-
-        def show(thread: int) -> None:
-            with suppress(UsageError):
-                display(self.picture(f"{puzzle.number} --thread {thread} --block {chosen.block}{more}"))
-
-        return ipywidgets.interactive(show, thread=slider)
+        kernel, case = what_to_draw(puzzle, chosen.kernel, chosen.case)
+        return count(kernel.launch(puzzle.full_dims(case), tunables(read_source(path, path.name))).block)
 
 
 class Page(Shown):

@@ -56,6 +56,7 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
     try:
         source = checked_source(puzzle, path, verdict)
         with opener("cpu", checks="count", seed=seed) as device:
+            device.quick = True
             verdict.device, verdict.device_kind, verdict.device_reason = device.name, device.kind, device.reason
             bench = Bench(device, (2 * seed + 1,))
             prepare(bench, puzzle, source, path.name)

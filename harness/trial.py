@@ -161,28 +161,18 @@ def try_kernel(
 
 def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     """One launch on fresh memory; None where it failed, and the outcome says how."""
-    outcome, kernel, device = trial.outcome, trial.outcome.kernel, bench.device
-    device.schedule = schedule
-    handles = {p.name: place(device, p, trial) for p in kernel.passed}
-    device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
-    if quick := getattr(bench.module, "quick", False):
-        device.time_limit = min(device.time_limit, QUICK)
+    outcome, kernel = trial.outcome, trial.outcome.kernel
+    handles = {p.name: place(bench.device, p, trial) for p in kernel.passed}
+    quick = getattr(bench.module, "quick", False)
     before = {p.name: handles[p.name].get() for p in kernel.outputs}
     try:
-        for p in kernel.constants:
-            bench.module.set_constant(p.name, trial.arrays[p.name])
-        done = bench.kernels[kernel.name](
-            trial.launch.grid,
-            trial.launch.block,
-            tuple(scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params),
-            shared_mem=trial.launch.shared_mem,
-        )
+        done = start(trial, bench, schedule, handles)
     except KernelFault as e:
         if e.kind == "timeout" and quick:
             bench.module.optimise()
             return run_once(trial, bench, schedule)
         outcome.kind, outcome.error = "fault", e
-        keep_output(outcome, getattr(e, "launch", None))
+        keep_output(outcome, e.launch)
         return None
     except LaunchError as e:
         outcome.kind, outcome.error = "launch", e
@@ -198,6 +188,21 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     results = {p.name: handles[p.name].get() for p in kernel.outputs}
     found = [compare(x, results[x.array.name], before[x.array.name]) for x in trial.targets]
     return Run(bench, before, results, [m for m in found if m])
+
+
+def start(trial: Trial, bench: Bench, schedule: int, handles: Mapping):
+    """The launch itself. handles: the arrays on the device, by name. Errors: KernelFault, LaunchError."""
+    kernel = trial.outcome.kernel
+    bench.device.schedule = schedule
+    bench.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
+    if getattr(bench.module, "quick", False):
+        bench.device.time_limit = min(bench.device.time_limit, QUICK)
+    for p in kernel.constants:
+        bench.module.set_constant(p.name, trial.arrays[p.name])
+    arguments = [scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params]
+    return bench.kernels[kernel.name](
+        trial.launch.grid, trial.launch.block, tuple(arguments), shared_mem=trial.launch.shared_mem
+    )
 
 
 def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:

@@ -63,6 +63,7 @@ class Verdict:
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
     error_map: dict[str, Any] = field(default_factory=dict)  # of the first output that is wrong: compare.error_map
+    timeline: dict[str, Any] = field(default_factory=dict)  # of a race: race.timeline
     misconception: str = ""
     hint: int = 0
     cases: list[CaseResult] = field(default_factory=list)

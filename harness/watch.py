@@ -67,13 +67,14 @@ def course_bar(solved: int, total: int) -> str:
 
 
 def afterwards(puzzle: Puzzle) -> list[str]:
-    """What others do with the same idea: the first paragraph of the lesson's last section."""
+    """Paragraphs for who has solved it: what others do with the same idea, and where it leads, the first paragraph of
+    the lesson's last section."""
     try:
         text = puzzle.lesson_path.read_text(encoding="utf-8")
     except (OSError, ValueError):
-        return []
+        text = ""
     last = text.rpartition("\n## ")[2].partition("\n")[2].strip()
-    return wrap(" ".join(last.split("\n\n")[0].split()), 96, hang="")
+    return [p for p in (puzzle.practice, " ".join(last.split("\n\n")[0].split())) if p]
 
 
 class Grader(threading.Thread):
@@ -145,10 +146,13 @@ class Watcher:
 
     def look(self) -> None:
         """The file may have changed: grade it, unless it is as before. A file that is away for a moment comes back."""
-        path = self.puzzle.stub_path
+        path, saved = self.puzzle.stub_path, time.monotonic()
         for _ in range(20):
             try:
                 data = path.read_bytes()
+                age = time.time() - path.stat().st_mtime
+                if 0 <= age < POLL + 1:  # the clock of a file server may be another
+                    saved -= age
                 break
             except OSError:
                 time.sleep(0.025)
@@ -157,7 +161,7 @@ class Watcher:
         found = f"{self.puzzle.id} {source_hash(data.decode('utf-8', 'replace'))} {len(data)}"
         if found != self.seen:
             self.seen, self.busy = found, True
-            self.grader.wanted.put((self.puzzle, time.monotonic()))
+            self.grader.wanted.put((self.puzzle, saved))
 
     def move_to(self, puzzle: Puzzle) -> None:
         self.puzzle, self.seen = puzzle, ""
@@ -178,7 +182,7 @@ class Watcher:
                                debounce=DEBOUNCE, step=10, stop_event=stop, rust_timeout=500, recursive=False,
                                raise_interrupt=False):  # fmt: skip
                     self.events.put(("file", puzzle.id))
-        except OSError as error:  # as when the system has no watches left
+        except (OSError, RuntimeError) as error:  # as when the system has no watches left
             self.events.put(("output", f"The file is looked at {1 / POLL:.0f} times a second ({error})."))
         while not stop.wait(POLL):  # files, not times: two saves may fall into what a file system takes for one moment
             self.events.put(("file", puzzle.id))
@@ -239,6 +243,11 @@ class Watcher:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
+    def say(self, paragraph: str) -> None:
+        """Indented, in lines that fit the terminal."""
+        for line in wrap(paragraph, terminal_width(sys.stdout) - 2, hang=""):
+            self.write(f"  {line}")
+
     def foot(self) -> None:
         if self.has_keys:
             show([[(footer(), "reverse")]])
@@ -266,14 +275,14 @@ class Watcher:
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
         """Say what comes after; a puzzle solved just now makes room for the next that is not."""
-        for line in afterwards(puzzle):
-            self.write(f"  {line}")
-        self.write(f"  The course's own: backwarp solution {puzzle.number}")
+        for paragraph in afterwards(puzzle):
+            self.say(paragraph)
+        self.say(f"The course's own: backwarp solution {puzzle.number}")
         if not left:
-            self.write("  Every puzzle is solved.")
+            self.say("Every puzzle is solved.")
         elif first:
             upcoming = next((i for i in left if i > puzzle.id), left[0])
-            self.write(f"  Next: {upcoming}. Read puzzles/{upcoming}/README.md; its file is watched from now on.")
+            self.say(f"Next: read puzzles/{upcoming}/README.md; kernel.cu beside it is watched from now on.")
             self.after(upcoming)
 
     def after(self, puzzle_id: str) -> None:

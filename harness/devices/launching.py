@@ -17,7 +17,8 @@ class Launch:
 
     stdout: the kernel's printf, cut; stdout_dropped: lines cut off. counters: exact on the virtual
     GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
-    warps, as many as the virtual GPU's `keep_requests` says (counters.Request).
+    warps, as many as the virtual GPU's `keep_requests` says (counters.Request). steps: accesses of threads
+    and barriers, as many as its `keep_steps` says (steps.Steps).
     """
 
     stdout: str = ""
@@ -25,6 +26,7 @@ class Launch:
     counters: dict = field(default_factory=dict)
     notes: list[KernelFault] = field(default_factory=list)
     requests: list = field(default_factory=list)
+    steps: object = None
 
 
 @dataclass(frozen=True)

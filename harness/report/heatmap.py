@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from ..verdict import Verdict
-from .pictures import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, WIDTH, Pen, extent, planes
+from .pictures import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, WIDTH, Pen, corner, extent, planes
 
 RIGHT, UNWRITTEN, NOT_A_NUMBER = "#ffffff", "#bbbbbb", "#000000"
 LEAST, MOST = 0.0, 6.0  # decades of error, in units of what is allowed, that the colours span
@@ -34,21 +34,11 @@ def error_picture(verdict: Verdict) -> Figure | None:
     wrong = int(np.count_nonzero(errors != 0))
     pen.text(LEFT, 50, f"{verdict.kernel}, case {verdict.case}: {wrong} of {errors.size} elements are wrong", "label", FAINT)
     for flat, error in enumerate(errors):
-        x, y = place(flat, shape, side)
+        x, y = corner((LEFT, TOP), shape, flat, side)
         pen.cell(x, y, colour(error))
     name_planes(pen, letters, shape, side)
     legend(pen, bottom + 28)
     return pen.figure
-
-
-def place(flat: int, shape: tuple[int, ...], side: float) -> tuple[float, float]:
-    """The upper left corner of an element's cell."""
-    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
-    plane, within = divmod(flat, rows * columns)
-    row, column = divmod(within, columns)
-    across, _ = planes(shape)
-    return (LEFT + side * (plane % across * (columns + 0.5) + column),
-            TOP + side * (plane // across * (rows + 0.5) + row))  # fmt: skip
 
 
 def colour(error: float) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..course import PARTS, Puzzle
 from ..verdict import PASSED, Verdict
-from .heatmap import error_picture
+from .kinds import verdict_picture
 from .text import Line, verdict_lines
 
 WIDTH = 88  # columns
@@ -85,8 +85,9 @@ def section(verdict: Verdict, puzzle: Puzzle) -> str:
     parts.append(lines_html(verdict_lines(verdict, WIDTH)))
     if verdict.gates:
         parts.append(gates_table(verdict))
-    if figure := error_picture(verdict):
-        parts.append(f'<img alt="which elements are wrong" src="{png(figure)}">')
+    if found := verdict_picture(verdict):
+        figure, says = found
+        parts.append(f'<img alt="{says}" src="{png(figure)}">')
     return "\n".join([*parts, "</article>"])
 
 

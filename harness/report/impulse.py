@@ -38,6 +38,7 @@ def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
     ones = np.flatnonzero(inputs[array.name])
     require(len(ones) == 1, f"case {case.name}: {len(ones)} elements of {array.name} are not 0; one must be")
     with open_device("cpu", checks="memory") as device:
+        device.quick = True
         runner = Runner(device, puzzle, case, kernel, source)
         plain = runner.run(inputs)
         spoilt = inputs[array.name].copy()
@@ -45,6 +46,11 @@ def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
         reached = np.flatnonzero(np.isnan(runner.run({**inputs, array.name: spoilt})[output.name]))
     kinds = {(array.name, int(ones[0])): "write", **{(output.name, int(i)): "read" for i in reached}}
     return impulse_picture(puzzle, case, kernel, kinds, {**inputs, **plain})
+
+
+def one_pixel(puzzle: Puzzle, source: str) -> Figure:
+    """The impulse of a puzzle's first kernel in its case `one_pixel`."""
+    return draw_impulse(puzzle, next(c for c in puzzle.cases if c.name == "one_pixel"), puzzle.kernels[0], source)
 
 
 def impulse_picture(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from harness.checkout import tunables
 from harness.course import Kernel, Puzzle
 from harness.devices import open_device
 from harness.devices.virtual.counters import SECTOR, Request
+from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.trial import scalar
 
@@ -34,20 +36,24 @@ class Trace:
 
     def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
         """The requests to an array in order, each with its lanes' elements, -1: none. wanted: of Request."""
+        wanted_ones = (r for r in self.requests if all(getattr(r, k) == v for k, v in wanted.items()))
+        found = ((r, self.elements(name, r)) for r in wanted_ones)
+        return [(r, elements) for r, elements in found if (elements >= 0).any()]
+
+    def elements(self, name: str, r: Request) -> np.ndarray:
+        """The element of an array that each lane touches in a request, -1: none."""
         start, shape = self.arrays[name]
-        found = []
-        for r in self.requests:
-            inside = (r.addresses >= start) & (r.addresses < start + 4 * np.prod(shape, dtype=int))
-            if r.space == "global" and inside.any() and all(getattr(r, k) == v for k, v in wanted.items()):
-                found.append((r, np.where(inside, (r.addresses - start) // 4, -1)))
-        return found
+        end = start + 4 * np.prod(shape, dtype=int)
+        inside = (r.space == "global") & (r.addresses >= start) & (r.addresses < end)
+        return np.where(inside, (r.addresses - start) // 4, -1)
 
 
 def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
-    """Runs a kernel once, counted. Arrays hold 4-byte elements."""
+    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError where it touches none."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     with open_device("cpu", checks="count") as device:
+        device.quick = True
         device.keep_requests = MOST_REQUESTS
         function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
         arrays = {
@@ -61,6 +67,8 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         launch = kernel.launch(dims, tunables(source))
         args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        if not done.requests:
+            raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
         return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
 
 
@@ -74,15 +82,28 @@ def solved(puzzle: Puzzle) -> str:
     return puzzle.solution_path.read_text(encoding="utf-8")
 
 
+def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
+    """The kernel with tiles of another side."""
+    return re.sub(rf"(\bconstexpr\s+int\s+{name}\s*=\s*)\d+", rf"\g<1>{side}", source)
+
+
+def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -> tuple[tuple[str, str], ...]:
+    """(heading, source) of two panels: the rung below, and the solution, or the kernel `source` in its place."""
+    mine = bool(source) and source.split() != solved(puzzle).split()
+    return (below, mutated(puzzle, mutant)), ("your kernel" if mine else says, source or solved(puzzle))
+
+
 # -- the maps -----------------------------------------------------------------------------------------------
+#
+# source: the kernel to be drawn; the solution if it is left out.
 
 
-def sectors_of_a_read(puzzle: Puzzle) -> Figure:
+def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
     """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of a warp takes it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
-    below = mutated(puzzle, "a thread per output, as in puzzle 03")
-    for says, source in (("a thread per output, as in 03", below), ("a warp per output", solved(puzzle))):
+    below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
+    for says, source in panels_of(puzzle, source, *below, "a warp per output"):
         found = trace(puzzle, case.name, kernel, source)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
@@ -104,13 +125,14 @@ def sectors_of_a_read(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-def reads_of_a_block(puzzle: Puzzle) -> Figure:
+def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """24: how often one block reads each element of channel 0, without a tile and with one of 4 x 4 outputs."""
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
-    for says, source in (("no tile, as in 07", mutated(puzzle, "no tile, as in puzzle 07")),
-                         ("a tile and its halo", solved(puzzle))):  # fmt: skip
-        found = trace(puzzle, case.name, kernel, source.replace("WIDTH = 32", "WIDTH = 4").replace("HEIGHT = 8", "HEIGHT = 4"))
+    below = "no tile, as in 07", "no tile, as in puzzle 07"
+    for says, source in panels_of(puzzle, source, *below, "a tile and its halo"):
+        small = small_tiles(small_tiles(source, 4, "WIDTH"), 4, "HEIGHT")
+        found = trace(puzzle, case.name, kernel, small)
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
         for _, elements in found.touching("input", block=block, kind="load"):
@@ -133,11 +155,11 @@ def reads_of_a_block(puzzle: Puzzle) -> Figure:
     )
 
 
-def banks_of_a_column(puzzle: Puzzle) -> Figure:
+def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
     """25: shared memory, 32 words to a row, as one read of a column of the tile touches it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[0]
     panels = []
-    for says, source in (("tile[32][32]", mutated(puzzle, "no padding")), ("tile[32][33]", solved(puzzle))):
+    for says, source in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
         requests = trace(puzzle, case.name, kernel, source).requests
         inside = [r for r in requests if r.space == "shared" and (r.block, r.warp) == (0, 0)]
         first = inside[0].addresses.min()  # the first store begins with the tile
@@ -175,10 +197,14 @@ def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]
     return cells, texts
 
 
-def tiles_of_a_block(puzzle: Puzzle) -> Figure:
+def tiles(puzzle: Puzzle, source: str = "") -> Figure:
+    return MAPS[puzzle.number](puzzle, source)
+
+
+def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """26: what one block reads of A and B in each step along K, and writes of C, with tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
+    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     across = -(-case.dims["N"] // 4)
     panels = []
     for p in kernel.arrays:
@@ -191,10 +217,10 @@ def tiles_of_a_block(puzzle: Puzzle) -> Figure:
     return draw(f"{kernel.name}: block (1,1), tiles of 4 x 4", note, panels, STEPS)
 
 
-def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
+def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
     """30: what one block reads of weights and image in each step, and writes of the output, tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", "TILE = 4"))
+    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     d = puzzle.full_dims(case)
     sizes = {
         "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
@@ -211,10 +237,10 @@ def tiles_of_a_convolution(puzzle: Puzzle) -> Figure:
     return draw("implicit_gemm_forward: block (1,0), tiles of 4 x 4", note, panels, STEPS)
 
 
-def square_of_a_thread(puzzle: Puzzle) -> Figure:
+def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
     """27: what one thread takes from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
     case, kernel = next(c for c in puzzle.cases if c.name == "rows_of_fours"), puzzle.kernels[0]
-    source = solved(puzzle).replace("BM = 64", "BM = 32").replace("BN = 64", "BN = 32")
+    source = small_tiles(small_tiles(source or solved(puzzle), 32, "BM"), 32, "BN")
     found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
     panels = []
     for name, index, columns in (("a", "i", 36), ("b", "j", 32)):
@@ -245,11 +271,11 @@ def square_of_a_thread(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-def windows_of_a_block(puzzle: Puzzle) -> Figure:
+def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """32: the tiles of one block, with the place in the input from which it fetched each element of the windows."""
     side, tile = 4, 1
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, solved(puzzle).replace("TILE = 16", f"TILE = {side}"))
+    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
     dims = puzzle.full_dims(case)
     positions = dims["batch"] * dims["H_out"] * dims["W_out"]
     columns = dims["C_in"] * dims["R"] * dims["S"]
@@ -282,10 +308,10 @@ def windows_of_a_block(puzzle: Puzzle) -> Figure:
     )  # fmt: skip
 
 
-def classes_of_a_stride(puzzle: Puzzle) -> Figure:
+def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
     """31: which class of elements each block writes, and which taps it reads for that."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    source, dims = solved(puzzle), puzzle.full_dims(case)
+    source, dims = source or solved(puzzle), puzzle.full_dims(case)
     found, wide = trace(puzzle, case.name, kernel, source), kernel.launch(dims, tunables(source)).grid[0]
     inks = ["step 0", "step 1", "step 2", "other"]
     panels = []
@@ -305,11 +331,11 @@ def classes_of_a_stride(puzzle: Puzzle) -> Figure:
                 f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
 
 
-def groups_and_rows(puzzle: Puzzle) -> Figure:
+def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
     """33: the gradient as one matrix, and which group writes what; the tiles of a group; rows as a block fetches them."""
     side, (grouped, depthwise) = 4, puzzle.kernels
     case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
-    source = solved(puzzle).replace("TILE = 16", f"TILE = {side}")
+    source = small_tiles(source or solved(puzzle), side)
     found, dims = trace(puzzle, case.name, grouped, source), puzzle.full_dims(case)
     wide, columns = grouped.launch(dims, tunables(source)).grid[0], dims["C_group"] * dims["R"] * dims["S"]
     matrix, texts = blank(dims["C_out"], dims["C_in"] * dims["R"] * dims["S"]), {}
@@ -321,7 +347,7 @@ def groups_and_rows(puzzle: Puzzle) -> Figure:
             matrix[k, group * columns + j], texts[k, group * columns + j] = f"step {group}", str(group)
             if group == 0:
                 tiles[lane // side, tile * side + lane % side] = f"step {group}"
-    source = source.replace("THREADS = 128", "THREADS = 32").replace("ROWS = 8", "ROWS = 2")
+    source = small_tiles(small_tiles(source, 32, "THREADS"), 2, "ROWS")
     found = trace(puzzle, other.name, depthwise, source)
     rows, stretches = steps_of_a_block(found, "input", 0, found.arrays["input"][1][-2:])
     shapes = [" x ".join(map(str, cells.shape)) for cells in (matrix, tiles, rows)]

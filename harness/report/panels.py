@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from .pictures import COLOURS, FAINT, INK, LETTER, Pen
 
@@ -25,7 +26,7 @@ class Panel:
     """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
 
     rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
-    columns and rows.
+    columns and rows. frame: (row, column, rows, columns) with a thick line around. gap: pixels left free above.
     """
 
     heading: list[str]
@@ -35,6 +36,8 @@ class Panel:
     rule: tuple[int, int] = (0, 0)
     across: list[tuple[int, str]] = field(default_factory=list)
     down: list[tuple[int, str]] = field(default_factory=list)
+    frame: tuple[int, int, int, int] | None = None
+    gap: float = 0.0
 
 
 def blank(rows: int, columns: int) -> np.ndarray:
@@ -51,10 +54,11 @@ def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, st
     for panels in columns:
         y = float(TOP)
         for p in panels:
+            y += p.gap
             for i, line in enumerate(p.heading):
                 pen.text(x, y + LINE * i, line, "label", FAINT if i else INK)
             draw_cells(pen, p, x, y + LINE * len(p.heading) + HEAD)
-            y += height(p)
+            y += height(p) - p.gap
         x += max(max(p.cells.shape[1] * p.side, LETTER * max(map(len, p.heading))) for p in panels) + EDGE
     x = float(EDGE)
     for ink, says in legend.items():
@@ -66,7 +70,7 @@ def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, st
 
 def height(p: Panel) -> float:
     """With its heading above and a gap below."""
-    return LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
+    return p.gap + LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 
 def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
@@ -85,6 +89,10 @@ def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
         pen.axes.plot([x, x], [y0, below], **style)
     for y in np.arange(y0, below + 1, p.rule[1] * p.side) if p.rule[1] else ():
         pen.axes.plot([x0, right], [y, y], **style)
+    if p.frame:
+        row, column, down, across = (n * p.side for n in p.frame)
+        corners = {"facecolor": "none", "edgecolor": INK, "linewidth": 2.5, "zorder": 4}
+        pen.axes.add_patch(Rectangle((x0 + column, y0 + row), across, down, **corners))
     for column, text in p.across:
         pen.text(x0 + (column + 0.5) * p.side, y0 - 9, text, "axis", FAINT, "center")
     for row, text in p.down:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from harness.checkout import open_course, read_source
+from harness.checkout import open_course
 from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
-from harness.errors import CompileError, CourseError, KernelFault, LaunchError
+from harness.errors import CourseError
 
 from .probe import Access, Probe, count
 
@@ -98,9 +97,12 @@ class Pen:
 
     def cell(self, x: float, y: float, colour: str, thick: bool = False, side: float = 0) -> None:
         side = side or self.cell_size
+        self.box(x, y, side, side, colour, thick)
+
+    def box(self, x: float, y: float, width: float, height: float, colour: str, thick: bool = False) -> None:
         line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
         style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
-        self.axes.add_patch(Rectangle((x, y), side, side, **style))
+        self.axes.add_patch(Rectangle((x, y), width, height, **style))
 
 
 def arrange(
@@ -163,7 +165,6 @@ def draw_array(
     """One array: its name, its shape, its cells, each with its value and its place in memory."""
     (x0, y0), side = at, pen.cell_size
     across, down = planes(shape)
-    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     elements = int(np.prod(shape))
     readable = elements <= MOST_VALUES and side >= READABLE
     written = in_cells(values) if readable and values is not None else []
@@ -171,10 +172,7 @@ def draw_array(
     for i, line in enumerate(lines):
         pen.text(x0, y0 - HEAD - 5 - LINE * (len(lines) - 1 - i), line, "label", FAINT if i else INK)
     for flat in range(elements):
-        plane, within = divmod(flat, rows * columns)
-        row, column = divmod(within, columns)
-        x = x0 + side * ((plane % across) * (columns + 0.5) + column)
-        y = y0 + side * ((plane // across) * (rows + 0.5) + row)
+        x, y = corner(at, shape, flat, side)
         kind = kinds.get((p.name, flat), "")
         pen.cell(x, y, COLOURS[kind], thick=bool(kind))
         if written:
@@ -182,6 +180,16 @@ def draw_array(
         if readable and len(shape) > 1:
             pen.text(x + 0.07 * side, y + 0.17 * side, str(flat), "index", INK if kind else FAINT)
     name_axes(pen, p, shape, at, one_plane=across * down == 1)
+
+
+def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: float) -> tuple[float, float]:
+    """Where the cell of an element begins. at: where those of its array begin."""
+    across, _ = planes(shape)
+    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    plane, within = divmod(flat, rows * columns)
+    row, column = divmod(within, columns)
+    return (at[0] + side * (plane % across * (columns + 0.5) + column),
+            at[1] + side * (plane // across * (rows + 0.5) + row))  # fmt: skip
 
 
 def in_cells(values: np.ndarray) -> list[str]:
@@ -267,7 +275,9 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
     """
     from harness.devices import open_device
 
+    block, thread = (0 if block == "" else block), (1 if thread == "" else thread)
     with open_device("cpu", checks="memory") as device:
+        device.quick = True
         probe = Probe(device, puzzle, case, kernel, source)
         block = flat(block, probe.launch.grid, "block")
         thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
@@ -305,47 +315,15 @@ def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[
     return np.array([",".join(t) for t in threads]).reshape(shape)
 
 
-def save_access_picture(
-    puzzle: Puzzle, path: Path, target: Path, kernel: str = "", case: str = "", block: str = "", thread: str = ""
-) -> None:
-    """`backwarp picture`; of a kernel on tensor cores the fragments, unless a case, block or thread is chosen.
-
-    Errors: CourseError, where the kernel does not run as well.
-    """
-    if puzzle.program:
-        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
-    if target.suffix not in (".png", ".svg", ".pdf"):
-        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files")
-    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
-    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
-    if not cases:
-        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {', '.join(c.name for c in puzzle.cases)}")
-    source = read_source(path, path.name)
-    from . import fragments
-
-    whole = chosen.name in fragments.MATRICES and not (case or block or thread)
-    try:
-        if whole:
-            figure = fragments.fragment_picture(puzzle, chosen, source)
-        else:
-            figure = draw(puzzle, source, cases[0], chosen, block or 0, thread or 1)
-    except (CompileError, KernelFault, LaunchError) as error:
-        first = str(error).splitlines()[0]
-        raise CourseError(f"the kernel must run to be drawn ({first}); `backwarp grade {puzzle.number}` says more") from None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target)
-    except OSError as error:
-        raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
-
-
 def main(arguments: list[str]) -> int:
     """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, into the puzzle's folder; THREAD may be "all"."""
+    from .kinds import save_picture
+
     puzzle = open_course().load(arguments[0])
     block, thread = (arguments[1:3] + ["", ""])[:2]
     kernel, case = (arguments[3:5] + ["", ""])[:2]
     target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
-    save_access_picture(puzzle, puzzle.solution_path, target, kernel, case, block, thread)
+    save_picture(puzzle, puzzle.solution_path, target, "access", kernel, case, block, thread)
     return 0
 
 

@@ -1,11 +1,6 @@
 """A picture of threads that add up together: what each holds before every step, and whose number it adds.
 
-    python -m harness.report.steps ID STATEMENT EXPRESSION    writes steps.png into the puzzle's folder
-
-STATEMENT is a regular expression for the statements before which threads print EXPRESSION. For example
-
-    19 '__syncthreads\\(\\);' 'part[tid]'
-    20 'value \\+= __shfl[^;]*;|return value;' value
+    python -m harness.report.steps ID    writes steps.png into the puzzle's folder
 
 The numbers are those of the puzzle's first case, from a run of the solution. Who adds what is found from a
 second run with random inputs: there, each sum fits one pair of numbers only.
@@ -23,12 +18,14 @@ from matplotlib.figure import Figure
 
 from harness.checkout import tunables
 from harness.course import Case, Kernel, Puzzle
-from harness.errors import CourseError
+from harness.errors import CompileError, CourseError
 from harness.inputs import make_inputs
 
 from .pictures import COLOURS, FAINT, IDLE, INK, LARGEST, LEFT, LETTER, WIDTH, Pen, in_cells
 from .probe import count
 
+#: number of a puzzle -> a regular expression for the statements before which threads print an expression
+WATCHED = {"19": (r"__syncthreads\(\);", "part[tid]"), "20": (r"value \+= __shfl[^;]*;|return value;", "value")}
 WARP, SPACE, TOP = 32, 30, 92  # SPACE: between rows, for the lines; TOP: above the first row
 
 Rows = list[list[float]]  # of every step, the number of every thread
@@ -140,14 +137,20 @@ def draw_legend(pen: Pen, y: float) -> None:
         x += 22 + LETTER * len(says) + 14
 
 
-def draw_solution(puzzle: Puzzle, statement: str, expression: str) -> Figure:
-    """The steps of a puzzle's first kernel in its first case."""
+def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
+    """The steps of a puzzle's first kernel in its first case. Errors: CourseError where there is no such statement."""
     from harness.devices import open_device
 
     case, kernel = puzzle.cases[0], puzzle.kernels[0]
-    source = watched(puzzle.solution_path.read_text(encoding="utf-8"), statement, expression)
+    statement, expression = WATCHED[puzzle.number]
+    source = watched(source, statement, expression)
     with open_device("cpu", checks="memory") as device:
-        rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
+        device.quick = True
+        try:
+            rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
+        except CompileError:
+            what = f"the picture shows {expression}, which this kernel does not have, or it does not compile"
+            raise CourseError(what) from None
     kept = [i for i in range(len(rows)) if not i or random[i] != random[i - 1]]  # where something happened
     rows, random = [rows[i] for i in kept], [random[i] for i in kept]
     threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"
@@ -159,7 +162,7 @@ def main(arguments: list[str]) -> int:
     from harness.checkout import open_course
 
     puzzle = open_course().load(arguments[0])
-    draw_solution(puzzle, *arguments[1:3]).savefig(puzzle.folder / "steps.png")
+    steps_of_a_block(puzzle, puzzle.solution_path.read_text(encoding="utf-8")).savefig(puzzle.folder / "steps.png")
     return 0
 
 

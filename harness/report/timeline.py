@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 
 from harness.course import Case, Puzzle
 
+from .maps import small_tiles, solved
 from .pictures import COLOURS, FAINT, INK, LETTER, WIDTH, Pen
 from .steps import run, watched
 
@@ -129,13 +130,14 @@ def bar(pen: Pen, left: float, right: float, y: float, colour: str, text: str = 
     pen.text((left + right) / 2, y + 0.53 * ROW, text, "axis", INK, "center")
 
 
-def draw(puzzle: Puzzle) -> Figure:
+def draw(puzzle: Puzzle, source: str = "") -> Figure:
+    """Errors: CourseError where the kernel has other statements than those that are watched."""
     from harness.devices import open_device
 
     case = next(c for c in puzzle.cases if c.name == "drawn")
-    source = puzzle.solution_path.read_text(encoding="utf-8").replace("TILE = 16", f"TILE = {TILE}")
+    source = small_tiles(source or solved(puzzle), TILE)
     with open_device("cpu", checks="memory") as device:
-        sources = {n: source.replace("STAGES = 3", f"STAGES = {n}") for n in BUFFERS}
+        sources = {n: small_tiles(source, n, "STAGES") for n in BUFFERS}
         runs = {n: events(device, puzzle, case, text) for n, text in sources.items()}
     note = (f"case {case.name}, tiles of {TILE} x {TILE}; numbers: the step."
             " w: wait, b: barrier, c3: start the copies of step 3")  # fmt: skip

@@ -1,4 +1,5 @@
-"""A notebook in JupyterLab in a real browser: a cell is edited and run, the verdict and the picture are seen.
+"""A notebook in JupyterLab in a real browser: a cell is edited and run, the verdict and the picture are seen, and the
+slider of %walk moves.
 
 Optional: `pip install -e '.[browser]'` and Chromium with its driver (Debian: chromium, chromium-driver), then
 `python -m pytest -m browser`. BACKWARP_SCREENSHOT=FILE.png keeps what the page looked like.
@@ -100,3 +101,11 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     browser.execute_script(f"{CELL}.scrollIntoView()", 3)
     assert "x 01_vector_add" in text and "expected" in text and "Next: %hint 01" in text
     assert width == 800
+    run(5, "%walk 01 --solution")
+    picture = f"{CELL}.querySelector('.jp-OutputArea img')?.src"
+    first = wait(picture, 5)
+    handle = browser.execute_script(f"return {CELL}.querySelector('.noUi-handle')", 5)
+    browser.execute_script(f"{CELL}.scrollIntoView()", 5)
+    handle.send_keys(Keys.ARROW_RIGHT)
+    wait(f"{picture} && {picture} != arguments[1]", 5, first)
+    assert browser.execute_script(f"return {CELL}.querySelector('.widget-readout').textContent", 5) == "1"

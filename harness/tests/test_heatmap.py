@@ -12,7 +12,8 @@ from matplotlib.colors import to_hex
 from harness import cli
 from harness.compare import Expected, error_map
 from harness.course import Out
-from harness.report.heatmap import NOT_A_NUMBER, RIGHT, UNWRITTEN, colour, error_picture, legend_items, place
+from harness.report.heatmap import NOT_A_NUMBER, RIGHT, TOP, UNWRITTEN, colour, error_picture, legend_items
+from harness.report.pictures import LEFT, corner
 from harness.report.html import page, section
 from harness.tests.test_cli import SOLUTION, backwarp, course  # noqa: F401
 from harness.verdict import Verdict
@@ -47,7 +48,7 @@ def test_every_cell_has_the_colour_of_its_error(shape, letters):
     assert [to_hex(c.get_facecolor()) for c in cells[: errors.size]] == [colour(e) for e in errors]
     assert len(cells) == errors.size + len(legend_items())
     side = cells[0].get_width()
-    assert [c.get_xy() for c in cells[: errors.size]] == [place(i, shape, side) for i in range(errors.size)]
+    assert [c.get_xy() for c in cells[: errors.size]] == [corner((LEFT, TOP), shape, i, side) for i in range(errors.size)]
     figure.canvas.draw()
     texts = figure.axes[0].texts
     boxes = [t.get_window_extent() for t in texts]

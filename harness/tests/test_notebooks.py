@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import nbformat
@@ -34,6 +35,25 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
 def first_lines(cell):
     """What the outputs say first: which puzzle, which case."""
     return [o["data"]["text/plain"].splitlines()[0] for o in cell.outputs if "text/plain" in o.get("data", {})]
+
+
+def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, tmp_path):
+    """The process that has just installed it finds it, without a restart."""
+    cells = {nbformat.read(path, 4).cells[1].source for path in NOTEBOOKS}
+    assert len(cells) == 1
+    code, magic = cells.pop().rsplit("\n", 1)
+    assert magic == "%load_ext harness.notebook"
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    commands = []
+    monkeypatch.setattr("subprocess.run", lambda command, check: commands.append(command))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    exec(code, {})
+    assert commands == [] and str(tmp_path) not in sys.path  # it is installed here
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(code, {})
+    assert commands == [[sys.executable, "-m", "pip", "install", "-q", "-e", "..", "ipywidgets"]]
+    assert str(tmp_path) in sys.path
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +109,48 @@ def test_hints_counters_and_pictures(magics):
     profile = magics.profile("01")
     assert "sect./" in repr(profile) and "<pre" in profile._repr_html_()
     assert magics.picture("01 --thread 2").data.startswith(b"\x89PNG")
+    moving = magics.picture("01 --moving")
+    assert moving.data.startswith(b"GIF8") and moving.format == "gif"
+    with pytest.raises(UsageError, match="01_twice has no picture 'banks'"):
+        magics.picture("01 --kind banks")
     magics.kernel_from("01")
     assert magics.shell.rl_next_input == f"%%kernel 01\n{STUB}"
+
+
+def shown_by(walk, capsys) -> str:
+    """What a slider shows now: its output's text."""
+    walk.update()
+    return capsys.readouterr().out
+
+
+def test_the_slider_shows_the_thread_it_stands_at(magics, capsys, monkeypatch):
+    asked, picture = [], magics.picture
+    monkeypatch.setattr(magics, "picture", lambda line: asked.append(line) or picture(line))
+    magics.kernel("01", SOLUTION)
+    capsys.readouterr()
+    walk = magics.walk("01")
+    slider = walk.children[0]
+    assert (slider.description, slider.min, slider.max, slider.value) == ("thread", 0, 2, 0)
+    assert "Image object" in shown_by(walk, capsys)
+    slider.value = 2
+    assert "Image object" in shown_by(walk, capsys)
+    assert asked[0] == "01 --kind access --thread 0 --block 0" and asked[-1] == "01 --kind access --thread 2 --block 0"
+    first, last = (picture(line).data for line in (asked[0], asked[-1]))
+    assert first != last  # they are pictures of different threads
+    magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
+    capsys.readouterr()
+    assert "the kernel must run to be drawn" in shown_by(walk, capsys)
+
+
+def test_what_cannot_be_walked_is_one_line(magics, monkeypatch):
+    with pytest.raises(UsageError, match="no case 'huge'"):
+        magics.walk("01 --case huge")
+    (magics.course.root / "puzzles" / "01_twice" / "kernel.cu").unlink()
+    with pytest.raises(UsageError, match="does not exist"):
+        magics.walk("01")
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)  # as where it is not installed
+    with pytest.raises(UsageError, match="%pip install ipywidgets"):
+        magics.walk("01")
 
 
 @pytest.mark.parametrize(("line", "said"), [("77", "no puzzle 77"), ("", "required: id"), ("01 --what", "unrecognized"), ('"', "quotation")])

@@ -10,12 +10,10 @@ import pytest
 from harness.checkout import open_course
 from harness.devices import open_device
 from harness.errors import CourseError
-from harness.report.steps import Step, draw_solution, needed, run, steps_of, watched
+from harness.report.steps import WATCHED, Step, needed, run, steps_of, steps_of_a_block, watched
 from harness.tests.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
-BARRIER = r"__syncthreads\(\);"
-PICTURES = {"19": (BARRIER, "part[tid]"), "20": (r"value \+= __shfl[^;]*;|return value;", "value")}
 
 
 def test_every_statement_is_watched():
@@ -28,7 +26,7 @@ def test_every_statement_is_watched():
 def test_the_tree_of_puzzle_19():
     puzzle = COURSE.load("19")
     case, kernel = puzzle.cases[0], puzzle.kernels[0]
-    source = watched(puzzle.solution_path.read_text(encoding="utf-8"), *PICTURES["19"])
+    source = watched(puzzle.solution_path.read_text(encoding="utf-8"), *WATCHED["19"])
     with open_device("cpu", checks="memory") as device:
         rows = run(device, puzzle, case, kernel, source)
         random = run(device, puzzle, replace(case, inputs={}), kernel, source)
@@ -39,6 +37,7 @@ def test_the_tree_of_puzzle_19():
     assert needed(steps) == [{0, 1, 2, 3, 4, 5}, {0, 1, 2}, {0, 1}, {0}]
 
 
-@pytest.mark.parametrize("number", PICTURES)
+@pytest.mark.parametrize("number", WATCHED)
 def test_no_text_overlaps_or_leaves_the_picture(number):
-    no_text_overlaps(draw_solution(COURSE.load(number), *PICTURES[number]))
+    puzzle = COURSE.load(number)
+    no_text_overlaps(steps_of_a_block(puzzle, puzzle.solution_path.read_text(encoding="utf-8")))

@@ -12,19 +12,23 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import harness
-from harness.checkout import Course
+from harness.checkout import Course, open_course
+from harness.progress import Progress
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
-from harness.watch import afterwards, course_bar, footer, is_remote
+from harness.watch import Watcher, afterwards, course_bar, footer, is_remote
 
 PATIENCE = 120  # seconds, on the busiest machine
 LESSON = "# Twice\n\nText.\n\n## What to look at next\n\nOthers double\nby adding.\n\nMore.\n"
+PRACTICE = "Elsewhere values are doubled by many threads too, each with several of them, as far as memory can deliver."
 WRONG = SOLUTION.replace("2 * x", "3 * x")
 HANGS = SOLUTION.replace("y[threadIdx.x] =", "while (true); y[threadIdx.x] =")
 BROKEN = SOLUTION.replace(";", "", 1)
@@ -81,7 +85,8 @@ def course(tmp_path):
     for name in ("01_twice", "02_again"):
         for folder in ("puzzles", "solutions"):
             (root / folder / name).mkdir(parents=True)
-        (root / "puzzles" / name / "puzzle.py").write_text(DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)"))
+        declared = DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)").replace("lines=2", f"practice={PRACTICE!r}")
+        (root / "puzzles" / name / "puzzle.py").write_text(declared)
         (root / "puzzles" / name / "kernel.cu").write_text(STUB)
         (root / "puzzles" / name / "README.md").write_text(LESSON)
         (root / "solutions" / name / "kernel.cu").write_text(SOLUTION)
@@ -135,8 +140,10 @@ def test_every_save_is_graded(course, watching, save, more, record_property):
         took.append(re.search(r"(\d+\.\d\d) s after the save", found)[1])
     print("seconds from save to verdict: wrong, not compiling, hanging, wrong, right:", *took)
     record_property("seconds", took)
-    assert "Others double by adding." in found and "1 of 2 solved" in found
-    assert "Next: 02_again." in found
+    paragraphs = " ".join(found.split())
+    assert "Others double by adding." in paragraphs and PRACTICE in paragraphs and "1 of 2 solved" in found
+    assert "Next: read puzzles/02_again/README.md; kernel.cu beside it is watched from now on." in paragraphs
+    assert max(map(len, terminal.text.splitlines())) <= 80
     save(course / "puzzles" / "02_again" / "kernel.cu", WRONG)
     terminal.expect("x 02_again", "case 1 of 1")
     terminal.press("q")
@@ -154,6 +161,11 @@ def test_the_keys(course, watching):
     terminal.expect("x 01_twice", footer())
     terminal.press("c")
     terminal.expect("global", "results are wrong", footer())
+    away = path.read_text()
+    path.unlink()
+    terminal.expect("does not exist", "backwarp reset 01", footer())
+    path.write_text(away)
+    terminal.expect("x 01_twice", footer())
     terminal.press("p")
     terminal.expect(".backwarp/01_twice.png", footer())
     assert (course / ".backwarp" / "01_twice.png").stat().st_size > 1000
@@ -203,7 +215,40 @@ def test_the_footer_and_the_bar_fit():
 
 
 def test_the_last_section_of_a_lesson_is_what_comes_after(course):
-    assert afterwards(Course(course).load("01")) == ["Others double by adding."]
+    assert afterwards(Course(course).load("01")) == [PRACTICE, "Others double by adding."]
+
+
+def test_every_puzzle_says_what_others_do_with_its_idea():
+    for puzzle in open_course(Path(__file__).resolve().parent).puzzles():
+        assert 40 <= len(puzzle.practice) <= 200 and puzzle.practice.endswith("."), puzzle.id
+        assert len(afterwards(puzzle)) == 2
+
+
+def test_the_seconds_count_from_the_save(course, tmp_path, monkeypatch):
+    """Not from when the change was seen; but a clock that is off is not believed."""
+    watcher = Watcher(Course(course), Progress(tmp_path), "01")
+    path = watcher.puzzle.stub_path
+    monkeypatch.setattr("harness.watch.time", SimpleNamespace(time=lambda: 1e9, monotonic=lambda: 50.0))
+    for age, counted in ((0.75, 0.75), (3600, 0), (-3600, 0)):
+        path.write_text(f"// {age}\n")
+        os.utime(path, (1e9 - age,) * 2)
+        watcher.look()
+        assert 50 - watcher.grader.wanted.get_nowait()[1] == counted
+
+
+def test_a_watch_that_breaks_is_followed_by_looking(course, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no watches left")
+
+    monkeypatch.setattr("harness.watch.watch", broken)
+    monkeypatch.setattr("harness.watch.POLL", 0.001)
+    watcher, stop = Watcher(Course(course), Progress(tmp_path), "01"), threading.Event()
+    thread = threading.Thread(target=watcher.follow, args=(watcher.puzzle, stop))
+    thread.start()
+    assert watcher.events.get(timeout=PATIENCE)[0] == "output"
+    assert [watcher.events.get(timeout=PATIENCE) for _ in range(2)] == [("file", "01_twice")] * 2
+    stop.set()
+    thread.join()
 
 
 def test_file_systems_that_report_no_changes_are_known(tmp_path):

@@ -185,6 +185,10 @@ PUZZLE = Puzzle(
     title="Multiply two matrices",
     part=1,
     teaches="How a grid of two dimensions gives every thread a row and a column, and how rows lie in memory.",
+    practice=(
+        "cuBLAS and CUTLASS compute the same sums in tiles that are kept in shared memory and registers: "
+        "puzzles 26 and 27."
+    ),
     lines=8,
     kernels=(
         Kernel(

@@ -180,6 +180,10 @@ PUZZLE = Puzzle(
     title="ReLU, forward and backward",
     part=1,
     teaches="How a layer passes a gradient on, and what 0 and NaN do to a comparison.",
+    practice=(
+        "Compilers such as torch.compile fuse a ReLU into the kernel beside it, so that it takes no pass "
+        "over memory of its own."
+    ),
     lines=10,
     kernels=(
         Kernel(

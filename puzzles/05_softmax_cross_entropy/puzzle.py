@@ -385,6 +385,10 @@ PUZZLE = Puzzle(
     title="Softmax and cross entropy",
     part=1,
     teaches="How a network's error becomes one number and its gradient starts, without exp overflowing.",
+    practice=(
+        "torch.nn.functional.cross_entropy is a log_softmax, with the maximum subtracted as here, and then "
+        "a nll_loss; a row belongs to a warp or a block."
+    ),
     lines=17,
     kernels=(
         Kernel(

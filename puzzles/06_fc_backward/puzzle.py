@@ -317,6 +317,9 @@ PUZZLE = Puzzle(
     title="Fully connected layer, backward",
     part=1,
     teaches="How the chain rule turns one matrix product into two more, and a bias into a sum.",
+    practice=(
+        "PyTorch's autograd hands both gradients of a dense layer to cuBLAS, as two products of matrices."
+    ),
     lines=21,
     kernels=(
         Kernel(

@@ -407,6 +407,10 @@ PUZZLE = Puzzle(
     title="Convolution, gradient of the weights",
     part=1,
     teaches="How the gradient of a shared weight is a sum over every place where the weight was used.",
+    practice=(
+        "cuDNN calls this pass the backward filter; PyTorch's convolution_backward returns it together with"
+        " the gradients of the input and the bias."
+    ),
     lines=25,
     kernels=(
         Kernel(

@@ -325,6 +325,10 @@ PUZZLE = Puzzle(
     title="Convolution, gradient of the input",
     part=1,
     teaches="How to turn a sum that scatters into one that gathers, so that no two threads meet.",
+    practice=(
+        "cuDNN calls this pass backward data; the forward pass of torch.nn.ConvTranspose2d is the same "
+        "kernel (puzzle 16)."
+    ),
     lines=20,
     kernels=(
         Kernel(

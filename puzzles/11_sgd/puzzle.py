@@ -202,6 +202,10 @@ PUZZLE = Puzzle(
     title="Stochastic gradient descent",
     part=1,
     teaches="How a kernel updates arrays in place, and what the velocity of a weight is.",
+    practice=(
+        "torch.optim.SGD can update all parameters of a model in a few launches (foreach, fused), as a "
+        "launch costs more than a small array."
+    ),
     lines=6,
     kernels=(
         Kernel(

@@ -164,6 +164,10 @@ PUZZLE = Puzzle(
     title="Bug hunt",
     part=1,
     teaches="How to read what the grader says: a named mistake, a pattern, a stray access, a race.",
+    practice=(
+        "On a GPU NVIDIA's compute-sanitizer finds such bugs; its tools are memcheck, initcheck, racecheck "
+        "and synccheck."
+    ),
     lines=4,
     repair=True,
     kernels=(

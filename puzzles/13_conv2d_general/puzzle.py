@@ -191,6 +191,7 @@ PUZZLE = Puzzle(
     title="Convolution with stride, padding and dilation",
     part=2,
     teaches="How one equation, h = p * stride - pad + r * dilation, gives all passes of every convolution.",
+    practice="cuDNN describes a convolution by the same three pairs of numbers: padding, stride, dilation.",
     lines=50,
     kernels=(
         Kernel(

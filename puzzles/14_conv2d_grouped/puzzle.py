@@ -184,6 +184,7 @@ PUZZLE = Puzzle(
     title="Convolution in groups",
     part=2,
     teaches="How groups cut the weights of a convolution, and how one launch works on all of them.",
+    practice="PyTorch has kernels of its own for depthwise convolutions beside cuDNN's grouped ones.",
     lines=50,
     kernels=(
         Kernel(

@@ -332,6 +332,7 @@ PUZZLE = Puzzle(
     title="Convolution in one, two and three dimensions",
     part=2,
     teaches="How one kernel serves sound, images and video, and the gradient as a convolution turned round.",
+    practice="PyTorch runs a 1-D convolution as a 2-D one whose image has a single row.",
     lines=80,
     kernels=(
         Kernel(

@@ -216,6 +216,7 @@ PUZZLE = Puzzle(
     title="Transposed convolution",
     part=2,
     teaches="How the backward pass of one layer is the forward pass of another, and the other way round.",
+    practice="torch.nn.ConvTranspose2d calls cuDNN's backward-data pass as its forward pass.",
     lines=55,
     kernels=(
         Kernel(

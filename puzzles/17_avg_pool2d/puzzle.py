@@ -392,6 +392,7 @@ PUZZLE = Puzzle(
     title="Pooling with every option",
     part=2,
     teaches="What happens at the edge: what a window that hangs over it holds, counts and hands back.",
+    practice="torch.nn.AvgPool2d has the same three switches, under the same names.",
     lines=82,
     kernels=(
         Kernel(

@@ -253,6 +253,10 @@ PUZZLE = Puzzle(
     title="Layouts",
     part=2,
     teaches="What the order of the axes in memory costs and saves, and how to change it.",
+    practice=(
+        "Tensor cores prefer channels last: PyTorch offers it as torch.channels_last, and cuDNN transposes "
+        "with kernels like these where the layout does not fit."
+    ),
     lines=52,
     kernels=tuple(map(declared, LAYOUTS)),
     dims=lambda d: {"rows": d["C"], "columns": d["H"] * d["W"], "threads": 128, **d},

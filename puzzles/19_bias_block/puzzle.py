@@ -178,6 +178,10 @@ PUZZLE = Puzzle(
     title="Gradient of the bias, a block per channel",
     part=3,
     teaches="How the threads of a block add up numbers: a tree in shared memory, a barrier after each step.",
+    practice=(
+        "Mark Harris's 'Optimizing Parallel Reduction in CUDA', which comes with NVIDIA's CUDA samples, "
+        "climbs the same steps."
+    ),
     lines=15,
     kernels=(
         Kernel(

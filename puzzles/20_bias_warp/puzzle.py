@@ -148,6 +148,10 @@ PUZZLE = Puzzle(
     title="Gradient of the bias, with warp shuffles",
     part=3,
     teaches="How the lanes of a warp add up their numbers without shared memory and without a barrier.",
+    practice=(
+        "CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions are built from warp "
+        "shuffles as well."
+    ),
     lines=20,
     kernels=(
         Kernel(

@@ -168,6 +168,7 @@ PUZZLE = Puzzle(
     title="Gradient of the weights, a block per weight",
     part=3,
     teaches="How a block shares a long sum of products: neighbouring threads read neighbouring elements.",
+    practice="PyTorch's kernel for the weights of a depthwise convolution also has a block for each weight.",
     lines=30,
     kernels=(
         Kernel(

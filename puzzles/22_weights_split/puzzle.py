@@ -200,6 +200,10 @@ PUZZLE = Puzzle(
     title="Gradient of the weights, the batch split",
     part=3,
     teaches="How several blocks share one sum and the result is the same in every run; sums in registers.",
+    practice=(
+        "Two of cuDNN's algorithms for this pass add up with atomics, so their results change from run to "
+        "run; torch.use_deterministic_algorithms keeps PyTorch away from them."
+    ),
     lines=40,
     kernels=(
         Kernel(

@@ -165,6 +165,7 @@ PUZZLE = Puzzle(
     title="Coalescing: predict the sectors, then count them",
     part=3,
     teaches="What a warp's read costs: the sectors of 32 bytes that its lanes touch together.",
+    practice="Nsight Compute shows the same number for a real GPU: sectors per request.",
     lines=20,
     kernels=(
         Kernel(

@@ -123,6 +123,7 @@ PUZZLE = Puzzle(
     title="Convolution through a tile with a halo",
     part=3,
     teaches="How the threads of a block read the part of an image that they share once, edges included.",
+    practice="NVIDIA's sample convolutionSeparable loads such a tile too, and calls its border the apron.",
     lines=22,
     kernels=(
         Kernel(

@@ -128,6 +128,7 @@ PUZZLE = Puzzle(
     title="Matrix product through tiles",
     part=4,
     teaches="How the threads of a block read each element of a tile once, for all of them to use.",
+    practice="This is the example of the chapter on shared memory in NVIDIA's CUDA C++ Programming Guide.",
     lines=16,
     kernels=(
         Kernel(

@@ -157,6 +157,7 @@ PUZZLE = Puzzle(
     title="Matrix product in registers",
     part=4,
     teaches="How a thread with 8 x 8 sums uses every number that it gets from a tile eight times.",
+    practice="CUTLASS has the same levels and one between them: tiles for a block, for a warp, for a thread.",
     lines=60,
     kernels=(
         Kernel(

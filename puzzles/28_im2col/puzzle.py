@@ -152,6 +152,7 @@ PUZZLE = Puzzle(
     title="The image as a matrix of patches",
     part=4,
     teaches="How a convolution becomes a matrix product, and what the matrix costs.",
+    practice="Caffe computed its convolutions so; torch.nn.Unfold is im2col as an operator of its own.",
     lines=17,
     kernels=(
         Kernel(

@@ -189,6 +189,7 @@ PUZZLE = Puzzle(
     title="From the columns back to the image",
     part=4,
     teaches="How the adjoint of a copy is a sum, and how to gather it where scattering needs atomics.",
+    practice="torch.nn.Fold is col2im, and its kernel gathers as well: a thread for each pixel, no atomics.",
     lines=16,
     kernels=(
         Kernel(

@@ -150,6 +150,10 @@ PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
     part=4,
     teaches="How a convolution is a matrix product without the matrix: its tiles are filled from the image.",
+    practice=(
+        "The first paper on cuDNN (Chetlur et al., 2014) forms the tiles of the matrix on the fly like "
+        "this; CUTLASS calls it implicit GEMM, too."
+    ),
     lines=24,
     kernels=(
         Kernel(

@@ -215,6 +215,10 @@ PUZZLE = Puzzle(
     title="Gradient of the input as implicit matrix products",
     part=4,
     teaches="How a stride splits one product with many zeros into several dense ones.",
+    practice=(
+        "CUTLASS has a strided dgrad as well, which leaves out the products with the zeros that a stride "
+        "makes."
+    ),
     lines=36,
     kernels=(
         Kernel(

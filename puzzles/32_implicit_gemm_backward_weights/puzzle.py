@@ -238,6 +238,10 @@ PUZZLE = Puzzle(
     title="Gradient of the weights as an implicit matrix product",
     part=4,
     teaches="How a matrix that is never stored is multiplied, and how blocks share a long sum.",
+    practice=(
+        "CUTLASS splits this sum too (split-K), either with a workspace and a second kernel, as here, or "
+        "one block after the other."
+    ),
     lines=31,
     kernels=(
         Kernel(

@@ -220,6 +220,10 @@ PUZZLE = Puzzle(
     title="Gradient of grouped weights, and of depthwise ones",
     part=4,
     teaches="How one launch multiplies the matrices of all groups, and what to do where tiles are too large.",
+    practice=(
+        "cuDNN computes all groups of a convolution in one call as well: the number of groups belongs to "
+        "its description."
+    ),
     lines=62,
     kernels=(
         Kernel(GROUPED, params=(*ARRAYS, *ints("groups")), launch=grouped_launch, reference=right),

@@ -128,6 +128,7 @@ PUZZLE = Puzzle(
     title="Asynchronous pipeline",
     part=4,
     teaches="How the next tiles come to shared memory while threads multiply: cp.async, groups, buffers.",
+    practice="CUTLASS has multistage kernels built like this: cp.async, and a number of stages to choose.",
     lines=29,
     kernels=(
         Kernel(

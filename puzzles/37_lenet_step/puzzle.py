@@ -131,6 +131,7 @@ PUZZLE = Puzzle(
     title="One step of LeNet",
     part=5,
     teaches="How the kernels of part 1 become a network: forward in order, backward in reverse.",
+    practice="torch.autograd.gradcheck compares gradients with finite differences, as the grader does here.",
     lines=22,
     kernels=(),
     program=Program(

@@ -22,6 +22,7 @@ from .memory import Arena, Owner
 from .modules import KernelInfo
 from .printf import Output
 from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, spread_order, thread_order
+from .steps import Steps
 from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
@@ -78,6 +79,7 @@ class VirtualGPU:
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
+        self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
         self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
@@ -319,6 +321,8 @@ class Run:
         if self.device.tally:
             result.counters = self.device.tally.result()
             result.requests = self.device.tally.requests()
+        if self.device.keep_steps:
+            result.steps = Steps(self._steps, launch, self.module.lowered.sites)
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)
@@ -380,6 +384,10 @@ class Run:
             "now": self.device.events,
             "site_lines": self.module.site_lines.ctypes.data if full else 0,
         }  # fmt: skip
+        if self.device.keep_steps:
+            self._steps = state.array("Step", self.device.keep_steps)
+            values["steps"] = self._steps.ctypes.data
+            values["steps_end"] = values["steps"] + self._steps.nbytes
         launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # quicker than one by one
         return launch
 

@@ -71,6 +71,8 @@ class Diagnosis:
             source=self.source_line(place.line), count=int(record["count"]),
             **{"kind": kind, "severity": "note" if kind in NOTES else "error", **fields},
         )  # fmt: skip
+        if fault.kind == "race":
+            fault.address = self.address(record)
         if kind in _COUNTED and fault.count > 1:
             fault.explanation += f" {'Many' if self.stopped else fault.count} threads do this."
         return fault

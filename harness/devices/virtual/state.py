@@ -131,7 +131,10 @@ _STRUCTS = {
         (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
         (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
         (_U32, "now"),  # counts fences and warp collectives, for racecheck
+        (_U64, "steps"), (_U64, "steps_end"),  # host addresses: where the next Step goes, if there is room
     ],
+    # One access of one thread that racecheck looked at, or a barrier that opened (info 0), for who wants to see them.
+    "Step": [(_U64, "address"), (_U64, "block"), (_U32, "site"), (_U32, "thread"), (_U32, "epoch"), (_U32, "info")],
     # What is counted in a launch (see runtime/counters.cu).
     "Counting": [
         (_U64, "segments"), (_U64, "accesses"),  # host addresses of Segment[], Access[]

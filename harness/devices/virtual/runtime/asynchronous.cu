@@ -79,7 +79,7 @@ EXPORT int rt_copy_wait(Env* env, Thread* thread, u32 site, u64 pending) {
 // An mbarrier is 64 bits: 20 of the expected count, 20 of the pending count, 24 of the phase.
 enum { MBARRIER_INIT, MBARRIER_ARRIVE, MBARRIER_ARRIVE_DROP, MBARRIER_TEST, MBARRIER_INVALIDATE, MBARRIER_PARITY };
 
-static __device__ void new_epoch(Env* env);
+static __device__ void new_epoch(Env* env, u32 site);
 
 EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrier, u64 argument) {
     u64 old = *barrier, expected = old & 0xfffff, pending = old >> 20 & 0xfffff, phase = old >> 40;
@@ -95,7 +95,7 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         if (pending == 0) {
             pending = expected;
             phase++;
-            new_epoch(env);
+            new_epoch(env, site);
         }
         *barrier = expected | pending << 20 | phase << 40;
     }

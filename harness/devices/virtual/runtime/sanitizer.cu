@@ -70,6 +70,7 @@ EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info)
 // atomically. Time is a count of such events (Launch.now).
 
 constexpr u32 NO_THREAD = 0xffffu;
+constexpr u32 NOTED = 1u << 31;  // beside an epoch: quiet, but reads come here to be noted down
 constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;  // what may meet without a race
 
 static __device__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
@@ -195,7 +196,8 @@ static __device__ void note_read(Env* env, Thread* t, u32 site, u32 info, u32 by
     if (strength && c->reader2 != NO_THREAD && c->reader2 != c->reader1 && !(c->read2_flags & STRONG)) return;
     c->reader2 = t->linear; c->read2_site = site; c->read2_time = launch->now; c->read2_flags = strength;
     int written = c->write_epoch >= launch->first_epoch && !(shared && c->write_epoch != env->epoch);
-    if (bytes == 15 && !written && !strength && !(c->flags >> 16 & STRONG)) c->quiet = env->epoch;
+    if (bytes == 15 && !written && !strength && !(c->flags >> 16 & STRONG))
+        c->quiet = launch->steps_end ? env->epoch | NOTED : env->epoch;
 }
 
 // A thread writes again, in another place: what it wrote first is remembered, unless something may have ordered it since.
@@ -230,6 +232,7 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
     int shared = address >= env->arena_size / 2;
     Cell* c = (Cell*)env->cells + (address >> 2);
     int write = (info & INFO_WRITE) != 0, atomic = (info & INFO_ATOMIC) != 0;
+    if (c->quiet == (env->epoch | NOTED) && !(info & (INFO_WRITE | INFO_SHARED))) return;
     int across = !shared && !(info & STRONG) && !launch->fenced;  // blocks are ordered by nothing but fences and atomics
     if (benign && write && !shared && c->write_epoch >= launch->first_epoch && c->flags & bytes &&
         (c->writer != t->linear || c->write_block != (u32)env->block))  // harmless, but the same work done twice
@@ -269,11 +272,21 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
     c->write_epoch = env->epoch; c->write_site = site; c->write_time = launch->now; c->write_block = (u32)env->block;
 }
 
+// Keep a step of the launch, while there is room. info: of the access, 0 for a barrier.
+static __device__ void note_step(Env* env, u32 site, u32 thread, u64 address, u32 info) {
+    Launch* launch = launch_of(env);
+    if (launch->steps == launch->steps_end) return;
+    Step* s = (Step*)launch->steps;
+    s->address = address; s->block = env->block; s->site = site; s->thread = thread; s->epoch = env->epoch; s->info = info;
+    launch->steps += sizeof(Step);
+}
+
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     u32 size = (u32)info & 255;
     if (info & INFO_SHARED) address += env->shared_base;
     u64 in_slots = address - env->arena_size / 2;  // local memory is a thread's own
     if (!env->cells || (address >= env->arena_size / 2 && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW)) return 0;
+    note_step(env, site, thread->linear, address, (u32)info);
     int benign = info & INFO_VALUE && same_value(env, address, size, value);
     for (u32 at = 0; at < size; at += 4) {
         u32 bytes = size >= 4 ? 15 : ((1u << size) - 1) << (address & 3);

@@ -203,10 +203,12 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
     return progress;
 }
 
-// A new barrier interval, for racecheck.
-static __device__ void new_epoch(Env* env) {
+// A new barrier interval, for racecheck. site: of the barrier that begins it; 0 where a block starts.
+static __device__ void new_epoch(Env* env, u32 site) {
     Launch* launch = launch_of(env);
-    if (launch->check_sync) env->epoch = ++launch->epochs;  // one worker only
+    if (!launch->check_sync) return;
+    env->epoch = ++launch->epochs;  // one worker only
+    note_step(env, site, NO_THREAD, 0, 0);
 }
 
 // ---- barriers ---------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     for (u32 i = 0; i < n; i += lanes) gone += threads[i].wait == WAIT_EXITED && !(threads[i].dead & DEAD_FAULT);
     if (gone && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, gone, 0, 0, 0);
     env->arrived[number & 15] = 0;
-    new_epoch(env);
+    new_epoch(env, t->site);
     for (u32 i = 0; i < n; i += lanes) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
@@ -322,7 +324,7 @@ static __device__ int resume_together(Env* env) {
         same += *(u64*)&t->wait == *(u64*)&first->wait && *(u64*)&t->mask == *(u64*)&first->mask;
     }
     if (same < n || first->wait != WAIT_BARRIER || first->op != OP_BARRIER || env->arrived[first->mask & 15]) return 0;
-    new_epoch(env);
+    new_epoch(env, first->site);
     return 1;
 }
 
@@ -366,7 +368,7 @@ static __device__ int advance(Env* env) {
     env->start = 0;
     env->together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
                     !env->arrived[first->mask & 15];
-    if (env->together) new_epoch(env);
+    if (env->together) new_epoch(env, first->site);
     else if (!serve(env, launch->threads, alive) && !progress) {
         if (!env->faulted) deadlock(env, launch->threads);  // after a fault the rest only waits for the dead
         return 0;
@@ -402,7 +404,7 @@ static __device__ int next_block(Env* env) {
     env->frames_used = 0;
     for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;
     if (env->tables) start_counting(env);
-    new_epoch(env);
+    new_epoch(env, 0);
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
     unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
     if (launch->check_sync)  // nothing is written yet in this block's shared memory
