@@ -149,10 +149,12 @@ def main(arguments: list[str]) -> int:
     """ID: writes a picture for each kernel of a solution into the puzzle's folder."""
     from harness.checkout import open_course
 
+    from .kinds import save
+
     puzzle = open_course().load(arguments[0])
     for kernel in puzzle.kernels:
         picture = fragment_picture(puzzle, kernel, puzzle.solution_path.read_text(encoding="utf-8"))
-        picture.savefig(puzzle.folder / f"fragments_{kernel.name.split('_')[-1]}.png")
+        save([picture], puzzle.folder / f"fragments_{kernel.name.split('_')[-1]}.png")
     return 0
 
 

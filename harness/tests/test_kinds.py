@@ -94,6 +94,7 @@ def test_a_kernel_of_ones_own_is_what_is_drawn(tmp_path):
 
 def test_which_kind_is_drawn_without_a_name(monkeypatch):
     assert chosen_kind(ask("30"), "", False).name == "access"
+    assert chosen_kind(ask("35"), "", False).name == "fragments"
     monkeypatch.setitem(KINDS, "tiles", replace(KINDS["tiles"], first=True))
     assert chosen_kind(ask("30"), "", False).name == "tiles" and chosen_kind(ask("30", thread="1"), "", False).name == "access"
     assert chosen_kind(ask("09", block="1"), "", False).name == "access"
