@@ -134,6 +134,17 @@ def test_a_copy_may_arrive_as_soon_as_it_is_started():
     assert {fault.line, fault.other.line} == {line_of(_RING, "USED"), line_of(_RING, "COPIED")}
 
 
+def test_a_barrier_before_the_wait_is_too_early():
+    """Such a barrier stands between the two lines; that none does would be untrue."""
+    wait, barrier = "__pipeline_wait_prior(0);", "__syncthreads();"
+    early = _RING.replace(f"{wait}\n    {barrier}", f"{barrier}\n    {wait}")
+    with pytest.raises(KernelFault) as caught:
+        ring(before="__syncthreads();", source=early)
+    says = caught.value.explanation
+    assert f"starts (line {line_of(_RING, 'COPIED')}) fills tile[" in says and "stands between" not in says
+    assert "must stand between the wait for the copy and this use" in says
+
+
 def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
     with pytest.raises(KernelFault) as caught:
         ring(before="__syncthreads();", after="out[i] = tile[i];")
