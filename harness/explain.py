@@ -21,6 +21,8 @@ WORDS = {  # of the kinds of faults
     "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
 }  # fmt: skip
+ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}  # the thread, which then writes no more
+FOLLOWS = "Its consequence, probably"
 CAUSES = ("before its value is set", "has no effect", "assignment", "missing return", "subscript out of range")
 
 
@@ -124,7 +126,8 @@ def fault(found: KernelFault, source: str) -> list[str]:
     more = list({(f.kind, f.line): f for f in more}.values())
     if more:
         named = ", ".join(f"{WORDS.get(f.kind, f.kind)} in line {f.line}" for f in more[:3])
-        lines.append(f"Also: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
+        also = "Also" if found.kind not in ENDS or any(f.kind != "uninitialised-read" for f in more) else FOLLOWS
+        lines.append(f"{also}: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
     return lines
 
 

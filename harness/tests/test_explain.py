@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from harness.errors import Diagnostic
-from harness.explain import remedy, with_warnings
+from harness.errors import Diagnostic, KernelFault
+from harness.explain import fault, remedy, with_warnings
 from harness.report.ticker import Ticker
 from harness.tests.virtual import K, run, zeros
 
@@ -44,6 +44,16 @@ def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
         "      |     ^",
         "nan: not a number",
     ]
+
+
+@pytest.mark.parametrize(
+    "kind, says",
+    [("out-of-bounds", "Its consequence, probably: "), ("race", "Also: ")],
+)
+def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
+    reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2)
+    found = KernelFault(kind, "", "", file="k.cu", line=1, more=[reads])
+    assert fault(found, "")[-1] == f"{says}a read of what nothing has written in line 2."
 
 
 def test_threads_that_all_do_the_whole_loop_are_noted():

@@ -238,7 +238,8 @@ class Diagnosis:
         if record["other_site"]:
             copy = self.place(record["other_site"], record["thread"], record["block"])
             what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may still be under"
-                    " way: wait for its group, then for the other threads.")  # fmt: skip
+                    " way: its group must be closed (commit), and a wait for all but the newest n includes it only when"
+                    " n groups have been closed after it.")  # fmt: skip
         return fields | _named(owner, address) | dict(explanation=what)
 
     def _register(self, kind: str, record) -> dict:
