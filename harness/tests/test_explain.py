@@ -56,6 +56,16 @@ def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
     assert fault(found, "")[-1] == f"{says}a read of what nothing has written in line 2."
 
 
+def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
+    """The element belongs to `sums`, but its only name is that of the whole: no caret under the other."""
+    whole, part = "extern __shared__ float pixels[];\n", "float* sums = pixels + 9;\n"
+    found = KernelFault("uninitialised-read", "", "", line=3, array="pixels", index="9", source="sums[0] * pixels[0]")
+    assert fault(found, whole + part)[2] == "      | ^"
+    assert fault(found, whole + part)[-1].startswith("pixels is all of the dynamic shared memory")
+    assert fault(found, whole + "\n")[2] == "      |           ^"
+    assert fault(found, part)[2] == "      |           ^"
+
+
 def test_threads_that_all_do_the_whole_loop_are_noted():
     out = zeros(4, name="c", axes="i")
     launch = run(f"{K}k(float* c, int n) {{ for (int i = 0; i < n; i++) c[i] = i; }}", out, np.int32(4), block=3)
