@@ -93,7 +93,9 @@ def list_puzzles() -> None:
 
     course, progress = the_course()
     entries, upcoming, part = progress.all(), next_puzzle(course, progress), 0
-    for puzzle in course.puzzles():
+    puzzles = list(course.puzzles())
+    width = max((len(puzzle.id) for puzzle in puzzles), default=0)
+    for puzzle in puzzles:
         if puzzle.part != part:
             part = puzzle.part
             say(f"Part {part}: {PARTS.get(part, '')}")
@@ -105,7 +107,7 @@ def list_puzzles() -> None:
             if entry and entry.attempts and not solved
             else ""
         )
-        say(f"  {mark} {puzzle.id:32} {puzzle.title}{tried}")
+        say(f"  {mark} {puzzle.id:{width}} {puzzle.title}{tried}")
 
 
 @cli.command()

@@ -21,6 +21,8 @@ WORDS = {  # of the kinds of faults
     "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
 }  # fmt: skip
+ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}  # the thread, which then writes no more
+FOLLOWS = "Its consequence, probably"
 CAUSES = ("before its value is set", "has no effect", "assignment", "missing return", "subscript out of range")
 
 
@@ -109,7 +111,8 @@ def fault(found: KernelFault, source: str) -> list[str]:
         headline = headline.replace(f" at {found.other.file}:{found.other.line}", "")
     lines = [f"{headline}{where}{place(found.thread, found.block)}"]
     text = found.source or nth_line(source, found.line)
-    lines += source_line(found.line, text, column_of(found.array, text))
+    divided = is_divided(found.array, source)
+    lines += source_line(found.line, text, 0 if divided else column_of(found.array, text))
     element = f"{found.array}[{found.index}]" if found.array and found.index else ""
     if element and element not in found.explanation and "before its start" not in found.explanation:
         lines.append(
@@ -117,6 +120,8 @@ def fault(found: KernelFault, source: str) -> list[str]:
             + (f"; {found.array} has the shape {found.shape}." if found.shape else ".")
         )
     lines.append(found.explanation)
+    if divided:
+        lines.append(f"{found.array} is all of the dynamic shared memory here: another pointer into it may be meant.")
     if found.other and found.other.line != found.line:
         lines += source_line(found.other.line, nth_line(source, found.other.line))
     told = {(found.kind, found.line)}
@@ -124,7 +129,8 @@ def fault(found: KernelFault, source: str) -> list[str]:
     more = list({(f.kind, f.line): f for f in more}.values())
     if more:
         named = ", ".join(f"{WORDS.get(f.kind, f.kind)} in line {f.line}" for f in more[:3])
-        lines.append(f"Also: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
+        also = "Also" if found.kind not in ENDS or any(f.kind != "uninitialised-read" for f in more) else FOLLOWS
+        lines.append(f"{also}: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
     return lines
 
 
@@ -213,6 +219,16 @@ def kernel_text(source: str, name: str) -> str:
         if depth <= 0:
             return source[start.start() : start.end() + brace.end()]
     return ""
+
+
+def is_divided(array: str, source: str) -> bool:
+    """Whether an array is the dynamic shared memory, and other pointers of the file start from it."""
+    name = rf"\b{re.escape(array)}\b"
+    code = without_comments(source) if array else ""
+    return bool(
+        re.search(rf"\bextern\s+__shared__[^;\n]*{name}", code)
+        and re.search(rf"=\s*(?:\([^()]*\)\s*)?(?:{name}\s*\+|&\s*{name}\s*\[)", code)
+    )
 
 
 def nth_line(source: str, number: int) -> str:

@@ -86,6 +86,23 @@ def test_copies_are_checked_where_they_are_started(what):
     assert (fault.kind, fault.line, fault.thread) == ("out-of-bounds", 5, (63, 0, 0))
 
 
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_shared_addresses_wrap_around_at_32_bits(checks):
+    """NVRTC adds a constant to a register that lies before the first shared array: -65536 + 65536 is 0."""
+    source = K + """k(const float* a, float* out) {
+    __shared__ float stored[64], copied[64];
+    int i = threadIdx.x;
+    unsigned to = (unsigned)__cvta_generic_to_shared(&stored[i]) - 65536;
+    asm volatile("st.shared.f32 [%0+65536], %1; st.shared.f32 [%0+65664], %1;" :: "r"(to), "f"(a[i]) : "memory");
+    to = (unsigned)__cvta_generic_to_shared(&copied[i]) - 65536;
+    asm volatile("cp.async.ca.shared.global [%0+65536], [%1], 4; cp.async.wait_all;" :: "r"(to), "l"(a + i) : "memory");
+    out[i] = stored[i] + stored[i + 32] + copied[i];
+}"""
+    out = zeros(32, checks=checks)
+    run(source, numbers(32), out, checks=checks)
+    assert (out.get() == 3 * numbers(32)).all()
+
+
 _RING = """#include <cuda_pipeline.h>
 extern "C" __global__ void k(const float* a, float* out) {
     __shared__ float tile[64];
@@ -115,6 +132,17 @@ def test_a_copy_may_arrive_as_soon_as_it_is_started():
     fault = caught.value
     assert (fault.kind, fault.array) == ("race", "tile")
     assert {fault.line, fault.other.line} == {line_of(_RING, "USED"), line_of(_RING, "COPIED")}
+
+
+def test_a_barrier_before_the_wait_is_too_early():
+    """Such a barrier stands between the two lines; that none does would be untrue."""
+    wait, barrier = "__pipeline_wait_prior(0);", "__syncthreads();"
+    early = _RING.replace(f"{wait}\n    {barrier}", f"{barrier}\n    {wait}")
+    with pytest.raises(KernelFault) as caught:
+        ring(before="__syncthreads();", source=early)
+    says = caught.value.explanation
+    assert f"starts (line {line_of(_RING, 'COPIED')}) fills tile[" in says and "stands between" not in says
+    assert "must stand between the wait for the copy and this use" in says
 
 
 def test_what_a_copy_is_to_replace_cannot_be_read_any_more():

@@ -11,7 +11,7 @@ import pytest
 
 from harness.checkout import open_course
 from harness.errors import Diagnostic, KernelFault
-from harness.explain import remedy, surplus_thread, with_warnings
+from harness.explain import fault, remedy, surplus_thread, with_warnings
 from harness.report.ticker import Ticker
 from harness.tests.virtual import K, run, zeros
 
@@ -46,6 +46,26 @@ def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
         "      |     ^",
         "nan: not a number",
     ]
+
+
+@pytest.mark.parametrize(
+    "kind, says",
+    [("out-of-bounds", "Its consequence, probably: "), ("race", "Also: ")],
+)
+def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
+    reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2)
+    found = KernelFault(kind, "", "", file="k.cu", line=1, more=[reads])
+    assert fault(found, "")[-1] == f"{says}a read of what nothing has written in line 2."
+
+
+def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
+    """The element belongs to `sums`, but its only name is that of the whole: no caret under the other."""
+    whole, part = "extern __shared__ float pixels[];\n", "float* sums = pixels + 9;\n"
+    found = KernelFault("uninitialised-read", "", "", line=3, array="pixels", index="9", source="sums[0] * pixels[0]")
+    assert fault(found, whole + part)[2] == "      | ^"
+    assert fault(found, whole + part)[-1].startswith("pixels is all of the dynamic shared memory")
+    assert fault(found, whole + "\n")[2] == "      |           ^"
+    assert fault(found, part)[2] == "      |           ^"
 
 
 def test_threads_that_all_do_the_whole_loop_are_noted():

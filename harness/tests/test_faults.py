@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.errors import KernelFault
-from harness.tests.virtual import FLAVOURS, K, device, line_of
+from harness.tests.virtual import FLAVOURS, K, device, line_of, run, zeros
 from harness.tests.zoo import ZOO
 
 SOURCE = (Path(__file__).parent / "kernels" / "zoo.cu").read_text()
@@ -187,6 +187,29 @@ def test_a_byte_is_one_hazard_however_often_it_is_touched():
         assert [f.other.line for f in found] == [line_of(source, "LOAD"), line_of(source, "TWICE")]
         assert all(f.headline.endswith(f"[{127 * 4} hazards]") for f in found)
     dev.schedule = 0
+
+
+@pytest.mark.parametrize("missing", ["FIRST", "SECOND"])
+def test_a_barrier_that_is_missing_on_the_way_round_a_loop(missing):
+    source = """extern "C" __global__ void k(const int* a, int* out) {
+    __shared__ int tile[64];
+    for (int i = 0; i < 128; i += 64) {
+        tile[threadIdx.x] = a[i + threadIdx.x];  // STORED
+        __syncthreads();  // FIRST
+        out[threadIdx.x] += tile[63 - threadIdx.x];  // USED
+        __syncthreads();  // SECOND
+    }
+}"""
+    stored, used = line_of(source, "STORED"), line_of(source, "USED")
+    arrays = np.ones(128, np.int32), zeros(64, np.int32)
+    with pytest.raises(KernelFault) as caught:
+        run(source.replace(f"__syncthreads();  // {missing}", ""), *arrays, block=64)
+    says = {
+        "FIRST": "no __syncthreads() stands between.",
+        "SECOND": f"after the barrier of line {stored + 1}, no __syncthreads() stands on the way from line"
+        f" {used} round the loop to line {stored}.",
+    }
+    assert caught.value.explanation.endswith(says[missing])
 
 
 def test_deep_recursion_of_a_large_function_does_not_exhaust_the_stack():

@@ -100,7 +100,7 @@ __constant__ float weights[TILE * 2][3];
 extern "C" __global__ void k(float* b, const float param[4]) {
   __shared__ float tile[TILE][TILE + 1];
   const double acc[2][ROWS] = {};
-  float a[4], c[4];
+  float a[4], c[4], odd[2][TILE + 3];
   const char* s = "float quoted[7];";
   int unknown[sizeof(int)];
   for (int i = 0; i < 3; i++) { short z[5]; z[i] = 1; }
@@ -117,6 +117,7 @@ float name[2]; int name[3]; float other[4]; int other[4];
         ("weights", 384, ((32, 3), 4)),
         ("tile", 16 * 17 * 4, ((16, 17), 4)),
         ("acc", 128, ((2, 8), 8)),
+        ("odd", 152, ((2, 19), 4)),  # the third of its declaration
         ("weights", 100, ((), 4)),  # not these bytes: not believed
         ("commented", 8, ((), 4)),
         ("quoted", 28, ((), 4)),

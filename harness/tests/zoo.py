@@ -290,13 +290,13 @@ ZOO = {
     ),
     # -- barriers --------------------------------------------------------------------------------------------
     "barrier_in_one_branch": Case(
-        "16 threads of the block wait at this barrier; thread (16, 0, 0) waits at line {other}. Every"
+        "16 threads of the block wait at this barrier; thread (16,0,0) waits at line {other}. Every"
         " thread of the block must reach the same __syncthreads().",
         kind="barrier-divergence", headline="Barrier error detected. Divergent thread(s) in block",
         flavours=FULL,
     ),
     "two_barriers": Case(
-        "16 threads of the block wait at this barrier; thread (1, 0, 0) waits at line {other}. Every"
+        "16 threads of the block wait at this barrier; thread (1,0,0) waits at line {other}. Every"
         " thread of the block must reach the same __syncthreads().",
         kind="barrier-divergence", flavours=FULL,
     ),
@@ -330,7 +330,7 @@ ZOO = {
         kind="shuffle-mask", flavours=FULL,
     ),
     "shuffle_names_diverged_lanes": Case(
-        "The mask 0xffffffff names lanes 16-31, which never make this call: thread (16, 0, 0) waits at"
+        "The mask 0xffffffff names lanes 16-31, which never make this call: thread (16,0,0) waits at"
         " line {other}.",
         kind="shuffle-mask",
     ),

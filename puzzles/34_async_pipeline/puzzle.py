@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import column_sizes, ints, options, size
-from harness.conv_mistakes import matrices, product, some_rows
+from harness.conv_mistakes import convolution, forward, matrices, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
 from reference import conv
 
@@ -38,11 +38,27 @@ def first_pixels_again(a, d):
     return product(a, d, filters, first[np.arange(d["rows"]) % TILE])
 
 
+def h_for_w(a, d):
+    """What stands at the places of the elements where the rows of an image have H elements."""
+    b, c, h, w = np.indices(a["input"].shape)
+    places = ((b * d["C_in"] + c) * d["W"] + h) * d["H"] + w
+    return forward({**a, "input": a["input"].ravel()[places.clip(0, a["input"].size - 1)]}, convolution(d))
+
+
 def wrong(id, hint, says, compute):
     return Misconception(id, KERNEL, says, compute, hint)
 
 
 MISCONCEPTIONS = (
+    wrong("bias_missing", 3,
+          "The bias is missing: it is added once to every output.",
+          lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
+    wrong("dilation_ignored", 3,
+          "The taps of the filter lie side by side; they must be a dilation apart.",
+          lambda a, d: forward(a, convolution(d).but(dilation_h=1, dilation_w=1))),
+    wrong("h_for_w", 3,
+          "H and W are exchanged in the input's index: a row has W elements, a channel has H rows.",
+          h_for_w),
     wrong("tail_missing", 2,
           "The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
           lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
@@ -116,6 +132,12 @@ MUTANTS = (
            also=((ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),)),
     # zeros
     mutant("no zero-fill", PATCHES, "if (inside) " + PATCHES, "uninitialised-read"),
+    # places and the bias
+    mutant("H for W", PATCHES, PATCHES.replace("* H + h) * W + w", "* W + h) * H + w"),
+           ("h_for_w", "out-of-bounds")),
+    mutant("dilation ignored", "h = top + r * dilation_h, w = left + s * dilation_w;",
+           "h = top + r, w = left + s;", "dilation_ignored"),
+    mutant("bias missing", "= bias[k] + sum;", "= sum;", "bias_missing"),
     # the walk
     mutant("tail missing", STEPS, "int steps = rows / TILE;", "tail_missing"),
     mutant("pipeline not emptied", LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps"),

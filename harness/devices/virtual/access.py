@@ -94,12 +94,16 @@ class Access:
     # -- addresses ------------------------------------------------------------------------------
 
     def address(self, operand: str, space: str) -> str:
-        """The i64 address in `space` (an offset in the shared window, else a device address)."""
+        """The i64 address in `space` (an offset in the shared window, else a device address).
+
+        One of 32 bits wraps around: NVRTC makes `[%r1+2048]` with a %r1 before the start of all. No window is as
+        large as 2 GB, so a base with its sign does the same.
+        """
         base, offset = parse_address(operand)
         if self.register_type(base) is not None:
             address = self.value(base, "u32" if TYPES[self.register_type(base)][1] == 32 else "u64")
             if TYPES[self.register_type(base)][1] == 32:
-                address = self.cast("zext", "i32", address, "i64")
+                address = self.cast("sext", "i32", address, "i64")
         elif base.lstrip("-").isdigit():
             address = base
         else:

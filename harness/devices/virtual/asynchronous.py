@@ -43,7 +43,7 @@ class Asynchronous:
 
     def _copy(self, ins) -> None:
         """`[to], [from], size{, bytes to read}`: bounds are checked now, the bytes move at the wait."""
-        inside = self.address(ins.operands[0], "shared")
+        inside = self.op("and i64", self.address(ins.operands[0], "shared"), 0xFFFFFFFF)
         to = self.op("add i64", inside, self.shared_base)
         source = self.address(ins.operands[1], "global")
         size = int(ins.operands[2], 0)

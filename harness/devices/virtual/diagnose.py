@@ -209,7 +209,7 @@ class Diagnosis:
         where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
         return fields | dict(
             other=other,
-            explanation=f"{who}; thread {other.thread} waits at {where}. Every thread of the block must reach"
+            explanation=f"{who}; thread {triple(other.thread)} waits at {where}. Every thread of the block must reach"
             " the same __syncthreads().",
         )
 
@@ -225,7 +225,7 @@ class Diagnosis:
         if record["other_site"]:
             what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which never make{'s' * one} this call"
             other = self.place(record["other_site"], record["other_thread"], record["block"])
-            fields |= dict(other=other, explanation=f"{what}: thread {other.thread} waits at line {other.line}.")
+            fields |= dict(other=other, explanation=f"{what}: thread {triple(other.thread)} waits at line {other.line}.")
         return fields
 
     def _uninitialised(self, kind: str, record) -> dict:
@@ -240,7 +240,8 @@ class Diagnosis:
         if record["other_site"]:
             copy = self.place(record["other_site"], record["thread"], record["block"])
             what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may still be under"
-                    " way: wait for its group, then for the other threads.")  # fmt: skip
+                    " way: its group must be closed (commit), and a wait for all but the newest n includes it only when"
+                    " n groups have been closed after it.")  # fmt: skip
         return fields | _named(owner, address) | dict(explanation=what)
 
     def _register(self, kind: str, record) -> dict:
@@ -269,21 +270,41 @@ class Diagnosis:
             return fields | dict(explanation=f"{self._both(here, other)} both write {name}{where}. Each element"
                                  " must have one thread: does the index use every part of the thread's number?")  # fmt: skip
         if other.block != here.block:
-            who = f"thread {other.thread} of block {other.block}"
+            who = f"thread {triple(other.thread)} of block {triple(other.block)}"
             why = "blocks run in any order"
         elif kind == "warp-race":
-            who, why = f"thread {other.thread} of the same warp", "lanes of a warp need not run in step (__syncwarp)"
+            who, why = f"thread {triple(other.thread)} of the same warp", "lanes of a warp need not run in step (__syncwarp)"
             fields["severity"] = "warning"
         else:
-            who, why = f"thread {other.thread}", "no __syncthreads() stands between"
+            who, why = f"thread {triple(other.thread)}", self._no_barrier(other, here)
+        if self._is_copy(other) and _access_name(before) == "Write":  # it goes on until its wait, past barriers
+            return fields | dict(explanation=f"A copy that {who} starts{where} fills {name}; this thread"
+                                 f" {verb[_access_name(info)]} it. A __syncthreads() must stand between the wait"
+                                 " for the copy and this use, and one between this use and the next"
+                                 " copy.")  # fmt: skip
         return fields | dict(explanation=f"{who[0].upper() + who[1:]} {verb[_access_name(before)]} {name}{where},"
                              f" this thread {verb[_access_name(info)]} it too; {why}.")  # fmt: skip
 
+    def _is_copy(self, place: Place) -> bool:
+        """Whether a cp.async is started there: a function of a header, as a rule, so the line's words tell."""
+        line = self.source_line(place.line) if place.file == self.run.module.name else ""
+        return bool(re.search(r"(copy|cpy)_async\s*\(|\bcp\.async\b", line))
+
+    def _no_barrier(self, first: Place, second: Place) -> str:
+        """What is missing between two lines; where a barrier stands between them, it is missing on the way back."""
+        lines = self.run.module.source.splitlines()[: second.line]
+        if not first.file == second.file == self.run.module.name or not 0 < first.line < second.line == len(lines):
+            return "no __syncthreads() stands between"
+        indents = [len(line) - len(line.lstrip()) for line in lines]
+        most = min(indents[first.line - 1], indents[-1])  # one further in may be in a branch that is not taken
+        for number in range(first.line + 1, second.line):
+            if lines[number - 1].lstrip().startswith("__syncthreads();") and indents[number - 1] <= most:
+                return (f"after the barrier of line {number}, no __syncthreads() stands on the way from line"
+                        f" {second.line} round the loop to line {first.line}")  # fmt: skip
+        return "no __syncthreads() stands between"
+
     def _both(self, here: Place, other: Place) -> str:
         """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""
-        def triple(c) -> str:
-            return f"({','.join(map(str, c))})"
-
         if here.block == other.block:
             return f"Threads {triple(min(here.thread, other.thread))} and {triple(max(here.thread, other.thread))}"
         first, second = sorted((here, other), key=lambda p: p.block[::-1])
@@ -341,6 +362,10 @@ def _lanes(mask: int) -> str:
     if lanes and lanes[-1] - lanes[0] == len(lanes) - 1:
         return f"lanes {lanes[0]}-{lanes[-1]}"
     return f"{len(lanes)} lanes"
+
+
+def triple(c: tuple[int, int, int]) -> str:
+    return f"({','.join(map(str, c))})"
 
 
 def coordinates(linear: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:

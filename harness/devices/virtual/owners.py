@@ -269,7 +269,8 @@ def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...]
     Only literal extents and `constexpr`, `const` or `#define` integers are understood; what does not
     multiply to `nbytes` is not believed, and neither is one of several declarations of a name.
     """
-    pattern = rf"\b([A-Za-z_]\w*)\s+{re.escape(name)}\s*((?:\[[^\]]*\])+)"
+    earlier = r"(?:\w+\s*(?:\[[^\]]*\])*\s*,\s*)*"  # `float a[4], b[8];`
+    pattern = rf"\b([A-Za-z_]\w*)\s+{earlier}{re.escape(name)}\s*((?:\[[^\]]*\])+)"
     found = {(m[1], m[2]) for m in re.finditer(pattern, _blank(source)) if m[1] in _C_SIZES}
     fitting = set()
     for type_, brackets in found:
