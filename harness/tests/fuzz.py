@@ -49,6 +49,9 @@ class Wrong(Exception):
     """The device has broken a promise."""
 
 
+UNROLLED = ("gemm_128", "27_gemm_registers")  # optimising them takes seconds
+
+
 @dataclass(frozen=True)
 class Subject:
     """A kernel file, and what is launched of it."""
@@ -121,7 +124,6 @@ class Bed:
 
     def __post_init__(self):
         self.device = VirtualGPU(self.checks)
-        self.device.quick = self.checks == "full"  # as in grading
         self.device.time_limit, self.device.step_budget = 0.5, 1 << 22
         self.kept = self.device.array(self.values, name="kept")
         self.module = self.device.compile(_CANARY, name="canary.cu")
@@ -186,6 +188,7 @@ def examine_text(subject: Subject, kind: str, text: str, rng: Random) -> Result:
     job, outcomes, results, refused = subject.job(rng), [], [], []
     for checks in FLAVOURS if kind == "cuda" else (kind,):
         bed = beds()[checks]
+        bed.device.quick = checks == "full" or subject.name in UNROLLED  # as in grading
         try:
             if kind == "cuda":
                 module = bed.device.compile(text, "kernel.cu", subject.include_dirs, subject.expressions)
