@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.testing.globalipapp import start_ipython
 
@@ -58,7 +59,9 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
 
 @pytest.fixture(scope="module")
 def shell():
-    return start_ipython()
+    found = start_ipython() or get_ipython()
+    found.builtin_trap.deactivate()  # of the names it hides, exit() is what others test
+    return found
 
 
 @pytest.fixture
