@@ -28,6 +28,7 @@ _ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 _MOST_BLOCKS = 300
 _MOST_SUMS = 6
+_FEW = 150  # instructions: with more, eight threads of them take LLVM too long
 _EXIT = -1
 
 
@@ -106,7 +107,7 @@ class _Planner:
                 return None
         if self._sums() > _MOST_SUMS or not self._pays(inside):
             return None
-        lanes = LANES_WITH_BARRIERS if self.waits else LANES
+        lanes = LANES_WITH_BARRIERS if self.waits and len(self.alone) <= _FEW else LANES
         return Plan(lanes, frozenset(self.apart), frozenset(self.alone), frozenset(self.guards), {r.start: r for r in inside})
 
     def _sums(self) -> int:
