@@ -32,12 +32,13 @@ AGREE = {
     # loops of different lengths, inside one of the same length
     "lengths": """
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    float sum = 0, count = 0;
+    float sum = 0;
+    unsigned k = 0;
     for (int r = 0; r < n; r++) {
         sum += x[r] * i; sum *= x[r] + 1; sum -= x[r]; sum += x[r] * sum; sum *= x[r] + 2; sum += i; sum *= x[r];
-        for (int s = 0; s < i % 5; s++) atomicAdd(&out[i + n], 1.0f);
+        for (int s = 0; s < i % 5; s++) out[i + 64] = k = 3 * k + (s ^ r);
     }
-    if (i < n) out[i] = sum + count;""",
+    if (i < n) out[i] = sum + k;""",
     # shared memory and barriers, tails of rows and columns, what is read under a condition
     "tile": """
     __shared__ float tile[8][9];
@@ -86,12 +87,50 @@ def run(source: str, checks: str = "memory", block: int = 32, fixed: bool = True
 @pytest.mark.parametrize("name", AGREE)
 def test_side_by_side_gives_the_bits_of_one_by_one(name, checks):
     source = f"{K}k(const float* x, float* out, int n) {{{AGREE[name]}\n}}"
-    many = LANES_WITH_BARRIERS  # also where a loop holds an atomic, through which a thread might wait
-    lanes = {"atomics": 1, "tile": many, "lengths": many}.get(name, LANES)
+    lanes = {"atomics": 1, "tile": LANES_WITH_BARRIERS}.get(name, LANES)
     bits = run(source, checks, lanes=lanes)
     assert bits == run(source, checks, fixed=False) and any(bits)
     # rows that threads side by side would cross
     assert run(source, checks, 2, lanes=lanes) == run(source, checks, 2, fixed=False)
+
+
+#: as AGREE, but what one thread does may hold up, or be held up by, its neighbour: one by one
+ONE_BY_ONE = {
+    "copies": """
+    __shared__ float tile[32];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned to = __cvta_generic_to_shared(&tile[threadIdx.x]);
+    float sum = 0;
+    for (int j = 0; j < n; j++) {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(&x[(i + j) % 64]));
+        asm volatile("cp.async.commit_group;");
+        asm volatile("cp.async.wait_group 0;");
+        sum += tile[threadIdx.x] * n;
+    }
+    out[i % 64] = sum;""",
+    "a lock": """
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned* lock = (unsigned*)&out[127];
+    float sum = 0;
+    for (int j = 0; j < n; j++) sum += x[j] * (i + j);
+    while (atomicCAS(lock, 0u, 1u)) {}
+    out[0] += 1;
+    __threadfence();
+    atomicExch(lock, 0u);
+    out[1 + i] = sum;""",
+    "the mask of who is there": """
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int j = 0; j < n; j++) sum += x[j] * (j + i);
+    out[i % 64] = sum + __activemask();""",
+}
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_what_threads_side_by_side_would_get_wrong(name):
+    source = f"{K}k(const float* x, float* out, int n) {{{ONE_BY_ONE[name]}\n}}"
+    bits = run(source, lanes=1)
+    assert bits == run(source, fixed=False) and any(bits)
 
 
 @pytest.mark.parametrize("barrier", ["", "__syncthreads();"])

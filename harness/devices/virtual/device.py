@@ -199,7 +199,7 @@ class Module:
         """Replace code that was compiled quickly by better code, where that can be done in time."""
         if self.quick:
             self.quick = False
-            with contextlib.suppress(CompileError):
+            with contextlib.suppress(CompileError, DeviceError):
                 self._load(optimised(self.lowered.text, self.device.checks))
 
     # -- module variables -----------------------------------------------------------------------------

@@ -75,14 +75,15 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
                           f.max_threads)  # fmt: skip
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
-        found = plan(f, self.coroutine) if module.side_by_side else None
-        together = Lowering(f, module)._several(self, found) if found else ""
+        together = module.side_by_side and not module.spins(f.name)  # a neighbour may hold what a thread waits for
+        found = plan(f, self.coroutine) if together else None
+        several = Lowering(f, module)._several(self, found) if found else ""
         self._start()
         if found:
             info.lanes = found.lanes
         if not self.coroutine:
-            return self._plain_loop() + together + _block(f.name, info.lanes)
-        return self._coroutine("start") + together + _RUN_COROUTINES.format(name=f.name)
+            return self._plain_loop() + several + _block(f.name, info.lanes)
+        return self._coroutine("start") + several + _RUN_COROUTINES.format(name=f.name)
 
     def _start(self) -> None:
         """What every thread of a kernel begins with."""

@@ -21,8 +21,10 @@ from .undefined import reads, writes
 #: threads that go together: of kernels without barriers, and of kernels with
 LANES, LANES_WITH_BARRIERS = 4, 8
 #: the same for threads of one block and row
-_SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%nwarpid")
-_OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc"}  # with one of these, threads go one by one
+_SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
+         "%total_smem_size", "%nwarpid")  # fmt: skip
+#: with one of these, threads go one by one; some depend on the thread, and name no register that says so
+_OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc", "cp", "mbarrier", "activemask", "elect"}
 _EFFECTS = {"st", "atom", "red"}
 _ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
@@ -185,12 +187,7 @@ class _Planner:
         """The blocks between a branch and where all ways from it meet again, with one way in; None: there is no such."""
         while True:
             meet = self._next_common(start)
-            inside, work = set(), [t for t in self._follow(start) if t != meet]
-            while work:
-                block = work.pop()
-                if block not in inside:
-                    inside.add(block)
-                    work += [t for t in self._follow(block) if t != meet]
+            inside = self._reached([t for t in self._follow(start) if t != meet], meet)
             head = start
             if start in inside:  # a loop: from its first block on
                 heads = [b for b in inside if all(b in self.dominators[other] for other in inside)]
@@ -236,17 +233,21 @@ class _Planner:
         """Blocks in which, or on a way to which, memory is written."""
         found = {s for s, (end, _) in self.blocks.items()
                  if any(isinstance(i, Instruction) and i.base in _EFFECTS for i in self.body[s:end])}  # fmt: skip
-        work = list(found)
+        return self._reached(list(found), _EXIT)
+
+    def _reached(self, work: list[int], end: int) -> set[int]:
+        """The blocks of `work`, and those that can be reached from them, but for `end`."""
+        found: set[int] = set()
         while work:
-            for target in self._follow(work.pop()):
-                if target != _EXIT and target not in found:
-                    found.add(target)
-                    work.append(target)
+            block = work.pop()
+            if block not in found:
+                found.add(block)
+                work += [t for t in self._follow(block) if t not in (end, _EXIT)]
         return found
 
 
 def _may_wait(ins: Instruction) -> bool:
-    return ins.base in COLLECTIVE or ins.base in ("activemask", "elect") or bool(_ORDERED & set(ins.opcode.split(".")))
+    return ins.base in COLLECTIVE or bool(_ORDERED & set(ins.opcode.split(".")))
 
 
 def _waits_for_block(ins: Instruction) -> bool:
@@ -255,7 +256,7 @@ def _waits_for_block(ins: Instruction) -> bool:
 
 
 def _within(region: Region, other: Region) -> bool:
-    return region is not other and other.start <= region.start and region.end <= other.end and region != other
+    return region != other and other.start <= region.start and region.end <= other.end
 
 
 def _dominators(root: int, nodes: list[int], before: dict[int, list[int]]) -> dict[int, set[int]]:
