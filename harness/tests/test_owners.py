@@ -17,7 +17,8 @@ from harness.devices.virtual.owners import (
     local_name,
 )
 from harness.devices.virtual.provenance import WHOLE, Origin, Provenance
-from harness.tests.virtual import FLAVOURS, K, device
+from harness.errors import KernelFault
+from harness.tests.virtual import FLAVOURS, K, device, run, zeros
 
 # --- the compiler's description ----------------------------------------------------------------------
 
@@ -283,3 +284,10 @@ def test_taken_apart_they_work_as_before(checks):
     b = dev.array(np.zeros(1, np.float32))
     dev.compile(LOCALS).get_function("several")(1, 1, (b, np.int32(1)))
     assert b.get()[0] == 1 + 1 + 1 + 1
+
+
+def test_a_static_variable_of_a_function_has_its_name():
+    source = f'{K}k(float* out) {{\n    static float sum = 0;\n    sum += 1;  // FAULT\n    out[threadIdx.x] = sum;\n}}'
+    with pytest.raises(KernelFault) as caught:
+        run(source, zeros(32))
+    assert caught.value.kind == "race" and "both write sum" in str(caught.value) and "_Z" not in str(caught.value)

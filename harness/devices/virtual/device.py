@@ -20,6 +20,7 @@ from .diagnose import Diagnosis
 from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
+from .owners import local_name
 from .printf import Output
 from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, spread_order, thread_order
 from .steps import Steps
@@ -233,7 +234,7 @@ class Module:
         for name, (offset, variable) in self.lowered.variables.items():
             start = base + offset
             readonly = variable.space == "const"
-            self.owners.append(Owner(demangle(name), start, variable.size, variable.space, readonly=readonly))
+            self.owners.append(Owner(local_name(name), start, variable.size, variable.space, readonly=readonly))
             arena.mark(start, variable.size, writable=variable.space != "const")
             memory = arena.bytes[start : start + variable.size]
             arena.clear(start, variable.size)
