@@ -177,7 +177,7 @@ class OnVirtualGPU:
         device = VirtualGPU("memory" if checks == "sizes" else checks, cores=cores)
         device.time_limit = 120
         module, job = device.compile(work.source), work.job
-        self.arrays = {name: device.array(x, name=name) for name, x in job.inputs.items()}
+        self.arrays = {name: device.array(x, name=name, readonly=True) for name, x in job.inputs.items()}
         self.arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}
         given = self.arrays | job.scalars

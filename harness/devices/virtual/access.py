@@ -10,25 +10,19 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
+from .roots import root_of
 from .state import (
-    DTYPES,
     INFO_ATOMIC,
-    INFO_COPY,
     INFO_RELAXED,
     INFO_RELEASE,
     INFO_SHARED,
-    INFO_VALUE,
     INFO_VOLATILE,
     INFO_WRITE,
-    INIT,
-    LOCAL_START,
     PARAM_BYTES,
     READ,
     SHARED_WINDOW,
-    SLOT_BYTES,
     WRITE,
 )
-from .state import offset as field_offset
 from .types import TYPES, is_float, is_signed, llvm_type
 
 _SPACES = {"global", "shared", "local", "const", "param"}
@@ -116,12 +110,15 @@ class Access:
         flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
         """
         address = self.address(operand, space)
-        pointer = self.checked(ins, address, space, nbytes, write, flags, value)
+        root = root_of(operand, self.roots, self.rooted) if self.rooted else None
+        pointer = self.checked(ins, address, space, nbytes, write, flags, value, root)
         self.count_access(ins, address, space, nbytes, write, flags)
         return pointer
 
-    def checked(self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None) -> str:
-        """`pointer` for an i64 address that has been computed, and without counting the access."""
+    def checked(
+        self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None, root=None
+    ) -> str:
+        """`pointer` for an i64 address that has been computed, and without counting the access. root: see `roots`."""
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"
@@ -131,7 +128,7 @@ class Access:
             info = nbytes | write * INFO_WRITE | shared * INFO_SHARED | flags
             group = self.groups.get(self.position)
             if self.module.checks == "full":
-                self._check_fully(ins, address, nbytes, need, info, value)
+                self.check_fully(ins, address, nbytes, need, info, value, root)
             elif group is None:
                 self._check(ins, address, nbytes, need, info, shared)
             elif self.lane not in group.checked:
@@ -139,70 +136,11 @@ class Access:
                 self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
-    def _check_fully(self, ins, address: str, nbytes: int, need: int, info: int, value: str | None) -> None:
-        """Bounds, then: has what is read been written; do two threads meet here; and note what is written."""
-        shared = bool(info & INFO_SHARED)
-        granules = max(1, nbytes // 4)
-        t = f"i{8 * granules}"
-        every = int.from_bytes(bytes([1]) * granules, "little")
-        slow, good = self.fresh_label("slow"), self.fresh_label("good")
-        index = self._granule(address, nbytes, nbytes, shared, slow)
-        reads = not info & INFO_WRITE or bool(info & INFO_ATOMIC)
-        if self.position in self.copies:
-            reads, info = False, info | INFO_COPY
-        elif ins.at.trusted:
-            info |= INFO_COPY
-        self._check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
-        site = self.site(ins)
-        self._slow_path(slow, good, [(address, 0, site)], info)
-        index = self.op("lshr i64", address, 2)
-        if info & INFO_WRITE and not info & INFO_ATOMIC:
-            if nbytes >= 4:
-                where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
-                old = self.emit(f"load {t}, ptr {where}, align 1")
-                self.line(f"store {t} {self.op(f'or {t}', old, every * INIT)}, ptr {where}, align 1")
-            else:
-                self.runtime_call("rt_written", address, str(info), site=site)
-        race, done = self.fresh_label("race"), self.fresh_label("checked")
-        if shared:
-            self.line(f"br label %{race}")
-        elif info & INFO_WRITE:
-            self.branch(self._is_local(index), done, race)
-        else:
-            self._skip_race(index, race, done)
-        self.label(race)
-        if value is not None:
-            info |= INFO_VALUE
-        self.runtime_call("rt_race", address, str(info), value or "0", site=site)
-        self.line(f"br label %{done}")
-        self.label(done)
-
-    def _skip_race(self, granule: str, race: str, done: str) -> None:
-        """A read of memory that nobody may write to, or that is quiet in this interval, needs no look at its cell."""
-        state = self.emit(f"load i8, ptr {self.emit(f'getelementptr i8, ptr {self.shadow}, i64 {granule}')}, align 1")
-        writable = self.fresh_label("writable")
-        self.branch(self.op("icmp ne i8", self.op("and i8", state, WRITE), 0), writable, done)
-        self.label(writable)
-        global_ = self.fresh_label("cell")
-        self.branch(self._is_local(granule), done, global_)
-        self.label(global_)
-        cell = self.emit(f"inttoptr i64 {self.load_field('Env', 'cells', invariant=True)} to ptr")
-        at = self.op("add i64", self.op("mul i64", granule, DTYPES["Cell"].itemsize), field_offset("Cell", "quiet"))
-        quiet = self.emit(f"load i32, ptr {self.emit(f'getelementptr i8, ptr {cell}, i64 {at}')}")
-        self.branch(self.op("icmp eq i32", quiet, self.load_field("Env", "epoch")), done, race)
-
-    def _is_local(self, granule: str) -> str:
-        """Local memory is a thread's own: past LOCAL_START in one of the slots."""
-        inside = self.op("sub i64", granule, self.module.slots_start // 4)
-        in_slot = self.op("icmp ult i64", inside, self.module.slots_start // 4)
-        late = self.op("icmp uge i64", self.op("and i64", inside, SLOT_BYTES // 4 - 1), LOCAL_START // 4)
-        return self.op("and i1", in_slot, late)
-
     def _check(self, ins, address: str, nbytes: int, need: int, info: int, shared: bool) -> None:
         """One access: in range and aligned, and its granules in a state that allows it."""
         slow, good = self.fresh_label("slow"), self.fresh_label("good")
-        index = self._granule(address, nbytes, nbytes, shared, slow)
-        self._check_shadow(index, max(1, nbytes // 4), need, shared, slow)
+        index = self.granule(address, nbytes, nbytes, shared, slow)
+        self.check_shadow(index, max(1, nbytes // 4), need, shared, slow)
         self._slow_path(slow, good, [(address, 0, self.site(ins))], info)
 
     def _check_group(self, group, need: int, info: int) -> None:
@@ -212,13 +150,13 @@ class Access:
         base = self.address(f"[{group.base}]", group.space)
         start = self.op("add i64", base, first) if first else base
         slow, good = self.fresh_label("slow"), self.fresh_label("good")
-        index = self._granule(start, nbytes, span, shared, slow)
+        index = self.granule(start, nbytes, span, shared, slow)
         for at, width in _windows(span // 4, (SHARED_GAP if shared else GAP) // 4):
-            self._check_shadow(self.op("add i64", index, at) if at else index, width, need, shared, slow)
+            self.check_shadow(self.op("add i64", index, at) if at else index, width, need, shared, slow)
         each = [(base, offset, self.site(ins)) for _, ins, offset in group.members]
         self._slow_path(slow, good, each, info)
 
-    def _granule(self, address: str, nbytes: int, span: int, shared: bool, slow: str) -> str:
+    def granule(self, address: str, nbytes: int, span: int, shared: bool, slow: str) -> str:
         """Index of the first granule; goes to `slow` when [address, address + span) is misaligned or outside."""
         shift = nbytes.bit_length() - 1
         limit = ((SHARED_WINDOW if shared else self.module.arena_size) - span >> shift) + 1
@@ -232,8 +170,11 @@ class Access:
             return self.op("lshr i64", index, 2 - shift)
         return self.op("shl i64", index, shift - 2) if nbytes > 4 else index
 
-    def _check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str) -> None:
-        """Go to `slow` unless all granules have all bits of `need`. In full mode the shadow changes as the kernel runs."""
+    def check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str) -> str:
+        """Go to `slow` unless all granules have all bits of `need`. In full mode the shadow changes as the kernel runs.
+
+        Returns the shadow bytes, as an integer.
+        """
         fixed = "" if self.module.checks == "full" else ", !invariant.load !1"
         t = f"i{8 * granules}"
         where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
@@ -243,11 +184,16 @@ class Access:
         valid = self.fresh_label("valid")
         self.branch(self.op(f"icmp ne {t}", bits, wanted), slow, valid, unlikely=True)
         self.label(valid)
+        return state
 
     def _slow_path(self, slow: str, good: str, accesses, info: int) -> None:
+        self.line(f"br label %{good}")
+        self.slow_check(slow, good, accesses, info)
+        self.label(good)
+
+    def slow_check(self, slow: str, good: str, accesses, info: int) -> None:
         """Out of line, at the end of the function: the runtime decides exactly, one access after the other."""
         self.module.declare("rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info")
-        self.line(f"br label %{good}")
         label = slow
         for i, (base, offset, site) in enumerate(accesses):
             next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
@@ -259,7 +205,6 @@ class Access:
                 f"  br i1 %good.{label}, label %{next_}, label %{self.dead_label}",
             ]
             label = next_
-        self.label(good)
 
     # -- ld, st -----------------------------------------------------------------------------------
 

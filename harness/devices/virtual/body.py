@@ -12,8 +12,11 @@ from . import opcodes, state
 from .callgraph import branch_targets, spinning_loops
 from .groups import access_groups
 from .ptx import Function, Instruction, Label, Location, Variable
+from .roots import rooted
 from .types import llvm_type
 
+#: what is known of the body that is being lowered
+_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted")
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 
 
@@ -38,6 +41,11 @@ class Body:
         self.known = {}
         self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
+        self.roots, self.rooted = {}, {}
+        if self.module.checks == "full" and not self.module.raw:
+            everything = {**self.module.ptx.variables, **function.variables}
+            self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
+            self.roots = rooted(function.body, self.rooted)
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
@@ -65,9 +73,9 @@ class Body:
                 if ended:  # unreachable code after a branch
                     self.lines.append(f"{self.fresh_label('unreachable')}:")
                     self.known.clear()
-                mine = self.positions, self.groups, self.undefined, self.copies, self.guesses
+                mine = {name: getattr(self, name) for name in _OF_A_BODY}
                 ended = self.side_by_side(i, item) if self.plan else self._lower(i, item)
-                self.positions, self.groups, self.undefined, self.copies, self.guesses = mine
+                vars(self).update(mine)  # a function may have been expanded in place
             i += 1
         return ended
 

@@ -14,6 +14,7 @@ from .asynchronous import Asynchronous
 from .body import Body
 from .callgraph import align_up, symbol_name
 from .calls import Calls
+from .checking import FullChecks
 from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from .lower import ModuleLowering
 
 
-class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix, RegisterCheck, SideBySide, Special,
-               Symbols, Emitter):
+class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChecks, Matrix, RegisterCheck, SideBySide,
+               Special, Symbols, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -52,6 +53,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Matrix,
         self.undefined: set[str] = set()
         self.copies: set[int] = set()
         self.guesses: set[int] = set()
+        self.roots, self.rooted = {}, {}
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 

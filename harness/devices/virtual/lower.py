@@ -27,6 +27,9 @@ from .state import SHARED_START
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
 _NAME = re.compile(r"[\w$]+")
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
+#: parts of the runtime that write to nothing that a kernel's code reads, but for what it reads as volatile
+_CHECKS = {"rt_check", "rt_race", "rt_uninitialised"}
+_ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 
 
@@ -126,7 +129,7 @@ class ModuleLowering:
     def declare(self, name: str, returns: str, arguments: str) -> None:
         if name not in self.declarations:
             types = ", ".join(a.strip().rsplit(" ", 1)[0] for a in split_arguments(arguments))
-            self.declarations[name] = f"{returns} @{name}({types})"
+            self.declarations[name] = f"{returns} @{name}({types}){_ASIDE * (name in _CHECKS)}"
 
     def new_number(self) -> int:
         """A number of 64 bits that no sum of others is likely to be."""

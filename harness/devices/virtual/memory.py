@@ -24,6 +24,7 @@ LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
 _SMALL_SIZES = (4 << 30, 1 << 30)  # where addresses have to fit into 32 bits; with races 16 times that for the cells
+_SHIFT = 0x5840  # no address here and there is to share a processor's cache set, or its guess of the way in it
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -69,7 +70,7 @@ class Owner:
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
+    races: also `cells` and `quiet`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
@@ -82,6 +83,7 @@ class Arena:
                 self._shadow_map = reserve(size // GRANULE)
                 if races:
                     self.cells = np.frombuffer(reserve(size // GRANULE * cell), np.uint8)
+                    self.quiet = np.frombuffer(reserve(size + _SHIFT), np.uint8)[_SHIFT:]
                 break
             except DeviceError:
                 self._map = self._shadow_map = None

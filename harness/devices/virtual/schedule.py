@@ -61,6 +61,7 @@ class Workers:
         self.envs["worker"] = np.arange(slots) // self.slots
         if arena.cells is not None:
             self.envs["cells"] = arena.cells.ctypes.data
+            self.envs["quiet"] = arena.quiet.ctypes.data
 
     def in_use(self, slots: int) -> list[int]:
         """The slots of a launch in which every worker uses `slots`."""

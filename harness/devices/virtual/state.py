@@ -33,6 +33,7 @@ _STRUCTS = {
         (_U64, "tables"),  # host address of Table[32], one for each warp; 0 when nothing is counted
         (_U64, "counting"),  # host address of the Counting
         (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
+        (_U64, "quiet"),  # host address of a number for each granule: the interval in which reads of it need no look
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"), (_U32, "slot"),
@@ -92,7 +93,7 @@ _STRUCTS = {
         (_U32, "flags"),  # of the write: INFO bits, and the byte mask in the lowest four; of the reads: << 16
         (_U32, "read2_flags"),  # INFO bits of the second reader
         (_U32, "released"),  # who reads this atomically knows what was done before then: Extra.released
-        (_U32, "quiet"),  # the interval in which further reads need no look: nobody writes, two have read
+        (_U32, "unused"),
     ],
     # What few granules need beside their Cell. Void in another interval.
     "Mark": [

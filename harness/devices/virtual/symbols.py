@@ -26,7 +26,7 @@ class Symbols:
         if (key := self.prefix + name) in self.depots:
             return self.op("add i64", self.depots[key], extra)
         if variable is not None and variable.space == "shared":
-            offset = self._shared_offset(variable) + extra
+            offset = self.shared_offset(variable) + extra
             return str(offset) if window else self.op("add i64", self.shared_base, offset)
         if name in self.module.variables:
             return self.op("add i64", "%globals", self.module.variables[name][0] + extra)
@@ -37,7 +37,7 @@ class Symbols:
             return str(self.module.function_address(name))
         raise Unsupported(f"the address of {name}", self.module.name)
 
-    def _shared_offset(self, variable: Variable) -> int:
+    def shared_offset(self, variable: Variable) -> int:
         if self.function.entry:
             return self.dynamic_offset if variable.extern else self.shared_symbols[variable.name]
         offsets = set()

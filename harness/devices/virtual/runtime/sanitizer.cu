@@ -52,12 +52,14 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
     return 1;
 }
 
-// A store of one or two bytes has been allowed: they are written now.
+// A store has been allowed: its bytes are written now.
 EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
+    u32 size = (u32)info & 255;
     if (info & INFO_SHARED) address += env->shared_base;
     unsigned char* shadow = shadow_of(env, address);
-    if (*shadow & (PARTIAL | INIT)) return 0;
-    u32 bytes = (info & 255) == 1 ? 1 : 3;
+    for (u32 i = 0; i < size / 4; i++) shadow[i] |= INIT;
+    if (size >= 4 || *shadow & (PARTIAL | INIT)) return 0;
+    u32 bytes = size == 1 ? 1 : 3;
     *shadow |= bytes << (4 + (address & 3));
     if (*shadow >> 4 == 15) *shadow |= INIT;
     return 0;
@@ -105,6 +107,8 @@ static __device__ void hand_over(Env* env, Thread* thread, Cell* cell, u32 info)
     e->released = e->fence;
     if (e->fence > cell->released) cell->released = e->fence;
 }
+
+static __device__ u32* quiet_of(Env* env, u64 address) { return (u32*)(env->quiet + (address & ~3ull)); }
 
 static __device__ Mark* mark_of(Env* env, u64 address) {
     return (Mark*)(env->cells + (env->arena_size >> 2) * sizeof(Cell)) + (address >> 2);
@@ -174,7 +178,11 @@ static __device__ int same_value(Env* env, u64 address, u32 size, u64 value) {
     return *(u64*)host == value;
 }
 
-static __device__ void note_read(Env* env, Thread* t, u32 site, u32 info, u32 bytes, int shared, Cell* c) {
+static __device__ void quieten(Env* env, u64 address) {
+    *quiet_of(env, address) = launch_of(env)->steps_end ? env->epoch | NOTED : env->epoch;
+}
+
+static __device__ void note_read(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int shared, Cell* c) {
     Launch* launch = launch_of(env);
     u32 strength = info & (INFO_VOLATILE | INFO_RELAXED);
     if (c->read_epoch != env->epoch) {
@@ -197,7 +205,7 @@ static __device__ void note_read(Env* env, Thread* t, u32 site, u32 info, u32 by
     c->reader2 = t->linear; c->read2_site = site; c->read2_time = launch->now; c->read2_flags = strength;
     int written = c->write_epoch >= launch->first_epoch && !(shared && c->write_epoch != env->epoch);
     if (bytes == 15 && !written && !strength && !(c->flags >> 16 & STRONG))
-        c->quiet = launch->steps_end ? env->epoch | NOTED : env->epoch;
+        quieten(env, address);
 }
 
 // A thread writes again, in another place: what it wrote first is remembered, unless something may have ordered it since.
@@ -227,12 +235,35 @@ static __device__ __noinline__ void race_with_reads(Env* env, Thread* t, u32 sit
     if (how2) race(env, t, site, address, info, bytes, how2, c->read2_flags, c->read2_site, c->reader2, c->read_block);
 }
 
-static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int benign) {
+// A plain access of 4 bytes that can meet nobody: its granule has not been written, or not been touched. Returns whether it is one.
+static __device__ int alone(Env* env, Thread* t, u32 site, u64 address, u32 info) {
+    Launch* launch = launch_of(env);
+    Cell* c = (Cell*)env->cells + (address >> 2);
+    u32 epoch = env->epoch, since = address >= env->arena_size / 2 ? epoch : launch->first_epoch;
+    if (c->write_epoch >= since) return 0;
+    if (info & INFO_WRITE) {
+        if (c->read_epoch >= since) return 0;
+        *quiet_of(env, address) = 0;
+        c->writer = t->linear; c->writer2 = NO_THREAD; c->flags = (c->flags & 0xffff0000u) | INFO_WRITE | 15;
+        c->write_epoch = epoch; c->write_site = site; c->write_time = launch->now; c->write_block = (u32)env->block;
+    } else if (c->read_epoch != epoch) {
+        c->flags = (c->flags & 0xffff) | 15 << 16; c->reader1 = t->linear; c->reader2 = NO_THREAD;
+        c->read_epoch = epoch; c->read1_site = site; c->read1_time = launch->now; c->read_block = (u32)env->block;
+    } else {
+        if (c->reader1 == t->linear || c->reader2 != NO_THREAD || c->flags >> 16 & STRONG) return 0;
+        c->flags |= 15 << 16; c->reader2 = t->linear; c->read2_flags = 0;
+        c->read2_site = site; c->read2_time = launch->now;
+        quieten(env, address);
+    }
+    return 1;
+}
+
+static __device__ __noinline__ void race_granule(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int benign) {
     Launch* launch = launch_of(env);
     int shared = address >= env->arena_size / 2;
     Cell* c = (Cell*)env->cells + (address >> 2);
     int write = (info & INFO_WRITE) != 0, atomic = (info & INFO_ATOMIC) != 0;
-    if (c->quiet == (env->epoch | NOTED) && !(info & (INFO_WRITE | INFO_SHARED))) return;
+    if (!(info & INFO_WRITE) && (*quiet_of(env, address) & ~NOTED) == env->epoch) return;
     int across = !shared && !(info & STRONG) && !launch->fenced;  // blocks are ordered by nothing but fences and atomics
     if (benign && write && !shared && c->write_epoch >= launch->first_epoch && c->flags & bytes &&
         (c->writer != t->linear || c->write_block != (u32)env->block))  // harmless, but the same work done twice
@@ -258,8 +289,8 @@ static __device__ void race_granule(Env* env, Thread* t, u32 site, u64 address, 
         }
     }
     if (info & STRONG) hand_over(env, t, c, info);
-    if (!write) return note_read(env, t, site, info, bytes, shared, c);
-    c->quiet = 0;
+    if (!write) return note_read(env, t, site, address, info, bytes, shared, c);
+    *quiet_of(env, address) = 0;
     if (atomic && c->write_epoch == env->epoch && c->flags & INFO_ATOMIC && c->writer != t->linear) {
         c->writer2 = t->linear;
     } else {
@@ -287,8 +318,10 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
     u64 in_slots = address - env->arena_size / 2;  // local memory is a thread's own
     if (!env->cells || (address >= env->arena_size / 2 && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW)) return 0;
     note_step(env, site, thread->linear, address, (u32)info);
-    int benign = info & INFO_VALUE && same_value(env, address, size, value);
+    int plain = size >= 4 && !(info & (STRONG | INFO_RELAXED)), benign = -1;
     for (u32 at = 0; at < size; at += 4) {
+        if (plain && alone(env, thread, site, address + at, (u32)info)) continue;
+        if (benign < 0) benign = info & INFO_VALUE && same_value(env, address, size, value);
         u32 bytes = size >= 4 ? 15 : ((1u << size) - 1) << (address & 3);
         race_granule(env, thread, site, address + at, (u32)info, bytes, benign);
     }

@@ -1,0 +1,149 @@
+"""Full checks of one access: bounds, then has what is read been written, and do two threads meet here.
+
+What a right program does all the time is decided here, in few instructions; the runtime (runtime/sanitizer.cu) looks
+at everything else.
+"""
+
+from __future__ import annotations
+
+from .ptx import Variable
+from .state import (
+    INFO_ATOMIC,
+    INFO_COPY,
+    INFO_SHARED,
+    INFO_VALUE,
+    INFO_WRITE,
+    INIT,
+    LOCAL_START,
+    READ,
+    SLOT_BYTES,
+    WRITE,
+)
+
+
+class FullChecks:
+    """Mixin of `function.Lowering`: `check_fully` for an access."""
+
+    roots: dict[str, str]  # see roots.rooted
+    rooted: dict[str, Variable]
+
+    def check_fully(
+        self, ins, address: str, nbytes: int, need: int, info: int, value: str | None, root: Variable | None
+    ) -> None:
+        """Check the access, and note what it writes. value: as i64, of a store where it is known.
+
+        root: the array that it means, where that is known.
+        """
+        slow, site = self.fresh_label("slow"), self.site(ins)
+        race, done = self.fresh_label("race"), self.fresh_label("checked")
+        write, atomic = bool(info & INFO_WRITE), bool(info & INFO_ATOMIC)
+        reads = not write or atomic
+        if self.position in self.copies:
+            reads, info = False, info | INFO_COPY
+        elif ins.at.trusted:
+            info |= INFO_COPY
+        if root is not None and nbytes >= 4:
+            self._check_in_root(root, address, nbytes, info, reads, slow, race, done)
+        else:
+            self._check_anywhere(address, nbytes, need, info, reads, slow, race, done, site)
+        self._look_closer(slow, race, address, site, info)
+        self.label(race)
+        if value is not None:
+            info |= INFO_VALUE
+        self.runtime_call("rt_race", address, str(info), value or "0", site=site)
+        self.line(f"br label %{done}")
+        self.label(done)
+
+    def _look_closer(self, slow: str, race: str, address: str, site: str, info: int) -> None:
+        """Out of line, at the end of the function: the runtime decides exactly, and goes on as if nothing were known."""
+        checked = self.fresh_label("closer")
+        self.slow_check(slow, checked, [(address, 0, site)], info)
+        self.slow_paths.append(f"{checked}:")
+        if info & INFO_WRITE and not info & INFO_ATOMIC:
+            self.module.declare("rt_written", "i32", "i64 env, i64 thr, i32 site, i64 address, i64 info")
+            call = f"call i32 @rt_written(i64 %env, i64 {self.thread}, i32 {site}, i64 {address}, i64 {info})"
+            self.slow_paths.append(f"  %written.{checked} = {call}")
+        self.slow_paths.append(f"  br label %{race}")
+
+    def _check_in_root(
+        self, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str
+    ) -> None:
+        """An access to a shared or local array of which all granules are there."""
+        base = self.symbol(root.name, window=bool(info & INFO_SHARED))
+        offset = self.op("sub i64", address, base)
+        inside, aligned = self.fresh_label("inside"), self.fresh_label("aligned")
+        limit = root.size - nbytes + 1
+        self.branch(self.op("icmp uge i64", offset, max(limit, 0)), slow, inside, unlikely=True)
+        self.label(inside)
+        place = offset if root.space == "local" else self.op("add i64", offset, self.shared_offset(root) % 16)
+        self.branch(self.op("icmp ne i64", self.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True)
+        self.label(aligned)
+        first = self.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
+        index = self.op("add i64", first, self.op("lshr i64", offset, 2))
+        shared = bool(info & INFO_SHARED)
+        if reads:
+            self.check_shadow(index, nbytes // 4, INIT, shared, slow)
+        else:
+            self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared)
+        if root.space == "local":
+            self.line(f"br label %{done}")
+        elif info & INFO_WRITE:
+            self.line(f"br label %{race}")
+        else:
+            self._skip_quiet(address, nbytes, shared, race, done)
+
+    def _check_anywhere(
+        self, address: str, nbytes: int, need: int, info: int, reads: bool, slow: str, race: str, done: str, site: str
+    ) -> None:
+        shared = bool(info & INFO_SHARED)
+        granules = max(1, nbytes // 4)
+        index = self.granule(address, nbytes, nbytes, shared, slow)
+        state = self.check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
+        if info & INFO_WRITE and not info & INFO_ATOMIC:
+            if nbytes < 4:
+                self.runtime_call("rt_written", address, str(info), site=site)
+            else:
+                self._mark_written(index, granules, INIT, shared, state)
+        if shared and info & INFO_WRITE:
+            self.line(f"br label %{race}")
+        elif shared:
+            self._skip_quiet(address, nbytes, shared, race, done)
+        elif info & INFO_WRITE:
+            self.branch(self._is_local(address), done, race)
+        else:  # of memory that nobody may write to, or that is quiet in this interval, or a thread's own
+            writable, loud = self.fresh_label("writable"), self.fresh_label("loud")
+            t = f"i{8 * granules}"
+            self.branch(self.op(f"icmp eq {t}", self.op(f"and {t}", state, WRITE), 0), done, writable)
+            self.label(writable)
+            self._skip_quiet(address, nbytes, shared, loud, done)
+            self.label(loud)
+            self.branch(self._is_local(address), done, race)
+
+    def _mark_written(self, index: str, granules: int, bits: int, shared: bool, old: str | None = None) -> None:
+        """Set bits of the shadow; without its old value, all of it."""
+        t, value = f"i{8 * granules}", int.from_bytes(bytes([bits]) * granules, "little")
+        where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
+        new = self.op(f"or {t}", old, value) if old else str(value)
+        self.line(f"store {t} {new}, ptr {where}, align 1")
+
+    def _skip_quiet(self, address: str, nbytes: int, shared: bool, race: str, done: str) -> None:
+        """Further reads of what is only read in this interval need no look. There is a number for each granule."""
+        quiet = self.emit(f"inttoptr i64 {self.load_field('Env', 'quiet', invariant=True)} to ptr")
+        at = self.op("add i64", address, self.shared_base) if shared else address
+        if nbytes < 4:
+            at = self.op("and i64", at, -4)
+        epoch = self.load_field("Env", "epoch")
+        n = max(1, nbytes // 4)
+        for i in range(n):
+            where = self.emit(f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', at, 4 * i) if i else at}")
+            same = self.op("icmp eq i32", self.emit(f"load volatile i32, ptr {where}, align 4"), epoch)
+            next_ = self.fresh_label("quiet") if i < n - 1 else done
+            self.branch(same, next_, race)
+            if i < n - 1:
+                self.label(next_)
+
+    def _is_local(self, address: str) -> str:
+        """Local memory is a thread's own: past LOCAL_START in one of the slots, which are the arena's upper half."""
+        upper = self.op("icmp uge i64", address, self.module.slots_start)
+        late = self.op("icmp ne i64", self.op("and i64", address, SLOT_BYTES - LOCAL_START), 0)
+        return self.op("and i1", upper, late)
