@@ -253,11 +253,11 @@ class Body:
         self.label(slice_)
         counting = self.module.counting and self.coroutine
         size = state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
-        alive = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
+        granted = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
         go_on = self.fresh_label("alive")
-        self.branch(self.op("icmp ne i32", alive, 0), go_on, self.dead_label)
+        self.branch(self.op("icmp ne i32", granted, 0), go_on, self.dead_label)
         self.label(go_on)
-        self.line(f"store i32 {self.load_field('Env', 'slice')}, ptr %steps")
+        self.line(f"store i32 {granted}, ptr %steps")
         if spin or counting:
             self.store_field("Thread", "wait", state.WAIT["ready"])
             self.suspend()

@@ -24,7 +24,7 @@ from .modules import Lowered
 SECONDS = 30  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 4
 FLAVOUR = {"full": "debug", "memory": "fast", "count": "fast", "none": "fast"}
-LEVEL = {"full": 1, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
+LEVEL = {"full": 2, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _turn = threading.Lock()

@@ -126,6 +126,8 @@ def compile_object(text: str, level: int, plain: bool = False) -> bytes:
 def _initialise() -> None:
     # the register allocator's own bound lets it take minutes over a kernel with a thousand branches
     llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
+    # nothing is to be moved behind the place where a thread waits, lest its frame gets what it was computed from
+    llvm.set_option("backwarp", "-instcombine-code-sinking=false")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 

@@ -28,7 +28,7 @@ _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fe
 _NAME = re.compile(r"[\w$]+")
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 #: parts of the runtime that write to nothing that a kernel's code reads, but for what it reads as volatile
-_CHECKS = {"rt_check", "rt_race", "rt_uninitialised"}
+_CHECKS = {"rt_check", "rt_race", "rt_slice", "rt_uninitialised"}
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 

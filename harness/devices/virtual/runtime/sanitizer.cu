@@ -178,10 +178,6 @@ static __device__ int same_value(Env* env, u64 address, u32 size, u64 value) {
     return *(u64*)host == value;
 }
 
-static __device__ void quieten(Env* env, u64 address) {
-    *quiet_of(env, address) = launch_of(env)->steps_end ? env->epoch | NOTED : env->epoch;
-}
-
 static __device__ void note_read(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int shared, Cell* c) {
     Launch* launch = launch_of(env);
     u32 strength = info & (INFO_VOLATILE | INFO_RELAXED);
@@ -205,7 +201,7 @@ static __device__ void note_read(Env* env, Thread* t, u32 site, u64 address, u32
     c->reader2 = t->linear; c->read2_site = site; c->read2_time = launch->now; c->read2_flags = strength;
     int written = c->write_epoch >= launch->first_epoch && !(shared && c->write_epoch != env->epoch);
     if (bytes == 15 && !written && !strength && !(c->flags >> 16 & STRONG))
-        quieten(env, address);
+        *quiet_of(env, address) = launch->steps_end ? env->epoch | NOTED : env->epoch;
 }
 
 // A thread writes again, in another place: what it wrote first is remembered, unless something may have ordered it since.
@@ -236,7 +232,7 @@ static __device__ __noinline__ void race_with_reads(Env* env, Thread* t, u32 sit
 }
 
 // A plain access of 4 bytes that can meet nobody: its granule has not been written, or not been touched. Returns whether it is one.
-static __device__ int alone(Env* env, Thread* t, u32 site, u64 address, u32 info) {
+static __device__ __forceinline__ int alone(Env* env, Thread* t, u32 site, u64 address, u32 info) {
     Launch* launch = launch_of(env);
     Cell* c = (Cell*)env->cells + (address >> 2);
     u32 epoch = env->epoch, since = address >= env->arena_size / 2 ? epoch : launch->first_epoch;
@@ -253,7 +249,7 @@ static __device__ int alone(Env* env, Thread* t, u32 site, u64 address, u32 info
         if (c->reader1 == t->linear || c->reader2 != NO_THREAD || c->flags >> 16 & STRONG) return 0;
         c->flags |= 15 << 16; c->reader2 = t->linear; c->read2_flags = 0;
         c->read2_site = site; c->read2_time = launch->now;
-        quieten(env, address);
+        *quiet_of(env, address) = epoch;
     }
     return 1;
 }
@@ -312,20 +308,25 @@ static __device__ void note_step(Env* env, u32 site, u32 thread, u64 address, u3
     launch->steps += sizeof(Step);
 }
 
-EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
+// An access of any size and kind.
+static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     u32 size = (u32)info & 255;
-    if (info & INFO_SHARED) address += env->shared_base;
     u64 in_slots = address - env->arena_size / 2;  // local memory is a thread's own
     if (!env->cells || (address >= env->arena_size / 2 && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW)) return 0;
     note_step(env, site, thread->linear, address, (u32)info);
-    int plain = size >= 4 && !(info & (STRONG | INFO_RELAXED)), benign = -1;
+    int benign = info & INFO_VALUE && same_value(env, address, size, value);
     for (u32 at = 0; at < size; at += 4) {
-        if (plain && alone(env, thread, site, address + at, (u32)info)) continue;
-        if (benign < 0) benign = info & INFO_VALUE && same_value(env, address, size, value);
         u32 bytes = size >= 4 ? 15 : ((1u << size) - 1) << (address & 3);
         race_granule(env, thread, site, address + at, (u32)info, bytes, benign);
     }
     return 0;
+}
+
+EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
+    if (info & INFO_SHARED) address += env->shared_base;
+    int word = ((u32)info & ~(INFO_WRITE | INFO_SHARED | INFO_VALUE)) == 4 && !launch_of(env)->steps_end;
+    if (word && alone(env, thread, site, address, (u32)info)) return 0;
+    return race_anyhow(env, thread, site, address, info, value);
 }
 
 EXPORT int rt_uninitialised(Env* env, Thread* thread, u32 site) {

@@ -11,7 +11,7 @@ static __device__ u32 full_slice(Env* env) {
 }
 
 // A slice has been used up. next: the size of the one to come; called: by calls, which do not count for a loop that
-// may wait, lest it never lets others run.
+// may wait, lest it never lets others run. Returns the new slice, or 0 to give up.
 EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     Launch* launch = launch_of(env);
     if (called) env->calls = SLICE;
@@ -26,8 +26,8 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     int spent = thread->steps <= steps;
     thread->steps -= steps;
     if (!spent && rt_clock() < launch->deadline) {
-        if (!called) env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
-        return 1;
+        if (called) return SLICE;
+        return env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
     }
     launch->stop = 2;
     u32 why = spent ? TIMEOUT_SPENT : 0;
