@@ -10,6 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
+from .ptx import Variable
 from .roots import root_of
 from .state import (
     INFO_ATOMIC,
@@ -110,10 +111,13 @@ class Access:
         flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
         """
         address = self.address(operand, space)
-        root = root_of(operand, self.roots, self.rooted) if self.rooted else None
-        pointer = self.checked(ins, address, space, nbytes, write, flags, value, root)
+        pointer = self.checked(ins, address, space, nbytes, write, flags, value, self.root(operand))
         self.count_access(ins, address, space, nbytes, write, flags)
         return pointer
+
+    def root(self, operand: str) -> Variable | None:
+        """The array that an address operand means, where that is known."""
+        return root_of(operand, self.roots, self.rooted) if self.rooted else None
 
     def checked(
         self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None, root=None
@@ -170,12 +174,12 @@ class Access:
             return self.op("lshr i64", index, 2 - shift)
         return self.op("shl i64", index, shift - 2) if nbytes > 4 else index
 
-    def check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str) -> str:
+    def check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str, tag: str = "") -> str:
         """Go to `slow` unless all granules have all bits of `need`. In full mode the shadow changes as the kernel runs.
 
         Returns the shadow bytes, as an integer.
         """
-        fixed = "" if self.module.checks == "full" else ", !invariant.load !1"
+        fixed = tag if self.module.checks == "full" else ", !invariant.load !1"
         t = f"i{8 * granules}"
         where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
         state = self.emit(f"load {t}, ptr {where}, align 1{fixed}")
@@ -223,7 +227,8 @@ class Access:
             if i:
                 where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
                 align = TYPES[type_][1] // 8 if align > 1 else 1
-            value = self.emit(f"load {'volatile ' if ordered else ''}{t}, ptr {where}, align {align}")
+            tag = "" if ordered else self.data_tag(self.root(ins.operands[1]))
+            value = self.emit(f"load {'volatile ' if ordered else ''}{t}, ptr {where}, align {align}{tag}")
             self.set(target, value, type_)
         if ordered:
             self.line("fence acquire")
@@ -247,7 +252,8 @@ class Access:
                 where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
                 align = TYPES[type_][1] // 8 if align > 1 else 1
             value = self.value(source, type_)
-            self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}")
+            tag = "" if ordered else self.data_tag(self.root(ins.operands[0]))
+            self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}{tag}")
 
     def _note_order(self, ins) -> None:
         """Acquire and release order blocks as fences do: racecheck then keeps quiet about them."""

@@ -16,7 +16,7 @@ from .roots import rooted
 from .types import llvm_type
 
 #: what is known of the body that is being lowered
-_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted")
+_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags")
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 
 
@@ -46,6 +46,7 @@ class Body:
             everything = {**self.module.ptx.variables, **function.variables}
             self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
             self.roots = rooted(function.body, self.rooted)
+        self.start_scopes()
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):

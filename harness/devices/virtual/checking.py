@@ -42,16 +42,20 @@ class FullChecks:
             reads, info = False, info | INFO_COPY
         elif ins.at.trusted:
             info |= INFO_COPY
+        own = False  # to this thread
         if root is not None and nbytes >= 4:
-            self._check_in_root(root, address, nbytes, info, reads, slow, race, done)
+            own = root.space == "local"
+            self._check_in_root(root, address, nbytes, info, reads, slow, race, done, site)
+            self.slow_check(slow, done if own else race, [(address, 0, site)], info)
         else:
             self._check_anywhere(address, nbytes, need, info, reads, slow, race, done, site)
-        self._look_closer(slow, race, address, site, info)
-        self.label(race)
-        if value is not None:
-            info |= INFO_VALUE
-        self.runtime_call("rt_race", address, str(info), value or "0", site=site)
-        self.line(f"br label %{done}")
+            self._look_closer(slow, race, address, site, info)
+        if not own:
+            self.label(race)
+            if value is not None:
+                info |= INFO_VALUE
+            self.runtime_call("rt_race", address, str(info), value or "0", site=site)
+            self.line(f"br label %{done}")
         self.label(done)
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int) -> None:
@@ -66,14 +70,17 @@ class FullChecks:
         self.slow_paths.append(f"  br label %{race}")
 
     def _check_in_root(
-        self, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str
+        self, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str, site: str
     ) -> None:
         """An access to a shared or local array of which all granules are there."""
         base = self.symbol(root.name, window=bool(info & INFO_SHARED))
         offset = self.op("sub i64", address, base)
-        inside, aligned = self.fresh_label("inside"), self.fresh_label("aligned")
-        limit = root.size - nbytes + 1
-        self.branch(self.op("icmp uge i64", offset, max(limit, 0)), slow, inside, unlikely=True)
+        outside, inside, aligned = (self.fresh_label(h) for h in ("outside", "inside", "aligned"))
+        limit = max(root.size - nbytes + 1, 0)
+        self.branch(self.op("icmp uge i64", offset, limit), outside, inside, unlikely=True)
+        self.label(outside)
+        self.runtime_call("rt_outside", address, str(info), site=site)
+        self.line(f"br label %{self.dead_label}")
         self.label(inside)
         place = offset if root.space == "local" else self.op("add i64", offset, self.shared_offset(root) % 16)
         self.branch(self.op("icmp ne i64", self.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True)
@@ -82,9 +89,9 @@ class FullChecks:
         index = self.op("add i64", first, self.op("lshr i64", offset, 2))
         shared = bool(info & INFO_SHARED)
         if reads:
-            self.check_shadow(index, nbytes // 4, INIT, shared, slow)
+            self.check_shadow(index, nbytes // 4, INIT, shared, slow, self.shadow_tag(root))
         else:
-            self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared)
+            self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared, root=root)
         if root.space == "local":
             self.line(f"br label %{done}")
         elif info & INFO_WRITE:
@@ -98,7 +105,7 @@ class FullChecks:
         shared = bool(info & INFO_SHARED)
         granules = max(1, nbytes // 4)
         index = self.granule(address, nbytes, nbytes, shared, slow)
-        state = self.check_shadow(index, granules, need | (INIT if reads else 0), shared, slow)
+        state = self.check_shadow(index, granules, need | (INIT if reads else 0), shared, slow, self.shadow_tag(None))
         if info & INFO_WRITE and not info & INFO_ATOMIC:
             if nbytes < 4:
                 self.runtime_call("rt_written", address, str(info), site=site)
@@ -119,12 +126,12 @@ class FullChecks:
             self.label(loud)
             self.branch(self._is_local(address), done, race)
 
-    def _mark_written(self, index: str, granules: int, bits: int, shared: bool, old: str | None = None) -> None:
+    def _mark_written(self, index: str, granules: int, bits: int, shared: bool, old=None, root=None) -> None:
         """Set bits of the shadow; without its old value, all of it."""
         t, value = f"i{8 * granules}", int.from_bytes(bytes([bits]) * granules, "little")
         where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
         new = self.op(f"or {t}", old, value) if old else str(value)
-        self.line(f"store {t} {new}, ptr {where}, align 1")
+        self.line(f"store {t} {new}, ptr {where}, align 1{self.shadow_tag(root)}")
 
     def _skip_quiet(self, address: str, nbytes: int, shared: bool, race: str, done: str) -> None:
         """Further reads of what is only read in this interval need no look. There is a number for each granule."""
@@ -147,3 +154,35 @@ class FullChecks:
         upper = self.op("icmp uge i64", address, self.module.slots_start)
         late = self.op("icmp ne i64", self.op("and i64", address, SLOT_BYTES - LOCAL_START), 0)
         return self.op("and i1", upper, late)
+
+    # -- what cannot be the same memory -------------------------------------------------------------
+
+    def start_scopes(self) -> None:
+        """Tell LLVM which accesses of a kernel never meet: those to different known arrays, and those to the shadow.
+
+        Not in functions: their arrays take turns in the same memory.
+        """
+        own = self.rooted if self.function.entry and not self.inlined else {}
+        self.tags = {}
+        if self.module.checks != "full" or self.module.raw or not own:
+            return
+        domain = self.module.metadata("distinct !{{!{n}}}")
+        data = {name: self.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*own, None)}
+        shadow = {name: self.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*own, None)}
+
+        def tag(mine: int, others) -> str:
+            scopes = [self.module.metadata(f"!{{{{{', '.join(f'!{o}' for o in some)}}}}}") for some in ([mine], others)]
+            return f", !alias.scope !{scopes[0]}, !noalias !{scopes[1]}"
+
+        everything = list(shadow.values())
+        for name in (*own, None):  # None: an access of which nothing is known, which may be to any of the arrays
+            apart = [data[o] for o in own if o != name and name]
+            self.tags["data", name] = tag(data[name], everything + apart)
+            apart = [shadow[o] for o in own if o != name and name]
+            self.tags["shadow", name] = tag(shadow[name], list(data.values()) + apart)
+
+    def data_tag(self, root: Variable | None) -> str:
+        return self.tags.get(("data", root.name if root else None), "")
+
+    def shadow_tag(self, root: Variable | None) -> str:
+        return self.tags.get(("shadow", root.name if root else None), "")

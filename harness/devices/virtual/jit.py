@@ -11,6 +11,7 @@ import ctypes
 import ctypes.util
 import hashlib
 import itertools
+import re
 import threading
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,8 @@ def compile_object(text: str, level: int, plain: bool = False) -> bytes:
     except RuntimeError as error:  # PTX that no compiler wrote
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
+    if " presplitcoroutine " in text and not plain:
+        module = llvm.parse_assembly(_own_frames(_optimise(module, 1)))
     machine = _target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -122,12 +125,31 @@ def compile_object(text: str, level: int, plain: bool = False) -> bytes:
     return machine.emit_object(module)
 
 
+_RESUME = re.compile(r"^(define [^@\n]*@\S+\.resume\(ptr )", re.MULTILINE)
+
+
+def _optimise(module, level: int):
+    machine = _target_machine(level)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _own_frames(module) -> str:
+    return _RESUME.sub(r"\1noalias ", str(module))
+
+
 @cache
 def _initialise() -> None:
     # the register allocator's own bound lets it take minutes over a kernel with a thousand branches
     llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
     # nothing is to be moved behind the place where a thread waits, lest its frame gets what it was computed from
     llvm.set_option("backwarp", "-instcombine-code-sinking=false")
+    llvm.set_option("backwarp", "-capture-tracking-max-uses-to-explore=5000")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 

@@ -26,6 +26,7 @@ from .state import SHARED_START
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
 _NAME = re.compile(r"[\w$]+")
+_FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 #: parts of the runtime that write to nothing that a kernel's code reads, but for what it reads as volatile
 _CHECKS = {"rt_check", "rt_race", "rt_slice", "rt_uninitialised"}
@@ -55,6 +56,7 @@ class ModuleLowering:
         self.segments: list[CountedSegment] = []
         self._numbers = random.Random(1)
         self.declarations: dict[str, str] = {}
+        self._metadata: list[str] = []
         self.sites: list[tuple[Location, str]] = [(Location(), "")]
         self.variables: dict[str, tuple[int, Variable]] = {}
         self.variables_bytes = 0
@@ -80,7 +82,7 @@ class ModuleLowering:
                 text.append(Lowering(function, self).device_function())
         head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
-                '!2 = !{!"branch_weights", i32 100000, i32 1}']  # fmt: skip
+                '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
                        self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
                        {f.name: self.function_address(f.name) for f in self.pointed}, self.segments)  # fmt: skip
@@ -130,6 +132,12 @@ class ModuleLowering:
         if name not in self.declarations:
             types = ", ".join(a.strip().rsplit(" ", 1)[0] for a in split_arguments(arguments))
             self.declarations[name] = f"{returns} @{name}({types}){_ASIDE * (name in _CHECKS)}"
+
+    def metadata(self, text: str) -> int:
+        """A new node of LLVM's metadata. text: what it is, `{n}` its own number, which is returned."""
+        n = _FIRST_NODE + len(self._metadata)
+        self._metadata.append(f"!{n} = {text.format(n=n)}")
+        return n
 
     def new_number(self) -> int:
         """A number of 64 bits that no sum of others is likely to be."""

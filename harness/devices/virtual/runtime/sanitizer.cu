@@ -52,6 +52,12 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info) {
     return 1;
 }
 
+// An access to a known array is not in it.
+EXPORT int rt_outside(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
+    if (info & INFO_SHARED) address += env->shared_base;
+    return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, address, info);
+}
+
 // A store has been allowed: its bytes are written now.
 EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
     u32 size = (u32)info & 255;
