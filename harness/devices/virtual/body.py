@@ -45,7 +45,7 @@ class Body:
         if self.module.checks == "full" and not self.module.raw:
             everything = {**self.module.ptx.variables, **function.variables}
             self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
-            self.roots = rooted(function.body, self.rooted)
+            self.roots = rooted(function.body, self.rooted, self.module.hands_back)
         self.start_scopes()
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)

@@ -22,6 +22,7 @@ from .function import Lowering
 from .memory import SHARED_GUARD
 from .modules import KernelInfo, Lowered
 from .ptx import Function, Instruction, Location, Module, Variable
+from .roots import handed_back
 from .state import SHARED_START
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
@@ -63,6 +64,7 @@ class ModuleLowering:
         self.kernels: dict[str, KernelInfo] = {}
         self.exchanges = False  # lanes give each other rows or matrices
         self._waits: dict[str, bool] = {}
+        self._hands_back: dict[str, int | None] = {}
         self.pointed = pointed_functions(module)
         self._calls = {f.name: self._callees(f) for f in defined(module)}
 
@@ -160,6 +162,14 @@ class ModuleLowering:
                 or any(self.waits(callee) for callee in self._calls.get(name, ()))
             )
         return self._waits[name]
+
+    def hands_back(self, name: str) -> int | None:
+        """Which parameter of a function the address that it returns was computed from."""
+        if name not in self._hands_back:
+            self._hands_back[name] = None  # for recursion
+            if function := self.ptx.functions.get(name):
+                self._hands_back[name] = handed_back(function, self.hands_back)
+        return self._hands_back[name]
 
     def loops(self, name: str) -> bool:
         """Whether a function, or one that is expanded in it, has a loop."""

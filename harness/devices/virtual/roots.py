@@ -7,27 +7,34 @@ and shared arrays say which array they mean, and full checks need not look for i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from .ptx import Instruction, Variable
+from .ptx import Function, Instruction, Variable, call_parts
 
 _OFFSET = re.compile(r"([A-Za-z_$][\w$.]*)(?:\+\d+)?")
 _ADDRESS = re.compile(r"\[\s*([\w$.%]+?)\s*(?:\+\s*-?\d+\s*)?\]")
+_WHOLE = re.compile(r"\[\s*([\w$.]+?)\s*(?:\+\s*0\s*)?\]")  # a parameter from its first byte on
+_NOWHERE: frozenset[str | None] = frozenset()
 _ELSEWHERE: frozenset[str | None] = frozenset({None})
 
+#: name of a function -> which of its parameters the address that it returns was computed from; None: of none
+HandsBack = Callable[[str], int | None]
 
-def rooted(body, variables: dict[str, Variable]) -> dict[str, str]:
+
+def rooted(body, variables: dict[str, Variable], hands_back: HandsBack) -> dict[str, str]:
     """Register -> the variable that every address it holds was computed from. variables: those that count, by name."""
-    steps = [i for i in body if isinstance(i, Instruction) and i.operands and i.operands[0].startswith("%")]
-    found: dict[str, frozenset[str | None]] = {}
-    changed = True
-    while changed:
-        changed = False
-        for ins in steps:
-            name = ins.operands[0]
-            new = found.get(name, frozenset()) | _origin(ins, found, variables)
-            if new != found.get(name):
-                found[name], changed = new, True
-    return {name: next(iter(origins)) for name, origins in found.items() if len(origins) == 1 and None not in origins}
+    found = _origins(body, variables, hands_back)
+    return {name: root for name in found if (root := _only(found[name]))}
+
+
+def handed_back(function: Function, hands_back: HandsBack) -> int | None:
+    """Which parameter of a function the address that it returns was computed from, like `T& at(T* p, int i)`."""
+    if function.body is None or len(function.returns) != 1 or function.returns[0].is_array:
+        return None
+    names = [p.name for p in function.params]
+    found = _origins(function.body, {p.name: p for p in function.params}, hands_back)
+    root = _only(found.get(function.returns[0].name, _NOWHERE))
+    return names.index(root) if root else None
 
 
 def root_of(operand: str, roots: dict[str, str], variables: dict[str, Variable]) -> Variable | None:
@@ -37,22 +44,52 @@ def root_of(operand: str, roots: dict[str, str], variables: dict[str, Variable])
     return variables[name] if name else None
 
 
-def _origin(ins: Instruction, found, variables) -> frozenset[str | None]:
-    """What a register is computed from here. Registers that nothing is known of yet say nothing."""
-    if ins.base in ("mov", "cvta") and len(ins.operands) == 2:
-        return _of(ins.operands[1], found, variables)
-    if ins.opcode == "cvt.u64.u32":  # of the address of a shared array
-        return _of(ins.operands[1], found, variables)
-    if ins.base == "add" and len(ins.operands) == 3:
-        a, b = (_of(o, found, variables) for o in ins.operands[1:])
-        if b == _ELSEWHERE or not b:
-            return a if a else b
-        return b if a == _ELSEWHERE or not a else _ELSEWHERE
-    return _ELSEWHERE
+def _only(origins) -> str | None:
+    return next(iter(origins)) if len(origins) == 1 else None
+
+
+def _origins(body, variables, hands_back: HandsBack) -> dict[str, frozenset[str | None]]:
+    """Register or parameter of a call -> what its values were computed from; None: from none of the variables."""
+    found: dict[str, frozenset[str | None]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for ins in body:
+            name, origin = _step(ins, found, variables, hands_back) if isinstance(ins, Instruction) else ("", _NOWHERE)
+            if name and not origin <= found.get(name, _NOWHERE):
+                found[name], changed = found.get(name, _NOWHERE) | origin, True
+    return found
+
+
+def _step(ins: Instruction, found, variables, hands_back: HandsBack) -> tuple[str, frozenset[str | None]]:
+    """What an instruction writes, and what that is computed from. What nothing is known of yet says nothing."""
+    operands = ins.operands
+    if ins.base == "call":
+        returns, callee, arguments = call_parts(ins)
+        place = hands_back(callee) if returns else None
+        known = place is not None and place < len(arguments)
+        return returns[0] if returns else "", found.get(arguments[place], _NOWHERE) if known else _ELSEWHERE
+    if ins.opcode.startswith("st.param"):
+        place = _WHOLE.fullmatch(operands[0])
+        name = place[1] if place else _ADDRESS.fullmatch(operands[0])[1]
+        return name, _of(operands[1], found, variables) if place and operands[1][0] != "{" else _ELSEWHERE
+    if not operands or operands[0][0] != "%":
+        return "", _NOWHERE
+    if ins.opcode.startswith("ld.param") and (place := _WHOLE.fullmatch(operands[1])):
+        own = place[1] in variables
+        return operands[0], frozenset({place[1]}) if own else found.get(place[1], _ELSEWHERE)
+    if ins.base in ("mov", "cvta") and len(operands) == 2 or ins.opcode == "cvt.u64.u32":  # of a shared address
+        return operands[0], _of(operands[1], found, variables)
+    if ins.base == "add" and len(operands) == 3:
+        a, b = (_of(o, found, variables) for o in operands[1:])
+        if b <= _ELSEWHERE:
+            return operands[0], a or b
+        return operands[0], b if a <= _ELSEWHERE else _ELSEWHERE
+    return operands[0], _ELSEWHERE
 
 
 def _of(operand: str, found, variables) -> frozenset[str | None]:
     if operand[0] == "%":
-        return found.get(operand, frozenset())
+        return found.get(operand, _NOWHERE)
     match = _OFFSET.fullmatch(operand)
     return frozenset({match[1]}) if match and match[1] in variables else _ELSEWHERE

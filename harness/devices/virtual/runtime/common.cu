@@ -21,9 +21,9 @@ constexpr int CLOCK_MONOTONIC_ID = 1;
 constexpr u32 FULL = 0xffffffffu;
 constexpr u64 POISON = 0xffffffffffffffffull;
 
-static __device__ Thread* threads_of(Env* env) { return (Thread*)env->threads; }
-static __device__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
-static __device__ Extra* extra_of(Env* env, u32 thread) { return (Extra*)env->extras + thread; }
+static __device__ __forceinline__ Thread* threads_of(Env* env) { return (Thread*)env->threads; }
+static __device__ __forceinline__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
+static __device__ __forceinline__ Extra* extra_of(Env* env, u32 thread) { return (Extra*)env->extras + thread; }
 
 EXPORT u64 rt_clock() {
     u64 now[2];

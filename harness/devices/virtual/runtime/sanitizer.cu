@@ -5,7 +5,7 @@
 
 constexpr u32 NOBODY = 0xffffffffu;
 
-static __device__ unsigned char* shadow_of(Env* env, u64 address) { return (unsigned char*)(env->shadow + (address >> 2)); }
+static __device__ __forceinline__ unsigned char* shadow_of(Env* env, u64 address) { return (unsigned char*)(env->shadow + (address >> 2)); }
 
 // ---- memcheck and initcheck -----------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ constexpr u32 NO_THREAD = 0xffffu;
 constexpr u32 NOTED = 1u << 31;  // beside an epoch: quiet, but reads come here to be noted down
 constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;  // what may meet without a race
 
-static __device__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
+static __device__ __forceinline__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
 
 EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 blocks) {
     if (blocks) launch_of(env)->fenced = 1;
@@ -114,9 +114,9 @@ static __device__ void hand_over(Env* env, Thread* thread, Cell* cell, u32 info)
     if (e->fence > cell->released) cell->released = e->fence;
 }
 
-static __device__ u32* quiet_of(Env* env, u64 address) { return (u32*)(env->quiet + (address & ~3ull)); }
+static __device__ __forceinline__ u32* quiet_of(Env* env, u64 address) { return (u32*)(env->quiet + (address & ~3ull)); }
 
-static __device__ Mark* mark_of(Env* env, u64 address) {
+static __device__ __forceinline__ Mark* mark_of(Env* env, u64 address) {
     return (Mark*)(env->cells + (env->arena_size >> 2) * sizeof(Cell)) + (address >> 2);
 }
 
