@@ -63,7 +63,7 @@ def optimised(text: str, checks: str) -> bytes:
     key = digest(text, checks, jit.own_text(), jit.machine())
     code = _store.get(key)
     if code is None:
-        code = _apart("optimise", (text, LEVEL[checks]))
+        code = _apart("optimise", (text, LEVEL[checks], False, checks == "full"))
         _store.put(key, code)
     return code
 
@@ -88,7 +88,8 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), 
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
-    return Built(compiled, lowered, jit.compile_object(lowered.text, 0 if quick else LEVEL[checks]))
+    level = 0 if quick else LEVEL[checks]
+    return Built(compiled, lowered, jit.compile_object(lowered.text, level, own_frames=checks == "full"))
 
 
 # -- the parent's side --------------------------------------------------------------------------------

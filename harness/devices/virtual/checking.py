@@ -26,6 +26,7 @@ class FullChecks:
 
     roots: dict[str, str]  # see roots.rooted
     rooted: dict[str, Variable]
+    written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
 
     def check_fully(
         self, ins, address: str, nbytes: int, need: int, info: int, value: str | None, root: Variable | None
@@ -45,7 +46,7 @@ class FullChecks:
         own = False  # to this thread
         if root is not None and nbytes >= 4:
             own = root.space == "local"
-            self._check_in_root(root, address, nbytes, info, reads, slow, race, done, site)
+            self._check_in_root(ins, root, address, nbytes, info, reads, slow, race, done, site)
             self.slow_check(slow, done if own else race, [(address, 0, site)], info)
         else:
             self._check_anywhere(address, nbytes, need, info, reads, slow, race, done, site)
@@ -70,8 +71,9 @@ class FullChecks:
         self.slow_paths.append(f"  br label %{race}")
 
     def _check_in_root(
-        self, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str, site: str
-    ) -> None:
+        self, ins, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str,
+        site: str,
+    ) -> None:  # fmt: skip
         """An access to a shared or local array of which all granules are there."""
         base = self.symbol(root.name, window=bool(info & INFO_SHARED))
         offset = self.op("sub i64", address, base)
@@ -90,7 +92,9 @@ class FullChecks:
         shared = bool(info & INFO_SHARED)
         if reads:
             self.check_shadow(index, nbytes // 4, INIT, shared, slow, self.shadow_tag(root))
-        else:
+            if not ins.pred:
+                self.written.add((address, nbytes))
+        elif (address, nbytes) not in self.written:  # `x += y` has just read it
             self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared, root=root)
         if root.space == "local":
             self.line(f"br label %{done}")

@@ -53,7 +53,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.undefined: set[str] = set()
         self.copies: set[int] = set()
         self.guesses: set[int] = set()
-        self.roots, self.rooted, self.tags = {}, {}, {}
+        self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 

@@ -29,6 +29,7 @@ _store = Store("objects")
 _serial = itertools.count()
 _lock = threading.Lock()
 _RUNTIME = Path(__file__).with_name("runtime")
+_RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 _RARE = ("asynchronous", "matrix", "counters")  # parts that few kernels need, and that take as long as the rest
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
@@ -91,8 +92,9 @@ def prepare_runtime(whole: bool) -> None:
         _runtime(whole)
 
 
-def compile_object(text: str, level: int, plain: bool = False) -> bytes:
+def compile_object(text: str, level: int, plain: bool = False, own_frames: bool = False) -> bytes:
     """LLVM text -> an object file. level: LLVM's optimisation level, 0 to 3. plain: few passes, as at level 0.
+    own_frames: of code that looks into memory all the time, make better code of its coroutines.
 
     At level 0 an object is made in a sixth of the time, and runs up to four times as long.
     """
@@ -106,8 +108,8 @@ def compile_object(text: str, level: int, plain: bool = False) -> bytes:
     except RuntimeError as error:  # PTX that no compiler wrote
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
-    if " presplitcoroutine " in text and not plain:
-        module = llvm.parse_assembly(_own_frames(_optimise(module, 1)))
+    if own_frames and not plain:
+        module = llvm.parse_assembly(_with_own_frames(_split(module)))
     machine = _target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -125,21 +127,20 @@ def compile_object(text: str, level: int, plain: bool = False) -> bytes:
     return machine.emit_object(module)
 
 
-_RESUME = re.compile(r"^(define [^@\n]*@\S+\.resume\(ptr )", re.MULTILINE)
-
-
-def _optimise(module, level: int):
-    machine = _target_machine(level)
+def _split(module):
+    """The module with its coroutines taken apart: a function for each that goes on with a frame."""
+    machine = _target_machine(1)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
 
 
-def _own_frames(module) -> str:
+def _with_own_frames(module) -> str:
+    """Its text, in which nothing but a coroutine's own code touches its frame: what is in there can stay in registers."""
     return _RESUME.sub(r"\1noalias ", str(module))
 
 
