@@ -41,7 +41,7 @@ class Built:
 
 def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False) -> Built:
     """Compile a kernel file for the virtual GPU. fixed: the arguments of `fixed.fix`, where there are some.
-    quick: for little work; `optimised` makes better code of it later.
+    quick: for little work, in a sixth of the time.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
@@ -53,19 +53,9 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
         except Exception:  # written by another version of Python or of a library
             pass
     threading.Thread(target=jit.prepare_runtime, args=(checks == "count",)).start()  # meanwhile: it is needed too
-    built = _apart("build", request)
+    built = _apart(request)
     _store.put(key, pickle.dumps(built))
     return built
-
-
-def optimised(text: str, checks: str) -> bytes:
-    """An object file of the same LLVM text, for more work. Errors: as of `build`."""
-    key = digest(text, checks, jit.own_text(), jit.machine())
-    code = _store.get(key)
-    if code is None:
-        code = _apart("optimise", (text, LEVEL[checks], False, checks == "full"))
-        _store.put(key, code)
-    return code
 
 
 def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick) -> Built:
@@ -83,7 +73,7 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), 
             fix(module, *fixed)
         from . import lower  # the table of opcodes takes a while to load, and what is cached does not need it
 
-        side_by_side = bool(fixed) and checks in ("memory", "none")
+        side_by_side = not quick and checks in ("memory", "none")
         lowered = lower.lower(module, name, checks, arena_size, side_by_side=side_by_side)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
@@ -95,13 +85,13 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), 
 # -- the parent's side --------------------------------------------------------------------------------
 
 
-def _apart(what: str, request: tuple):
+def _apart(request: tuple) -> Built:
     """The answer of the child, which is kept unless it had to be ended."""
     global _child
     with _turn:
         child, _child = _child or Child("harness.devices.virtual.build_worker"), None
         try:
-            built = child.ask(what, (request, SECONDS), SECONDS * PATIENCE)
+            built = child.ask("build", (request, SECONDS), SECONDS * PATIENCE)
         except CompileError:
             _child = child
             raise

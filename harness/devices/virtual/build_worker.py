@@ -9,7 +9,6 @@ import signal
 from ...errors import CompileError, DeviceError
 from ..child import attach
 from .build import build_here
-from .jit import compile_object
 
 MEMORY = 4 << 30  # bytes of address space
 
@@ -20,13 +19,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while True:
         try:
-            what, (request, seconds) = connection.recv()
+            _, (request, seconds) = connection.recv()
         except (EOFError, OSError):
             os._exit(0)
         # of the processor's time; then SIGPROF ends this process. (RLIMIT_CPU would do, but NVRTC lifts it.)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            answer = "ok", (build_here if what == "build" else compile_object)(*request)
+            answer = "ok", build_here(*request)
         except (CompileError, DeviceError) as error:
             answer = "error", error, False
         except MemoryError:

@@ -15,7 +15,7 @@ from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
-from .build import Built, build, build_ptx, optimised
+from .build import Built, build, build_ptx
 from .diagnose import Diagnosis
 from .jit import Program
 from .memory import Arena, Owner
@@ -160,17 +160,14 @@ class Module:
     def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False):
         self.quick, self.seconds = quick, 0.0
         self.device, self.source, self.name, self.request = device, source, name, request
-        self.compiled, self.lowered = built.compiled, built.lowered
-        for kernel in self.lowered.kernels.values():
+        self.compiled = built.compiled
+        for kernel in built.lowered.kernels.values():
             if kernel.shared_static > LIMITS.shared_per_block:
                 raise CompileError(
                     f"{demangle(kernel.name)} uses too much shared data ({kernel.shared_static:#x} bytes,"
                     f" {LIMITS.shared_per_block:#x} max): use dynamic shared memory, or a smaller tile"
                 )
-        self._load(built.code)
-        lines = [(at.file, at.line) for at, _ in self.lowered.sites]
-        rank = {line: i for i, line in enumerate(sorted(set(lines)))}
-        self.site_lines = np.array([rank[line] for line in lines], np.uint32)
+        self._load(built)
         self._place_variables()
 
     @property
@@ -188,20 +185,28 @@ class Module:
 
     def get_function(self, name: str) -> Kernel:
         """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
-        return Kernel(self, self.lowered.kernels[self.compiled.find(name)], name)
+        return Kernel(self, self.compiled.find(name), name)
 
-    def _load(self, code: bytes) -> None:
+    def _load(self, built: Built) -> None:
+        self.lowered = built.lowered
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
         names += [f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.lanes > 1]
-        self.program = Program(code, names, self.lowered.whole_runtime)
+        self.program = Program(built.code, names, self.lowered.whole_runtime)
+        lines = [(at.file, at.line) for at, _ in self.lowered.sites]
+        rank = {line: i for i, line in enumerate(sorted(set(lines)))}
+        self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
     def optimise(self) -> None:
         """Replace code that was compiled quickly by better code, where that can be done in time."""
-        if self.quick:
-            self.quick = False
-            with contextlib.suppress(CompileError, DeviceError):
-                self._load(optimised(self.lowered.text, self.device.checks))
+        if not self.quick:
+            return
+        self.quick, checks, size = False, self.device.checks, self.device.arena.size
+        with contextlib.suppress(CompileError, DeviceError):
+            if self.request:
+                self._load(build(*self.request, checks, size))
+            else:
+                self._load(build_ptx(self.compiled, self.name, checks, size))
 
     # -- module variables -----------------------------------------------------------------------------
 
@@ -252,10 +257,15 @@ class Module:
 class Kernel:
     """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
 
-    def __init__(self, module: Module, info: KernelInfo, name: str):
-        self.module, self.info, self.name = module, info, name
-        self.params = tuple(p.size for p in info.params)
-        self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - info.shared_static
+    def __init__(self, module: Module, symbol: str, name: str):
+        self.module, self._symbol, self.name = module, symbol, name
+        self.params = tuple(p.size for p in self.info.params)
+        self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
+
+    @property
+    def info(self) -> KernelInfo:
+        """Of the code that is loaded now."""
+        return self.module.lowered.kernels[self._symbol]
 
     def fixed(self, args) -> Kernel:
         """The kernel for these values of its integer parameters only: quicker, bit by bit the same, once compiled.
