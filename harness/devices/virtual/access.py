@@ -131,6 +131,8 @@ class Access:
             need = (READ if flags & INFO_ATOMIC or not write else 0) | (WRITE if write else 0)
             info = nbytes | write * INFO_WRITE | shared * INFO_SHARED | flags
             group = self.groups.get(self.position)
+            if root and root.name in self.private:
+                return self.check_private(ins, address, nbytes, info, root)
             if self.module.checks == "full":
                 self.check_fully(ins, address, nbytes, need, info, value, root)
             elif group is None:

@@ -12,11 +12,10 @@ from . import opcodes, state
 from .callgraph import branch_targets, spinning_loops
 from .groups import access_groups
 from .ptx import Function, Instruction, Label, Location, Variable
-from .roots import rooted
 from .types import llvm_type
 
 #: what is known of the body that is being lowered
-_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags")
+_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags", "private", "unrolled")
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 
 
@@ -36,16 +35,12 @@ class Body:
                    for i in function.body):  # fmt: skip
                 self.slots["%carry"] = "%carry"
                 self.entry.append("  %carry = alloca i1")
+        self.look_at_arrays(function)
         for name, variable in function.variables.items():
             self._declare_variable(name, variable)
         self.known = {}
         self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
-        self.roots, self.rooted = {}, {}
-        if self.module.checks == "full" and not self.module.raw:
-            everything = {**self.module.ptx.variables, **function.variables}
-            self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
-            self.roots = rooted(function.body, self.rooted, self.module.hands_back)
         self.start_scopes()
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
@@ -119,6 +114,8 @@ class Body:
             self.branch(self.op("icmp ne i64", address, 0), good, self.dead_label)
             self.label(good)
             self.depots[key] = address
+            if name in self.private:
+                self.keep_apart(name, variable)
 
     def _leave(self, function: Function) -> None:
         """Give back the local memory and the depth of a device function that returns."""
@@ -246,6 +243,9 @@ class Body:
         """
         known = dict(self.known)
         self.label(label)
+        if self.position in self.unrolled:
+            self.line(f"br label %{self._label(target)}, !llvm.loop !{self._loop(self._label(target))}")
+            return
         spin = self.position in self.spins
         left = self.op("sub i32", self.emit("load i32, ptr %steps"), 1)
         self.line(f"store i32 {left}, ptr %steps")
@@ -264,6 +264,13 @@ class Body:
             self.suspend()
         self.line(f"br label %{self._label(target)}")
         self.known = known
+
+    def _loop(self, header: str) -> int:
+        """What LLVM is told of a loop: to unroll it, if it can."""
+        if header not in self.loops:
+            how = self.module.metadata('!{{!"llvm.loop.unroll.full"}}')
+            self.loops[header] = self.module.metadata(f"distinct !{{{{!{{n}}, !{how}}}}}")
+        return self.loops[header]
 
     def suspend(self) -> None:
         if not self.coroutine:

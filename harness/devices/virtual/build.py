@@ -20,11 +20,12 @@ from . import debuginfo, jit, ptx
 from .fixed import fix
 from .locals import separate
 from .modules import Lowered
+from .private import drop_identities
 
 SECONDS = 30  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 4
 FLAVOUR = {"full": "debug", "memory": "fast", "count": "fast", "none": "fast"}
-LEVEL = {"full": 2, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
+LEVEL = {"full": 3, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _turn = threading.Lock()
@@ -68,6 +69,7 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), 
     try:
         module = ptx.parse(compiled.text, name)
         if checks == "full":
+            drop_identities(module)
             separate(module, debuginfo.variables(compiled.text))
         if fixed:
             fix(module, *fixed)

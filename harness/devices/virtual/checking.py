@@ -6,7 +6,9 @@ at everything else.
 
 from __future__ import annotations
 
+from .private import private, short_loops
 from .ptx import Variable
+from .roots import rooted
 from .state import (
     INFO_ATOMIC,
     INFO_COPY,
@@ -75,15 +77,8 @@ class FullChecks:
         site: str,
     ) -> None:  # fmt: skip
         """An access to a shared or local array of which all granules are there."""
-        base = self.symbol(root.name, window=bool(info & INFO_SHARED))
-        offset = self.op("sub i64", address, base)
-        outside, inside, aligned = (self.fresh_label(h) for h in ("outside", "inside", "aligned"))
-        limit = max(root.size - nbytes + 1, 0)
-        self.branch(self.op("icmp uge i64", offset, limit), outside, inside, unlikely=True)
-        self.label(outside)
-        self.runtime_call("rt_outside", address, str(info), site=site)
-        self.line(f"br label %{self.dead_label}")
-        self.label(inside)
+        offset = self._offset_in(root, address, nbytes, info, site)
+        base, aligned = self.symbol(root.name, window=bool(info & INFO_SHARED)), self.fresh_label("aligned")
         place = offset if root.space == "local" else self.op("add i64", offset, self.shared_offset(root) % 16)
         self.branch(self.op("icmp ne i64", self.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True)
         self.label(aligned)
@@ -102,6 +97,19 @@ class FullChecks:
             self.line(f"br label %{race}")
         else:
             self._skip_quiet(address, nbytes, shared, race, done)
+
+    def _offset_in(self, root: Variable, address: str, nbytes: int, info: int, site: str) -> str:
+        """Where an access lies in its array; a fault, if it does not."""
+        base = self.symbol(root.name, window=bool(info & INFO_SHARED))
+        offset = self.op("sub i64", address, base)
+        outside, inside = self.fresh_label("outside"), self.fresh_label("inside")
+        limit = max(root.size - nbytes + 1, 0)
+        self.branch(self.op("icmp uge i64", offset, limit), outside, inside, unlikely=True)
+        self.label(outside)
+        self.runtime_call("rt_outside", address, str(info), site=site)
+        self.line(f"br label %{self.dead_label}")
+        self.label(inside)
+        return offset
 
     def _check_anywhere(
         self, address: str, nbytes: int, need: int, info: int, reads: bool, slow: str, race: str, done: str, site: str
@@ -158,6 +166,52 @@ class FullChecks:
         upper = self.op("icmp uge i64", address, self.module.slots_start)
         late = self.op("icmp ne i64", self.op("and i64", address, SLOT_BYTES - LOCAL_START), 0)
         return self.op("and i1", upper, late)
+
+    # -- arrays that only their function touches -------------------------------------------------------
+
+    def look_at_arrays(self, function) -> None:
+        """Find out, of the body to be lowered, what its accesses mean, and which arrays LLVM may keep itself."""
+        self.roots, self.rooted, self.private, self.unrolled = {}, {}, {}, set()
+        if self.module.checks != "full" or self.module.raw:
+            return
+        everything = {**self.module.ptx.variables, **function.variables}
+        self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
+        self.roots = rooted(function.body, self.rooted, self.module.hands_back)
+        names = private(function, self.rooted, self.module.hands_back)
+        self.private = {name: f'"{self.prefix}{name}.' for name in names}
+        self.unrolled = short_loops(function, names, self.module.hands_back)
+
+    def keep_apart(self, name: str, variable: Variable) -> None:
+        """The values of an array, and of each granule whether it has been written. Its place in local memory stays empty."""
+        granules = -(-variable.size // 4)
+        self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
+        for part, nbytes, value in (("values", 4 * granules, -1), ("written", granules, 0)):
+            place = f'%{self.private[name]}{part}"'
+            self.entry.append(f"  {place} = alloca [{nbytes} x i8], align 16")
+            self.line(f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)")
+
+    def check_private(self, ins, address: str, nbytes: int, info: int, root: Variable) -> str:
+        """Check an access, note what it writes; returns the pointer to the element."""
+        site = self.site(ins)
+        offset = self._offset_in(root, address, nbytes, info, site)
+        crooked, straight = self.fresh_label("crooked"), self.fresh_label("straight")
+        self.branch(self.op("icmp ne i64", self.op("and i64", offset, nbytes - 1), 0), crooked, straight, unlikely=True)
+        self.slow_check(crooked, self.dead_label, [(address, 0, site)], info)
+        self.label(straight)
+        granules, index = nbytes // 4, self.op("lshr i64", offset, 2)
+        t, every = f"i{8 * granules}", int.from_bytes(bytes([INIT]) * granules, "little")
+        where = self.emit(f'getelementptr i8, ptr %{self.private[root.name]}written", i64 {index}')
+        if info & INFO_WRITE:
+            self.line(f"store {t} {every}, ptr {where}, align 1")
+        elif self.position not in self.copies and not ins.at.trusted:
+            unwritten, good = self.fresh_label("unwritten"), self.fresh_label("good")
+            state = self.emit(f"load {t}, ptr {where}, align 1")
+            self.branch(self.op(f"icmp ne {t}", state, every), unwritten, good, unlikely=True)
+            self.label(unwritten)
+            self.runtime_call("rt_unwritten", address, str(info), self.resize(state, t, "i64"), site=site)
+            self.line(f"br label %{good}")
+            self.label(good)
+        return self.emit(f'getelementptr i8, ptr %{self.private[root.name]}values", i64 {offset}')
 
     # -- what cannot be the same memory -------------------------------------------------------------
 

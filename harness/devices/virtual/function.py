@@ -54,6 +54,8 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.copies: set[int] = set()
         self.guesses: set[int] = set()
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
+        self.private, self.unrolled = {}, set()
+        self.loops: dict[str, int] = {}
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 

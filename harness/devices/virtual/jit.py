@@ -109,7 +109,7 @@ def compile_object(text: str, level: int, plain: bool = False, own_frames: bool 
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
     if own_frames and not plain:
-        module = llvm.parse_assembly(_with_own_frames(_split(module)))
+        module = llvm.parse_assembly(_with_own_frames(_split(module, " !llvm.loop " in text)))
     machine = _target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
@@ -118,25 +118,42 @@ def compile_object(text: str, level: int, plain: bool = False, own_frames: bool 
     options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    if plain and not huge:  # values in registers, and the easy half of what is not needed
+    if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
+        _simplify(passes)
         passes.run(module, builder)
     return machine.emit_object(module)
 
 
-def _split(module):
-    """The module with its coroutines taken apart: a function for each that goes on with a frame."""
+def _split(module, unroll: bool):
+    """The module with its coroutines taken apart: a function for each that goes on with a frame.
+
+    Loops that are to be unrolled are so before, that what is kept in an array need not be kept in the frame.
+    """
     machine = _target_machine(1)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
+    if unroll:
+        passes = llvm.create_new_module_pass_manager()
+        _simplify(passes)
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_loop_unroll_pass()
+        _simplify(passes)
+        passes.run(module, builder)
     builder.getModulePassManager().run(module, builder)
     return module
+
+
+def _simplify(passes) -> None:
+    """Values in registers, and the easy half of what is not needed."""
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
 
 
 def _with_own_frames(module) -> str:

@@ -23,7 +23,7 @@ HandsBack = Callable[[str], int | None]
 
 def rooted(body, variables: dict[str, Variable], hands_back: HandsBack) -> dict[str, str]:
     """Register -> the variable that every address it holds was computed from. variables: those that count, by name."""
-    found = _origins(body, variables, hands_back)
+    found = origins(body, variables, hands_back)
     return {name: root for name in found if (root := _only(found[name]))}
 
 
@@ -32,7 +32,7 @@ def handed_back(function: Function, hands_back: HandsBack) -> int | None:
     if function.body is None or len(function.returns) != 1 or function.returns[0].is_array:
         return None
     names = [p.name for p in function.params]
-    found = _origins(function.body, {p.name: p for p in function.params}, hands_back)
+    found = origins(function.body, {p.name: p for p in function.params}, hands_back)
     root = _only(found.get(function.returns[0].name, _NOWHERE))
     return names.index(root) if root else None
 
@@ -48,7 +48,7 @@ def _only(origins) -> str | None:
     return next(iter(origins)) if len(origins) == 1 else None
 
 
-def _origins(body, variables, hands_back: HandsBack) -> dict[str, frozenset[str | None]]:
+def origins(body, variables, hands_back: HandsBack) -> dict[str, frozenset[str | None]]:
     """Register or parameter of a call -> what its values were computed from; None: from none of the variables."""
     found: dict[str, frozenset[str | None]] = {}
     changed = True

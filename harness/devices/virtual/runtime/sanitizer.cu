@@ -58,6 +58,16 @@ EXPORT int rt_outside(Env* env, Thread* thread, u32 site, u64 address, u64 info)
     return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, address, info);
 }
 
+// Something of a local array has been read that is not written. state: a byte for each granule, INIT where it is.
+EXPORT int rt_unwritten(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 state) {
+    while (state & INIT) {
+        state >>= 8;
+        address += 4;
+    }
+    record(env, thread, site, FAULT_UNINITIALISED_READ, address, info, 0, 0, 0);
+    return 0;
+}
+
 // A store has been allowed: its bytes are written now.
 EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
     u32 size = (u32)info & 255;
