@@ -42,7 +42,7 @@ def require(condition: object, message: str) -> None:
 
 @dataclass(frozen=True)
 class Array:
-    """An array parameter; written with `In`, `Out` or `InOut`. With `Constant`, a variable of the kernel file.
+    """An array parameter, written with `In`, `Out` or `InOut`; a variable of the file, with `Constant`.
 
     axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
     filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
@@ -113,7 +113,7 @@ def InOut(
 def Constant(
     name: str, most: int, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
 ) -> Array:
-    """An input in `__constant__` memory, for `Kernel.constants`. The file declares it, with room for `most` elements."""
+    """For `Kernel.constants`: an input in `__constant__` memory; the file has room for `most` elements."""
     return Array(name, "constant", tuple(axes.items()), dtype, values, most)
 
 
@@ -315,9 +315,9 @@ def kernel_span(source: str, name: str) -> tuple[int, int]:
 class Gate:
     """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
-    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d). kernels: counted
-    together; default all. case: default the largest. below: what the rung below scores. says: where the cost comes
-    from, and the idea that saves it.
+    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d). kernels:
+    counted together; default all. case: default the largest. below: what the rung below scores. says: where
+    the cost comes from, and the idea that saves it.
     """
 
     quantity: str
@@ -334,8 +334,10 @@ class Program:
     """A puzzle that is solved in Python, in place of kernels.
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
-    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a case.
-    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the seconds.
+    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a
+    case.
+    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the
+    seconds.
     A misconception's or mutant's `kernel` is then one of the functions.
     """
 
@@ -353,8 +355,8 @@ class Puzzle:
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
     practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
-    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big case
-    for `backwarp bench`; default: those of the largest case.
+    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big
+    case for `backwarp bench`; default: those of the largest case.
     """
 
     title: str
@@ -393,7 +395,8 @@ class Puzzle:
             for name in gate.kernels:
                 self.kernel(name)
             require(
-                not gate.case or gate.case in [c.name for c in self.cases], f"a gate counts in {gate.case!r}, no case"
+                not gate.case or gate.case in [c.name for c in self.cases],
+                f"a gate counts in {gate.case!r}, no case",
             )
         for case in (*self.cases, *([Case("bench", dict(self.bench))] if self.bench else [])):
             self._check_case(case)
@@ -424,7 +427,9 @@ class Puzzle:
     def followers(self, kernel: Kernel) -> tuple[Kernel, ...]:
         """The kernels that finish its work, as a second pass does: they read nothing but its one output."""
         made = kernel.outputs[0].name if len(kernel.outputs) == 1 else ""
-        return tuple(k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made])
+        return tuple(
+            k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made]
+        )
 
     def full_dims(self, case: Case) -> dict[str, int]:
         """The dims of a case, with the derived ones."""

@@ -13,7 +13,7 @@ from .explain import nth_line, source_line
 
 
 class ProgramError(BackwarpError):
-    """A Python file does not do what it should. kind: as in Verdict; lines: sentences and the line it is about."""
+    """A Python file is wrong. kind: as in Verdict; lines: sentences, and the line it is about."""
 
     def __init__(self, kind: str, lines: Iterable[str]):
         self.kind, self.lines = kind, list(lines)

@@ -278,8 +278,10 @@ class Worker:
                     damaged[handle] = damage
         return {"stdout": text, "dropped": dropped, "damaged": damaged}
 
-    def time(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int) -> list[float]:
-        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each (see launch)."""
+    def time(
+        self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int
+    ) -> list[float]:
+        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each."""
         values = self._values(args)
         function, runtime = self._function(module, symbol), self.runtime
         self._allow_shared(function, shared_mem, allowed)
@@ -300,7 +302,9 @@ class Worker:
 
     def _values(self, args) -> tuple:
         """What a launch passes: addresses of arrays, and values."""
-        addressed = (numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args)
+        addressed = (
+            numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args
+        )
         return tuple(addressed)
 
     def _function(self, module: int, symbol: str):

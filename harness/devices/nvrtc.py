@@ -124,7 +124,9 @@ def compile_ptx(
         options += (f"-I{cuda}", f"-I{cuda / 'cccl'}")
     program = (api, source, name, options, headers, name_expressions)
     # without textures, the runtime's types and launches from kernels NVRTC starts sooner, and few need them
-    output, names, log = (None, {}, "") if api else _run(None, source, name, (*options, "-minimal"), headers, name_expressions)
+    output, names, log = (
+        (None, {}, "") if api else _run(None, source, name, (*options, "-minimal"), headers, name_expressions)
+    )
     if output is None:
         output, names, log = _run(*program)
     if output is None and cuda and re.search(r"error: (?:cannot|could not) open source file", log):
@@ -138,15 +140,17 @@ def compile_ptx(
     text, cubin = output
     if len(text) > _LONGEST:
         raise CompileError(
-            f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: is an initialised array huge, or a loop"
-            " unrolled very often?"
+            f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: "
+            "is an initialised array huge, or a loop unrolled very often?"
         )
     ptx = Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
     _store.put(key, _dump(ptx))
     return ptx
 
 
-def fingerprint(source: str, name: str, include_dirs: tuple[str, ...], name_expressions: tuple[str, ...]) -> str:
+def fingerprint(
+    source: str, name: str, include_dirs: tuple[str, ...], name_expressions: tuple[str, ...]
+) -> str:
     """A hash of all that decides what a kernel file compiles to, beside the flavour. No compiler is loaded.
 
     Raises CompileError for an include that is refused.

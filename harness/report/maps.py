@@ -88,7 +88,7 @@ def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
 
 
 def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -> tuple[tuple[str, str], ...]:
-    """(heading, source) of two panels: the rung below, and the solution, or the kernel `source` in its place."""
+    """(heading, source) of two panels: the rung below, and the solution or the kernel `source`."""
     mine = bool(source) and source.split() != solved(puzzle).split()
     return (below, mutated(puzzle, mutant)), ("your kernel" if mine else says, source or solved(puzzle))
 
@@ -99,7 +99,7 @@ def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -
 
 
 def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
-    """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of a warp takes it."""
+    """23: the upper left corner of the weights, as a request of puzzle 03's kernel and a warp takes it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
     below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
@@ -126,7 +126,7 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
-    """24: how often one block reads each element of channel 0, without a tile and with one of 4 x 4 outputs."""
+    """24: how often a block reads each element of channel 0, without a tile and with one of 4 x 4."""
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
     below = "no tile, as in 07", "no tile, as in puzzle 07"
@@ -218,7 +218,7 @@ def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
-    """30: what one block reads of weights and image in each step, and writes of the output, tiles of 4 x 4."""
+    """30: what a block reads of weights and image in each step, and writes of the output; tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     d = puzzle.full_dims(case)
@@ -244,7 +244,9 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
     found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
     panels = []
     for name, index, columns in (("a", "i", 36), ("b", "j", 32)):
-        number = next(n for n, row in enumerate(source.split("\n"), 1) if f"float4*>(&{name}[k][{index} *" in row)
+        number = next(
+            n for n, row in enumerate(source.split("\n"), 1) if f"float4*>(&{name}[k][{index} *" in row
+        )
         loads = [r for r in found.requests if r.line == number and r.block == 0][: 2 * 8]
         first = min(r.addresses[r.addresses >= 0].min() for r in loads)
         cells = blank(8, columns)
@@ -272,7 +274,7 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
-    """32: the tiles of one block, with the place in the input from which it fetched each element of the windows."""
+    """32: the tiles of a block, with the place in the input that each element of the windows is from."""
     side, tile = 4, 1
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
@@ -296,11 +298,15 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
         for element in elements[elements >= 0]:
             sums[divmod(int(element), columns)] = "written"
     panels = [
-        Panel(["grad_output", f"k x positions = {dims['C_out']} x {positions}"], grads, 22, rule=(0, side), down=[(0, "k=0")]),
-        Panel(["windows, never stored", f"positions x weights = {positions} x {columns}"], windows, 22, texts, rule=(side, 0)),
-        Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"], sums, 22, rule=(side, side), down=[(0, "k=0")]),
+        Panel(["grad_output", f"k x positions = {dims['C_out']} x {positions}"],
+              grads, 22, rule=(0, side), down=[(0, "k=0")]),
+        Panel(["windows, never stored", f"positions x weights = {positions} x {columns}"],
+              windows, 22, texts, rule=(side, 0)),
+        Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"],
+              sums, 22, rule=(side, side), down=[(0, "k=0")]),
     ]  # fmt: skip
-    legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read", "written": "written", "": "not touched"}
+    legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read"}
+    legend |= {"written": "written", "": "not touched"}
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
         f"case {case.name}; the number is the element of the input that was read there",
@@ -324,15 +330,16 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
                 cells[place], texts[place] = inks[request.block // wide], str(request.block // wide)
         names = next(p.letters for p in kernel.arrays if p.name == name)[-2:]
         heading = [f"{name}, {says}", f"{' x '.join(names)} = {' x '.join(map(str, shape))}"]
-        panels.append([Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
-                            down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
+        down, across = ([(i, f"{a}={i}") for i in range(n)] for a, n in zip(names, shape, strict=True))
+        panels.append([Panel(heading, cells, 34, texts, across=across, down=down)])
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
-    return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
-                f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
+    title = f"{kernel.name}: the classes of a stride of 2 x 2, padding 1"
+    below = f"case {case.name}; the number is blockIdx.y of the block that touched the element"
+    return draw(title, below, panels, legend)
 
 
 def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
-    """33: the gradient as one matrix, and which group writes what; the tiles of a group; rows as a block fetches them."""
+    """33: the gradient as a matrix, which group writes what; a group's tiles; rows as they are fetched."""
     side, (grouped, depthwise) = 4, puzzle.kernels
     case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
     source = small_tiles(source or solved(puzzle), side)
@@ -357,10 +364,12 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
         Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
         Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
     ]  # fmt: skip
-    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
+    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2"}
+    legend |= {"other": "multiplied, but no weight", "": "no weight"}
     return draw(
         "All groups in one launch; all rows once",
-        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; numbers: group, stretch",
+        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; "
+        "numbers: group, stretch",
         [[panel] for panel in panels], legend,
     )  # fmt: skip
 

@@ -63,7 +63,7 @@ def warp_picture(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
 
 
 def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: int = MOST) -> list[Figure]:
-    """A picture for each of the first passes. Errors: CourseError where there is none, or the arrays are large."""
+    """A picture for each of the first passes. Errors: CourseError: there is none, or arrays are large."""
     dims = puzzle.full_dims(case)
     shapes = {p.name: p.shape(dims) for p in kernel.arrays}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
@@ -83,7 +83,9 @@ def frame(kernel: Kernel, shapes: Mapping, found: list[Pass], now: int, title: s
     lines = max(len(p.says) for p in found[:MOST])
     pen = Pen(bottom + 62 + 20 * lines, cell)
     pen.text(LEFT, 24, title, "title")
-    pen.text(LEFT, 50, f"case {case.name}; a pass ends where the warp comes to the same line again", "label", FAINT)
+    pen.text(
+        LEFT, 50, f"case {case.name}; a pass ends where the warp comes to the same line again", "label", FAINT
+    )
     for p in kernel.arrays:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], found[now].kinds, None)
     before = {key: kind for earlier in found[:now] for key, kind in earlier.kinds.items()}
