@@ -283,8 +283,8 @@ PUZZLE = Puzzle(
         Gate("global_requests", lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32),
              kernels=(BLOCKS,),
              case="many_blocks", below=768, hint=3,
-             says="One request moves one float for each lane; with float4 it moves four, and a quarter of them "
-             "is enough."),
+             says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
+             "them is enough."),
     ),
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "
