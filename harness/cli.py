@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .errors import BackwarpError, CourseError
+from .errors import CourseError
+from .guard import flush_output, guarded, silence_output
 from .report import kinds
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .verdict import Verdict
 
-INTERRUPTED = 130
 STATUS = "status of the verb"  # key in the click context's meta
 
 
@@ -137,7 +134,6 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
     course, progress = the_course()
     chosen = chosen_ids(course, progress, ids, everything)
     from .grade import Options, grade_file
-
     from .report.ticker import Ticker
 
     for target in (json_path, html_path):
@@ -456,67 +452,3 @@ def run_verb(arguments: list[str] | None) -> int:
         except BrokenPipeError:  # the reader has seen enough; the verdict stands
             silence_output()
         return context.meta.get(STATUS, 0)
-
-
-def guarded(work: Callable[[], int | None]) -> int:
-    """Turns every exception into one line and an exit status."""
-    try:
-        return work() or 0
-    except click.exceptions.Exit as e:
-        return e.exit_code
-    except click.ClickException as e:
-        e.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        say("interrupted", err=True)
-        return INTERRUPTED
-    except BrokenPipeError:
-        silence_output()
-        return 0
-    except BackwarpError as e:
-        say(f"backwarp: {e}", err=True)
-        return 2
-    except OSError as e:
-        if e.errno == errno.ENOSPC:  # as of /dev/full
-            silence_output()
-            say(f"backwarp: the output cannot be written: {e.strerror}", err=True)
-            return 2
-        return unexpected()
-    except Exception:
-        return unexpected()
-
-
-def unexpected() -> int:
-    """An exception that is nobody's message: a defect of the harness."""
-    if os.environ.get("BACKWARP_DEBUG"):
-        raise
-    return internal_error()
-
-
-def internal_error() -> int:
-    """One line; the traceback goes to a file."""
-    kind, value, _ = sys.exc_info()
-    text, where = traceback.format_exc(), ""
-    try:
-        from .checkout import open_course
-        from .progress import make_state_folder
-
-        folder = open_course().root / ".backwarp"
-        make_state_folder(folder)
-        (folder / "last-error.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        where = " with .backwarp/last-error.txt"
-    except (BackwarpError, OSError):
-        pass
-    summary = " ".join(f"{kind.__name__}: {value}".split())[:200]
-    say(f"backwarp: internal error ({summary}); please report it{where}.", err=True)
-    return 2
-
-
-def flush_output() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-
-
-def silence_output() -> None:
-    """Nobody reads any more: later writes and the flush at exit must not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
