@@ -14,6 +14,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -108,10 +109,8 @@ def measure(batch: int, cores: int) -> dict:
     images, labels = data.train_images[:batch], data.train_labels[:batch]
     ours = OnVirtualGPU(cores, images, labels)
     runners = {"virtual_gpu": ours}
-    try:
+    with suppress(ImportError):
         runners["pytorch"] = InPyTorch(cores, images, labels)
-    except ImportError:
-        pass
     losses = {name: [runner.step() for _ in range(3)] for name, runner in runners.items()}
     if not all(np.allclose(found, losses["virtual_gpu"], rtol=1e-3) for found in losses.values()):
         raise SystemExit(f"the first losses do not agree: {losses}")

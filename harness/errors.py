@@ -117,7 +117,7 @@ class KernelFault(BackwarpError):
     source: str = ""  # the text of the line
     other: Place | None = None
     count: int = 1
-    more: list["KernelFault"] = field(default_factory=list)
+    more: list[KernelFault] = field(default_factory=list)
 
     address = 0  # no fields: they mean something in the process of the launch only
     launch = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import sys
 from collections.abc import Callable, Iterable, Mapping
 
 from .checkout import broken_line
@@ -93,13 +92,3 @@ def explained(error: BaseException, source: str, name: str) -> list[str]:
         what = "the program ends itself here; it has to return instead"
     where = f"{name}:{line}: " if line else f"{name}: "
     return [where + what.rstrip(": "), *source_line(line, nth_line(source, line), column)]
-
-
-def current_line(name: str) -> int:
-    """The line of the file `name` that is being run, innermost call from outside of it; 0 where it is not."""
-    frame = sys._getframe(1)
-    while frame:
-        if frame.f_code.co_filename == name:
-            return frame.f_lineno
-        frame = frame.f_back
-    return 0

@@ -188,11 +188,6 @@ class Worker:
             )
         return f"sm_{max(same)}" if same else f"compute_{max(below)}"
 
-    def unload(self, module: int) -> None:
-        self.modules.pop(module, None)
-        for key in [k for k in self.functions if k[0] == module]:
-            del self.functions[key]
-
     def set_constant(self, module: int, symbol: str, data: numpy.ndarray) -> None:
         pointer = self.modules[module].get_global_var(symbol)
         self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
@@ -268,7 +263,7 @@ class Worker:
         try:
             function(grid, block, values, shared_mem=shared_mem)
         except Exception as error:
-            raise self._refused(error, symbol, shared_mem) from error
+            raise self._refused(error) from error
         self.runtime.deviceSynchronize()
         text, dropped = cut_output(self.output.take())
         damaged = {}
@@ -328,7 +323,7 @@ class Worker:
                 f"(up to {limits.shared_per_block_optin} where the kernel opts in)"
             )
 
-    def _refused(self, error: Exception, symbol: str, shared_mem: int) -> Exception:
+    def _refused(self, error: Exception) -> Exception:
         """What CUDA says of a launch itself; a fault of an earlier kernel would be reported here too."""
         name = error_name(error)
         if name in _FAULTS or not hasattr(error, "status"):

@@ -124,9 +124,7 @@ def compile_ptx(
         options += (f"-I{cuda}", f"-I{cuda / 'cccl'}")
     program = (api, source, name, options, headers, name_expressions)
     # without textures, the runtime's types and launches from kernels NVRTC starts sooner, and few need them
-    output, names, log = (
-        (None, {}, "") if api else _run(None, source, name, (*options, "-minimal"), headers, name_expressions)
-    )
+    output, names, log = (None, {}, "") if api else _run(None, source, name, (*options, "-minimal"), headers, name_expressions)
     if output is None:
         output, names, log = _run(*program)
     if output is None and cuda and re.search(r"error: (?:cannot|could not) open source file", log):
@@ -266,7 +264,7 @@ def version() -> str:
         for name in names:
             if match := re.fullmatch(r"nvidia_cuda_nvrtc-([\d.]+)\.dist-info", name):
                 return match[1]
-    code, major, minor = _nvrtc().nvrtcVersion()
+    _, major, minor = _nvrtc().nvrtcVersion()
     return f"{major}.{minor}"
 
 

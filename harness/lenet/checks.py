@@ -224,11 +224,12 @@ def check_update(functions, case, device, seed, misconceptions) -> Finding | Non
         for part, expected in zip((name, f"velocity_{name}"), right):
             wrong = weigh(part, net[part].get(), expected)
             if wrong:
-                return explained_update(net, name, part, arrays, rate, wrong, misconceptions)
+                return explained_update(net, name, arrays, rate, wrong, misconceptions)
     return None
 
 
-def explained_update(net, name, part, arrays, rate, wrong, misconceptions) -> Finding:
+def explained_update(net, name, arrays, rate, wrong, misconceptions) -> Finding:
+    """What is wrong with the first wrong array after an update of the parameter `name`."""
     if np.array_equal(net[name].get(), arrays[0].astype(np.float32)):
         return Finding("unwritten", [f"update(net, rate) leaves net.{name} as it was."])
     known = dict(zip(("weights", "velocity", "gradient"), arrays))

@@ -103,8 +103,8 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
     below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
-    for says, source in panels_of(puzzle, source, *below, "a warp per output"):
-        found = trace(puzzle, case.name, kernel, source)
+    for says, text in panels_of(puzzle, source, *below, "a warp per output"):
+        found = trace(puzzle, case.name, kernel, text)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
         floats = SECTOR // 4
@@ -130,8 +130,8 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
     below = "no tile, as in 07", "no tile, as in puzzle 07"
-    for says, source in panels_of(puzzle, source, *below, "a tile and its halo"):
-        small = small_tiles(small_tiles(source, 4, "WIDTH"), 4, "HEIGHT")
+    for says, text in panels_of(puzzle, source, *below, "a tile and its halo"):
+        small = small_tiles(small_tiles(text, 4, "WIDTH"), 4, "HEIGHT")
         found = trace(puzzle, case.name, kernel, small)
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
@@ -159,8 +159,8 @@ def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
     """25: shared memory, 32 words to a row, as one read of a column of the tile touches it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[0]
     panels = []
-    for says, source in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
-        requests = trace(puzzle, case.name, kernel, source).requests
+    for says, text in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
+        requests = trace(puzzle, case.name, kernel, text).requests
         inside = [r for r in requests if r.space == "shared" and (r.block, r.warp) == (0, 0)]
         first = inside[0].addresses.min()  # the first store begins with the tile
         words = (next(r for r in inside if r.kind == "load").addresses - first) // 4
