@@ -231,6 +231,7 @@ def constant(text: str, names: dict[str, int]) -> int | None:
 
 
 def evaluate(node: ast.expr, names: dict[str, int]) -> int:
+    """As C does with int. Errors: ValueError for what is no constant, ZeroDivisionError."""
     match node:
         case ast.Constant(value=int(value)):
             return int(value)

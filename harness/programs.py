@@ -53,6 +53,7 @@ def parameters(signature: str) -> list[str]:
 
 
 def missing(signature: str, namespace: Mapping, name: str) -> list[str]:
+    """Two sentences: the function that the file `name` does not define, and what to do about it."""
     function = signature.split("(")[0]
     defined = [n for n, value in namespace.items() if callable(value) and not n.startswith("_")]
     near = difflib.get_close_matches(function, defined, n=1, cutoff=0.6)

@@ -91,6 +91,7 @@ class Grader(threading.Thread):
         self.wanted: queue.Queue = queue.Queue()
 
     def run(self) -> None:
+        """Takes (puzzle, time) from `wanted` and puts verdicts among the events, until it gets None."""
         while (asked := self.wanted.get()) is not None:
             while not self.wanted.empty():
                 if (asked := self.wanted.get()) is None:

@@ -249,6 +249,7 @@ class GpuModule:
         self.device._ask("set_constant", self.load(), *constant_bytes(self.ptx, name, values))
 
     def load(self) -> int:
+        """The module in the process that has the GPU; loaded anew where that has been started again."""
         device = self.device
         with device._lock:
             current = device._process is not None and self._loaded and self._loaded[0] == device._generation
@@ -259,6 +260,8 @@ class GpuModule:
 
 
 class GpuKernel:
+    """A kernel of a module; called as CuPy's RawKernel is."""
+
     def __init__(self, module: GpuModule, name: str, symbol: str):
         self.module, self.name, self.symbol = module, name, symbol
         self.params = parameter_sizes(module.ptx.text, symbol)

@@ -367,6 +367,7 @@ def _first_line(error: Exception) -> str:
 
 
 def serve(connection: Connection) -> None:
+    """Answers requests, each the name of a Worker's method and its arguments, until the parent goes."""
     worker = None
     output = Output()
     while True:

@@ -177,6 +177,7 @@ def schedule(step: int, steps: int) -> float:
 
 
 def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
+    """learning_rate(step, steps) for every step, against the formula."""
     steps = case.dims["steps"]
     expected = np.array([schedule(step, steps) for step in range(steps)])
     rates = []
@@ -191,6 +192,7 @@ def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
 
 
 def compared_rates(rates, expected, steps, misconceptions) -> Finding | None:
+    """The first step whose rate is wrong, and the misconception that has the same rates."""
     wrong = np.flatnonzero(~(np.abs(rates - expected) <= 1e-9))
     if not wrong.size:
         return None

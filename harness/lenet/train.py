@@ -120,6 +120,7 @@ class Training:
             report(self)
 
     def one_step(self, images: np.ndarray, labels: np.ndarray) -> None:
+        """Errors: TrainingError where the loss is no finite number; KernelFault."""
         started, net = time.perf_counter(), self.net
         net.load(images, labels)
         net.forward()

@@ -60,6 +60,8 @@ class Step:
 
 @dataclass
 class Walk:
+    """The steps of a block over the matrices of a product."""
+
     product: Product
     shapes: dict[str, tuple[int, ...]]  # of the arrays
     steps: list[Step]
