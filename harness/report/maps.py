@@ -305,8 +305,7 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
         Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"],
               sums, 22, rule=(side, side), down=[(0, "k=0")]),
     ]  # fmt: skip
-    legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read"}
-    legend |= {"written": "written", "": "not touched"}
+    legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read", "written": "written", "": "not touched"}
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
         f"case {case.name}; the number is the element of the input that was read there",
@@ -330,12 +329,11 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
                 cells[place], texts[place] = inks[request.block // wide], str(request.block // wide)
         names = next(p.letters for p in kernel.arrays if p.name == name)[-2:]
         heading = [f"{name}, {says}", f"{' x '.join(names)} = {' x '.join(map(str, shape))}"]
-        down, across = ([(i, f"{a}={i}") for i in range(n)] for a, n in zip(names, shape, strict=True))
-        panels.append([Panel(heading, cells, 34, texts, across=across, down=down)])
+        panels.append([Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
+                            down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
-    title = f"{kernel.name}: the classes of a stride of 2 x 2, padding 1"
-    below = f"case {case.name}; the number is blockIdx.y of the block that touched the element"
-    return draw(title, below, panels, legend)
+    return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
+                f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
 
 
 def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
@@ -364,12 +362,10 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
         Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
         Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
     ]  # fmt: skip
-    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2"}
-    legend |= {"other": "multiplied, but no weight", "": "no weight"}
+    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
     return draw(
         "All groups in one launch; all rows once",
-        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; "
-        "numbers: group, stretch",
+        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; numbers: group, stretch",
         [[panel] for panel in panels], legend,
     )  # fmt: skip
 
