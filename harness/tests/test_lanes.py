@@ -69,7 +69,9 @@ IN_A_ROW = """
 """
 
 
-def run(source: str, checks: str = "memory", block: int = 32, fixed: bool = True, lanes: int = LANES) -> bytes:
+def run(
+    source: str, checks: str = "memory", block: int = 32, fixed: bool = True, lanes: int = LANES
+) -> bytes:
     """The bits that `k` leaves in `out`. fixed: compiled for its sizes, for that many threads side by side."""
     dev = device(checks)
     x = dev.array(np.random.default_rng(0).standard_normal(64).astype(np.float32), name="x", axes="i")
@@ -185,9 +187,17 @@ def test_where_threads_part_and_where_they_agree():
     body = function.body
     (guard,) = found.guards
     assert body[guard].base == "bra" and body[guard].pred in found.apart and not found.regions
-    loops = [i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.base == "bra" and i > guard]
+    loops = [
+        i
+        for i, item in enumerate(body)
+        if isinstance(item, ptx.Instruction) and item.base == "bra" and i > guard
+    ]
     assert loops and not found.alone & set(loops)  # all threads loop together
-    loads = [i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.opcode == "ld.global.f32"]
+    loads = [
+        i
+        for i, item in enumerate(body)
+        if isinstance(item, ptx.Instruction) and item.opcode == "ld.global.f32"
+    ]
     assert loads and not found.alone & set(loads)  # x[j] is the same for all of them
     (store,) = (i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.base == "st")
     assert store in found.alone

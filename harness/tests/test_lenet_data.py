@@ -43,14 +43,21 @@ HELD_OUT = "729dd643d4070f78"  # of the SHA-256 of its labels
 
 def test_the_digits_and_the_fifth_that_is_held_out():
     digits = load()
-    assert digits.train_images.shape == (1438, 1, SIDE, SIDE) and digits.test_images.shape == (359, 1, SIDE, SIDE)
+    assert digits.train_images.shape == (1438, 1, SIDE, SIDE) and digits.test_images.shape == (
+        359,
+        1,
+        SIDE,
+        SIDE,
+    )
     assert digits.train_images.dtype == digits.test_images.dtype == np.float32
     assert set(np.bincount(digits.test_labels)) <= {35, 36, 37} and digits.train_labels.dtype == np.int32
     assert abs(digits.train_images.mean()) < 1e-5 and digits.train_images.std() == pytest.approx(1, abs=1e-5)
     seen = {image.tobytes() for image in digits.train_images}
     assert not any(image.tobytes() in seen for image in digits.test_images)
     held_out = hashlib.sha256(digits.test_labels.astype("<i4").tobytes()).hexdigest()
-    assert held_out.startswith(HELD_OUT), "the held-out fifth is another one: figures are no longer comparable"
+    assert held_out.startswith(HELD_OUT), (
+        "the held-out fifth is another one: figures are no longer comparable"
+    )
 
 
 def test_digits_are_placed_as_in_mnist():

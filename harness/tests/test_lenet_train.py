@@ -38,8 +38,9 @@ def training(dev, path=None, settings=SHORT, some=FEW):
 def test_losses_of_50_steps_are_those_of_float64(dev):
     """The default run's first steps, with small batches to be quick; all 50 losses are within 4e-7 here.
 
-    With the default batch of 32 it is 1.1e-6 for seed 0. Not every seed agrees for so long: where a value is within
-    rounding of 0, a ReLU in float32 can be open that is closed in float64, and from there on the runs part.
+    With the default batch of 32 it is 1.1e-6 for seed 0. Not every seed agrees for so long: where a value is
+    within rounding of 0, a ReLU in float32 can be open that is closed in float64, and from there on the runs
+    part.
     """
     settings = Settings(batch=8)
     run = training(dev, settings=settings, some=DIGITS)
@@ -177,7 +178,12 @@ def rewritten(path, **changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [dict(conv1_bias=None), dict(conv1_bias=np.zeros(7, np.float32)), dict(more=np.zeros(1)), dict(losses=np.zeros(()))],
+    [
+        dict(conv1_bias=None),
+        dict(conv1_bias=np.zeros(7, np.float32)),
+        dict(more=np.zeros(1)),
+        dict(losses=np.zeros(())),
+    ],
 )
 def test_other_arrays_are_no_checkpoint(checkpoint, changes):
     rewritten(checkpoint, **changes)

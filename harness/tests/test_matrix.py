@@ -26,7 +26,9 @@ def inline_mma(shape: str, types: str, registers: tuple[int, int, int], out: tup
     a = ", ".join(f"%{nc + i}" for i in range(na))
     b = ", ".join(f"%{nc + na + i}" for i in range(nb))
     bound = ", ".join(f'"+{letter}"(d[{i}])' for i in range(nc))
-    given = ", ".join([f'"r"(a[lane * {na} + {i}])' for i in range(na)] + [f'"r"(b[lane * {nb} + {i}])' for i in range(nb)])
+    given = ", ".join(
+        [f'"r"(a[lane * {na} + {i}])' for i in range(na)] + [f'"r"(b[lane * {nb} + {i}])' for i in range(nb)]
+    )
     return f"""
 extern "C" __global__ void k(const unsigned* a, const unsigned* b, {c_type}* c) {{
     int lane = threadIdx.x;

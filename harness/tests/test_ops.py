@@ -215,7 +215,9 @@ def test_a_file_that_has_changed_since_it_passed_is_not_taken(school, unchecked_
 
 
 def test_a_kernel_without_an_instance_is_named(school, unchecked_device):
-    course = changed(school, "float sum = bias[k];", "float sum = bias[k] + sizeof(float[5 - sizeof(float)]);")
+    course = changed(
+        school, "float sum = bias[k];", "float sum = bias[k] + sizeof(float[5 - sizeof(float)]);"
+    )
     operators = ops.Operators(unchecked_device, mine=True, course=course)
     x, w = normal((1, 1, 2, 2), (1, 1, 1, 1), dtype="float64")
     with pytest.raises(CompileError, match="yours 13_conv2d_general/kernel.cu, for float64"):
@@ -285,7 +287,9 @@ def to_the_gpu(array):
 def cupy(monkeypatch):
     """CuPy and the process's CUDA, stood in for."""
     stream = SimpleNamespace(synchronize=lambda: None)
-    made = {name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")}
+    made = {
+        name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")
+    }
     module = SimpleNamespace(
         ndarray=OnTheGpu, from_dlpack=lambda x: x, ascontiguousarray=lambda a: a, **made,
         cuda=SimpleNamespace(get_current_stream=lambda: stream),
@@ -296,7 +300,9 @@ def cupy(monkeypatch):
     MADE.clear()
 
 
-@pytest.mark.parametrize("case", [("13", (2, 3, 5, 4), (4, 3, 3, 2), False), ("15", (2, 3, 6), (3, 4, 3), True)])
+@pytest.mark.parametrize(
+    "case", [("13", (2, 3, 5, 4), (4, 3, 3, 2), False), ("15", (2, 3, 6), (3, 4, 3), True)]
+)
 def test_arrays_on_the_gpu_are_computed_there(cupy, operators, case):
     _, *shapes, transposed = case
     aten = (2, 1, 1, transposed, 0, 1)

@@ -137,7 +137,9 @@ def test_the_page_has_it(verdict):
 
 
 def test_a_cell_that_races_shows_it(magics, capsys):  # noqa: F811
-    text = "extern \"C\" __global__ void twice(const float* x, float* y, int n) {\n    y[0] = x[threadIdx.x];\n}\n"
+    text = (
+        'extern "C" __global__ void twice(const float* x, float* y, int n) {\n    y[0] = x[threadIdx.x];\n}\n'
+    )
     magics.kernel("01", text)
     shown = capsys.readouterr().out
     assert "Race reported" in shown and "Image object" in shown

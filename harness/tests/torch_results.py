@@ -1,7 +1,7 @@
 """PyTorch's results for 300 convolutions, for tests where PyTorch is not installed.
 
-`python -m harness.tests.torch_results`, where it is, writes `torch_results.npz`. The arrays hold small integers,
-so every sum is exact in float32 and the results are kept as integers.
+`python -m harness.tests.torch_results`, where it is, writes `torch_results.npz`. The arrays hold small
+integers, so every sum is exact in float32 and the results are kept as integers.
 """
 
 from __future__ import annotations
