@@ -1,4 +1,4 @@
-"""Kernels with random changes: whatever they do, the virtual GPU ends them with a result or an error that it describes.
+"""Kernels with random changes: the virtual GPU ends them all with a result or an error that it describes.
 
 `python -m harness.tests.fuzz [--count N] [--seed N] [--only NAME]` changes the samples and the course's
 solutions, one mutant a seed, each tried in a process that may crash (fuzz_worker.py). It prints what was
@@ -66,7 +66,7 @@ class Subject:
 
 @dataclass
 class Result:
-    """outcome: how it ended, in a word or two. found: what is wrong with that, if anything is; suspect: what may be."""
+    """outcome: how it ended, in a word or two. found: what is wrong with that; suspect: what may be."""
 
     outcome: str
     found: str = ""
@@ -269,7 +269,7 @@ def disagreement(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> str:
     return ""
 
 
-# -- many --------------------------------------------------------------------------------------------------------
+# -- many ----------------------------------------------------------------------------------------------------
 
 
 class Trials:

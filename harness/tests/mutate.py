@@ -1,4 +1,4 @@
-"""Seeded changes to the text of a kernel, in CUDA C++ or in PTX: what a slip of the hand leaves behind, and worse."""
+"""Seeded changes to the text of a kernel, in CUDA C++ or in PTX: slips of the hand, and worse."""
 
 from __future__ import annotations
 

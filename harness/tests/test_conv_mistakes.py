@@ -1,4 +1,4 @@
-"""The sums that misconceptions are made of: with nothing wrong in the layer, they are those of the reference."""
+"""The sums that misconceptions are made of: with nothing wrong, they are those of the reference."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_block_with_a_warp_across_rows():
     assert c.sectors_per_request(counters) == 16  # 16 rows of the array, 2 neighbouring floats of each
 
 
-# -- products of matrices: by formula -------------------------------------------------------------------------
+# -- products of matrices: by formula ------------------------------------------------------------------------
 
 MATMUL = f"""{K}k(const float* a, const float* b, float* out, int n) {{
     int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -414,7 +414,7 @@ def test_a_spin_lock_is_counted():
     assert counters["global_atomic_operations"] >= 256
 
 
-# -- operations -----------------------------------------------------------------------------------------------
+# -- operations ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_integer_instructions():
     assert line["thread_instructions"] == 32 * line["warp_instructions"]
 
 
-# -- the rest -------------------------------------------------------------------------------------------------
+# -- the rest ------------------------------------------------------------------------------------------------
 
 
 def test_atomics():

@@ -1,4 +1,4 @@
-"""Pictures by name: every kind is drawn of a kernel it is for, and says in one line where it does not apply."""
+"""Pictures by name: every kind is drawn of a kernel it is for, and says where it does not apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads side by side: the same bits as one by one, wherever their ways part; faults with the right thread and line."""
+"""Threads side by side: the same bits as one by one; faults with the right thread and line."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ IN_A_ROW = """
 def run(
     source: str, checks: str = "memory", block: int = 32, fixed: bool = True, lanes: int = LANES
 ) -> bytes:
-    """The bits that `k` leaves in `out`. fixed: compiled for its sizes, for that many threads side by side."""
+    """The bits that `k` leaves in `out`. fixed: compiled for its sizes, that many threads side by side."""
     dev = device(checks)
     x = dev.array(np.random.default_rng(0).standard_normal(64).astype(np.float32), name="x", axes="i")
     out = dev.array(np.zeros(128, np.float32), name="out", axes="i")

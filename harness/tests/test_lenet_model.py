@@ -90,7 +90,7 @@ def step(net, batch=3):
     net.backward()
 
 
-# ---- whose -----------------------------------------------------------------------------------------------------
+# ---- whose -------------------------------------------------------------------------------------------------
 
 
 def test_all_values_and_gradients_are_those_of_float64():
@@ -138,7 +138,7 @@ def test_a_file_that_has_changed_since_it_passed_is_not_used(course):
     assert notes == ["note: your 04 has changed since it passed; `backwarp grade 04`"]
 
 
-# ---- a later puzzle's kernel ---------------------------------------------------------------------------------------
+# ---- a later puzzle's kernel -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_size_that_no_array_shows_is_named(course):
         step(net)
 
 
-# ---- what does not fit ---------------------------------------------------------------------------------------------
+# ---- what does not fit -------------------------------------------------------------------------------------
 
 
 def test_every_role_is_a_kernel_of_its_puzzle():

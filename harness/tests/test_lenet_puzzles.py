@@ -27,7 +27,7 @@ each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
 
 
 def finding(puzzle, source, first=""):
-    """(kind, misconception, lines) of the first case that fails; None where all pass. first: cases to begin with."""
+    """(kind, misconception, lines) of the first case that fails, or None. first: cases to begin with."""
     try:
         functions = load_program(source, puzzle.file, puzzle.program.functions)
         for case in sorted(puzzle.cases, key=lambda case: not (first and case.name.startswith(first))):
@@ -99,7 +99,7 @@ def test_the_stub_says_what_to_do(puzzle):
         assert f"def {signature}:" in stub and signature in lesson
 
 
-# ---- what a student reads ------------------------------------------------------------------------------------
+# ---- what a student reads ----------------------------------------------------------------------------------
 
 STEP, TRAINING = PUZZLES
 

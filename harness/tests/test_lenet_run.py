@@ -56,7 +56,7 @@ def checkpoint(course):
     return read_checkpoint(course.root / ".backwarp" / "lenet.npz")
 
 
-# ---- what it says ----------------------------------------------------------------------------------------------
+# ---- what it says ------------------------------------------------------------------------------------------
 
 
 def test_a_run_in_a_pipe(train, course, capsys, tmp_path):
@@ -150,7 +150,7 @@ def test_a_folder_for_checkpoints_that_cannot_be_made(train, course, monkeypatch
         train()
 
 
-# ---- Ctrl-C ----------------------------------------------------------------------------------------------------
+# ---- Ctrl-C ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_the_command_that_goes_on(options, command):
     assert resuming(options) == command
 
 
-# ---- going on --------------------------------------------------------------------------------------------------
+# ---- going on ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("options", "says"), [({"epochs": 3}, "--epochs 2, not 3"), ({"seed": 1}, "--seed 0, not 1"),

@@ -1,4 +1,4 @@
-"""Training LeNet: against float64, by seed, stopped and gone on with, checkpoints that are damaged or half written."""
+"""Training LeNet: against float64, by seed, stopped and gone on with, with damaged checkpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def training(dev, path=None, settings=SHORT, some=FEW):
     return Training(net, some, settings, path)
 
 
-# ---- what is learned -----------------------------------------------------------------------------------------
+# ---- what is learned ---------------------------------------------------------------------------------------
 
 
 def test_losses_of_50_steps_are_those_of_float64(dev):
@@ -96,7 +96,7 @@ def test_a_loss_that_is_no_number_stops_the_run(dev):
     assert run.step == 0
 
 
-# ---- stopped, and gone on with -------------------------------------------------------------------------------
+# ---- stopped, and gone on with -----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_a_run_that_has_ended_has_nothing_to_go_on_with(whole, dev):
     assert run.step == 6 and run.accuracy() == whole[0].history.accuracies[-1]
 
 
-# ---- checkpoints ---------------------------------------------------------------------------------------------
+# ---- checkpoints -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

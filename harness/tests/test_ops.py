@@ -1,4 +1,4 @@
-"""The operators are PyTorch's: against results of PyTorch that are kept here, and against it where it is installed."""
+"""The operators are PyTorch's: against results of it that are kept here, and against it if installed."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_fault_names_the_array_of_the_student(school):
     assert found.value.array == "input" and found.value.file == "13_conv2d_general/kernel.cu"
 
 
-# ---- arrays on the GPU, as far as they can be had without one -----------------------------------------------
+# ---- arrays on the GPU, as far as they can be had without one ----------------------------------------------
 
 
 class OnTheGpu(np.ndarray):

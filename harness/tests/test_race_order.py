@@ -1,4 +1,4 @@
-"""What orders two accesses beside a barrier, and what does not: locks, flags, fences, compare-and-swap, lanes."""
+"""What orders two accesses beside a barrier, and what does not: locks, flags, fences, swaps, lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`backwarp watch` in a terminal: saves in every manner, kernels that are wrong in every manner, and the keys."""
+"""`backwarp watch` in a terminal: saves of every kind, kernels wrong in every manner, and the keys."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def arrays(layer: Layer, output_shape: tuple[int, ...], seed: int) -> list[np.nd
 
 
 def stored() -> Iterator[tuple[Layer, Mask, int, list[np.ndarray | None]]]:
-    """(layer, output_mask, seed, [output, grad_input, grad_weight, grad_bias]), as float32; None: not wanted."""
+    """(layer, output_mask, seed, [output, grad_input, grad_weight, grad_bias]), float32; None: not wanted."""
     with np.load(FILE) as file:
         table, values = json.loads(file["layers"].tobytes()), file["values"].astype(np.float32)
     start = 0
