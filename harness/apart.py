@@ -28,14 +28,17 @@ class Apart:
         """The verdict on a kernel file; one of status "error" where the process did not survive."""
         try:
             self._child = self._child or Child("harness.apart")
-            return self._child.ask("grade", (str(puzzle.root), puzzle.id, str(path), self.device, self.seed), SECONDS)
+            return self._child.ask(
+                "grade", (str(puzzle.root), puzzle.id, str(path), self.device, self.seed), SECONDS
+            )
         except BackwarpError as error:
             return _nothing(puzzle, path, str(error))
         except TimeoutError:
             self.end()
             return _nothing(puzzle, path, f"Grading did not end within {SECONDS} seconds and was stopped.")
         except (EOFError, OSError):
-            return _nothing(puzzle, path, f"The process that grades ended by itself ({self.end()}); the next run starts another.")
+            says = f"The process that grades ended by itself ({self.end()}); the next run starts another."
+            return _nothing(puzzle, path, says)
         except BaseException:  # Ctrl-C leaves an answer unread
             self.end()
             raise
@@ -47,7 +50,8 @@ class Apart:
 
 
 def _nothing(puzzle: Puzzle, path: Path, says: str) -> Verdict:
-    return Verdict(puzzle.id, str(path), status=ERROR, kind="device", lines=[says], next=f"backwarp grade {puzzle.number}")
+    again = f"backwarp grade {puzzle.number}"
+    return Verdict(puzzle.id, str(path), status=ERROR, kind="device", lines=[says], next=again)
 
 
 def main() -> None:

@@ -205,6 +205,7 @@ class Run:
         raise CourseError(told + (f"; the largest that goes is {name}={low}" if low else ""))
 
     def place(self, p: Array):
+        """The array on the device: an input with its values, an output with none."""
         if p.is_input:
             return self.device.array(
                 self.inputs[p.name], name=p.name, axes=p.letters, readonly=p.role == "in"
@@ -221,6 +222,7 @@ class Run:
         return max(work, *(prod(a.shape(dims)) for a in self.kernel.arrays)) <= most
 
     def arguments(self) -> tuple:
+        """What the kernel is passed, in the order of its parameters."""
         named = (
             scalar(p, self.dims) if isinstance(p, Scalar) else self.handles[p.name]
             for p in self.kernel.params
@@ -304,6 +306,7 @@ class Run:
     # ---- is it right? --------------------------------------------------------------------------------------
 
     def judged(self) -> str:
+        """RIGHT or WRONG: the outputs of the last launch, compared with the reference."""
         targets = expectations(self.puzzle, self.case, self.kernel, self.inputs)
         for target in targets:
             name = target.array.name

@@ -1,9 +1,9 @@
 """How fast LeNet trains on the virtual GPU: `python -m harness.bench_lenet [--batch 64] [--json FILE|-]`.
 
-The time of one step (a batch to the device, forward, backward, update, the loss back) with the solutions' kernels
-on all cores, kernel by kernel, and what a launch costs that does nothing. Where PyTorch is installed, its step on
-the same cores, with the same parameters and images, measured in turn. Each figure is the best of several: of time,
-and of processor time, over all cores, which a busy machine changes less.
+The time of one step (a batch to the device, forward, backward, update, the loss back) with the solutions'
+kernels on all cores, kernel by kernel, and what a launch costs that does nothing. Where PyTorch is installed,
+its step on the same cores, with the same parameters and images, measured in turn. Each figure is the best of
+several: of time, and of processor time, over all cores, which a busy machine changes less.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -61,7 +62,8 @@ class InPyTorch:
     """The same network in PyTorch, eager, on the CPU. Errors: ImportError where there is no PyTorch."""
 
     def __init__(self, cores: int, images: np.ndarray, labels: np.ndarray):
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # else its threads keep the cores busy while ours work
+        # else its threads keep the cores busy while ours work
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         import torch
 
         torch.set_num_threads(cores)
@@ -107,10 +109,8 @@ def measure(batch: int, cores: int) -> dict:
     images, labels = data.train_images[:batch], data.train_labels[:batch]
     ours = OnVirtualGPU(cores, images, labels)
     runners = {"virtual_gpu": ours}
-    try:
+    with suppress(ImportError):
         runners["pytorch"] = InPyTorch(cores, images, labels)
-    except ImportError:
-        pass
     losses = {name: [runner.step() for _ in range(3)] for name, runner in runners.items()}
     if not all(np.allclose(found, losses["virtual_gpu"], rtol=1e-3) for found in losses.values()):
         raise SystemExit(f"the first losses do not agree: {losses}")
@@ -129,7 +129,7 @@ def measure(batch: int, cores: int) -> dict:
 
 
 def kernel_times(ours: OnVirtualGPU) -> list[dict]:
-    """Per kernel: launches of a step, the time of them all at best, in ms, and 10^9 multiply-adds per second."""
+    """Per kernel: launches of a step, their time at best in ms, and 10^9 multiply-adds per second."""
     net, best = ours.net, {}
     for _ in range(ROUNDS):
         net.timing = {role: [0, 0.0] for role in net.timing}
@@ -163,7 +163,8 @@ def lines(report: dict) -> list[str]:
     for name, title in (("virtual_gpu", "virtual GPU"), ("pytorch", "PyTorch")):
         if name in report:
             row = report[name]
-            told.append(f"  {row.get('version', title):24} {row['ms']:8.2f} ms   processor {row['processor_ms']:8.2f} ms")
+            name = row.get("version", title)
+            told.append(f"  {name:24} {row['ms']:8.2f} ms   processor {row['processor_ms']:8.2f} ms")
     if "pytorch" in report:
         wall, processor = report["times_pytorch_ms"], report["times_pytorch_processor_ms"]
         told.append(f"  {wall:.1f} times PyTorch's time, {processor:.1f} times its processor time")
@@ -182,7 +183,9 @@ def lines(report: dict) -> list[str]:
 
 @click.command()
 @click.option("--batch", default=64, show_default=True, type=click.IntRange(1, 1438))
-@click.option("--json", "target", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output.")
+@click.option(
+    "--json", "target", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output."
+)
 def main(batch: int, target: str | None) -> None:
     """Measure LeNet's training step on this machine."""
     report = {"machine": platform.processor() or platform.machine(), "python": platform.python_version(),

@@ -1,9 +1,9 @@
 """How fast the virtual GPU runs: `python -m harness.bench_virtual [--only NAME] [--json FILE|-]`.
 
-Multiply-adds per second of three kernels on one core and on all, with "memory" and "full" checks and compiled for
-their sizes, as kernels are that run for seconds (memory checks too), and, where a C compiler is on the machine, as a
-ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of samples of other kinds, how much
-longer "full" takes than "memory". Each figure is the best of several launches, the
+Multiply-adds per second of three kernels on one core and on all, with "memory" and "full" checks and compiled
+for their sizes, as kernels are that run for seconds (memory checks too), and, where a C compiler is on the
+machine, as a ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of samples of
+other kinds, how much longer "full" takes than "memory". Each figure is the best of several launches, the
 variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
 """
 
@@ -53,7 +53,8 @@ constexpr int TILE = 128, DEPTH = 8, PER = 8, SIDE = TILE / PER;
 
 __device__ float4& four(float& first) { return reinterpret_cast<float4&>(first); }
 
-extern "C" __global__ void __launch_bounds__(SIDE * SIDE) matmul(const float* a, const float* b, float* c, int n) {
+extern "C" __global__ void __launch_bounds__(SIDE * SIDE)
+matmul(const float* a, const float* b, float* c, int n) {
     __shared__ __align__(16) float tile_a[DEPTH][TILE], tile_b[DEPTH][TILE];
     int t = threadIdx.x, x = t % SIDE * PER, y = t / SIDE * PER;
     const float* from_a = a + (blockIdx.y * TILE + t / 2) * n + t % 2 * 4;
@@ -74,17 +75,18 @@ extern "C" __global__ void __launch_bounds__(SIDE * SIDE) matmul(const float* a,
         }
         __syncthreads();
     }
+    float* to = c + (blockIdx.y * TILE + y) * n + blockIdx.x * TILE + x;
     for (int i = 0; i < PER; i++)
-        for (int j = 0; j < PER; j += 4)
-            *reinterpret_cast<float4*>(&c[(blockIdx.y * TILE + y + i) * n + blockIdx.x * TILE + x + j]) = four(sum[i][j]);
+        for (int j = 0; j < PER; j += 4) *reinterpret_cast<float4*>(to + i * n + j) = four(sum[i][j]);
 }
 """
 
 _C = """
-void weights(const float* grad_output, const float* input, float* grad_weights, int batch, int C, int H, int W,
-             int K, int F) {
+void weights(const float* grad_output, const float* input, float* grad_weights,
+             int batch, int C, int H, int W, int K, int F) {
     int P = H - F + 1, Q = W - F + 1;
-    for (int k = 0; k < K; k++) for (int c = 0; c < C; c++) for (int r = 0; r < F; r++) for (int s = 0; s < F; s++) {
+    for (int k = 0; k < K; k++) for (int c = 0; c < C; c++)
+    for (int r = 0; r < F; r++) for (int s = 0; s < F; s++) {
         float sum = 0.0f;
         for (int b = 0; b < batch; b++) for (int p = 0; p < P; p++) for (int q = 0; q < Q; q++)
             sum += grad_output[((b * K + k) * P + p) * Q + q] * input[((b * C + c) * H + p + r) * W + q + s];
@@ -151,8 +153,12 @@ def weight_gradient() -> Workload:
         grad_output=rng.standard_normal((64, 16, p, q), np.float32),
         input=rng.standard_normal((64, 6, 12, 12), np.float32),
     )
-    launch = samples.Launch("conv2d_backward_weights", -(-16 * 6 * 25 // 32), 32, f"grad_output input out {' '.join(dims)}")
-    job = samples.Job([launch], arrays, dict(out=np.zeros((16, 6, 5, 5), np.float32)), scalars=samples.i32(**dims))
+    launch = samples.Launch(
+        "conv2d_backward_weights", -(-16 * 6 * 25 // 32), 32, f"grad_output input out {' '.join(dims)}"
+    )
+    job = samples.Job(
+        [launch], arrays, dict(out=np.zeros((16, 6, 5, 5), np.float32)), scalars=samples.i32(**dims)
+    )
     source = puzzle.solution_path.read_text(encoding="utf-8")
     return Workload("naive weight gradient", source, job, 64 * 16 * 6 * 25 * p * q, "weights")
 
@@ -164,7 +170,9 @@ def sample(name: str) -> Workload:
 WORKLOADS = {
     "naive weight gradient": weight_gradient,
     "tiled matrix product": lambda: product("tiled matrix product", _TILED, 256, 16, (16, 16)),
-    "register-tiled matrix product": lambda: product("register-tiled matrix product", _REGISTERS, 256, 128, 256),
+    "register-tiled matrix product": lambda: product(
+        "register-tiled matrix product", _REGISTERS, 256, 128, 256
+    ),
     **{name: partial(sample, name) for name in SAMPLES},
 }
 
@@ -182,7 +190,10 @@ class OnVirtualGPU:
         self.arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}
         given = self.arrays | job.scalars
         self.launches = [
-            (module.get_function(x.kernel), (x.grid, x.block, tuple(given[name] for name in x.args.split()), x.shared))
+            (
+                module.get_function(x.kernel),
+                (x.grid, x.block, tuple(given[name] for name in x.args.split()), x.shared),
+            )
             for x in job.launches
         ]
         if checks == "sizes":
@@ -234,7 +245,9 @@ def compile_c() -> ctypes.CDLL | None:
 def measure(work: Workload, cores: int, library: ctypes.CDLL | None) -> dict:
     """Seconds of every variant, giga multiply-adds per second where it makes them, and their ratios."""
     runners = {
-        (checks, count): OnVirtualGPU(work, checks, count) for checks in ("memory", "full") for count in (1, cores)
+        (checks, count): OnVirtualGPU(work, checks, count)
+        for checks in ("memory", "full")
+        for count in (1, cores)
     }
     if work.multiply_adds:
         runners |= {("sizes", count): OnVirtualGPU(work, "sizes", count) for count in (1, cores)}
@@ -294,8 +307,12 @@ def lines(row: dict, naive: float | None) -> list[str]:
 
 
 @click.command()
-@click.option("--only", multiple=True, type=click.Choice(list(WORKLOADS)), help="Measure this; may be repeated.")
-@click.option("--json", "target", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(list(WORKLOADS)), help="Measure this; may be repeated."
+)
+@click.option(
+    "--json", "target", metavar="FILE|-", help="Write the figures as JSON to FILE, or to standard output."
+)
 def main(only: tuple[str, ...], target: str | None) -> None:
     """Measure the virtual GPU on this machine."""
     cores = available_cores()
@@ -306,9 +323,12 @@ def main(only: tuple[str, ...], target: str | None) -> None:
         if not only or name in only:
             rows.append(measure(work(), cores, library))
             if target != "-":
-                print("\n" * (name == next(iter(SAMPLES))) + "\n".join(lines(rows[-1], rows[0].get("c"))), flush=True)
-    report = {"machine": platform.processor() or platform.machine(), "cores": cores, "unit": "10^9 multiply-adds/s",
-              "python": platform.python_version(), "rows": rows}  # fmt: skip
+                print(
+                    "\n" * (name == next(iter(SAMPLES))) + "\n".join(lines(rows[-1], rows[0].get("c"))),
+                    flush=True,
+                )
+    report = {"machine": platform.processor() or platform.machine(), "cores": cores,
+              "unit": "10^9 multiply-adds/s", "python": platform.python_version(), "rows": rows}  # fmt: skip
     if target == "-":
         json.dump(report, sys.stdout, indent=2)
         print()

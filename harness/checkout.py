@@ -71,7 +71,9 @@ class Course:
         except (OSError, ValueError):
             return ""
         rows = "\n".join(row for row in text.splitlines() if row.startswith("|"))
-        names = {f"{n}_{name}" for n, name in re.findall(r"\b(\d\d)[ _]([a-z][a-z0-9_]+)", rows)} - set(self.ids())
+        names = {f"{n}_{name}" for n, name in re.findall(r"\b(\d\d)[ _]([a-z][a-z0-9_]+)", rows)} - set(
+            self.ids()
+        )
         if wanted.isdecimal():
             found = [name for name in names if int(name.split("_")[0]) == int(wanted)]
         else:
@@ -104,7 +106,9 @@ def open_course(start: Path | None = None) -> Course:
             return Course(folder)
         missing = [name for name in ("puzzles", "solutions") if not (folder / name).is_dir()]
         if len(missing) == 1 and (folder / "pyproject.toml").is_file():
-            raise CourseError(f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`")
+            raise CourseError(
+                f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`"
+            )
     raise CourseError(
         "no puzzles/ folder here or above. The course is used from a checkout: clone it, and in it run\n"
         "  python -m pip install -e ."
@@ -231,6 +235,7 @@ def constant(text: str, names: dict[str, int]) -> int | None:
 
 
 def evaluate(node: ast.expr, names: dict[str, int]) -> int:
+    """As C does with int. Errors: ValueError for what is no constant, ZeroDivisionError."""
     match node:
         case ast.Constant(value=int(value)):
             return int(value)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .errors import BackwarpError, CourseError
+from .errors import CourseError
+from .guard import flush_output, guarded, silence_output
 from .report import kinds
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .verdict import Verdict
 
-INTERRUPTED = 130
 STATUS = "status of the verb"  # key in the click context's meta
 
 
@@ -52,7 +49,9 @@ def show_version(context: click.Context, _, wanted: bool) -> None:
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="The version.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="The version."
+)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """A course: write the convolution backward pass in CUDA. Without a verb: where you are, what is next."""
@@ -122,7 +121,9 @@ def list_puzzles() -> None:
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
 )
-@click.option("--html", "html_path", metavar="PATH", help="Also write a page with verdicts, pictures and counts.")
+@click.option(
+    "--html", "html_path", metavar="PATH", help="Also write a page with verdicts, pictures and counts."
+)
 @click.pass_context
 def grade(context, ids, everything, solution, path, device, seed, json_path, html_path) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
@@ -133,7 +134,6 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
     course, progress = the_course()
     chosen = chosen_ids(course, progress, ids, everything)
     from .grade import Options, grade_file
-
     from .report.ticker import Ticker
 
     for target in (json_path, html_path):
@@ -161,7 +161,10 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
     if html_path:
         from .report.html import page
 
-        write(page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")), html_path)
+        write(
+            page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")),
+            html_path,
+        )
 
 
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
@@ -229,7 +232,9 @@ def hint(puzzle_id: str, number: int | None) -> None:
 @cli.command()
 @click.argument("puzzle_id", metavar="[ID]", required=False)
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules."
+)
 @click.option("--poll", is_flag=True, help="Look for changes now and then, where the system reports none.")
 @click.pass_context
 def watch(context, puzzle_id, device, seed, poll) -> None:
@@ -245,14 +250,21 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.option("--kind", metavar="NAME", type=click.Choice(list(kinds.KINDS)), default=None,
               help="See below. If left out: the race, where your kernel has one, else access.")
-@click.option("--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out.")
+@click.option(
+    "--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out."
+)
 @click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
 @click.option("--thread", metavar="X,Y", default="", help="In its block, or all; 1,0 if left out.")
 @click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
 @click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
-@click.option("-o", "target", type=click.Path(path_type=Path), help="A .png, .svg or .pdf file, or .gif where something moves.")
+@click.option(
+    "-o",
+    "target",
+    type=click.Path(path_type=Path),
+    help="A .png, .svg or .pdf file, or .gif where something moves.",
+)
 def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> None:
-    """Draw what your kernel does, found by running it: which elements one thread reads and writes, and more."""
+    """Draw what your kernel does, found by running it: what one thread reads and writes, and more."""
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
     target = target or course.root / ".backwarp" / f"{puzzle.id}.png"
@@ -271,7 +283,8 @@ def solution(puzzle_id: str, force: bool) -> None:
     entry = progress.entry(puzzle.id)
     if not entry.solved and not force:
         raise CourseError(
-            f"{puzzle.id} is not solved yet. `backwarp hint {puzzle.number}` helps; --force shows the solution anyway"
+            f"{puzzle.id} is not solved yet. `backwarp hint {puzzle.number}` helps; "
+            "--force shows the solution anyway"
         )
     if not entry.solved:
         progress.update(puzzle.id, lambda e: setattr(e, "peeked", True))
@@ -297,9 +310,13 @@ def reset(puzzle_id: str) -> None:
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Read MNIST's four IDX files from here.")
 @click.option("--epochs", type=click.IntRange(min=1), help="[default: 30 for digits, 3 for mnist]")
 @click.option("--batch", type=click.IntRange(min=1, max=4096), help="Images in a step.  [default: 32]")
-@click.option("--seed", type=click.IntRange(min=0), help="Of first parameters, shuffling, shifts.  [default: 0]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of first parameters, shuffling, shifts.  [default: 0]"
+)
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
-@click.option("--use", metavar="09=21", multiple=True, help="Kernels of a later puzzle in place of an earlier one's.")
+@click.option(
+    "--use", metavar="09=21", multiple=True, help="Kernels of a later puzzle in place of an earlier one's."
+)
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was interrupted.")
 @click.option("--json", metavar="[PATH]", is_flag=False, flag_value="-",
               help="Also write the result as JSON; without PATH or with - to standard output.")
@@ -317,7 +334,9 @@ def train(context, **options) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.option("--solution", is_flag=True, help="Count the course's solution instead of your file.")
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Count this file instead of yours.")
-@click.option("--case", metavar="NAME", default="", help="The case to run; each kernel's largest if left out.")
+@click.option(
+    "--case", metavar="NAME", default="", help="The case to run; each kernel's largest if left out."
+)
 @click.option("--metrics", is_flag=True, help="Also every counter, with its name in Nsight Compute.")
 @click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
 @click.pass_context
@@ -349,16 +368,35 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
 
 @cli.command()
 @click.argument("puzzle_id", metavar="ID")
-@click.option("--shape", metavar="N=..,C=..", default="", help="As N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1 "
-              "(1-D: no H, R; 3-D: also D, T) or M=..,N=..,K=..; the puzzle's big case if left out.")
-@click.option("--init", type=click.Choice(["zeros", "integer", "normal"]), default="normal", show_default=True)
-@click.option("--verify/--no-verify", default=None, help="Compare the results; if left out, where that is quick.")
-@click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Timed launches, on a GPU.")
+@click.option(
+    "--shape",
+    metavar="N=..,C=..",
+    default="",
+    help="As N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1 "
+    "(1-D: no H, R; 3-D: also D, T) or M=..,N=..,K=..; the puzzle's big case if left out.",
+)
+@click.option(
+    "--init", type=click.Choice(["zeros", "integer", "normal"]), default="normal", show_default=True
+)
+@click.option(
+    "--verify/--no-verify", default=None, help="Compare the results; if left out, where that is quick."
+)
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Timed launches, on a GPU."
+)
 @click.option("--solution", is_flag=True, help="The course's solution instead of your file.")
 @click.option("--file", "path", type=click.Path(path_type=Path), help="This file instead of yours.")
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
-@click.option("--gpu", metavar="NAME", default="H200", show_default=True, help="Without a GPU: the one to say the bound of.")
-@click.option("--json", "json_path", metavar="PATH", help="Also write the figures as JSON; - is standard output.")
+@click.option(
+    "--gpu",
+    metavar="NAME",
+    default="H200",
+    show_default=True,
+    help="Without a GPU: the one to say the bound of.",
+)
+@click.option(
+    "--json", "json_path", metavar="PATH", help="Also write the figures as JSON; - is standard output."
+)
 @click.pass_context
 def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
     """Your kernel on a big case: its time next to cuDNN's on a GPU, its counts without one."""
@@ -370,7 +408,9 @@ def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
     from .bench import bench as measure
     from .report.bench import document, show_bench
 
-    report = measure(puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), Settings(**settings))
+    report = measure(
+        puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), Settings(**settings)
+    )
     context.meta[STATUS] = report.verdict.exit_status
     if json_path != "-":
         show_bench(report)
@@ -412,67 +452,3 @@ def run_verb(arguments: list[str] | None) -> int:
         except BrokenPipeError:  # the reader has seen enough; the verdict stands
             silence_output()
         return context.meta.get(STATUS, 0)
-
-
-def guarded(work: Callable[[], int | None]) -> int:
-    """Turns every exception into one line and an exit status."""
-    try:
-        return work() or 0
-    except click.exceptions.Exit as e:
-        return e.exit_code
-    except click.ClickException as e:
-        e.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        say("interrupted", err=True)
-        return INTERRUPTED
-    except BrokenPipeError:
-        silence_output()
-        return 0
-    except BackwarpError as e:
-        say(f"backwarp: {e}", err=True)
-        return 2
-    except OSError as e:
-        if e.errno == errno.ENOSPC:  # as of /dev/full
-            silence_output()
-            say(f"backwarp: the output cannot be written: {e.strerror}", err=True)
-            return 2
-        return unexpected()
-    except Exception:
-        return unexpected()
-
-
-def unexpected() -> int:
-    """An exception that is nobody's message: a defect of the harness."""
-    if os.environ.get("BACKWARP_DEBUG"):
-        raise
-    return internal_error()
-
-
-def internal_error() -> int:
-    """One line; the traceback goes to a file."""
-    kind, value, _ = sys.exc_info()
-    text, where = traceback.format_exc(), ""
-    try:
-        from .checkout import open_course
-        from .progress import make_state_folder
-
-        folder = open_course().root / ".backwarp"
-        make_state_folder(folder)
-        (folder / "last-error.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
-        where = " with .backwarp/last-error.txt"
-    except (BackwarpError, OSError):
-        pass
-    summary = " ".join(f"{kind.__name__}: {value}".split())[:200]
-    say(f"backwarp: internal error ({summary}); please report it{where}.", err=True)
-    return 2
-
-
-def flush_output() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-
-
-def silence_output() -> None:
-    """Nobody reads any more: later writes and the flush at exit must not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -204,16 +204,24 @@ def element(target: Expected, got: np.ndarray, index: tuple[int, ...]) -> Elemen
 def error_map(target: Expected, got: np.ndarray, before: np.ndarray) -> dict:
     """{"array", "axes", "shape", "errors"}: every element's error in units of what is allowed, row by row.
 
-    0 where it is right, NaN where nothing was written, infinite where it is not a number. {} for a large output.
+    0 where it is right, NaN where nothing was written, infinite where it is not a number. {} for a large
+    output.
     """
     if got.size > MAPPED:
         return {}
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        errors = np.abs(got.astype(np.float64) - target.values) / np.maximum(target.tolerance, np.finfo(np.float32).tiny)
+        errors = np.abs(got.astype(np.float64) - target.values) / np.maximum(
+            target.tolerance, np.finfo(np.float32).tiny
+        )
     errors = np.where(np.isfinite(got), errors, np.inf)
     errors = np.where(same_bits(got, before), np.nan, errors)
     errors = np.where(target.right(got), 0.0, errors)
-    return {"array": target.array.name, "axes": target.array.letters, "shape": list(got.shape), "errors": errors.ravel().tolist()}
+    return {
+        "array": target.array.name,
+        "axes": target.array.letters,
+        "shape": list(got.shape),
+        "errors": errors.ravel().tolist(),
+    }
 
 
 def axis_index(letters: str, index: tuple[int, ...]) -> str:

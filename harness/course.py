@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CourseError
+from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
+
+__all__ = [  # what puzzle.py files and the harness take from here
+    "BEGIN", "BEGIN_STUB", "END", "END_STUB", "PARTS",
+    "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
+    "Misconception", "Mutant", "Out", "Param", "Program", "Puzzle", "Scalar",
+    "ceil_div", "kernel_span", "require", "strip_solution", "stub_text",
+]  # fmt: skip
 
 PARTS = {
     1: "LeNet, one thread per answer",
@@ -22,132 +30,11 @@ PARTS = {
     4: "Convolution as GEMM",
     5: "LeNet",
 }
-DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint8")
-C_TYPES = {
-    "float32": "float", "float64": "double", "float16": "__half", "int32": "int", "int64": "long long",
-    "uint32": "unsigned int", "uint8": "unsigned char",
-}  # fmt: skip
 
 
 def ceil_div(a: int, b: int) -> int:
     """How many blocks of `b` cover `a` items."""
     return -(-a // b)
-
-
-def require(condition: object, message: str) -> None:
-    """A declaration is wrong: the loader adds the file and line."""
-    if not condition:
-        raise CourseError(message)
-
-
-@dataclass(frozen=True)
-class Array:
-    """An array parameter; written with `In`, `Out` or `InOut`. With `Constant`, a variable of the kernel file.
-
-    axes: (letter, dimension name or number) per axis, outermost first. values: how an input is
-    filled: None (as the case says), "normal", "integers", "zeros", or `f(rng, a, d)` returning the
-    array, where `a` has the inputs declared before it.
-    """
-
-    name: str
-    role: str  # "in" | "out" | "inout" | "constant"
-    axes: tuple[tuple[str, str | int], ...]
-    dtype: str = "float32"
-    values: str | Callable | None = None
-    most: int = 0  # elements that a variable has room for
-
-    def __post_init__(self) -> None:
-        require(self.axes, f"the array {self.name!r} has no axes; write for example In('x', n='N')")
-        require(
-            self.dtype in DTYPES,
-            f"the array {self.name!r} has dtype {self.dtype!r}; known: {', '.join(DTYPES)}",
-        )
-        for letter, _ in self.axes:
-            require(
-                len(letter) == 1, f"the array {self.name!r} names an axis {letter!r}; axes are single letters"
-            )
-
-    @property
-    def letters(self) -> str:
-        return "".join(letter for letter, _ in self.axes)
-
-    @property
-    def is_input(self) -> bool:
-        return self.role in ("in", "inout", "constant")
-
-    @property
-    def is_output(self) -> bool:
-        return self.role in ("out", "inout")
-
-    @property
-    def declaration(self) -> str:
-        if self.role == "constant":
-            return f"__constant__ {C_TYPES[self.dtype]} {self.name}[{self.most}]"
-        const = "const " if self.role == "in" else ""
-        return f"{const}{C_TYPES[self.dtype]}* {self.name}"
-
-    def shape(self, dims: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape in a case; `dims` includes the derived dimensions."""
-        return tuple(size if isinstance(size, int) else dims[size] for _, size in self.axes)
-
-
-def In(
-    name: str, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
-) -> Array:
-    """An input array, `const` in the kernel: `In("input", b="batch", c="C_in", h="H", w="W")`."""
-    return Array(name, "in", tuple(axes.items()), dtype, values)
-
-
-def Out(name: str, *, dtype: str = "float32", **axes: str | int) -> Array:
-    """An output array: poison before the kernel runs, compared afterwards."""
-    return Array(name, "out", tuple(axes.items()), dtype)
-
-
-def InOut(
-    name: str, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
-) -> Array:
-    """An array that the kernel updates in place; `values="zeros"` for one that it adds to."""
-    return Array(name, "inout", tuple(axes.items()), dtype, values)
-
-
-def Constant(
-    name: str, most: int, *, dtype: str = "float32", values: str | Callable | None = None, **axes: str | int
-) -> Array:
-    """An input in `__constant__` memory, for `Kernel.constants`. The file declares it, with room for `most` elements."""
-    return Array(name, "constant", tuple(axes.items()), dtype, values, most)
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A scalar parameter; written with `Int` or `Float`."""
-
-    name: str
-    dtype: str
-    value: str | int | float | Callable | None = None  # default: the dimension of the same name
-
-    @property
-    def declaration(self) -> str:
-        return f"{C_TYPES[self.dtype]} {self.name}"
-
-    def resolve(self, dims: Mapping[str, int]) -> int | float:
-        """The value in a case; `dims` includes the derived dimensions."""
-        value = self.name if self.value is None else self.value
-        if callable(value):
-            return value(dims)
-        return dims[value] if isinstance(value, str) else value
-
-
-def Int(name: str, value: str | int | Callable | None = None, *, dtype: str = "int32") -> Scalar:
-    """An int parameter: the dimension `name`, or `value` (a dimension, a number, a function of d)."""
-    return Scalar(name, dtype, value)
-
-
-def Float(name: str, value: str | float | Callable | None = None, *, dtype: str = "float32") -> Scalar:
-    """A float parameter: `value` is a number, a dimension, or a function of d."""
-    return Scalar(name, dtype, value)
-
-
-Param = Array | Scalar
 
 
 @dataclass(frozen=True)
@@ -315,9 +202,9 @@ def kernel_span(source: str, name: str) -> tuple[int, int]:
 class Gate:
     """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
-    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d). kernels: counted
-    together; default all. case: default the largest. below: what the rung below scores. says: where the cost comes
-    from, and the idea that saves it.
+    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d). kernels:
+    counted together; default all. case: default the largest. below: what the rung below scores. says: where
+    the cost comes from, and the idea that saves it.
     """
 
     quantity: str
@@ -334,8 +221,10 @@ class Program:
     """A puzzle that is solved in Python, in place of kernels.
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
-    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a case.
-    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the seconds.
+    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a
+    case.
+    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the
+    seconds.
     A misconception's or mutant's `kernel` is then one of the functions.
     """
 
@@ -353,8 +242,8 @@ class Puzzle:
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
     practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
-    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big case
-    for `backwarp bench`; default: those of the largest case.
+    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big
+    case for `backwarp bench`; default: those of the largest case.
     """
 
     title: str
@@ -393,7 +282,8 @@ class Puzzle:
             for name in gate.kernels:
                 self.kernel(name)
             require(
-                not gate.case or gate.case in [c.name for c in self.cases], f"a gate counts in {gate.case!r}, no case"
+                not gate.case or gate.case in [c.name for c in self.cases],
+                f"a gate counts in {gate.case!r}, no case",
             )
         for case in (*self.cases, *([Case("bench", dict(self.bench))] if self.bench else [])):
             self._check_case(case)
@@ -424,7 +314,9 @@ class Puzzle:
     def followers(self, kernel: Kernel) -> tuple[Kernel, ...]:
         """The kernels that finish its work, as a second pass does: they read nothing but its one output."""
         made = kernel.outputs[0].name if len(kernel.outputs) == 1 else ""
-        return tuple(k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made])
+        return tuple(
+            k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made]
+        )
 
     def full_dims(self, case: Case) -> dict[str, int]:
         """The dims of a case, with the derived ones."""

@@ -47,6 +47,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
+    """What `backwarp doctor` found, topic by topic."""
+
     findings: tuple[Finding, ...]
 
     @property

@@ -99,7 +99,8 @@ class KernelFault(BackwarpError):
     other: the second side of a race or of a divergent barrier.
     count: threads found doing the same at the same line; the first in the grid is named.
     more: further faults of the same run, first of each kind and line.
-    address: of a race on the virtual GPU, the word in device memory; launch: the record of the launch, where there is one.
+    address: of a race on the virtual GPU, the word in device memory; launch: the record of the launch, where
+    there is one.
     """
 
     kind: str
@@ -116,7 +117,7 @@ class KernelFault(BackwarpError):
     source: str = ""  # the text of the line
     other: Place | None = None
     count: int = 1
-    more: list["KernelFault"] = field(default_factory=list)
+    more: list[KernelFault] = field(default_factory=list)
 
     address = 0  # no fields: they mean something in the process of the launch only
     launch = None

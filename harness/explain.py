@@ -16,14 +16,18 @@ MOST_ERRORS = 3  # compiler messages shown
 MOST_WARNINGS = 2
 WORDS = {  # of the kinds of faults
     "out-of-bounds": "an access outside an array", "uninitialised-read": "a read of what nothing has written",
-    "race": "a race", "barrier-divergence": "a barrier that not all threads reach", "timeout": "a loop without end",
+    "race": "a race", "barrier-divergence": "a barrier that not all threads reach",
+    "timeout": "a loop without end",
     "misaligned": "a misaligned access", "invalid-address": "an access through a bad pointer",
     "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
 }  # fmt: skip
-ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}  # the thread, which then writes no more
+# the thread, which then writes no more
+ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
 FOLLOWS = "Its consequence, probably"
-CAUSES = ("before its value is set", "has no effect", "assignment", "missing return", "subscript out of range")
+CAUSES = (
+    "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
+)  # fmt: skip
 
 
 def source_line(number: int, text: str, column: int = 0) -> list[str]:
@@ -51,7 +55,9 @@ def compile_error(error: CompileError, source: str = "") -> list[str]:
     lines = []
     for d in errors[:MOST_ERRORS]:
         place = f"{d.file}:{d.line}: " if d.line else ""
-        lines.append(f"{place}{d.severity}: {'; '.join(part.strip() for part in decimal(d.message).splitlines())}")
+        lines.append(
+            f"{place}{d.severity}: {'; '.join(part.strip() for part in decimal(d.message).splitlines())}"
+        )
         lines += source_line(d.line, d.source, d.column)
         text = remedy(d, source)
         if text and text not in lines:
@@ -67,11 +73,14 @@ def decimal(message: str) -> str:
 
 
 REMEDIES = (
-    (r"without execution space", "Write __device__ before a helper that the kernel calls; main and host code have no place here."),
+    (r"without execution space",
+     "Write __device__ before a helper that the kernel calls; main and host code have no place here."),
     (r"modifiable lvalue", "{name} is const, so it can only be read: write to the output instead."),
     (r"\buint3\b|\bdim3\b", "Write the axis too: blockIdx.x, threadIdx.x, blockDim.x or gridDim.x."),
-    (r"pointer-to-object type", "An array has one index here: work out the element's position and write {name}[position]."),
-    (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined', "A kernel has no std; print with printf."),
+    (r"pointer-to-object type",
+     "An array has one index here: work out the element's position and write {name}[position]."),
+    (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined',
+     "A kernel has no std; print with printf."),
     (r'expected a "}"', "A } is missing: every { needs its own }."),
 )  # fmt: skip
 
@@ -121,7 +130,9 @@ def fault(found: KernelFault, source: str) -> list[str]:
         )
     lines.append(found.explanation)
     if divided:
-        lines.append(f"{found.array} is all of the dynamic shared memory here: another pointer into it may be meant.")
+        lines.append(
+            f"{found.array} is all of the dynamic shared memory here: another pointer into it may be meant."
+        )
     if found.other and found.other.line != found.line:
         lines += source_line(found.other.line, nth_line(source, found.other.line))
     told = {(found.kind, found.line)}
@@ -129,7 +140,9 @@ def fault(found: KernelFault, source: str) -> list[str]:
     more = list({(f.kind, f.line): f for f in more}.values())
     if more:
         named = ", ".join(f"{WORDS.get(f.kind, f.kind)} in line {f.line}" for f in more[:3])
-        also = "Also" if found.kind not in ENDS or any(f.kind != "uninitialised-read" for f in more) else FOLLOWS
+        also = (
+            "Also" if found.kind not in ENDS or any(f.kind != "uninitialised-read" for f in more) else FOLLOWS
+        )
         lines.append(f"{also}: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
     return lines
 
@@ -263,7 +276,8 @@ def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[
 def missing_constant(p: Array, file: str) -> list[str]:
     """The variable that is to be filled is not there, or too small."""
     return [
-        f"{file} has no __constant__ variable {p.name} of {p.most} elements, which the grader fills before a launch.",
+        f"{file} has no __constant__ variable {p.name} of {p.most} elements, "
+        "which the grader fills before a launch.",
         f"Outside of all functions, it must read: {p.declaration};",
     ]
 
@@ -352,7 +366,8 @@ def schedule(same_build: bool, gpu: bool) -> str:
         )
     return (
         "The debug build and the optimised build of this kernel give different results: it relies on "
-        "something that C++ leaves undefined, such as an uninitialised variable, a division by zero or integer overflow."
+        "something that C++ leaves undefined, such as an uninitialised variable, a division by zero or "
+        "integer overflow."
     )
 
 

@@ -1,4 +1,4 @@
-"""Counted gates: is a right kernel also fast? Decided by exact counts on the virtual GPU, the same on every machine."""
+"""Counted gates: is a right kernel also fast? Decided by exact counts, the same on every machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Quantity:
 
 
 def _excess(*kinds: str) -> Callable[[dict], float]:
-    return lambda n: sum(n.get(f"global_{k}_sectors", 0) - n.get(f"global_{k}_sectors_ideal", 0) for k in kinds)
+    return lambda n: sum(
+        n.get(f"global_{k}_sectors", 0) - n.get(f"global_{k}_sectors_ideal", 0) for k in kinds
+    )
 
 
 def _sectors(n: dict) -> float:
@@ -82,9 +84,13 @@ QUANTITIES = {
     "global_requests": Quantity("requests to global memory", c.global_requests, c.global_requests),
     "sectors_per_request": Quantity("sectors per request", _sectors, _excess("load", "store")),
     "sectors_per_load": Quantity("sectors per load", c.sectors_per_request, _excess("load")),
-    "sectors_per_store": Quantity("sectors per store", lambda n: c.sectors_per_request(n, "store"), _excess("store")),
+    "sectors_per_store": Quantity(
+        "sectors per store", lambda n: c.sectors_per_request(n, "store"), _excess("store")
+    ),
     "sectors_over_ideal": Quantity("times the sectors that the bytes fill", _waste, _excess("load", "store")),
-    "bytes_per_flop": Quantity("bytes of global memory moved per FLOP", _per_flop(c.global_bytes), c.global_bytes),
+    "bytes_per_flop": Quantity(
+        "bytes of global memory moved per FLOP", _per_flop(c.global_bytes), c.global_bytes
+    ),
     "shared_requests_per_flop": Quantity(
         "requests to shared memory per FLOP", _per_flop(_shared_requests), _shared_requests
     ),
@@ -93,7 +99,9 @@ QUANTITIES = {
         "bank conflicts per request to shared memory", _conflicts, c.shared_conflicts
     ),
     "flops": Quantity("FLOP", c.flops, c.flops),
-    "scalar_share": Quantity("per cent of the FLOP outside of the tensor cores", _scalar_share, _scalar_flops),
+    "scalar_share": Quantity(
+        "per cent of the FLOP outside of the tensor cores", _scalar_share, _scalar_flops
+    ),
     "shared_stores_from_registers": Quantity(
         "stores to shared memory from registers", _from_registers, _from_registers
     ),
@@ -101,7 +109,9 @@ QUANTITIES = {
         "per cent of the FLOP with no copy under way", lambda n: 100 * _per_flop(_alone)(n), _alone
     ),
     "integer_divisions": _plain("integer_divisions", "divisions of integers"),
-    "divergence": Quantity("per cent of the branches divergent", _divergence, lambda n: n.get("divergent_branches", 0)),
+    "divergence": Quantity(
+        "per cent of the branches divergent", _divergence, lambda n: n.get("divergent_branches", 0)
+    ),
     "barriers": _plain("barriers", "waits of warps at barriers"),
     "global_atomic_operations": _plain("global_atomic_operations", "atomic updates of global memory"),
     "global_atomic_serial": _plain("global_atomic_serial", "rounds of atomic updates of global memory"),
@@ -161,15 +171,17 @@ def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
     return plain[-1] if plain else None
 
 
-def count(puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], bench: Bench, t: Tunables, seed: int) -> list[Outcome]:
+def count(
+    puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], bench: Bench, t: Tunables, seed: int
+) -> list[Outcome]:
     """Every pair, launched once on a bench that counts."""
     return [try_kernel(puzzle, case, kernel, bench, t, seed, Patience()) for case, kernel in pairs]
 
 
 def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measure]:
-    """All gates of a puzzle, in the order declared. bench: a device that counts, with the file compiled for it.
+    """All gates of a puzzle, in the order declared.
 
-    Errors: NotCounted.
+    bench: a device that counts, with the file compiled for it. Errors: NotCounted.
     """
     counted: dict[tuple[str, str], dict] = {}
     found = []
@@ -194,8 +206,8 @@ def _weigh(gate: Gate, puzzle: Puzzle, case: Case, counters: dict) -> Measure:
     worst = max(costs, key=costs.get, default=0)
     share = costs[worst] / sum(costs.values()) if worst and costs[worst] > 0 else 0.0
     names = " and ".join(gate.kernels or [k.name for k in puzzle.kernels])
-    return Measure(names, case.name, gate.quantity, what.value(counters), most, gate.below, worst if share else 0, share,
-                   gate.says, gate.hint)  # fmt: skip
+    return Measure(names, case.name, gate.quantity, what.value(counters), most, gate.below,
+                   worst if share else 0, share, gate.says, gate.hint)  # fmt: skip
 
 
 # -- as sentences ------------------------------------------------------------------------------------------
@@ -211,7 +223,9 @@ def number(x: float) -> str:
 def sentence(m: Measure) -> str:
     """`kernel: 1,234 bytes of global memory moved, target at most 500 (one rung below: 2,000)`"""
     below = f" (one rung below: {number(m.below)})" if m.below is not None else ""
-    return f"{m.kernel}: {number(m.value)} {quantity(m.quantity).noun}, target at most {number(m.most)}{below}"
+    return (
+        f"{m.kernel}: {number(m.value)} {quantity(m.quantity).noun}, target at most {number(m.most)}{below}"
+    )
 
 
 def explain(m: Measure, source: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Grading: case -> compile -> launch -> compare -> Verdict. Nothing here prints.
 
-A file passes when every kernel is right in every case, in every run: in the -G build with all checks,
-then in the optimised build under two schedules of warps and blocks (on a GPU: in two launches). One that fails
-in the first build is not compiled again.
+A file passes when every kernel is right in every case, in every run: in the -G build with all checks, then in
+the optimised build under two schedules of warps and blocks (on a GPU: in two launches). One that fails in the
+first build is not compiled again.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def on_device(
         if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
             verdict.timeline = race.timeline(puzzle, source, verdict, benches[0], options.seed)
         if verdict.status == FAILED:
-            verdict.lines = explain.with_warnings(verdict.lines, getattr(benches[0].module, "warnings", ()), source)
+            verdict.lines = explain.with_warnings(
+                verdict.lines, getattr(benches[0].module, "warnings", ()), source
+            )
         return verdict
 
 
@@ -180,7 +182,9 @@ def through_gates(
     if not failed:
         return replace(verdict, lines=[gates.sentence(m) for m in measures])
     case = next(c for c in puzzle.cases if c.name == failed[0].case)
-    verdict = replace(verdict, status=FAILED, kind="slow", case=case.name, dims=case.dims, kernel=failed[0].kernel)
+    verdict = replace(
+        verdict, status=FAILED, kind="slow", case=case.name, dims=case.dims, kernel=failed[0].kernel
+    )
     verdict.lines = gates.explain(failed[0], source)
     if len(failed) > 1:
         verdict.lines.append(gates.sentence(failed[1]))

@@ -62,6 +62,7 @@ def from_dlpack(name: str, x):
 
 
 def cupy():
+    """The module. Errors: DeviceError where it is not installed."""
     try:
         import cupy
     except ImportError:
@@ -205,6 +206,8 @@ class Cuda:
 
 
 class CudaModule:
+    """A module on the GPU of this process, with the interface of a device's module."""
+
     def __init__(self, worker, handle: int, ptx):
         self.worker, self.handle, self.ptx = worker, handle, ptx
 

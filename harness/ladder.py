@@ -28,9 +28,9 @@ COMMAND = "python -m harness.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
 #: what is kept of a launch's counters
 KEPT = (
-    "flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors", "global_store_sectors",
-    "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts", "shared_load_conflicts",
-    "shared_store_conflicts", "barriers", "warp_instructions", "thread_instructions",
+    "flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors",
+    "global_store_sectors", "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts",
+    "shared_load_conflicts", "shared_store_conflicts", "barriers", "warp_instructions", "thread_instructions",
 )  # fmt: skip
 
 

@@ -4,8 +4,8 @@
 %kernel_from ID [--solution]            puts your file (or a solved puzzle's solution) into the next cell
 %hint ID     %profile ID     %counters ID     %picture ID [--kind NAME] [--thread 1,0]     %walk ID
 
-Kernels are graded in a process of their own, so one that crashes or never ends leaves the notebook alive. %hint,
-%profile and %picture look at the last cell that was graded for the puzzle, or else at your file.
+Kernels are graded in a process of their own, so one that crashes or never ends leaves the notebook alive.
+%hint, %profile and %picture look at the last cell that was graded for the puzzle, or else at your file.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ class CourseMagics(Magics):
         from .report.text import wrap
 
         head = [(f"{puzzle.id}, hint {seen} of {total}", "bold")]
-        return Shown([head, *([(f"  {part}", "")] for part in wrap(puzzle.hints[seen - 1], WIDTH - 2, hang=""))])
+        return Shown(
+            [head, *([(f"  {part}", "")] for part in wrap(puzzle.hints[seen - 1], WIDTH - 2, hang=""))]
+        )
 
     @line_magic
     def profile(self, line: str) -> HTML | Shown:
@@ -175,7 +177,8 @@ class CourseMagics(Magics):
         from .report.profile import CAVEAT, kernel_parts
 
         try:
-            found = profile_file(puzzle, puzzle.solution_path if chosen.solution else self.newest(puzzle), chosen.case)
+            path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
+            found = profile_file(puzzle, path, chosen.case)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
         if not found.kernels:
@@ -196,7 +199,9 @@ class CourseMagics(Magics):
         from .profile import profile_file
 
         try:
-            found = profile_file(puzzle, puzzle.solution_path if chosen.solution else self.newest(puzzle), chosen.case)
+            found = profile_file(
+                puzzle, puzzle.solution_path if chosen.solution else self.newest(puzzle), chosen.case
+            )
         except BackwarpError as error:
             raise UsageError(str(error)) from None
         return {k.kernel: {n: v for n, v in k.counters.items() if v and n != "lines"} for k in found.kernels}
@@ -209,7 +214,9 @@ class CourseMagics(Magics):
         target = self.cell_path(puzzle).with_suffix(".gif" if chosen.moving else ".png")
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
-            save_picture(puzzle, path, target, chosen.kind, chosen.kernel, chosen.case, chosen.block, chosen.thread)
+            save_picture(
+                puzzle, path, target, chosen.kind, chosen.kernel, chosen.case, chosen.block, chosen.thread
+            )
         except BackwarpError as error:
             raise UsageError(str(error)) from None
         return Image(target.read_bytes(), format=target.suffix[1:])
@@ -229,7 +236,9 @@ class CourseMagics(Magics):
             raise UsageError(str(error)) from None
         slider = ipywidgets.IntSlider(0, 0, threads - 1, description="thread", continuous_update=False)
         more = " --solution" * chosen.solution + "".join(
-            f" --{name} {getattr(chosen, name)}" for name in ("block", "kernel", "case") if getattr(chosen, name)
+            f" --{name} {getattr(chosen, name)}"
+            for name in ("block", "kernel", "case")
+            if getattr(chosen, name)
         )
 
         def show(thread: int) -> None:

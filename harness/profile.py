@@ -18,7 +18,7 @@ from .verdict import Verdict
 
 @dataclass
 class KernelProfile:
-    """One kernel in one case. counters: see devices/virtual/counters.py. resources, occupancy: from ptxas, if it is there."""
+    """One kernel in one case. counters: see devices/virtual/counters.py; the last two: of ptxas, or None."""
 
     kernel: str
     case: str
@@ -57,7 +57,11 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
         source = checked_source(puzzle, path, verdict)
         with opener("cpu", checks="count", seed=seed) as device:
             device.quick = True
-            verdict.device, verdict.device_kind, verdict.device_reason = device.name, device.kind, device.reason
+            verdict.device, verdict.device_kind, verdict.device_reason = (
+                device.name,
+                device.kind,
+                device.reason,
+            )
             bench = Bench(device, (2 * seed + 1,))
             prepare(bench, puzzle, source, path.name)
             outcomes = count(puzzle, todo, bench, tunables(source), seed)
@@ -75,7 +79,9 @@ def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[
             continue
         launch = outcome.kernel.launch(puzzle.full_dims(outcome.case), t)
         grid, block = (tuple(x) if isinstance(x, tuple | list) else (x,) for x in (launch.grid, launch.block))
-        profile = KernelProfile(outcome.kernel.name, outcome.case.name, outcome.case.dims, grid, block, outcome.counters)
+        profile = KernelProfile(
+            outcome.kernel.name, outcome.case.name, outcome.case.dims, grid, block, outcome.counters
+        )
         if profile_needs := needs.get(bench.module.compiled.names.get(outcome.kernel.name, "")):
             threads = 1
             for n in block:
@@ -100,8 +106,17 @@ def document(profile: Profile) -> dict:
             "counters": k.counters,
             "nsight_compute": {m.ncu: k.counters[name] for name, m in counters.METRICS.items() if m.ncu},
             "resources": asdict(k.resources) if k.resources else None,
-            "occupancy": asdict(k.occupancy) | {"share": k.occupancy.share, "arch": ptxas.ARCH} if k.occupancy else None,
+            "occupancy": asdict(k.occupancy) | {"share": k.occupancy.share, "arch": ptxas.ARCH}
+            if k.occupancy else None,
         }  # fmt: skip
         kernels.append(entry)
     v = profile.verdict
-    return {"format": 1, "puzzle": v.puzzle, "file": v.file, "status": v.status, "kind": v.kind, "lines": v.lines, "kernels": kernels}
+    return {
+        "format": 1,
+        "puzzle": v.puzzle,
+        "file": v.file,
+        "status": v.status,
+        "kind": v.kind,
+        "lines": v.lines,
+        "kernels": kernels,
+    }

@@ -13,7 +13,9 @@ from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Finding, Verdic
 START_LIMIT, GRACE = 180.0, 3.0  # seconds: to open a device and prepare; for a case, beyond its own limit
 
 
-def judge_program(puzzle: Puzzle, source: str, name: str, device: str, seed: int, verdict: Verdict) -> Verdict:
+def judge_program(
+    puzzle: Puzzle, source: str, name: str, device: str, seed: int, verdict: Verdict
+) -> Verdict:
     """The verdict on a Python file: all cases in order, up to the first that fails."""
     child = Child("harness.program_worker")
     verdict = replace(verdict, case_total=len(puzzle.cases), next=f"backwarp hint {puzzle.number}")
@@ -22,23 +24,33 @@ def judge_program(puzzle: Puzzle, source: str, name: str, device: str, seed: int
         verdict.device, verdict.device_kind, verdict.device_reason = about
         if finding := ask(child, puzzle, "load", (), name, verdict):
             return replace(
-                verdict, status=FAILED, kind=finding.kind, lines=finding.lines, next=f"backwarp grade {puzzle.number}"
+                verdict,
+                status=FAILED,
+                kind=finding.kind,
+                lines=finding.lines,
+                next=f"backwarp grade {puzzle.number}",
             )
         for index, case in enumerate(puzzle.cases):
             finding = ask(child, puzzle, "case", (index,), name, verdict)
             status = FAILED if finding else PASSED
-            verdict.cases.append(CaseResult(case.name, case.dims, "", status, finding.kind if finding else ""))
+            verdict.cases.append(
+                CaseResult(case.name, case.dims, "", status, finding.kind if finding else "")
+            )
             if finding:
                 verdict.cases += [CaseResult(c.name, c.dims, "", SKIPPED) for c in puzzle.cases[index + 1 :]]
                 return explained(puzzle, index, finding, verdict)
     except DeviceError as e:
-        return replace(verdict, status=ERROR, kind="device", lines=str(e).splitlines(), next="backwarp doctor")
+        return replace(
+            verdict, status=ERROR, kind="device", lines=str(e).splitlines(), next="backwarp doctor"
+        )
     finally:
         child.end()
     return replace(verdict, status=PASSED, kind="", next="")
 
 
-def ask(child: Child, puzzle: Puzzle, request: str, arguments: tuple, name: str, verdict: Verdict) -> Finding | None:
+def ask(
+    child: Child, puzzle: Puzzle, request: str, arguments: tuple, name: str, verdict: Verdict
+) -> Finding | None:
     """One request to the child; what the student's code printed first goes to the verdict."""
     seconds = puzzle.program.seconds
     try:

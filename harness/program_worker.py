@@ -1,4 +1,4 @@
-"""The process in which a student's Python file runs, for program_grade.py: it may crash, hang or print without end."""
+"""The process in which a student's Python file runs: it may crash, hang or print without end."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import sys
 from collections.abc import Callable, Iterable, Mapping
 
 from .checkout import broken_line
@@ -13,7 +12,7 @@ from .explain import nth_line, source_line
 
 
 class ProgramError(BackwarpError):
-    """A Python file does not do what it should. kind: as in Verdict; lines: sentences and the line it is about."""
+    """A Python file is wrong. kind: as in Verdict; lines: sentences, and the line it is about."""
 
     def __init__(self, kind: str, lines: Iterable[str]):
         self.kind, self.lines = kind, list(lines)
@@ -54,6 +53,7 @@ def parameters(signature: str) -> list[str]:
 
 
 def missing(signature: str, namespace: Mapping, name: str) -> list[str]:
+    """Two sentences: the function that the file `name` does not define, and what to do about it."""
     function = signature.split("(")[0]
     defined = [n for n, value in namespace.items() if callable(value) and not n.startswith("_")]
     near = difflib.get_close_matches(function, defined, n=1, cutoff=0.6)
@@ -93,13 +93,3 @@ def explained(error: BaseException, source: str, name: str) -> list[str]:
         what = "the program ends itself here; it has to return instead"
     where = f"{name}:{line}: " if line else f"{name}: "
     return [where + what.rstrip(": "), *source_line(line, nth_line(source, line), column)]
-
-
-def current_line(name: str) -> int:
-    """The line of the file `name` that is being run, innermost call from outside of it; 0 where it is not."""
-    frame = sys._getframe(1)
-    while frame:
-        if frame.f_code.co_filename == name:
-            return frame.f_lineno
-        frame = frame.f_back
-    return 0

@@ -1,4 +1,4 @@
-"""The timeline of a race: what the two threads did to the element in that barrier interval, from a second run.
+"""The timeline of a race: what two threads did to the element in that barrier interval, from a second run.
 
 `timeline` runs the kernel again, with every access noted down. Nothing here draws; see report/race.py.
 """
@@ -24,9 +24,10 @@ SIDES = re.compile(r"Race reported between (\w+) access at .* and (\w+) access a
 def timeline(puzzle: Puzzle, source: str, verdict: Verdict, bench: Bench, seed: int = 0) -> dict[str, Any]:
     """The timeline of the race in a verdict, in JSON's types; {} where it does not happen again.
 
-    array, index: the element. threads, blocks: coordinates of the two. begins, ends: the lines of the barriers around
-    the interval, 0 for the start and the end of the block. events: in order of time, {"who": 0 | 1, "access", "line",
-    "text", "race": is it one of the two that race}. missing: see `missing`. same_warp: are both lanes of one.
+    array, index: the element. threads, blocks: coordinates of the two. begins, ends: the lines of the
+    barriers around the interval, 0 for the start and the end of the block. events: in order of time, {"who":
+    0 | 1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
+    same_warp: are both lanes of one.
     """
     case = next(c for c in puzzle.cases if c.name == verdict.case)
     kernel = puzzle.kernel(verdict.kernel)
@@ -34,9 +35,13 @@ def timeline(puzzle: Puzzle, source: str, verdict: Verdict, bench: Bench, seed: 
     trial.begin(puzzle, tunables(source), seed)
     bench.device.keep_steps = MOST_STEPS
     try:
-        start(trial, bench, bench.schedules[0], {p.name: place(bench.device, p, trial) for p in kernel.passed})
+        start(
+            trial, bench, bench.schedules[0], {p.name: place(bench.device, p, trial) for p in kernel.passed}
+        )
     except KernelFault as fault:
-        return from_fault(fault, triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block"), source)
+        return from_fault(
+            fault, triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block"), source
+        )
     finally:
         bench.device.keep_steps = 0
     return {}
@@ -64,14 +69,19 @@ def from_fault(fault: KernelFault, grid: tuple, block: tuple, source: str) -> di
     intervals = [s.interval for s in pair]
     own = [[s for s in of_thread if s.interval == i] for of_thread, i in zip(own, intervals, strict=True)]
     events = sorted((s.at, who, s) for who in (0, 1) for s in own[who] if s.at in here)
-    begins = next((s.line for s in steps.barriers(blocks[0]) if s.interval == intervals[0]), 0) if together else 0
-    ends = next((s.line for s in steps.barriers(blocks[0]) if s.interval > intervals[0]), 0) if together else 0
+    begins = (
+        next((s.line for s in steps.barriers(blocks[0]) if s.interval == intervals[0]), 0) if together else 0
+    )
+    ends = (
+        next((s.line for s in steps.barriers(blocks[0]) if s.interval > intervals[0]), 0) if together else 0
+    )
     return {
         "array": fault.array, "index": fault.index, "begins": begins, "ends": ends,
         "threads": [list(p.thread) for p in places], "blocks": [list(p.block) for p in places],
         "same_warp": together and threads[0] // 32 == threads[1] // 32,
         "events": [
-            {"who": who, "access": s.kind, "line": s.line, "text": nth_line(source, s.line).strip(), "race": s in pair}
+            {"who": who, "access": s.kind, "line": s.line,
+             "text": nth_line(source, s.line).strip(), "race": s in pair}
             for _, who, s in around(events, pair)
         ],
         "missing": missing(pair, own, [s for *_, s in events], together),
@@ -95,9 +105,9 @@ def around(events: list, pair: tuple) -> list:
 def missing(pair: tuple, own: list[list], events: list, together: bool) -> dict[str, Any]:
     """What would order the two accesses.
 
-    kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next pass of a
-    loop); "within", one line reads what another thread writes in it; "one thread", both change the element in one
-    line, which no barrier orders; "blocks", which no barrier orders either.
+    kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next
+    pass of a loop); "within", one line reads what another thread writes in it; "one thread", both change the
+    element in one line, which no barrier orders; "blocks", which no barrier orders either.
     """
     a, b = pair
     if not together:
@@ -115,8 +125,10 @@ def missing(pair: tuple, own: list[list], events: list, together: bool) -> dict[
 
 
 def comes_first(a, b, own: list[list], passes: list[int]) -> bool:
-    """Does the program have `a` before `b`? Seen from one of the two threads that executes both instructions, each
-    as many times as it had been executed when they raced.
+    """Does the program have `a` before `b`?
+
+    Seen from one of the two threads that executes both instructions, each as many times as it had been
+    executed when they raced.
     """
     for steps in own:
         places = []

@@ -46,7 +46,7 @@ class Pace:
 
 @dataclass
 class Bench:
-    """A device with the file compiled for it. schedules: one run per entry; doubt: more, where the result is wrong."""
+    """A device with the file compiled for it. schedules: one run each; doubt: more, for a wrong result."""
 
     device: object
     schedules: tuple[int, ...]
@@ -110,7 +110,10 @@ class Trial:
             return
         except (ArithmeticError, ValueError, TypeError) as e:
             named = ", ".join(f"{name} = {value}" for name, value in t.items()) or "this"
-            self.outcome.kind, self.outcome.lines = "tunable", [f"no launch can be computed with {named}: {e}"]
+            self.outcome.kind, self.outcome.lines = (
+                "tunable",
+                [f"no launch can be computed with {named}: {e}"],
+            )
             return
         self.arrays = make_inputs(puzzle, case, kernel, seed)
         self.targets = expectations(puzzle, case, kernel, self.arrays)

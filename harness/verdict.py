@@ -36,9 +36,10 @@ class Verdict:
     """The judgement of one kernel file; picklable, and JSON-able through `as_dict`.
 
     status: "passed", "failed", or "error" (nothing could be judged on this machine).
-    kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel", "signature",
-    "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
-    "slow" (right, but a gate is not passed), "device"; of a Python file also "syntax", "missing-function", "exception", "timeout".
+    kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel",
+    "signature", "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
+    "slow" (right, but a gate is not passed), "device"; of a Python file also "syntax", "missing-function",
+    "exception", "timeout".
     case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
     source lines indented by four spaces. next: the command to try next.
     """
@@ -62,7 +63,8 @@ class Verdict:
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
-    error_map: dict[str, Any] = field(default_factory=dict)  # of the first output that is wrong: compare.error_map
+    # of the first output that is wrong: compare.error_map
+    error_map: dict[str, Any] = field(default_factory=dict)
     timeline: dict[str, Any] = field(default_factory=dict)  # of a race: race.timeline
     misconception: str = ""
     hint: int = 0

@@ -1,7 +1,7 @@
 """`backwarp watch`: the file is graded on every save, and keys do the rest.
 
-Three threads feed one queue of events: one sees the file change, one reads keys, one grades. Grading happens in a
-process of its own (apart.py): a kernel that hangs or crashes takes nothing down.
+Three threads feed one queue of events: one sees the file change, one reads keys, one grades. Grading happens
+in a process of its own (apart.py): a kernel that hangs or crashes takes nothing down.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ from .verdict import Verdict
 
 POLL = 0.2  # seconds between two looks where the system reports no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
-REMOTE = ("nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster")
+REMOTE = (
+    "nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster",
+)  # fmt: skip
 KEYS = {
-    "h": "hint", "p": "picture", "c": "counters", "l": "list", "n": "next", "b": "back", "r": "reset", "q": "quit",
+    "h": "hint", "p": "picture", "c": "counters", "l": "list",
+    "n": "next", "b": "back", "r": "reset", "q": "quit",
 }  # fmt: skip
 COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that are verbs of their own
 BAR = 20  # columns
@@ -67,8 +70,10 @@ def course_bar(solved: int, total: int) -> str:
 
 
 def afterwards(puzzle: Puzzle) -> list[str]:
-    """Paragraphs for who has solved it: what others do with the same idea, and where it leads, the first paragraph of
-    the lesson's last section."""
+    """Paragraphs for who has solved it: what others do with the same idea, and where it leads.
+
+    The second is the first paragraph of the lesson's last section.
+    """
     try:
         text = puzzle.lesson_path.read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -86,6 +91,7 @@ class Grader(threading.Thread):
         self.wanted: queue.Queue = queue.Queue()
 
     def run(self) -> None:
+        """Takes (puzzle, time) from `wanted` and puts verdicts among the events, until it gets None."""
         while (asked := self.wanted.get()) is not None:
             while not self.wanted.empty():
                 if (asked := self.wanted.get()) is None:
@@ -98,8 +104,8 @@ class Grader(threading.Thread):
 class Watcher:
     """One puzzle at a time; `run` returns when the student quits."""
 
-    def __init__(self, course: Course, progress: Progress, puzzle_id: str, device: str = "auto", seed: int = 0,
-                 poll: bool = False):  # fmt: skip
+    def __init__(self, course: Course, progress: Progress, puzzle_id: str,
+                 device: str = "auto", seed: int = 0, poll: bool = False):  # fmt: skip
         self.course, self.progress, self.poll = course, progress, poll
         self.events: queue.Queue = queue.Queue()
         self.grader = Grader(self.events, device, seed)
@@ -145,7 +151,7 @@ class Watcher:
         return True
 
     def look(self) -> None:
-        """The file may have changed: grade it, unless it is as before. A file that is away for a moment comes back."""
+        """The file may have changed: grade it, unless it is as before, or away for a moment."""
         path, saved = self.puzzle.stub_path, time.monotonic()
         for _ in range(20):
             try:
@@ -175,7 +181,7 @@ class Watcher:
             self.watching.set()
 
     def follow(self, puzzle: Puzzle, stop: threading.Event) -> None:
-        """Tell of every change in the puzzle's folder; editors write through temporary files, so the file is not enough."""
+        """Tell of every change in the puzzle's folder: editors write through temporary files."""
         try:
             if not self.poll and not is_remote(puzzle.folder.resolve()):
                 for _ in watch(puzzle.folder, watch_filter=lambda _, path: Path(path).name == puzzle.file,
@@ -184,7 +190,8 @@ class Watcher:
                     self.events.put(("file", puzzle.id))
         except (OSError, RuntimeError) as error:  # as when the system has no watches left
             self.events.put(("output", f"The file is looked at {1 / POLL:.0f} times a second ({error})."))
-        while not stop.wait(POLL):  # files, not times: two saves may fall into what a file system takes for one moment
+        # files, not times: two saves may fall into what a file system takes for one moment
+        while not stop.wait(POLL):
             self.events.put(("file", puzzle.id))
 
     # -- keys -----------------------------------------------------------------------------------------
@@ -227,8 +234,9 @@ class Watcher:
             environment = os.environ | {"COLUMNS": str(terminal_width(sys.stdout))}
             try:
                 done = subprocess.run(
-                    [sys.executable, "-m", "harness", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT, timeout=SECONDS, cwd=self.course.root, env=environment,
+                    [sys.executable, "-m", "harness", *arguments], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS,
+                    cwd=self.course.root, env=environment,
                 )  # fmt: skip
                 text = done.stdout.decode("utf-8", "replace")
             except subprocess.TimeoutExpired:
@@ -262,7 +270,8 @@ class Watcher:
         solved = [i for i in ids if i in entries and entries[i].solved]
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[2J\x1b[3J\x1b[H")
-        self.write(f"{course_bar(len(solved), len(ids))}   {time.strftime('%H:%M:%S')}, {seconds:.2f} s after the save")
+        clock = f"{time.strftime('%H:%M:%S')}, {seconds:.2f} s after the save"
+        self.write(f"{course_bar(len(solved), len(ids))}   {clock}")
         self.write("")
         verdict.next = "" if verdict.passed else verdict.next
         show_verdict(verdict)

@@ -1,6 +1,7 @@
 """A child process for work that may crash, hang or eat memory: requests and answers over one connection.
 
-The child is `python -m MODULE FD`; it calls `attach()` and answers ("ok", value) or ("error", exception, fatal).
+The child is `python -m MODULE FD`; it calls `attach()` and answers ("ok", value) or ("error", exception,
+fatal).
 """
 
 from __future__ import annotations

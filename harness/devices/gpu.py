@@ -24,7 +24,7 @@ from harness.devices.launching import (
     Launch, Limits, check_arguments, check_shape, constant_bytes, triple,
 )  # fmt: skip
 from harness.devices.nvrtc import Ptx, demangle, parameter_sizes
-from harness.errors import DeviceError, KernelFault, LaunchError
+from harness.errors import DeviceError, KernelFault
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525
 _START_LIMIT = 120  # seconds for CUDA to start and for requests that launch nothing
@@ -249,6 +249,7 @@ class GpuModule:
         self.device._ask("set_constant", self.load(), *constant_bytes(self.ptx, name, values))
 
     def load(self) -> int:
+        """The module in the process that has the GPU; loaded anew where that has been started again."""
         device = self.device
         with device._lock:
             current = device._process is not None and self._loaded and self._loaded[0] == device._generation
@@ -259,6 +260,8 @@ class GpuModule:
 
 
 class GpuKernel:
+    """A kernel of a module; called as CuPy's RawKernel is."""
+
     def __init__(self, module: GpuModule, name: str, symbol: str):
         self.module, self.name, self.symbol = module, name, symbol
         self.params = parameter_sizes(module.ptx.text, symbol)
@@ -296,7 +299,9 @@ class GpuKernel:
         """
         device = self.module.device
         try:
-            return device._ask("time", *self._request(grid, block, args, shared_mem), repeat, limit=device.time_limit)
+            return device._ask(
+                "time", *self._request(grid, block, args, shared_mem), repeat, limit=device.time_limit
+            )
         except KernelFault as fault:
             fault.file = fault.file if fault.line else self.module._request[1]
             raise
@@ -307,7 +312,9 @@ class GpuKernel:
         grid, block = triple(grid, "grid"), triple(block, "block")
         check_shape(grid, block, shared_mem, device.limits)
         check_arguments(self.name, self.params, tuple(args), GpuArray, device)
-        packed = [("array", a.handle) if isinstance(a, GpuArray) else ("value", numpy.asarray(a)) for a in args]
+        packed = [
+            ("array", a.handle) if isinstance(a, GpuArray) else ("value", numpy.asarray(a)) for a in args
+        ]
         allowed = self.max_dynamic_shared_size_bytes
         return self.module.load(), self.symbol, grid, block, packed, int(shared_mem), allowed
 

@@ -188,11 +188,6 @@ class Worker:
             )
         return f"sm_{max(same)}" if same else f"compute_{max(below)}"
 
-    def unload(self, module: int) -> None:
-        self.modules.pop(module, None)
-        for key in [k for k in self.functions if k[0] == module]:
-            del self.functions[key]
-
     def set_constant(self, module: int, symbol: str, data: numpy.ndarray) -> None:
         pointer = self.modules[module].get_global_var(symbol)
         self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
@@ -268,7 +263,7 @@ class Worker:
         try:
             function(grid, block, values, shared_mem=shared_mem)
         except Exception as error:
-            raise self._refused(error, symbol, shared_mem) from error
+            raise self._refused(error) from error
         self.runtime.deviceSynchronize()
         text, dropped = cut_output(self.output.take())
         damaged = {}
@@ -278,8 +273,10 @@ class Worker:
                     damaged[handle] = damage
         return {"stdout": text, "dropped": dropped, "damaged": damaged}
 
-    def time(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int) -> list[float]:
-        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each (see launch)."""
+    def time(
+        self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int
+    ) -> list[float]:
+        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each."""
         values = self._values(args)
         function, runtime = self._function(module, symbol), self.runtime
         self._allow_shared(function, shared_mem, allowed)
@@ -300,7 +297,9 @@ class Worker:
 
     def _values(self, args) -> tuple:
         """What a launch passes: addresses of arrays, and values."""
-        addressed = (numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args)
+        addressed = (
+            numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args
+        )
         return tuple(addressed)
 
     def _function(self, module: int, symbol: str):
@@ -324,7 +323,7 @@ class Worker:
                 f"(up to {limits.shared_per_block_optin} where the kernel opts in)"
             )
 
-    def _refused(self, error: Exception, symbol: str, shared_mem: int) -> Exception:
+    def _refused(self, error: Exception) -> Exception:
         """What CUDA says of a launch itself; a fault of an earlier kernel would be reported here too."""
         name = error_name(error)
         if name in _FAULTS or not hasattr(error, "status"):
@@ -368,6 +367,7 @@ def _first_line(error: Exception) -> str:
 
 
 def serve(connection: Connection) -> None:
+    """Answers requests, each the name of a Worker's method and its arguments, until the parent goes."""
     worker = None
     output = Output()
     while True:

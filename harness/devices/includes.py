@@ -116,7 +116,9 @@ def scan(source: str, name: str = "kernel.cu") -> list[Include]:
     if careful_from is not None:
         starts = list(_directives(text.text, careful_from))
         if re.search(r"\\\r?\n", source):  # a raw string keeps its splices
-            starts += [(text.spliced(at), clear) for at, clear in _directives(source, text.origin(careful_from))]
+            starts += [
+                (text.spliced(at), clear) for at, clear in _directives(source, text.origin(careful_from))
+            ]
         for position, clear in starts:
             if not clear:
                 raise text.refuse(position, "a long comment stands between # and the directive's name")

@@ -51,7 +51,9 @@ def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
         raise LaunchError(f"there is no __constant__ variable {name}", "cudaErrorInvalidSymbol")
     symbol, nbytes = compiled.constants[name]
     if data.size > nbytes:
-        raise LaunchError(f"{name} has {nbytes} bytes; {data.size} are to be copied there", "cudaErrorInvalidValue")
+        raise LaunchError(
+            f"{name} has {nbytes} bytes; {data.size} are to be copied there", "cudaErrorInvalidValue"
+        )
     return symbol, numpy.pad(data, (0, nbytes - data.size), constant_values=0xFF)
 
 

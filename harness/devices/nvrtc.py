@@ -138,15 +138,17 @@ def compile_ptx(
     text, cubin = output
     if len(text) > _LONGEST:
         raise CompileError(
-            f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: is an initialised array huge, or a loop"
-            " unrolled very often?"
+            f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: "
+            "is an initialised array huge, or a loop unrolled very often?"
         )
     ptx = Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
     _store.put(key, _dump(ptx))
     return ptx
 
 
-def fingerprint(source: str, name: str, include_dirs: tuple[str, ...], name_expressions: tuple[str, ...]) -> str:
+def fingerprint(
+    source: str, name: str, include_dirs: tuple[str, ...], name_expressions: tuple[str, ...]
+) -> str:
     """A hash of all that decides what a kernel file compiles to, beside the flavour. No compiler is loaded.
 
     Raises CompileError for an include that is refused.
@@ -262,7 +264,7 @@ def version() -> str:
         for name in names:
             if match := re.fullmatch(r"nvidia_cuda_nvrtc-([\d.]+)\.dist-info", name):
                 return match[1]
-    code, major, minor = _nvrtc().nvrtcVersion()
+    _, major, minor = _nvrtc().nvrtcVersion()
     return f"{major}.{minor}"
 
 

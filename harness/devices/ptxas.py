@@ -1,7 +1,7 @@
 """What a kernel needs on real hardware, without hardware: NVIDIA's assembler `ptxas`, where it is installed.
 
-It is in the wheel nvidia-cuda-nvcc, and in the CUDA toolkit. Limits of a multiprocessor: CUDA C++ Programming Guide,
-table of technical specifications per compute capability.
+It is in the wheel nvidia-cuda-nvcc, and in the CUDA toolkit. Limits of a multiprocessor: CUDA C++ Programming
+Guide, table of technical specifications per compute capability.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ARCHITECTURES = {"sm_80": Multiprocessor(), "sm_90": Multiprocessor(shared=228 <
 
 @dataclass(frozen=True)
 class Resources:
-    """Of one kernel: registers per thread; bytes of static shared memory, of stack, and of spilled registers."""
+    """Of one kernel: registers per thread; bytes of static shared memory, stack and spilled registers."""
 
     registers: int
     shared: int
@@ -70,7 +70,7 @@ def find() -> str | None:
 
 
 def resources(ptx: str, arch: str = ARCH) -> tuple[dict[str, Resources], str]:
-    """(kernel name in the PTX -> what it needs, ""), or ({}, what to do about it) where that cannot be found out."""
+    """(kernel name in the PTX -> what it needs, ""), or ({}, what to do) where that cannot be found out."""
     program = find()
     if program is None:
         return {}, f"need NVIDIA's ptxas: {INSTALL}"
@@ -115,7 +115,8 @@ def occupancy(needs: Resources, threads: int, dynamic_shared: int = 0, arch: str
     by = {
         "blocks per multiprocessor": has.blocks,
         "warps per multiprocessor": has.warps // warps,
-        "registers": has.registers // per_warp // 4 * 4 // warps,  # the four parts of a multiprocessor share evenly
+        # the four parts of a multiprocessor share evenly
+        "registers": has.registers // per_warp // 4 * 4 // warps,
         "shared memory": has.shared // shared,
     }
     blocks = min(by.values())

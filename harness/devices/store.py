@@ -70,6 +70,7 @@ class Store:
         return root / self.name / key[:2] / key if root else None
 
     def get(self, key: str) -> bytes | None:
+        """The entry, or None where it is missing, damaged or cannot be read."""
         path = self._path(key)
         if path is None:
             return None
@@ -87,6 +88,7 @@ class Store:
         return body
 
     def put(self, key: str, body: bytes) -> None:
+        """Keeps an entry, all of it at once for others; nothing where the disk does not let it."""
         path = self._path(key)
         if path is None:
             return

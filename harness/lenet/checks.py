@@ -1,6 +1,7 @@
 """What puzzles 37 and 38 are graded by: every value, gradient and parameter against the float64 LeNet.
 
-The checks run the student's functions on the solutions' kernels, so that whatever is wrong is in the Python file.
+The checks run the student's functions on the solutions' kernels, so that whatever is wrong is in the Python
+file.
 They return a Finding, or None where all is right.
 """
 
@@ -146,7 +147,8 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
             if abs(gradient[index] - slope) > 1e-3 * max(abs(slope), 1e-2 * np.abs(gradient).max()):
                 where = ",".join(f"{a}={i}" for a, i in zip(PARAMETER_AXES[len(shape)], index))
                 return Finding(
-                    "wrong", [f"grad_{name}[{where}] = {gradient[index]:.6g}; finite differences give {slope:.6g}."]
+                    "wrong",
+                    [f"grad_{name}[{where}] = {gradient[index]:.6g}; finite differences give {slope:.6g}."],
                 )
     return None
 
@@ -175,18 +177,22 @@ def schedule(step: int, steps: int) -> float:
 
 
 def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
+    """learning_rate(step, steps) for every step, against the formula."""
     steps = case.dims["steps"]
     expected = np.array([schedule(step, steps) for step in range(steps)])
     rates = []
     for step in range(steps):
         rate = functions["learning_rate"](step, steps)
         if not isinstance(rate, (int, float, np.number)):
-            return Finding("wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is no number."])
+            return Finding(
+                "wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is no number."]
+            )
         rates.append(float(rate))
     return compared_rates(np.array(rates), expected, steps, misconceptions)
 
 
 def compared_rates(rates, expected, steps, misconceptions) -> Finding | None:
+    """The first step whose rate is wrong, and the misconception that has the same rates."""
     wrong = np.flatnonzero(~(np.abs(rates - expected) <= 1e-9))
     if not wrong.size:
         return None
@@ -220,26 +226,28 @@ def check_update(functions, case, device, seed, misconceptions) -> Finding | Non
         for part, expected in zip((name, f"velocity_{name}"), right):
             wrong = weigh(part, net[part].get(), expected)
             if wrong:
-                return explained_update(net, name, part, arrays, rate, wrong, misconceptions)
+                return explained_update(net, name, arrays, rate, wrong, misconceptions)
     return None
 
 
-def explained_update(net, name, part, arrays, rate, wrong, misconceptions) -> Finding:
+def explained_update(net, name, arrays, rate, wrong, misconceptions) -> Finding:
+    """What is wrong with the first wrong array after an update of the parameter `name`."""
     if np.array_equal(net[name].get(), arrays[0].astype(np.float32)):
         return Finding("unwritten", [f"update(net, rate) leaves net.{name} as it was."])
     known = dict(zip(("weights", "velocity", "gradient"), arrays))
     for m in misconceptions:
         if m.kernel == "update" and weigh(name, net[name].get(), m.compute(known, {"rate": rate})) is None:
             return Finding("wrong", [*explain.mismatch([wrong])[:1], m.says], m.id, m.hint, [wrong])
-    return Finding("wrong", [*explain.mismatch([wrong]), "It is the first wrong array after update(net, rate)."],
-                   mismatches=[wrong])  # fmt: skip
+    lines = [*explain.mismatch([wrong]), "It is the first wrong array after update(net, rate)."]
+    return Finding("wrong", lines, mismatches=[wrong])
 
 
 def check_steps(functions, case, device, seed, misconceptions) -> Finding | None:
     """train(net, batches) against the float64 trainer: the loss of every step, then the parameters."""
     digits, count, size = data.load("digits"), case.dims["steps"], case.dims["batch"]
     start = lenet.initial(seed)
-    chosen = [slice(i * size, i * size + size - (i == count - 1)) for i in range(count)]  # the last is smaller
+    # the last is smaller
+    chosen = [slice(i * size, i * size + size - (i == count - 1)) for i in range(count)]
     pairs = [(digits.train_images[c], digits.train_labels[c]) for c in chosen]
     net = solution_net(device, functions, start)
     losses = functions["train"](net, pairs)
@@ -249,10 +257,8 @@ def check_steps(functions, case, device, seed, misconceptions) -> Finding | None
     for name in PARAMETERS:
         wrong = weigh(name, net[name].get(), p[name])
         if wrong:
-            return Finding(
-                "wrong", [*explain.mismatch([wrong]), f"The losses are right, but not net.{name} after step {count}."],
-                mismatches=[wrong],
-            )  # fmt: skip
+            says = f"The losses are right, but not net.{name} after step {count}."
+            return Finding("wrong", [*explain.mismatch([wrong]), says], mismatches=[wrong])
     return None
 
 
@@ -304,7 +310,9 @@ def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | N
         return Finding("wrong", [f"accuracy returns {shown(got)}, which is no number."])
     if abs(got - right.mean()) < 1e-6:
         return None
-    line = f"accuracy returns {got:.6g}, expected {right.mean():.6g}: {right.sum()} of {right.size} are right."
+    line = (
+        f"accuracy returns {got:.6g}, expected {right.mean():.6g}: {right.sum()} of {right.size} are right."
+    )
     parts = [right[i : i + size] for i in range(0, len(labels), size)]
     known = {"right": right, "batches": parts}
     for m in misconceptions:
@@ -335,9 +343,12 @@ def check_overfit(functions, case, device, seed, misconceptions) -> Finding | No
         return None
     return Finding(
         "wrong",
-        [f"After {steps} steps on the same 10 images the loss is {losses[-1]:.3g}, and {10 * share:.0f} of 10 are right.",
-         "LeNet can learn 10 images by heart; a loss below 0.05 was expected."],
-    )  # fmt: skip
+        [
+            f"After {steps} steps on the same 10 images the loss is {losses[-1]:.3g}, "
+            f"and {10 * share:.0f} of 10 are right.",
+            "LeNet can learn 10 images by heart; a loss below 0.05 was expected.",
+        ],
+    )
 
 
 def check_curve(functions, case, device, seed, misconceptions) -> Finding | None:
@@ -356,7 +367,10 @@ def check_curve(functions, case, device, seed, misconceptions) -> Finding | None
     curve = ", ".join(f"{loss:.3g}" for loss in each)
     return Finding(
         "wrong",
-        [f"Test accuracy {share:.1%} after {epochs} epochs; 85 % was expected. Mean loss of each epoch: {curve}."],
+        [
+            f"Test accuracy {share:.1%} after {epochs} epochs; 85 % was expected. "
+            f"Mean loss of each epoch: {curve}."
+        ],
     )
 
 

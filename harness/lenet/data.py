@@ -84,7 +84,7 @@ def digits() -> Data:
 
 
 def centred(image: np.ndarray) -> np.ndarray:
-    """An image as MNIST has them: the ink scaled to a box of 20 x 20, its centre of mass in the middle of 28 x 28.
+    """An image as MNIST has them: the ink scaled to 20 x 20, its centre of mass in the middle of 28 x 28.
 
     The result has the range of the input, float64.
     """
@@ -115,6 +115,7 @@ def placed(mass: np.ndarray, side: int) -> int:
 
 
 def standardised(name, train_images, train_labels, test_images, test_labels) -> Data:
+    """Images float32 (N, 1, H, W), with mean 0 and deviation 1 over the training ones; labels int32."""
     mean, deviation = train_images.mean(dtype=np.float64), train_images.std(dtype=np.float64) or 1.0
 
     def images(pixels):
@@ -150,7 +151,9 @@ def mnist(folder: Path | None = None) -> Data:
 def found(folder: Path, name: str) -> Path:
     """The file `name` in `folder`, with or without .gz."""
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; it should hold {', '.join(MNIST)}, as they are or with .gz")
+        raise DataError(
+            f"{folder} is not a folder; it should hold {', '.join(MNIST)}, as they are or with .gz"
+        )
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
@@ -191,8 +194,8 @@ def downloaded(name: str) -> Path:
 def read_idx(path: Path, axes: int) -> np.ndarray:
     """An IDX file of bytes with that many axes: 3 for images of 28 x 28, 1 for labels. Errors: DataError.
 
-    The format: two zero bytes, 8 for bytes, the number of axes, the size of each axis (32 bits, big end first),
-    the bytes. A .gz file is unpacked, and no further than its header says.
+    The format: two zero bytes, 8 for bytes, the number of axes, the size of each axis (32 bits, big end
+    first), the bytes. A .gz file is unpacked, and no further than its header says.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:

@@ -1,9 +1,10 @@
 """Which kernels LeNet runs on, and how each is launched.
 
 A kernel of LeNet comes from a puzzle of part 1: the student's file where it is the one that passed, else the
-solution. Its launch comes from the puzzle's declaration: the sizes from the shapes of the arrays, grid and block
-from the sizes. So a kernel of a later puzzle can stand in, when it is declared with the same arrays; so can two
-kernels of which the second reads nothing but what the first writes, as the sums of parts and their sum.
+solution. Its launch comes from the puzzle's declaration: the sizes from the shapes of the arrays, grid and
+block from the sizes. So a kernel of a later puzzle can stand in, when it is declared with the same arrays; so
+can two kernels of which the second reads nothing but what the first writes, as the sums of parts and their
+sum.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ def substitution(course: Course, text: str) -> tuple[str, str]:
     """`09=21` as two puzzle ids."""
     home, equals, other = text.partition("=")
     if not equals or not home.strip() or not other.strip():
-        raise CourseError(f"--use {text!r}: write it like --use 09=21, the kernels of 21 in place of those of 09")
+        raise CourseError(
+            f"--use {text!r}: write it like --use 09=21, the kernels of 21 in place of those of 09"
+        )
     ids = course.resolve(home), course.resolve(other)
     if ids[0] not in {course.resolve(number) for number in ROLES.values()}:
         raise CourseError(f"--use {text}: LeNet has no kernel from {ids[0]}")
@@ -145,7 +148,10 @@ def two_passes(kernel: Kernel, other: Puzzle) -> tuple[Kernel, Kernel] | None:
 def kinds(arrays: Iterable[Array]) -> set:
     """What has to agree for one kernel to stand in for another."""
     roles = {"constant": "in"}  # a constant is filled from the array
-    return {(a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes)) for a in arrays}
+    return {
+        (a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes))
+        for a in arrays
+    }
 
 
 def to_be_cleared(array: Array) -> bool:
@@ -180,16 +186,19 @@ def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str,
 
 
 class Bound:
-    """A kernel, compiled, with its arrays and everything that follows from their shapes; called again and again.
+    """A compiled kernel with its arrays and everything that follows from their shapes; called many times.
 
-    dims: see sizes_of. scalars of type float are given at every call, by name. moved: bytes of global memory so
-    far, where the device counts them.
+    dims: see sizes_of. scalars of type float are given at every call, by name. moved: bytes of global memory
+    so far, where the device counts them.
     """
 
-    def __init__(self, function, choice: Choice, kernel: Kernel, t: Tunables, arrays: Mapping[str, object], dims):
+    def __init__(
+        self, function, choice: Choice, kernel: Kernel, t: Tunables, arrays: Mapping[str, object], dims
+    ):
         self.function, self.folder, self.moved = function, choice.puzzle.id, 0
         cleared = [arrays[p.name] for p in kernel.arrays if to_be_cleared(p)]
-        self.total = 0.0 if hasattr(function, "fixed") else -math.inf  # seconds until it is compiled for its sizes
+        # seconds until it is compiled for its sizes
+        self.total = 0.0 if hasattr(function, "fixed") else -math.inf
         self.cleared = [(array, np.zeros(array.shape, array.dtype)) for array in cleared]
         self.constants = [(p.name, arrays[p.name]) for p in kernel.constants]
         self.args: list = []
@@ -206,7 +215,8 @@ class Bound:
                     self.args.append(np.dtype(p.dtype).type(p.resolve(dims)))
         except KeyError as e:
             raise LaunchMistake(
-                f"{kernel.name} of {choice.puzzle.id} needs the size {e.args[0]!r}, which LeNet's arrays do not show"
+                f"{kernel.name} of {choice.puzzle.id} needs the size {e.args[0]!r}, "
+                "which LeNet's arrays do not show"
             ) from None
         self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
 
@@ -240,7 +250,8 @@ class Bound:
         if self.total < 0:
             return
         self.total = -math.inf
-        with suppress(CompileError, DeviceError):  # on a busy machine a compiler may take too long: then as before
+        # on a busy machine a compiler may take too long: then as before
+        with suppress(CompileError, DeviceError):
             self.function = self.function.fixed(self.args)
 
 
@@ -269,8 +280,8 @@ class TwoPasses:
 def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
     """Every size of a kernel, from the shapes of its arrays. Errors: LaunchMistake where they disagree.
 
-    Axes that the kernel does not tell apart are taken together, the last ones first: (N, 16, 4, 4) is (N, 256) for
-    a fully connected layer and 256 N elements for a ReLU.
+    Axes that the kernel does not tell apart are taken together, the last ones first: (N, 16, 4, 4) is (N,
+    256) for a fully connected layer and 256 N elements for a ReLU.
     """
     kernel, dims, seen = choice.kernel, {}, {}
     for p in choice.arrays:
@@ -295,7 +306,9 @@ def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
         others = {name: n for name, n in dims.items() if name != size}
         expected = derived_sizes(choice.puzzle, others).get(size, extent)
         if expected != extent:
-            raise LaunchMistake(f"{kernel.name}: the other arrays make {size} {expected}, but it is {extent} in {seen[size]}")
+            raise LaunchMistake(
+                f"{kernel.name}: the other arrays make {size} {expected}, but it is {extent} in {seen[size]}"
+            )
     return {**SIZES, **derived_sizes(choice.puzzle, dims), **dims}
 
 
@@ -321,7 +334,9 @@ class Kernels:
             key = choice.puzzle.id
             if key not in modules:
                 puzzle = choice.puzzle
-                modules[key] = device.compile(choice.source, name=puzzle.file, include_dirs=puzzle.include_dirs)
+                modules[key] = device.compile(
+                    choice.source, name=puzzle.file, include_dirs=puzzle.include_dirs
+                )
             kernels = [choice.kernel, choice.then] if choice.then else [choice.kernel]
             self.functions[role] = [modules[key].get_function(kernel.name) for kernel in kernels]
             self.tunables[role] = tunables(choice.source)
@@ -330,11 +345,15 @@ class Kernels:
         """The kernel with its arrays, in the order of its signature in part 1. Errors: LaunchMistake."""
         if role not in self.choices:
             near = difflib.get_close_matches(str(role), self.choices, n=1)
-            raise LaunchMistake(f"there is no kernel {role!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            raise LaunchMistake(
+                f"there is no kernel {role!r}" + (f"; did you mean {near[0]}?" if near else "")
+            )
         choice = self.choices[role]
         wanted = [a.name for a in choice.home.arrays]
         if len(arrays) != len(wanted):
-            raise LaunchMistake(f"{role} takes {len(wanted)} arrays ({', '.join(wanted)}); {len(arrays)} were given")
+            raise LaunchMistake(
+                f"{role} takes {len(wanted)} arrays ({', '.join(wanted)}); {len(arrays)} were given"
+            )
         for name, array in zip(wanted, arrays):
             if not hasattr(array, "shape") or isinstance(array, np.ndarray | np.generic):
                 raise LaunchMistake(f"{role}: {name} is a {type(array).__name__}, not an array on the device")
@@ -349,6 +368,8 @@ class Kernels:
             return Bound(self.functions[role][0], choice, choice.kernel, t, named, dims)
         (handed,) = choice.kernel.outputs
         shape = handed.shape(dims)
-        named[handed.name] = self.device.empty(shape, np.dtype(handed.dtype), name=handed.name, axes=handed.letters)
+        named[handed.name] = self.device.empty(
+            shape, np.dtype(handed.dtype), name=handed.name, axes=handed.letters
+        )
         first, then = zip(self.functions[role], (choice.kernel, choice.then))
         return TwoPasses(*(Bound(f, choice, kernel, t, named, dims) for f, kernel in (first, then)))

@@ -1,7 +1,7 @@
 """LeNet on a device: parameters, values and gradients as device arrays by name, and launches on them.
 
-The names are those of `reference/lenet.py`. All arrays stay on the device; what changes per step is one batch of
-images, which goes up, and the loss, which comes down. `net.conv1` and `net["conv1"]` are the same array.
+The names are those of `reference/lenet.py`. All arrays stay on the device; what changes per step is one batch
+of images, which goes up, and the loss, which comes down. `net.conv1` and `net["conv1"]` are the same array.
 
 The order of the launches is not here: it is what puzzle 37 is about, `step.py`.
 """
@@ -77,7 +77,9 @@ class LeNet:
         """
         images, labels = np.asarray(images, np.float32), np.asarray(labels, np.int32)
         if images.shape[1:] != (1, 28, 28) or labels.shape != images.shape[:1] or not len(images):
-            raise LaunchMistake(f"a batch has images (N, 1, 28, 28) and labels (N,), not {images.shape}, {labels.shape}")
+            raise LaunchMistake(
+                f"a batch has images (N, 1, 28, 28) and labels (N,), not {images.shape}, {labels.shape}"
+            )
         if len(images) not in self._batches:
             self._batches[len(images)] = self._allocate(len(images))
         self._arrays |= self._batches[len(images)]
@@ -133,7 +135,7 @@ class LeNet:
         timing[0] += 1
 
     def compile_for_sizes(self) -> None:
-        """What a long training comes to: kernels for the sizes of every launch so far that has taken a millisecond."""
+        """As a long training does: kernels for the sizes of every launch so far that took a millisecond."""
         for bound in self._bound.values():
             if bound.total > 0.001:
                 bound.compile_for_sizes()

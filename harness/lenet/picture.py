@@ -25,7 +25,8 @@ def training_picture(result: Mapping, filters: np.ndarray, data: Data) -> Figure
     draw_wrong(wrong, result, data)
     s = result["settings"]
     figure.suptitle(
-        f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} after {s['epochs']} epoch{'s' * (s['epochs'] != 1)} "
+        f"LeNet, {s['data']}: test accuracy {result['test_accuracy']:.1%} "
+        f"after {s['epochs']} epoch{'s' * (s['epochs'] != 1)} "
         f"(batch {s['batch']}, seed {s['seed']})",
         color=INK,
     )
@@ -98,7 +99,20 @@ def draw_wrong(part, result: Mapping, data: Data) -> None:
 
 # ---- one image through LeNet -----------------------------------------------------------------------------
 
-LAYERS = ("images", "conv1", "relu1", "pool1", "conv2", "relu2", "pool2", "fc1", "relu3", "fc2", "relu4", "logits")
+LAYERS = (
+    "images",
+    "conv1",
+    "relu1",
+    "pool1",
+    "conv2",
+    "relu2",
+    "pool2",
+    "fc1",
+    "relu3",
+    "fc2",
+    "relu4",
+    "logits",
+)
 
 
 def layers_picture(values: Mapping[str, np.ndarray], says: str) -> Figure:
@@ -118,7 +132,9 @@ def layers_picture(values: Mapping[str, np.ndarray], says: str) -> Figure:
             strip = strip_of(values[key][0])
             largest = np.nanmax(np.abs(strip)) or 1.0
             aspect = "equal" if values[key].ndim == 4 else "auto"
-            axes.imshow(strip, cmap="PuOr", vmin=-largest, vmax=largest, aspect=aspect, interpolation="nearest")
+            axes.imshow(
+                strip, cmap="PuOr", vmin=-largest, vmax=largest, aspect=aspect, interpolation="nearest"
+            )
             axes.set_ylabel(key, rotation=0, ha="right", va="center", fontsize=9, color=INK)
     grid[0, 0].set_title(f"forward: {says}", fontsize=11, color=INK)
     grid[0, 1].set_title("backward", fontsize=11, color=INK)
@@ -159,7 +175,9 @@ def main() -> None:
     layers_picture(values, says).savefig(puzzles / "37_lenet_step" / "layers.png")
     with tempfile.TemporaryDirectory() as folder:
         course = open_course()
-        options = Options(kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png")
+        options = Options(
+            kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png"
+        )
         train(course, Progress(Path(folder)), options)
 
 

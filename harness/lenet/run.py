@@ -1,4 +1,4 @@
-"""`backwarp train`: choose kernels, data and device, train, say how it went. The parts are in the other modules."""
+"""`backwarp train`: choose kernels, data and device, train, say how it went."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ def make_state(folder: Path) -> None:
     try:
         make_state_folder(folder)
     except OSError as e:
-        raise TrainingError(f"{folder} cannot be written, and checkpoints go there: {e.strerror or e}") from None
+        raise TrainingError(
+            f"{folder} cannot be written, and checkpoints go there: {e.strerror or e}"
+        ) from None
 
 
 @contextmanager

@@ -16,7 +16,9 @@ from .train import Training
 Say = Callable[[str], None]
 
 
-def introduction(training: Training, choices: Mapping[str, Choice], program: LeNetProgram, device) -> list[str]:
+def introduction(
+    training: Training, choices: Mapping[str, Choice], program: LeNetProgram, device
+) -> list[str]:
     """What is trained on what, with whose kernels."""
     s, data = training.settings, training.data
     lines = [
@@ -116,7 +118,8 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
     steps = training.net.timing["mean_loss"][0] or 1
     kernels = [
         {
-            "kernel": role, "puzzle": c.puzzle.id, "function": role if c.then else c.kernel.name, "whose": c.whose,
+            "kernel": role, "puzzle": c.puzzle.id,
+            "function": role if c.then else c.kernel.name, "whose": c.whose,
             "launches_per_step": round(training.net.timing[role][0] / steps, 3),
             "ms_per_step": round(training.net.timing[role][1] / steps * 1e3, 4),
         }
@@ -135,7 +138,9 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
         "accuracies": training.history.accuracies,
         "test_accuracy": float((labels == predicted).mean()),
         "confusion": confusion.tolist(),
-        "misclassified": [{"index": int(i), "label": int(labels[i]), "predicted": int(predicted[i])} for i in wrong],
+        "misclassified": [
+            {"index": int(i), "label": int(labels[i]), "predicted": int(predicted[i])} for i in wrong
+        ],
         "seconds": round(training.seconds, 3),
         "images_per_second": round(training.trained / training.seconds, 1) if training.seconds else 0.0,
         "ms_per_step": round(training.seconds / steps * 1e3, 4),
@@ -154,7 +159,8 @@ def summary(found: dict) -> list[str]:
         return lines
     total = found["ms_per_step"]
     lines.append(
-        f"Time per step: {total:.2f} ms ({found['seconds']:.1f} s of training, {found['images_per_second']:,.0f} images/s)"
+        f"Time per step: {total:.2f} ms ({found['seconds']:.1f} s of training, "
+        f"{found['images_per_second']:,.0f} images/s)"
     )
     rows = sorted(found["kernels"], key=lambda row: -row["ms_per_step"])
     rest = total - sum(row["ms_per_step"] for row in rows)
@@ -180,5 +186,6 @@ def traffic(moved: dict, kernels: list[dict]) -> list[str]:
     puzzles = {row["kernel"]: row["puzzle"] for row in kernels}
     for role in moved["replaced"]:
         now, before = (moved[key][role] / 1e6 for key in ("bytes", "usual_bytes"))
-        lines.append(f"  {puzzles[role][:2]} {f'{role} for {ROLES[role]}':38} {now:8.2f} MB; {ROLES[role]}: {before:8.2f} MB")
+        home, name = ROLES[role], f"{puzzles[role][:2]} {role}"
+        lines.append(f"  {f'{name} for {home}':41} {now:8.2f} MB; {home}: {before:8.2f} MB")
     return lines

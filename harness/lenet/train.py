@@ -1,7 +1,7 @@
 """Training LeNet: batches by seed, steps, evaluation, checkpoints. Nothing here prints.
 
-Everything random is drawn from (seed, epoch), so a run that was stopped and goes on takes the same steps as one
-that was not.
+Everything random is drawn from (seed, epoch), so a run that was stopped and goes on takes the same steps as
+one that was not.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ class History:
     accuracies: list[float] = field(default_factory=list)
 
 
-def batches(data: Data, settings: Settings, epoch: int, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The batches (images, labels) of an epoch, from number `first` on: shuffled, each image moved a little."""
+def batches(
+    data: Data, settings: Settings, epoch: int, first: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The batches (images, labels) of an epoch from number `first` on, shuffled, images moved a little."""
     random = np.random.default_rng((settings.seed, epoch))
     count = len(data.train_labels)
     order = random.permutation(count)
@@ -66,7 +68,7 @@ def batches(data: Data, settings: Settings, epoch: int, first: int = 0) -> Itera
 
 
 def moved(images: np.ndarray, corners: np.ndarray, margin: int, background: float) -> np.ndarray:
-    """Each image (1, H, W) cut out again at its corner, after `margin` pixels of background were put around it."""
+    """Each image (1, H, W) cut out again at its corner, with `margin` pixels of background around it."""
     if not margin:
         return images
     wide = np.pad(images[:, 0], ((0, 0), (margin, margin), (margin, margin)), constant_values=background)
@@ -98,7 +100,9 @@ class Training:
         """Steps done."""
         return len(self.history.losses)
 
-    def run(self, report: Callable[[Training], None] = lambda _: None, stop: Callable[[], bool] = lambda: False):
+    def run(
+        self, report: Callable[[Training], None] = lambda _: None, stop: Callable[[], bool] = lambda: False
+    ):
         """Trains to the end, with a checkpoint after every epoch. report: called after every step and epoch.
 
         Errors: Stopped when `stop()` says so; the checkpoint is written before. TrainingError, KernelFault.
@@ -116,6 +120,7 @@ class Training:
             report(self)
 
     def one_step(self, images: np.ndarray, labels: np.ndarray) -> None:
+        """Errors: TrainingError where the loss is no finite number; KernelFault."""
         started, net = time.perf_counter(), self.net
         net.load(images, labels)
         net.forward()
@@ -157,7 +162,9 @@ class Training:
             return
         about = {"format": FORMAT, "settings": asdict(self.settings)}
         history = {name: np.array(values) for name, values in asdict(self.history).items()}
-        write_atomically(self.checkpoint, {"about": np.array(json.dumps(about)), **history, **self.net.state()})
+        write_atomically(
+            self.checkpoint, {"about": np.array(json.dumps(about)), **history, **self.net.state()}
+        )
 
     def restore(self, stored: Checkpoint) -> None:
         """Goes on where the checkpoint was written."""

@@ -32,7 +32,8 @@ def error_picture(verdict: Verdict) -> Figure | None:
     axes = " x ".join(letters) + " = " + " x ".join(map(str, shape))
     pen.text(LEFT, 24, f"{found['array']} ({axes})", "title")
     wrong = int(np.count_nonzero(errors != 0))
-    pen.text(LEFT, 50, f"{verdict.kernel}, case {verdict.case}: {wrong} of {errors.size} elements are wrong", "label", FAINT)
+    says = f"{verdict.kernel}, case {verdict.case}: {wrong} of {errors.size} elements are wrong"
+    pen.text(LEFT, 50, says, "label", FAINT)
     for flat, error in enumerate(errors):
         x, y = corner((LEFT, TOP), shape, flat, side)
         pen.cell(x, y, colour(error))
@@ -62,12 +63,16 @@ def name_planes(pen: Pen, letters: str, shape: tuple[int, ...], side: float) -> 
         step_x, step_y = (columns + 0.5) * side, (rows + 0.5) * side
         room = max(1, math.ceil(LETTER * 5 / step_x))
         for i in range(0, across, room):
-            pen.text(LEFT + i * step_x + columns * side / 2, TOP - 12, f"{letters[-3]}={i}", "axis", FAINT, "center")
+            middle = LEFT + i * step_x + columns * side / 2
+            pen.text(middle, TOP - 12, f"{letters[-3]}={i}", "axis", FAINT, "center")
         if len(shape) > 3:
             room = max(1, math.ceil(14 / step_y))
             for i in range(0, down, room):
-                pen.text(LEFT - 5, TOP + i * step_y + rows * side / 2, f"{letters[-4]}={i}", "axis", FAINT, "right")
-        inside = f"in each plane: {letters[-1]} to the right" + (f", {letters[-2]} down" if len(shape) > 1 else "")
+                middle = TOP + i * step_y + rows * side / 2
+                pen.text(LEFT - 5, middle, f"{letters[-4]}={i}", "axis", FAINT, "right")
+        inside = f"in each plane: {letters[-1]} to the right" + (
+            f", {letters[-2]} down" if len(shape) > 1 else ""
+        )
         pen.text(LEFT, TOP - HEAD - 5, inside, "label", FAINT)
         return
     if side >= READABLE:
@@ -86,5 +91,5 @@ def legend(pen: Pen, y: float) -> None:
 
 
 def legend_items() -> Mapping[str, str]:
-    return {RIGHT: "right", colour(10): "10 times what is allowed", colour(1e3): "1,000 times", colour(1e6): "a million",
-            UNWRITTEN: "not written", NOT_A_NUMBER: "NaN or infinite"}  # fmt: skip
+    return {RIGHT: "right", colour(10): "10 times what is allowed", colour(1e3): "1,000 times",
+            colour(1e6): "a million", UNWRITTEN: "not written", NOT_A_NUMBER: "NaN or infinite"}  # fmt: skip

@@ -19,12 +19,15 @@ WIDTH = 88  # columns
 PRE = '<pre style="font-family:monospace;line-height:1.35;white-space:pre-wrap;margin:0">{code}</pre>'
 ON_WHITE = {"cyan": "#00688b", "yellow": "#8a6d00", "green": "#1a7f37", "red": "#b3261e"}
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222 }
+body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
 .bar { background: #ddd; height: .8rem } .bar div { background: #1a7f37; height: 100% }
-article { border: 1px solid #ccc; border-left: .4rem solid #b3261e; padding: .6rem 1rem; margin: .6rem 0; overflow-x: auto }
+article { border: 1px solid #ccc; border-left: .4rem solid #b3261e; padding: .6rem 1rem; margin: .6rem 0 }
+article { overflow-x: auto }
 article.passed { border-left-color: #1a7f37 } article.untouched { border-left-color: #bbb }
-table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0 } td, th { padding: .1rem .8rem .1rem 0; text-align: right }
+table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0 }
+td, th { padding: .1rem .8rem .1rem 0; text-align: right }
 td:first-child, th:first-child { text-align: left } img { max-width: 100% } a { color: #00688b }
 @media print { article { break-inside: avoid } }
 """
@@ -59,11 +62,12 @@ def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> s
     """The whole page. puzzles: of the verdicts, in their order. when: the date as it is to be shown."""
     passed = sum(v.passed for v in verdicts)
     share = 100 * passed / max(len(verdicts), 1)
-    device = next((v.device for v in verdicts if v.device), "")
+    device = next((f", {v.device}" for v in verdicts if v.device), "")
     body = [
         "<h1>Backwarp</h1>",
-        f"<p>{passed} of {len(verdicts)} puzzles pass. {html.escape(when)}{html.escape(', ' + device if device else '')}</p>",
-        f'<div class="bar" role="img" aria-label="{share:.0f} per cent"><div style="width:{share:.1f}%"></div></div>',
+        f"<p>{passed} of {len(verdicts)} puzzles pass. {html.escape(when + device)}</p>",
+        f'<div class="bar" role="img" aria-label="{share:.0f} per cent">'
+        f'<div style="width:{share:.1f}%"></div></div>',
     ]
     part = 0
     for verdict, puzzle in zip(verdicts, puzzles, strict=True):

@@ -50,7 +50,9 @@ def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
 
 def one_pixel(puzzle: Puzzle, source: str) -> Figure:
     """The impulse of a puzzle's first kernel in its case `one_pixel`."""
-    return draw_impulse(puzzle, next(c for c in puzzle.cases if c.name == "one_pixel"), puzzle.kernels[0], source)
+    return draw_impulse(
+        puzzle, next(c for c in puzzle.cases if c.name == "one_pixel"), puzzle.kernels[0], source
+    )
 
 
 def impulse_picture(

@@ -24,10 +24,12 @@ FORMATS = (".png", ".svg", ".pdf", ".gif")
 
 @dataclass(frozen=True)
 class Kind:
-    """A line of the table. says: for the help. draw: "module:function" of this package; its parameters are named
-    like the attributes of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing`
-    explains. puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of
-    Figures, for a GIF. first: it is what is drawn where no kind is named, in place of access.
+    """A line of the table.
+
+    says: for the help. draw: "module:function" of this package; its parameters are named like the attributes
+    of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing` explains.
+    puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of Figures,
+    for a GIF. first: it is what is drawn where no kind is named, in place of access.
     """
 
     name: str
@@ -56,13 +58,15 @@ KINDS = {
         Kind("halo", "how often a block reads each element", "maps:reads_of_a_block", ("24",)),
         Kind("banks", "the banks that one read of a warp touches", "maps:banks_of_a_column", ("25",)),
         Kind("tiles", "what a block reads in each step, and writes", "maps:tiles", ("26", "30", "32")),
-        Kind("square", "what one thread takes from the tiles, and writes", "maps:square_of_a_thread", ("27",)),
+        Kind("square", "what one thread takes from the tiles, and writes",
+             "maps:square_of_a_thread", ("27",)),
         Kind("classes", "the classes of elements that a stride makes", "maps:classes_of_a_stride", ("31",)),
         Kind("groups", "which group writes what, and the tiles of a group", "maps:groups_and_rows", ("33",)),
         Kind("pipeline", "when copies are under way, and when they are used", "timeline:draw", ("34",)),
         Kind("fragments", "which lane holds which element in a product of tensor cores",
              "fragments:fragment_picture", ("35",), first=True),
-        Kind("steps", "the numbers that threads hold while they add up", "steps:steps_of_a_block", ("19", "20")),
+        Kind("steps", "the numbers that threads hold while they add up",
+             "steps:steps_of_a_block", ("19", "20")),
         Kind("impulse", "where one element of the input goes", "impulse:one_pixel", ("13", "14", "16", "28")),
     )
 }  # fmt: skip
@@ -106,12 +110,15 @@ def kinds_of(puzzle: Puzzle) -> list[Kind]:
 
 
 def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
-    """The kind called for. Without a name, what moves for a GIF, else the race if the kernel has one, else what a
-    thread touches. Errors: CourseError where a kind is for other puzzles, or does not move.
+    """The kind called for; without a name, what moves for a GIF, else a race, else what a thread touches.
+
+    Errors: CourseError where a kind is for other puzzles, or does not move.
     """
     offered = kinds_of(ask.puzzle)
     if name and name not in (k.name for k in offered):
-        raise CourseError(f"{ask.puzzle.id} has no picture {name!r}; it has {', '.join(k.name for k in offered)}")
+        raise CourseError(
+            f"{ask.puzzle.id} has no picture {name!r}; it has {', '.join(k.name for k in offered)}"
+        )
     if moving:
         offered = [k for k in offered if k.frames]
         if not offered or name and name not in (k.name for k in offered):
@@ -143,7 +150,9 @@ def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
             f"this kernel does not do what the picture {kind.name!r} shows; --solution draws the course's own"
         ) from None
     if not found:
-        raise CourseError(f"{ask.puzzle.id}: {kind.nothing}; the verdict is: {ask.verdict.diagnosis or 'passed'}")
+        raise CourseError(
+            f"{ask.puzzle.id}: {kind.nothing}; the verdict is: {ask.verdict.diagnosis or 'passed'}"
+        )
     return list(found) if moving else [found]
 
 
@@ -151,9 +160,11 @@ def save_picture(
     puzzle: Puzzle, path: Path, target: Path, kind: str = "", kernel: str = "", case: str = "",
     block: str = "", thread: str = "",
 ) -> str:
-    """`backwarp picture`; returns the kind drawn. Errors: CourseError, where the kernel does not run as well."""
+    """`backwarp picture`; the kind drawn. Errors: CourseError, also where the kernel does not run."""
     if target.suffix not in FORMATS:
-        raise CourseError(f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves")
+        raise CourseError(
+            f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
+        )
     moving = target.suffix == ".gif"
     ask = Ask(puzzle, path, *what_to_draw(puzzle, kernel, case), block, thread)
     found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)
@@ -194,7 +205,9 @@ def described(figures: Sequence[Figure]) -> str:
     for figure in figures:
         axes = figure.axes[0]
         lines += [t.get_text() for t in axes.texts]
-        shapes = [(p.get_facecolor(), [round(float(x), 1) for x in p.get_bbox().bounds]) for p in axes.patches]
+        shapes = [
+            (p.get_facecolor(), [round(float(x), 1) for x in p.get_bbox().bounds]) for p in axes.patches
+        ]
         lines.append(sha256(repr(shapes).encode()).hexdigest()[:16])
     return "\n".join(lines)
 

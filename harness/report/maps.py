@@ -88,7 +88,7 @@ def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
 
 
 def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -> tuple[tuple[str, str], ...]:
-    """(heading, source) of two panels: the rung below, and the solution, or the kernel `source` in its place."""
+    """(heading, source) of two panels: the rung below, and the solution or the kernel `source`."""
     mine = bool(source) and source.split() != solved(puzzle).split()
     return (below, mutated(puzzle, mutant)), ("your kernel" if mine else says, source or solved(puzzle))
 
@@ -99,12 +99,12 @@ def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -
 
 
 def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
-    """23: the upper left corner of the weights, as one request of puzzle 03's kernel and of a warp takes it."""
+    """23: the upper left corner of the weights, as a request of puzzle 03's kernel and a warp takes it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
     below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
-    for says, source in panels_of(puzzle, source, *below, "a warp per output"):
-        found = trace(puzzle, case.name, kernel, source)
+    for says, text in panels_of(puzzle, source, *below, "a warp per output"):
+        found = trace(puzzle, case.name, kernel, text)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
         floats = SECTOR // 4
@@ -126,12 +126,12 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
-    """24: how often one block reads each element of channel 0, without a tile and with one of 4 x 4 outputs."""
+    """24: how often a block reads each element of channel 0, without a tile and with one of 4 x 4."""
     case, kernel, block = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0], 4
     panels = []
     below = "no tile, as in 07", "no tile, as in puzzle 07"
-    for says, source in panels_of(puzzle, source, *below, "a tile and its halo"):
-        small = small_tiles(small_tiles(source, 4, "WIDTH"), 4, "HEIGHT")
+    for says, text in panels_of(puzzle, source, *below, "a tile and its halo"):
+        small = small_tiles(small_tiles(text, 4, "WIDTH"), 4, "HEIGHT")
         found = trace(puzzle, case.name, kernel, small)
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
@@ -159,8 +159,8 @@ def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
     """25: shared memory, 32 words to a row, as one read of a column of the tile touches it."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[0]
     panels = []
-    for says, source in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
-        requests = trace(puzzle, case.name, kernel, source).requests
+    for says, text in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
+        requests = trace(puzzle, case.name, kernel, text).requests
         inside = [r for r in requests if r.space == "shared" and (r.block, r.warp) == (0, 0)]
         first = inside[0].addresses.min()  # the first store begins with the tile
         words = (next(r for r in inside if r.kind == "load").addresses - first) // 4
@@ -218,7 +218,7 @@ def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
-    """30: what one block reads of weights and image in each step, and writes of the output, tiles of 4 x 4."""
+    """30: what a block reads of weights and image in each step, and writes of the output; tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     d = puzzle.full_dims(case)
@@ -244,7 +244,9 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
     found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
     panels = []
     for name, index, columns in (("a", "i", 36), ("b", "j", 32)):
-        number = next(n for n, row in enumerate(source.split("\n"), 1) if f"float4*>(&{name}[k][{index} *" in row)
+        number = next(
+            n for n, row in enumerate(source.split("\n"), 1) if f"float4*>(&{name}[k][{index} *" in row
+        )
         loads = [r for r in found.requests if r.line == number and r.block == 0][: 2 * 8]
         first = min(r.addresses[r.addresses >= 0].min() for r in loads)
         cells = blank(8, columns)
@@ -272,7 +274,7 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
-    """32: the tiles of one block, with the place in the input from which it fetched each element of the windows."""
+    """32: the tiles of a block, with the place in the input that each element of the windows is from."""
     side, tile = 4, 1
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
@@ -296,9 +298,12 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
         for element in elements[elements >= 0]:
             sums[divmod(int(element), columns)] = "written"
     panels = [
-        Panel(["grad_output", f"k x positions = {dims['C_out']} x {positions}"], grads, 22, rule=(0, side), down=[(0, "k=0")]),
-        Panel(["windows, never stored", f"positions x weights = {positions} x {columns}"], windows, 22, texts, rule=(side, 0)),
-        Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"], sums, 22, rule=(side, side), down=[(0, "k=0")]),
+        Panel(["grad_output", f"k x positions = {dims['C_out']} x {positions}"],
+              grads, 22, rule=(0, side), down=[(0, "k=0")]),
+        Panel(["windows, never stored", f"positions x weights = {positions} x {columns}"],
+              windows, 22, texts, rule=(side, 0)),
+        Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"],
+              sums, 22, rule=(side, side), down=[(0, "k=0")]),
     ]  # fmt: skip
     legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read", "written": "written", "": "not touched"}
     return draw(
@@ -332,7 +337,7 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
-    """33: the gradient as one matrix, and which group writes what; the tiles of a group; rows as a block fetches them."""
+    """33: the gradient as a matrix, which group writes what; a group's tiles; rows as they are fetched."""
     side, (grouped, depthwise) = 4, puzzle.kernels
     case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
     source = small_tiles(source or solved(puzzle), side)

@@ -25,7 +25,9 @@ PACKAGE = Path(__file__).resolve().parents[2]
 def copy_course(root: Path, target: Path) -> None:
     """What a notebook needs of a checkout, with the stubs as they were."""
     for name in FOLDERS:
-        shutil.copytree(root / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        shutil.copytree(
+            root / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+        )
     for puzzle in Course(target).puzzles():
         puzzle.stub_path.write_text(stub_text(puzzle), encoding="utf-8")
 
@@ -33,8 +35,12 @@ def copy_course(root: Path, target: Path) -> None:
 def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     """The notebook with new outputs. folder: where it runs. Errors: nbclient's CellExecutionError."""
     notebook = nbformat.read(path, 4)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])}
-    client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])
+    }
+    client = NotebookClient(
+        notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
     client.execute(env=environment)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)

@@ -26,7 +26,8 @@ class Panel:
     """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
 
     rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
-    columns and rows. frame: (row, column, rows, columns) with a thick line around. gap: pixels left free above.
+    columns and rows. frame: (row, column, rows, columns) with a thick line around. gap: pixels left free
+    above.
     """
 
     heading: list[str]

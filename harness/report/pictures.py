@@ -302,7 +302,9 @@ def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
     if len(parts) == 1 and 0 <= parts[0] < np.prod(sizes):
         return parts[0]
     if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):
-        raise CourseError(f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}")
+        raise CourseError(
+            f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}"
+        )
     return sum(p * int(np.prod(sizes[:i], dtype=int)) for i, p in enumerate(parts))
 
 
@@ -316,7 +318,7 @@ def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[
 
 
 def main(arguments: list[str]) -> int:
-    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, into the puzzle's folder; THREAD may be "all"."""
+    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, there; THREAD may be "all"."""
     from .kinds import save_picture
 
     puzzle = open_course().load(arguments[0])

@@ -31,7 +31,8 @@ class Access:
 
 
 THIS_THREAD = (
-    "blockIdx.x == only_block % gridDim.x && blockIdx.y + gridDim.y * blockIdx.z == only_block / gridDim.x && "
+    "blockIdx.x == only_block % gridDim.x && "
+    "blockIdx.y + gridDim.y * blockIdx.z == only_block / gridDim.x && "
     "threadIdx.x == only_thread % blockDim.x && threadIdx.y == only_thread / blockDim.x"
 )
 
@@ -84,13 +85,15 @@ class Runner:
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
 
     def start(self, arrays: dict, *more) -> None:
-        """Launches the kernel on arrays by name, with `more` after its arguments; `printed` is what it prints."""
+        """Launches the kernel on arrays by name, with `more` after its arguments; printed: what it prints."""
         arguments = [
             arrays[p.name] if p.name in arrays else np.dtype(p.dtype).type(p.resolve(self.dims))
             for p in self.kernel.params
         ]
         size = self.launch.shared_mem
-        self.printed = self.function(self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=size).stdout
+        self.printed = self.function(
+            self.launch.grid, self.launch.block, (*arguments, *more), shared_mem=size
+        ).stdout
 
     def place(self, inputs: dict[str, np.ndarray]) -> dict:
         """All arrays on the device: inputs with these values, outputs poisoned."""

@@ -25,7 +25,9 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
     """Writes the report. metrics: also every counter, with its name in Nsight Compute."""
     stream = stream or sys.stdout
     colour = wants_colour(stream)
-    console = Console(file=stream, width=terminal_width(stream), highlight=False, force_terminal=colour, no_color=not colour)
+    console = Console(
+        file=stream, width=terminal_width(stream), highlight=False, force_terminal=colour, no_color=not colour
+    )
     for kernel in profile.kernels:
         for part in kernel_parts(kernel, profile.source, console.width):
             console.print(part, soft_wrap=True)
@@ -34,7 +36,9 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
     if not profile.kernels:
         return
     if not profile.verdict.passed:
-        console.print(Text(f"The results are wrong: backwarp grade {profile.verdict.puzzle.split('_')[0]}", "bold red"))
+        console.print(
+            Text(f"The results are wrong: backwarp grade {profile.verdict.puzzle.split('_')[0]}", "bold red")
+        )
     notes = [CAVEAT]
     if any(k.counters["split"] for k in profile.kernels):
         notes.append("Memory ran short: requests of divergent lanes may be counted more than once.")
@@ -49,7 +53,13 @@ def kernel_parts(kernel: KernelProfile, source: str, width: int) -> list:
     dims = " ".join(f"{name}={size}" for name, size in kernel.dims.items())
     head = Text.assemble((kernel.kernel, "bold"), f"   {kernel.case}: {dims}")
     lines = [f"  {name:10}{text}" for name, text in totals(kernel)]
-    return [head, line_table(kernel.counters, source, width), "", *(part for x in lines for part in wrap(x, width)), ""]
+    return [
+        head,
+        line_table(kernel.counters, source, width),
+        "",
+        *(part for x in lines for part in wrap(x, width)),
+        "",
+    ]
 
 
 # -- the table -----------------------------------------------------------------------------------------------
@@ -62,21 +72,30 @@ def line_table(counters: dict, source: str, width: int) -> Table:
     columns = [(head, [cell(counts) for counts in lines.values()]) for head, cell in CELLS]
     columns = [(head, cells) for head, cells in columns if any(cells)]
     widths = [max(map(len, head.split("\n") + cells)) for head, cells in columns]
-    code = [printable(texts[n - 1].strip()) if 0 < n <= len(texts) else "(no line of this file)" for n in lines]
+    code = [
+        printable(texts[n - 1].strip()) if 0 < n <= len(texts) else "(no line of this file)" for n in lines
+    ]
     room = max(_LEAST_SOURCE, width - sum(widths) - 4 - _GAP * (len(widths) + 1))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("\nline", justify="right", no_wrap=True, min_width=4)
-    table.add_column("\nsource", no_wrap=True, overflow="ellipsis", width=min(room, max(map(len, code), default=0)))
+    table.add_column(
+        "\nsource", no_wrap=True, overflow="ellipsis", width=min(room, max(map(len, code), default=0))
+    )
     for (head, _), most in zip(columns, widths, strict=True):
         table.add_column(head, justify="right", no_wrap=True, min_width=most)
     for i, (n, counts) in enumerate(lines.items()):
-        cells = (Text(cells[i], "yellow" if head in COSTLY and COSTLY[head](counts) else "") for head, cells in columns)
+        cells = (
+            Text(cells[i], "yellow" if head in COSTLY and COSTLY[head](counts) else "")
+            for head, cells in columns
+        )
         table.add_row(str(n), Text(code[i]), *cells)
     return table
 
 
 def counts_for_something(counts: dict) -> bool:
-    return any(name.endswith("_requests") or name in ("barriers", "divergent_branches") for name in counts) or bool(c.flops(counts))
+    return any(
+        name.endswith("_requests") or name in ("barriers", "divergent_branches") for name in counts
+    ) or bool(c.flops(counts))
 
 
 def requests(counts: dict) -> str:
@@ -90,7 +109,10 @@ def sectors(counts: dict) -> str:
 
 def ideal(counts: dict) -> int:
     """Sectors of loads and stores at best; atomic updates have no better way."""
-    return sum(counts.get(f"global_{kind}", 0) for kind in ("load_sectors_ideal", "store_sectors_ideal", "atomic_sectors"))
+    return sum(
+        counts.get(f"global_{kind}", 0)
+        for kind in ("load_sectors_ideal", "store_sectors_ideal", "atomic_sectors")
+    )
 
 
 def ideal_sectors(counts: dict) -> str:
@@ -131,8 +153,9 @@ def barriers(counts: dict) -> str:
 
 #: heads of the columns and what stands in them; a column without content is left out
 CELLS = (
-    ("global\nreq.", requests), ("sect./\nreq.", sectors), ("\nideal", ideal_sectors), ("bytes\nmoved", moved),
-    ("shared\nreq.", shared_requests), ("confl./\nreq.", conflicts), ("local\nreq.", local_requests),
+    ("global\nreq.", requests), ("sect./\nreq.", sectors), ("\nideal", ideal_sectors),
+    ("bytes\nmoved", moved), ("shared\nreq.", shared_requests), ("confl./\nreq.", conflicts),
+    ("local\nreq.", local_requests),
     ("\nFLOP", work), ("diver-\ngent", divergence), ("bar-\nriers", barriers),
 )  # fmt: skip
 
@@ -152,7 +175,7 @@ COSTLY = {
 }
 
 
-# -- totals ----------------------------------------------------------------------------------------------------
+# -- totals --------------------------------------------------------------------------------------------------
 
 
 def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
@@ -163,26 +186,44 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
               f"{c.lanes_per_instruction(counts):.1f} of 32 lanes active")]  # fmt: skip
     if c.global_requests(counts):
         asked = sum(counts[f"global_{kind}_bytes"] for kind in ("load", "store"))
-        parts = [f"{c.sectors_per_request(counts, k):.1f} sectors per {k} (ideal {c.ideal_sectors_per_request(counts, k):.1f})"
-                 for k in ("load", "store") if counts[f"global_{k}_requests"]]  # fmt: skip
-        found.append(("global", f"{', '.join(parts)}; threads asked for {nbytes(asked) or '0 B'}, {nbytes(c.global_bytes(counts))} moved"))
+        parts = [
+            f"{c.sectors_per_request(counts, k):.1f} sectors per {k} "
+            f"(ideal {c.ideal_sectors_per_request(counts, k):.1f})"
+            for k in ("load", "store")
+            if counts[f"global_{k}_requests"]
+        ]
+        amounts = f"threads asked for {nbytes(asked) or '0 B'}, {nbytes(c.global_bytes(counts))} moved"
+        found.append(("global", f"{', '.join(parts)}; {amounts}"))
     if counts["shared_load_requests"] or counts["shared_store_requests"]:
-        parts = [f"{c.conflicts_per_request(counts, k):.1f} conflicts per {k}" for k in ("load", "store") if counts[f"shared_{k}_requests"]]
+        parts = [
+            f"{c.conflicts_per_request(counts, k):.1f} conflicts per {k}"
+            for k in ("load", "store")
+            if counts[f"shared_{k}_requests"]
+        ]
         found.append(("shared", ", ".join(parts)))
     for space in ("global", "shared"):
         if n := counts[f"{space}_atomic_requests"]:
-            text = f"{number(counts[f'{space}_atomic_operations'])} updates of {space} memory in {number(n)} requests"
-            found.append(("atomics", f"{text}; {counts[f'{space}_atomic_serial'] / n:.1f} in a row at one address"))
+            updates = number(counts[f"{space}_atomic_operations"])
+            in_a_row = counts[f"{space}_atomic_serial"] / n
+            text = f"{updates} updates of {space} memory in {number(n)} requests"
+            found.append(("atomics", f"{text}; {in_a_row:.1f} in a row at one address"))
     local = counts["local_load_bytes"] + counts["local_store_bytes"]
     if local:
-        found.append(("local", f"{nbytes(local)} loaded and stored: an array whose index is not known while compiling"))
+        found.append(
+            ("local", f"{nbytes(local)} loaded and stored: an array whose index is not known while compiling")
+        )
     if c.flops(counts):
-        types = [f"{scaled(counts[f'flops_{t}'])} {t}" for t in ("fp16", "fp32", "fp64", "tensor") if counts[f"flops_{t}"]]
+        types = [
+            f"{scaled(counts[f'flops_{t}'])} {t}"
+            for t in ("fp16", "fp32", "fp64", "tensor")
+            if counts[f"flops_{t}"]
+        ]
         intensity = f", {c.arithmetic_intensity(counts):.2f} per byte moved" if c.global_bytes(counts) else ""
         found.append(("FLOP", ", ".join(types) + intensity))
     if counts["branches"]:
         share = f" ({percent(1 - c.branch_efficiency(counts))})" if counts["divergent_branches"] else ""
-        found.append(("branches", f"{number(counts['branches'])}, {number(counts['divergent_branches']) or 'none'} divergent{share}"))
+        divergent = number(counts["divergent_branches"]) or "none"
+        found.append(("branches", f"{number(counts['branches'])}, {divergent} divergent{share}"))
     if kernel.resources:
         found += hardware(kernel)
     return found
@@ -191,9 +232,10 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
 def hardware(kernel: KernelProfile) -> list[tuple[str, str]]:
     needs, fits = kernel.resources, kernel.occupancy
     limit = f", limited by {fits.limit}" if fits.limit else ""
-    spilled = f", {needs.spill_stores + needs.spill_loads} bytes spilled" if needs.spill_stores + needs.spill_loads else ""
-    return [("registers", f"{needs.registers} per thread{spilled}"),
-            ("occupancy", f"{fits.warps} of {fits.of} warps ({100 * fits.share:.0f}%) on {ptxas.ARCH}{limit}")]  # fmt: skip
+    spills = needs.spill_stores + needs.spill_loads
+    spilled = f", {spills} bytes spilled" if spills else ""
+    warps = f"{fits.warps} of {fits.of} warps ({100 * fits.share:.0f}%) on {ptxas.ARCH}{limit}"
+    return [("registers", f"{needs.registers} per thread{spilled}"), ("occupancy", warps)]
 
 
 def metric_table(counts: dict) -> Table:
@@ -208,7 +250,7 @@ def metric_table(counts: dict) -> Table:
     return table
 
 
-# -- numbers --------------------------------------------------------------------------------------------------
+# -- numbers -------------------------------------------------------------------------------------------------
 
 
 def number(n: int) -> str:

@@ -13,7 +13,8 @@ INKS = {"read": COLOURS["read"], "write": COLOURS["write"], "atomic": "#f6d58e"}
 VERBS = {"read": "reads", "write": "writes", "atomic": "atomically changes"}
 ALARM = "#b3261e"
 LANE, BETWEEN = 340, 28  # a thread's column, and the gap between the two
-ROW, BAR, GAP = 52, 24, 14  # heights: of an access, of a barrier; above and below the line where one is missing
+# heights: of an access, of a barrier; above and below the line where one is missing
+ROW, BAR, GAP = 52, 24, 14
 TOP = 112
 LONGEST = 48  # letters of code
 
@@ -79,12 +80,16 @@ def advice(found: dict[str, Any]) -> list[str]:
     barrier = "__syncwarp()" if found["same_warp"] else "__syncthreads()"
     also = ", or __syncthreads()," if found["same_warp"] else ""
     if missing["kind"] == "within":
-        return [f"Line {missing['line']} reads what another thread writes in it: a {barrier}{also} belongs between",
-                "the reading, into a variable, and the writing."]  # fmt: skip
+        return [f"Line {missing['line']} reads what another thread writes in it: a {barrier}{also} belongs "
+                "between", "the reading, into a variable, and the writing."]  # fmt: skip
     if missing["after"] == missing["before"]:
-        return [f"A {barrier}{also} belongs after line {missing['after']}, before the loop comes to it again."]
+        return [
+            f"A {barrier}{also} belongs after line {missing['after']}, before the loop comes to it again."
+        ]
     again = " is reached again" if missing["again"] else ""
-    return [f"A {barrier}{also} belongs after line {missing['after']}, before line {missing['before']}{again}."]
+    return [
+        f"A {barrier}{also} belongs after line {missing['after']}, before line {missing['before']}{again}."
+    ]
 
 
 # -- drawing ------------------------------------------------------------------------------------------------
@@ -118,7 +123,9 @@ def box(pen: Pen, y: float, event: dict[str, Any], found: dict[str, Any]) -> Non
     pen.box(x, y, LANE, ROW - 8, INKS[event["access"]], thick=event["race"])
     pen.text(x + 8, y + 13, f"line {event['line']} {VERBS[event['access']]} {element(found)}", "label")
     code = excerpt(event["text"], f"{found['array']}[")
-    pen.axes.text(x + 8, y + 31, code, fontsize=8, family="monospace", color=INK, va="center", parse_math=False)
+    pen.axes.text(
+        x + 8, y + 31, code, fontsize=8, family="monospace", color=INK, va="center", parse_math=False
+    )
 
 
 def excerpt(code: str, word: str) -> str:

@@ -1,7 +1,7 @@
 """Draws the README's pictures, all from real runs: `python -m harness.report.readme`.
 
-A further one is a line in PICTURES: where it lies, and a function of the course that returns a Console whose record
-is saved, or the figures of a picture (several: the frames of a GIF).
+A further one is a line in PICTURES: where it lies, and a function of the course that returns a Console whose
+record is saved, or the figures of a picture (several: the frames of a GIF).
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ from .pictures import COLOURS, FAINT, IDLE, INK, LARGEST, LEFT, LETTER, WIDTH, P
 from .probe import count
 
 #: number of a puzzle -> a regular expression for the statements before which threads print an expression
-WATCHED = {"19": (r"__syncthreads\(\);", "part[tid]"), "20": (r"value \+= __shfl[^;]*;|return value;", "value")}
+WATCHED = {
+    "19": (r"__syncthreads\(\);", "part[tid]"),
+    "20": (r"value \+= __shfl[^;]*;|return value;", "value"),
+}
 WARP, SPACE, TOP = 32, 30, 92  # SPACE: between rows, for the lines; TOP: above the first row
 
 Rows = list[list[float]]  # of every step, the number of every thread
@@ -45,7 +48,7 @@ class Step:
 
 
 def watched(source: str, statement: str, expression: str) -> str:
-    """`source`, in which row 0 of block 0, 32 threads at most, prints `expression` before each `statement`."""
+    """`source`, with row 0 of block 0, 32 threads at most, printing `expression` before each `statement`."""
     printing = f'printf("%d %.9g\\n", threadIdx.x, {expression});'
     printing = f"if (blockIdx.x + blockIdx.y + threadIdx.y == 0 && threadIdx.x < {WARP}) {printing}"
     found, changes = re.subn(statement, lambda m: f"{{ {printing} {m[0]} }}", source)
@@ -138,7 +141,7 @@ def draw_legend(pen: Pen, y: float) -> None:
 
 
 def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
-    """The steps of a puzzle's first kernel in its first case. Errors: CourseError where there is no such statement."""
+    """The steps of a puzzle's first kernel in its first case. Errors: CourseError where it has none."""
     from harness.devices import open_device
 
     case, kernel = puzzle.cases[0], puzzle.kernels[0]
@@ -162,7 +165,8 @@ def main(arguments: list[str]) -> int:
     from harness.checkout import open_course
 
     puzzle = open_course().load(arguments[0])
-    steps_of_a_block(puzzle, puzzle.solution_path.read_text(encoding="utf-8")).savefig(puzzle.folder / "steps.png")
+    figure = steps_of_a_block(puzzle, puzzle.solution_path.read_text(encoding="utf-8"))
+    figure.savefig(puzzle.folder / "steps.png")
     return 0
 
 

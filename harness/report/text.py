@@ -112,7 +112,12 @@ def printed(verdict: Verdict, room: int) -> list[Line]:
 def tally(verdict: Verdict, width: int) -> list[Line]:
     """How many cases pass, per kernel; nothing where grading did not get that far."""
     kernels = dict.fromkeys(c.kernel for c in verdict.cases)
-    if verdict.passed or verdict.kind == "slow" or any(c.status == SKIPPED for c in verdict.cases) or not kernels:
+    if (
+        verdict.passed
+        or verdict.kind == "slow"
+        or any(c.status == SKIPPED for c in verdict.cases)
+        or not kernels
+    ):
         return []
     counts = {k: [c.status == PASSED for c in verdict.cases if c.kernel == k] for k in kernels}
     if len(kernels) == 1:

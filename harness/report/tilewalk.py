@@ -1,8 +1,8 @@
 """The walk of implicit GEMM: a block's tiles over two matrices, at least one of which is nowhere in memory.
 
-C[m, n] is the sum over k of A[m, k] * B[k, n]; A lies left of C and B above. Which elements a block reads in which
-step is taken from a counted run with tiles of 4 x 4. Where an element of an array stands in a virtual matrix follows
-from the convolution's sizes (`product`).
+C[m, n] is the sum over k of A[m, k] * B[k, n]; A lies left of C and B above. Which elements a block reads in
+which step is taken from a counted run with tiles of 4 x 4. Where an element of an array stands in a virtual
+matrix follows from the convolution's sizes (`product`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ MOST_STEPS = len(STEPS)
 
 @dataclass(frozen=True)
 class Matrix:
-    """places: [rows, columns] of flat elements of an array; -1: zero, from nowhere. name: of the array; axes: of rows
-    and columns. virtual: it lies nowhere in memory as it is."""
+    """places: [rows, columns] of flat elements of an array; -1: zero, from nowhere.
+
+    name: of the array; axes: of rows and columns. virtual: it lies nowhere in memory as it is.
+    """
 
     name: str
     axes: tuple[str, str]
@@ -58,6 +60,8 @@ class Step:
 
 @dataclass
 class Walk:
+    """The steps of a block over the matrices of a product."""
+
     product: Product
     shapes: dict[str, tuple[int, ...]]  # of the arrays
     steps: list[Step]
@@ -65,7 +69,7 @@ class Walk:
     case: str
 
 
-# -- the virtual matrices -------------------------------------------------------------------------------------
+# -- the virtual matrices ------------------------------------------------------------------------------------
 
 
 def product(puzzle: Puzzle, d: Mapping[str, int]) -> Product:
@@ -103,7 +107,8 @@ def backward_weights(d: Mapping[str, int]) -> Product:
     matrix, positions = windows(d).T, d["batch"] * d["H_out"] * d["W_out"]
     end = -(-positions // d["splits"])
     sums = np.arange(d["C_out"] * matrix.shape[1]).reshape(d["C_out"], -1)
-    return Product("conv2d_backward_weights_split", Matrix("grad_output", ("k", "(b,p,q)"), outputs(d)[:, :end]),
+    return Product("conv2d_backward_weights_split",
+                   Matrix("grad_output", ("k", "(b,p,q)"), outputs(d)[:, :end]),
                    Matrix("input", ("(b,p,q)", "(c,r,s)"), matrix[:end], True),
                    Matrix("partial", ("k", "(c,r,s)"), sums), block=(1, 0), note="split 0")  # fmt: skip
 
@@ -125,15 +130,19 @@ def backward_data(d: Mapping[str, int]) -> Product:
     return Product("conv2d_backward_input", Matrix("weights", ("c", "(k,r,s)"), weights, True),
                    Matrix("grad_output", ("(k,r,s)", "(b,h,w)"), grads, True),
                    Matrix("grad_input", ("c", "(b,h,w)"), elements),
-                   block=(0, class_h * d["stride_w"] + class_w), note=f"class ({class_h},{class_w})")  # fmt: skip
+                   block=(0, class_h * d["stride_w"] + class_w),
+                   note=f"class ({class_h},{class_w})")  # fmt: skip
 
 
-# -- the walk ---------------------------------------------------------------------------------------------------
+# -- the walk ------------------------------------------------------------------------------------------------
 
 
 def walk(puzzle: Puzzle, source: str) -> Walk:
-    """The steps of one block in the case `drawn`. A step ends where the block has read its tiles and reads global
-    memory again. Errors: ValueError, LookupError where the kernel does not walk."""
+    """The steps of one block in the case `drawn`.
+
+    A step ends where the block has read its tiles and reads global memory again.
+    Errors: ValueError, LookupError where the kernel does not walk.
+    """
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     source, dims = small_tiles(source, SIDE), puzzle.full_dims(case)
     found, p = trace(puzzle, case.name, kernel, source), product(puzzle, dims)
@@ -164,14 +173,16 @@ def walk(puzzle: Puzzle, source: str) -> Walk:
 
 
 def written_cells(found: Trace, c: Matrix, block: int) -> set[tuple[int, int]]:
-    elements = {int(e) for _, lanes in found.touching(c.name, block=block, kind="store") for e in lanes if e >= 0}
+    elements = {
+        int(e) for _, lanes in found.touching(c.name, block=block, kind="store") for e in lanes if e >= 0
+    }
     places = {tuple(cell) for cell in np.argwhere(np.isin(c.places, list(elements))).tolist()}
     if not places:
         raise ValueError(f"block {block} writes nothing to {c.name}")
     return places
 
 
-# -- drawing ----------------------------------------------------------------------------------------------------
+# -- drawing -------------------------------------------------------------------------------------------------
 
 
 def walk_picture(puzzle: Puzzle, source: str) -> Figure:
@@ -218,7 +229,9 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
     picture = Panel([p.b.name, image_axes(shape)], image, CELL, number(image), rule=(0, shape[-2]))
     upper = Panel(heading(p.b), b, CELL, texts, rule=(SIDE, SIDE), frame=None if together else tile_b)
     gap = CELL * (b.shape[0] - image.shape[0]) + LINE * (len(upper.heading) - len(picture.heading))
-    lower = Panel(heading(p.a), a, CELL, rule=(SIDE, SIDE), frame=None if together else tile_a, gap=max(gap, 0))
+    lower = Panel(
+        heading(p.a), a, CELL, rule=(SIDE, SIDE), frame=None if together else tile_a, gap=max(gap, 0)
+    )
     sums = Panel(heading(p.c), c, CELL, rule=(SIDE, SIDE), frame=(top, left, down, across), gap=max(-gap, 0))
     legend = {"read": "read now", "step 2": "read before, summed so far"}
     if together:

@@ -63,7 +63,7 @@ def warp_picture(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
 
 
 def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: int = MOST) -> list[Figure]:
-    """A picture for each of the first passes. Errors: CourseError where there is none, or the arrays are large."""
+    """A picture for each of the first passes. Errors: CourseError: there is none, or arrays are large."""
     dims = puzzle.full_dims(case)
     shapes = {p.name: p.shape(dims) for p in kernel.arrays}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:

@@ -1,9 +1,10 @@
-"""Kernels with random changes: whatever they do, the virtual GPU ends them with a result or an error that it describes.
+"""Kernels with random changes: the virtual GPU ends them all with a result or an error that it describes.
 
-`python -m harness.tests.fuzz [--count N] [--seed N] [--only NAME]` changes the samples and the course's solutions, one
-mutant a seed, each tried in a process that may crash (fuzz_worker.py). It prints what was found and ends with status 1
-where that was anything but suspects. A suspect is a mutant whose optimised and unoptimised builds are both free of
-faults and yet do not agree: a mistake in this project, or behaviour that C++ leaves undefined and no check can see.
+`python -m harness.tests.fuzz [--count N] [--seed N] [--only NAME]` changes the samples and the course's
+solutions, one mutant a seed, each tried in a process that may crash (fuzz_worker.py). It prints what was
+found and ends with status 1 where that was anything but suspects. A suspect is a mutant whose optimised and
+unoptimised builds are both free of faults and yet do not agree: a mistake in this project, or behaviour that
+C++ leaves undefined and no check can see.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from random import Random
 
 import click
@@ -65,7 +65,7 @@ class Subject:
 
 @dataclass
 class Result:
-    """outcome: how it ended, in a word or two. found: what is wrong with that, if anything is; suspect: what may be."""
+    """outcome: how it ended, in a word or two. found: what is wrong with that; suspect: what may be."""
 
     outcome: str
     found: str = ""
@@ -85,7 +85,9 @@ def subjects() -> dict[str, Subject]:
     for puzzle in open_course().puzzles():
         if not puzzle.program:
             source = puzzle.solution_path.read_text(encoding="utf-8")
-            found[puzzle.id] = Subject(puzzle.id, source, lambda rng, p=puzzle: puzzle_job(p, rng), puzzle.include_dirs)
+            found[puzzle.id] = Subject(
+                puzzle.id, source, lambda rng, p=puzzle: puzzle_job(p, rng), puzzle.include_dirs
+            )
     return found
 
 
@@ -120,7 +122,9 @@ class Bed:
     checks: str
     device: VirtualGPU = None
     kept: object = None  # an array that no mutant is given
-    values: np.ndarray = field(default_factory=lambda: np.random.default_rng(5).standard_normal(64).astype(np.float32))
+    values: np.ndarray = field(
+        default_factory=lambda: np.random.default_rng(5).standard_normal(64).astype(np.float32)
+    )
 
     def __post_init__(self):
         self.device = VirtualGPU(self.checks)
@@ -138,7 +142,11 @@ class Bed:
         out = self.device.empty(64)
         done = self.module.get_function("canary")(1, 64, (self.kept, out))
         expected = self.values[::-1] + self.values.reshape(-1, 2)[:, ::-1].ravel()
-        if done.notes or not np.array_equal(out.get(), expected) or not np.array_equal(self.kept.get(), self.values):
+        if (
+            done.notes
+            or not np.array_equal(out.get(), expected)
+            or not np.array_equal(self.kept.get(), self.values)
+        ):
             raise Wrong("a launch after this one is not right")
 
 
@@ -170,7 +178,9 @@ def mutant(seed: int, only: tuple[str, ...] = ()) -> tuple[Subject, str, str, Ra
 
 @cache
 def original(subject: Subject, checks: str):
-    return compile_ptx(subject.source, "kernel.cu", FLAVOUR[checks], subject.include_dirs, subject.expressions)
+    return compile_ptx(
+        subject.source, "kernel.cu", FLAVOUR[checks], subject.include_dirs, subject.expressions
+    )
 
 
 def examine(seed: int, only: tuple[str, ...] = ()) -> Result:
@@ -221,7 +231,12 @@ def described(error: BackwarpError, source: str) -> str:
         raise Wrong(f"{error!r} does not survive a trip between processes")
     if isinstance(error, KernelFault):
         lines = explain.fault(error, source)
-        if not error.headline or not error.explanation or "\n" in error.explanation or len(error.explanation) > 300:
+        if (
+            not error.headline
+            or not error.explanation
+            or "\n" in error.explanation
+            or len(error.explanation) > 300
+        ):
             raise Wrong(f"this fault is not well described: {error}")
         if len(lines) > 12:
             raise Wrong(f"{len(lines)} lines on {error}")
@@ -242,14 +257,18 @@ def disagreement(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> str:
                 x, y = x.astype(float), y.astype(float)
                 finite = np.isfinite(x) & np.isfinite(y)
                 scale = np.abs(np.where(finite, x, 0)).max(initial=0)
-                same = (x == y) | np.isnan(x) & np.isnan(y) | finite & (np.abs(x - y) <= 1e-3 * np.abs(x) + 1e-3 * scale)
+                same = (
+                    (x == y)
+                    | np.isnan(x) & np.isnan(y)
+                    | finite & (np.abs(x - y) <= 1e-3 * np.abs(x) + 1e-3 * scale)
+                )
         if not np.all(same):
             at = tuple(np.argwhere(~np.asarray(same))[0])
             return f"{name}{list(map(int, at))}: {a[name][at]} with full checks, {b[name][at]} optimised"
     return ""
 
 
-# -- many --------------------------------------------------------------------------------------------------------
+# -- many ----------------------------------------------------------------------------------------------------
 
 
 class Trials:
@@ -295,7 +314,9 @@ def main(count: int, seed: int, only: tuple[str, ...], show: bool) -> None:
             bad += bool(result.found)
             if result.found or result.suspect:
                 word = "FOUND" if result.found else "suspect"
-                click.echo(f"{word}: seed {s}, {result.subject}: {result.outcome}: {(result.found or result.suspect).strip()}")
+                click.echo(
+                    f"{word}: seed {s}, {result.subject}: {result.outcome}: {(result.found or result.suspect).strip()}"
+                )
     for outcome, n in tally.most_common():
         click.echo(f"{n:6}  {outcome}")
     sys.exit(bool(bad))

@@ -17,7 +17,7 @@ MEMORY = 4 << 30  # bytes that a mutant may use
 
 
 def watch() -> None:
-    """Ends the process when it uses too much memory. (The arena is far larger, but most of it is never touched.)"""
+    """Ends the process when it uses too much memory. (Most of the arena, far larger, is never touched.)"""
     pause, page = threading.Event(), resource.getpagesize()
     while not pause.wait(0.2):
         with open("/proc/self/statm") as file:

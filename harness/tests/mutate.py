@@ -1,4 +1,4 @@
-"""Seeded changes to the text of a kernel, in CUDA C++ or in PTX: what a slip of the hand leaves behind, and worse."""
+"""Seeded changes to the text of a kernel, in CUDA C++ or in PTX: slips of the hand, and worse."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def _number(text: str, rng: Random) -> str | None:
         return None
     match = rng.choice(numbers)
     value = int(match[0].rstrip("u"))
-    new = rng.choice((value + 1, value - 1, 0, 1, -value, 2 * value, value // 2, value + 31, 1 << 20, 2**31 - 1, -(2**31)))
+    new = rng.choice(
+        (value + 1, value - 1, 0, 1, -value, 2 * value, value // 2, value + 31, 1 << 20, 2**31 - 1, -(2**31))
+    )
     return _replace(text, match, str(new))
 
 
@@ -175,7 +177,9 @@ def _in_instruction(pattern: str, replacement):
 
     def change(text: str, rng: Random) -> str | None:
         lines = text.split("\n")
-        found = [(i, m) for i, line in enumerate(lines) if _instruction(line) for m in re.finditer(pattern, line)]
+        found = [
+            (i, m) for i, line in enumerate(lines) if _instruction(line) for m in re.finditer(pattern, line)
+        ]
         if not found:
             return None
         i, match = rng.choice(found)
@@ -187,12 +191,16 @@ def _in_instruction(pattern: str, replacement):
 
 def _other_register(match, text: str, rng: Random) -> str:
     kind = match[0].rstrip("0123456789")
-    return rng.choice([r for r in _PTX_REGISTER.findall(text) if rng.random() < 0.05 or r.startswith(kind)] or [match[0]])
+    return rng.choice(
+        [r for r in _PTX_REGISTER.findall(text) if rng.random() < 0.05 or r.startswith(kind)] or [match[0]]
+    )
 
 
 def _other_number(match, text: str, rng: Random) -> str:
     value = int(match[0])
-    return str(rng.choice((value + 1, value - 1, 0, -value, 2 * value, value + 4, 1 << 20, 2**31 - 1, -(2**31))))
+    return str(
+        rng.choice((value + 1, value - 1, 0, -value, 2 * value, value + 4, 1 << 20, 2**31 - 1, -(2**31)))
+    )
 
 
 def _other_label(match, text: str, rng: Random) -> str:

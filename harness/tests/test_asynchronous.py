@@ -79,7 +79,9 @@ extern "C" __global__ void k(const float4* a, float4* out) {
 @pytest.mark.parametrize("what", ["source", "target"])
 def test_copies_are_checked_where_they_are_started(what):
     index = {"source": ("i", "i + 1"), "target": ("i + 1", "i")}[what]
-    source = _COPY.replace("&tile[i], &a[i]", f"&tile[{index[0]}], &a[{index[1]}]").replace("WAIT", "__pipeline_wait_prior(0);")
+    source = _COPY.replace("&tile[i], &a[i]", f"&tile[{index[0]}], &a[{index[1]}]").replace(
+        "WAIT", "__pipeline_wait_prior(0);"
+    )
     with pytest.raises(KernelFault) as caught:
         run(source, numbers(64, 4), zeros((64, 4)), block=64)
     fault = caught.value
@@ -89,7 +91,9 @@ def test_copies_are_checked_where_they_are_started(what):
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_shared_addresses_wrap_around_at_32_bits(checks):
     """NVRTC adds a constant to a register that lies before the first shared array: -65536 + 65536 is 0."""
-    source = K + """k(const float* a, float* out) {
+    source = (
+        K
+        + """k(const float* a, float* out) {
     __shared__ float stored[64], copied[64];
     int i = threadIdx.x;
     unsigned to = (unsigned)__cvta_generic_to_shared(&stored[i]) - 65536;
@@ -98,6 +102,7 @@ def test_shared_addresses_wrap_around_at_32_bits(checks):
     asm volatile("cp.async.ca.shared.global [%0+65536], [%1], 4; cp.async.wait_all;" :: "r"(to), "l"(a + i) : "memory");
     out[i] = stored[i] + stored[i + 32] + copied[i];
 }"""
+    )
     out = zeros(32, checks=checks)
     run(source, numbers(32), out, checks=checks)
     assert (out.get() == 3 * numbers(32)).all()
@@ -149,7 +154,11 @@ def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
     with pytest.raises(KernelFault) as caught:
         ring(before="__syncthreads();", after="out[i] = tile[i];")
     fault = caught.value
-    assert (fault.kind, fault.array, fault.line) == ("uninitialised-read", "tile", line_of(_RING, "COPIED") + 2)
+    assert (fault.kind, fault.array, fault.line) == (
+        "uninitialised-read",
+        "tile",
+        line_of(_RING, "COPIED") + 2,
+    )
     assert f"copy, started at line {line_of(_RING, 'COPIED')}, may still be under way" in fault.explanation
 
 
@@ -279,7 +288,9 @@ def test_functions_in_a_table(checks):
 __device__ float twice(float x) { return x * 2; }
 typedef float (*Function)(float);
 __device__ Function table[2] = {next, twice};"""
-    got = result("int i = threadIdx.x; out[i] = table[i % 2](a[i]);", 32, numbers(32), before=before, checks=checks)
+    got = result(
+        "int i = threadIdx.x; out[i] = table[i % 2](a[i]);", 32, numbers(32), before=before, checks=checks
+    )
     assert (got == np.where(np.arange(32) % 2, numbers(32) * 2, numbers(32) + 1)).all()
 
 
@@ -299,5 +310,11 @@ out[i] = base->f(a[i]);"""
 def test_a_call_through_a_wild_pointer_is_a_fault():
     before = "typedef float (*Function)(float);\n__device__ float next(float x) { return x + 1; }\n__device__ Function f = next;"
     with pytest.raises(KernelFault):
-        result("Function g = (Function)((unsigned long long)f + a[0]); out[0] = g(1.0f);", 1, np.full(1, 7, np.int64), before=before, block=1)
+        result(
+            "Function g = (Function)((unsigned long long)f + a[0]); out[0] = g(1.0f);",
+            1,
+            np.full(1, 7, np.int64),
+            before=before,
+            block=1,
+        )
     assert device().checks == "full"

@@ -40,7 +40,9 @@ def test_figures_of_one_round(torch, monkeypatch):
     assert done.exit_code == 0, done.output
     report = json.loads(done.output)
     assert len(compiled) == 1
-    assert report["batch"] == 2 and report["virtual_gpu"]["ms"] > 0 and report["virtual_gpu"]["processor_ms"] > 0
+    assert (
+        report["batch"] == 2 and report["virtual_gpu"]["ms"] > 0 and report["virtual_gpu"]["processor_ms"] > 0
+    )
     rows = {row["kernel"]: row for row in report["kernels"]}
     assert sum(row["launches"] for row in rows.values()) == 44 and set(MULTIPLY_ADDS) <= set(rows)
     row = rows["conv2d_backward_input"]

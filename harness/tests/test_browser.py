@@ -38,7 +38,9 @@ def lab(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--port=0", "--ip=127.0.0.1", "--allow-root",
                "--LabApp.expose_app_in_browser=True", "--IdentityProvider.token=course"]  # fmt: skip
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as server:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
         try:
             for line in server.stderr:
                 if found := re.search(r"http://127\.0\.0\.1:\d+/", line):
@@ -77,7 +79,9 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     from selenium.webdriver.support.ui import WebDriverWait
 
     def wait(script: str, *arguments):
-        return WebDriverWait(browser, PATIENCE).until(lambda b: b.execute_script(f"return {script}", *arguments))
+        return WebDriverWait(browser, PATIENCE).until(
+            lambda b: b.execute_script(f"return {script}", *arguments)
+        )
 
     def run(index: int, text: str | None = None) -> None:
         """Puts a text into a cell and presses Shift+Enter in it."""

@@ -272,7 +272,10 @@ def test_the_solution_is_shown_once_there_is_an_own(course, backwarp):
     assert status == 2 and "not solved yet" in err and "BEGIN SOLUTION" not in out
     status, out, err = backwarp("solution", "1", "--force")
     assert status == 0 and "2 * x" in out
-    assert json.loads((course / ".backwarp" / "progress.json").read_text())["puzzles"]["01_twice"]["peeked"] is True
+    assert (
+        json.loads((course / ".backwarp" / "progress.json").read_text())["puzzles"]["01_twice"]["peeked"]
+        is True
+    )
     (course / "puzzles" / "02_again" / "kernel.cu").write_text(SOLUTION)
     assert backwarp("grade", "2")[0] == 0
     assert "2 * x" in backwarp("solution", "2")[1]

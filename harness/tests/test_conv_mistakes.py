@@ -1,4 +1,4 @@
-"""The sums that misconceptions are made of: with nothing wrong in the layer, they are those of the reference."""
+"""The sums that misconceptions are made of: with nothing wrong, they are those of the reference."""
 
 from __future__ import annotations
 
@@ -49,8 +49,12 @@ def test_a_layer_without_a_mistake_gives_the_sums_of_the_reference(d):
     layer, right = convolution(d), options(d)
     same = np.testing.assert_allclose
     same(grid_sum(layer, image, weights), conv.forward(image, weights, **right), atol=1e-12)
-    same(image_sum(layer, grid, weights), conv.backward_input(grid, weights, image.shape, **right), atol=1e-12)
-    same(weight_sum(layer, grid, image), conv.backward_weights(grid, image, weights.shape, **right), atol=1e-12)
+    same(
+        image_sum(layer, grid, weights), conv.backward_input(grid, weights, image.shape, **right), atol=1e-12
+    )
+    same(
+        weight_sum(layer, grid, image), conv.backward_weights(grid, image, weights.shape, **right), atol=1e-12
+    )
 
 
 def test_a_transposed_layer_has_its_output_for_the_image():

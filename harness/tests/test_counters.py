@@ -61,7 +61,14 @@ def test_sectors_per_request(index, sectors, ideal):
 
 @pytest.mark.parametrize(
     "type_, sectors, nbytes",
-    [("char", 1, 32), ("short", 2, 64), ("float", 4, 128), ("float2", 8, 256), ("float4", 16, 512), ("double2", 16, 512)],
+    [
+        ("char", 1, 32),
+        ("short", 2, 64),
+        ("float", 4, 128),
+        ("float2", 8, 256),
+        ("float4", 16, 512),
+        ("double2", 16, 512),
+    ],
 )
 def test_a_wider_type_takes_more_sectors(type_, sectors, nbytes):
     counters = load("i", type_)
@@ -103,7 +110,7 @@ def test_a_block_with_a_warp_across_rows():
     assert c.sectors_per_request(counters) == 16  # 16 rows of the array, 2 neighbouring floats of each
 
 
-# -- products of matrices: by formula -------------------------------------------------------------------------
+# -- products of matrices: by formula ------------------------------------------------------------------------
 
 MATMUL = f"""{K}k(const float* a, const float* b, float* out, int n) {{
     int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -145,7 +152,9 @@ def test_matrix_product_naive():
 
 def test_matrix_product_tiled():
     n, t = 64, 16
-    counters = counted(TILED, floats(n, n), floats(n, n), floats(n, n), I(n), grid=(n // t, n // t), block=(t, t))
+    counters = counted(
+        TILED, floats(n, n), floats(n, n), floats(n, n), I(n), grid=(n // t, n // t), block=(t, t)
+    )
     tiles = (n // t) ** 3
     assert counters["global_load_bytes"] == 2 * n**3 // t * 4
     assert counters["global_load_requests"] == 2 * tiles * t * t // 32
@@ -165,7 +174,9 @@ def test_convolution():
     }}"""
     size, f = 12, 5
     q = size - f + 1
-    counters = counted(source, floats(size, size), floats(f, f), floats(q, q), I(size), I(f), I(q), grid=q, block=q)
+    counters = counted(
+        source, floats(size, size), floats(f, f), floats(q, q), I(size), I(f), I(q), grid=q, block=q
+    )
     assert counters["flops_fp32"] == 2 * q * q * f * f
     assert counters["global_load_bytes"] == 2 * q * q * f * f * 4
 
@@ -245,7 +256,8 @@ def test_idle_groups_take_no_wavefront():
         if (threadIdx.x < 12) out[threadIdx.x] = s[threadIdx.x];
     }}"""
     counters = counted(source, floats(32, 4))
-    assert counters["shared_load_wavefronts"] == counters["shared_load_wavefronts_ideal"] == 2  # 12 lanes: two quarters
+    # 12 lanes: two quarters
+    assert counters["shared_load_wavefronts"] == counters["shared_load_wavefronts_ideal"] == 2
     assert counters["shared_store_wavefronts"] == 4
 
 
@@ -303,7 +315,9 @@ def test_lanes_leave_a_loop_by_break_and_return():
     counters = counted(source, floats(32 * 16), floats(32), I(16))
     line = counters["lines"][line_of(source)]
     assert line["global_load_requests"] == 16
-    gone = {0: 0} | {i: min([i // 3] * (i % 3 == 0) + [(i - 1) // 5] * (i % 5 == 1) + [15]) for i in range(1, 32)}
+    gone = {0: 0} | {
+        i: min([i // 3] * (i % 3 == 0) + [(i - 1) // 5] * (i % 5 == 1) + [15]) for i in range(1, 32)
+    }
     assert line["global_load_bytes"] == 4 * sum(n + 1 for n in gone.values())
     returned = sum(i % 3 == 0 and not (i % 5 == 1 and (i - 1) // 5 < i // 3) for i in range(32))
     assert counters["global_store_requests"] == 1
@@ -345,7 +359,9 @@ def test_the_path_of_calls_counts():
     counters = counted(source, floats(32 * 8), floats(32), I(n))
     line = counters["lines"][line_of(source)]
     assert line["global_load_requests"] == n + (n + 1) + 2 * n
-    assert line["global_load_bytes"] == 4 * (16 * n + 32 * (n + 1) + sum((i + j) % 3 for i in range(32) for j in range(n)))
+    assert line["global_load_bytes"] == 4 * (
+        16 * n + 32 * (n + 1) + sum((i + j) % 3 for i in range(32) for j in range(n))
+    )
 
 
 def test_a_function_that_may_wait_in_a_loop():
@@ -398,7 +414,7 @@ def test_a_spin_lock_is_counted():
     assert counters["global_atomic_operations"] >= 256
 
 
-# -- operations -----------------------------------------------------------------------------------------------
+# -- operations ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -457,7 +473,7 @@ def test_integer_instructions():
     assert line["thread_instructions"] == 32 * line["warp_instructions"]
 
 
-# -- the rest -------------------------------------------------------------------------------------------------
+# -- the rest ------------------------------------------------------------------------------------------------
 
 
 def test_atomics():
@@ -502,7 +518,8 @@ def test_local_memory_is_interleaved():
     }}"""
     counters = counted(source, floats(32), np.arange(16, dtype=I), I(16))
     assert counters["local_store_requests"] == 16
-    assert counters["local_store_sectors"] == counters["local_store_sectors_ideal"] == 16 * 4  # one row of 128 bytes
+    # one row of 128 bytes
+    assert counters["local_store_sectors"] == counters["local_store_sectors_ideal"] == 16 * 4
     line = counters["lines"][line_of(source)]
     assert line["local_load_requests"] == 2
     assert line["local_load_sectors"] == 4 + 16  # one row; four rows, in each the sectors of all lanes
@@ -585,13 +602,17 @@ def test_counts_do_not_depend_on_the_schedule():
     seen = []
     for seed in (0, 1, 2):
         device("count").schedule = seed
-        seen.append(counted(TILED, floats(48, 48), floats(48, 48), floats(48, 48), I(48), grid=(3, 3), block=(16, 16)))
+        seen.append(
+            counted(TILED, floats(48, 48), floats(48, 48), floats(48, 48), I(48), grid=(3, 3), block=(16, 16))
+        )
     device("count").schedule = 0
     assert seen[0] == seen[1] == seen[2]
 
 
 def test_lines_add_up_and_everything_is_json():
-    counters = counted(TILED, floats(64, 64), floats(64, 64), floats(64, 64), I(64), grid=(4, 4), block=(16, 16))
+    counters = counted(
+        TILED, floats(64, 64), floats(64, 64), floats(64, 64), I(64), grid=(4, 4), block=(16, 16)
+    )
     for name in c.METRICS:
         assert sum(line.get(name, 0) for line in counters["lines"].values()) == counters[name], name
     assert json.loads(json.dumps(counters))["flops_fp32"] == counters["flops_fp32"]

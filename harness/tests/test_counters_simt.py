@@ -1,7 +1,8 @@
 """Which lanes are together: random divergent programs, against a warp that is run in lockstep in Python.
 
 A program is a tree of accesses, branches, loops (with break and continue), calls, returns and barriers whose
-conditions depend on the lane. It is written as PTX, so that no compiler rearranges it, with a line for each node.
+conditions depend on the lane. It is written as PTX, so that no compiler rearranges it, with a line for each
+node.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ THREADS = 48  # a warp and a half
 
 @dataclass
 class Node:
-    """kind: "load" | "if" | "loop" | "repeat" (a loop with as many iterations for every lane) | "break" | "continue" | "return" | "call" | "barrier" | "syncwarp" | "half".
-    """
+    """kind: "load" | "if" | "loop" | "repeat" (a loop with as many iterations for every lane) | "break" | "continue" | "return" | "call" | "barrier" | "syncwarp" | "half"."""
 
     kind: str
     line: int
@@ -45,7 +45,10 @@ class Program:
 
     def block(self, depth: int, leave=(), uniform: bool = False, called: bool = False) -> list[Node]:
         """leave: ways to leave it early. uniform: all lanes that have not ended get here, together."""
-        return [self.statement(depth, leave, uniform, called) for _ in range(self.random.randint(1, 3 if depth else 5))]
+        return [
+            self.statement(depth, leave, uniform, called)
+            for _ in range(self.random.randint(1, 3 if depth else 5))
+        ]
 
     def statement(self, depth: int, leave, uniform: bool, called: bool) -> Node:
         kind = self.random.choice(["load", "if", "loop", "loop", "call", "leave", "sync"])
@@ -59,7 +62,9 @@ class Program:
                 return self.node("repeat", body=self.block(depth + 1, uniform=True, called=called))
             return self.node("loop", body=self.block(depth + 1, ("break", "continue"), called=called))
         if depth < 4 and kind == "call" and not called:
-            return self.node("call", body=self.block(depth + 1, () if uniform else ("return",), uniform, called=True))
+            return self.node(
+                "call", body=self.block(depth + 1, () if uniform else ("return",), uniform, called=True)
+            )
         if depth and kind == "leave" and leave:
             return self.node("if", body=[self.node(self.random.choice(leave))])
         if kind == "sync" and uniform:
@@ -172,10 +177,14 @@ class Ptx:
         lines = [f"mad.lo.u32 %r2, %r1, {a}, {c};"]
         for n in counters:
             lines += [f"mul.lo.u32 %r3, {n}, {b};", "mad.lo.u32 %r2, %r2, 5, %r3;"]
-        return "\n".join([*lines, "shr.u32 %r3, %r2, 3;", "xor.b32 %r2, %r2, %r3;", "and.b32 %r2, %r2, 65535;"])
+        return "\n".join(
+            [*lines, "shr.u32 %r3, %r2, 3;", "xor.b32 %r2, %r2, %r3;", "and.b32 %r2, %r2, 65535;"]
+        )
 
     def nodes(self, nodes, counters, labels, end: str) -> str:
-        return "\n".join(f".loc 1 {n.line} 0\n{getattr(self, n.kind + '_')(n, counters, labels, end)}" for n in nodes)
+        return "\n".join(
+            f".loc 1 {n.line} 0\n{getattr(self, n.kind + '_')(n, counters, labels, end)}" for n in nodes
+        )
 
     def load_(self, n, counters, labels, end) -> str:
         return (f"{self.mix(counters, n.seeds)}\nrem.u32 %r2, %r2, {WORDS};\nmul.wide.u32 %rd2, %r2, 4;\n"

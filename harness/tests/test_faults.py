@@ -108,7 +108,11 @@ def test_barrier_that_others_have_returned_before_is_a_note(checks, body):
             assert done.notes == []
             continue
         (note,) = done.notes
-        assert (note.kind, note.severity, note.line) == ("barrier-divergence", "note", line_of(source, "NOTE"))
+        assert (note.kind, note.severity, note.line) == (
+            "barrier-divergence",
+            "note",
+            line_of(source, "NOTE"),
+        )
         assert note.headline == "Divergent thread(s) in block"
         assert note.explanation == ("22 threads had returned before this barrier: it does not wait for them.")
     dev.schedule = 0
@@ -163,7 +167,12 @@ def test_hazards_of_a_tree_without_its_barriers(after_load, after_step, hazards,
             for mark, count, _ in hazards
         ]
         for fault, (mark, _, writer) in zip(found, hazards, strict=True):
-            assert (fault.kind, fault.severity, fault.line, fault.other.line) == ("race", "error", line["ADD"], line[mark])
+            assert (fault.kind, fault.severity, fault.line, fault.other.line) == (
+                "race",
+                "error",
+                line["ADD"],
+                line[mark],
+            )
             assert (fault.thread, fault.other.thread, fault.block) == ((0, 0, 0), (writer, 0, 0), (0, 0, 0))
             assert (fault.array, fault.index) == ("s", str(writer))
     dev.schedule = 0

@@ -33,7 +33,9 @@ def test_a_fixed_kernel_gives_the_same_bits(step, begin):
     kernel = dev.compile(SOURCE).get_function("sums")
     rest = np.int32(50), np.uint32(step), np.int64(begin), np.float32(0.3), np.int16(-60)
     fixed = kernel.fixed((x, outs[1], *rest))
-    assert fixed.module.functions == kernel.module.functions and list(fixed.module.lowered.kernels) == ["sums"]
+    assert fixed.module.functions == kernel.module.functions and list(fixed.module.lowered.kernels) == [
+        "sums"
+    ]
     kernel(2, 32, (x, outs[0], *rest))
     fixed(2, 32, (x, outs[1], *rest))
     assert outs[0].get().tobytes() == outs[1].get().tobytes()

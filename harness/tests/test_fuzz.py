@@ -32,7 +32,10 @@ def test_a_seed_makes_the_same_mutant_again():
     texts = [fuzz.mutant(seed, QUICK)[2] for seed in range(20)]
     assert texts == [fuzz.mutant(seed, QUICK)[2] for seed in range(20)]
     changed = [fuzz.mutant(seed, QUICK) for seed in range(20)]
-    same = [text == (subject.source if kind == "cuda" else fuzz.original(subject, kind).text) for subject, kind, text, _ in changed]
+    same = [
+        text == (subject.source if kind == "cuda" else fuzz.original(subject, kind).text)
+        for subject, kind, text, _ in changed
+    ]
     assert not any(same) and len(set(texts)) == 20
 
 

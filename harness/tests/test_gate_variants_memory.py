@@ -1,4 +1,4 @@
-"""The gates of puzzles 23 to 27, 33 and 34: other good designs pass as well; costs that lessons predict are counted.
+"""The gates of puzzles 23 to 27, 33 and 34: other good designs pass; costs that lessons predict are counted.
 
 That the rung below fails, with the line that costs most, is a mutant of each puzzle: test_grade_puzzles.
 """

@@ -31,9 +31,16 @@ def test_the_map_of_an_output():
     got = np.array([1.25, 4.0, np.inf, np.nan, -5.0], np.float32)
     found = error_map(target, got, before)
     assert (found["array"], found["axes"], found["shape"]) == ("y", "n", [5])
-    assert found["errors"][:3] == [0.0, 4.0, np.inf] and np.isnan(found["errors"][3]) and found["errors"][4] == 20.0
+    assert (
+        found["errors"][:3] == [0.0, 4.0, np.inf]
+        and np.isnan(found["errors"][3])
+        and found["errors"][4] == 20.0
+    )
     big = np.zeros(5000)
-    assert error_map(Expected(Out("y", n=5000), big, big, big), big.astype(np.float32), big.astype(np.float32)) == {}
+    assert (
+        error_map(Expected(Out("y", n=5000), big, big, big), big.astype(np.float32), big.astype(np.float32))
+        == {}
+    )
 
 
 SHAPES = [((5,), "n"), ((4, 6), "mn"), ((3, 2, 5), "bhw"), ((4, 3, 3, 2), "kcrs"), ((16, 6, 5, 5), "kcrs"), ((1, 1, 1, 1), "kcrs"),
@@ -48,7 +55,9 @@ def test_every_cell_has_the_colour_of_its_error(shape, letters):
     assert [to_hex(c.get_facecolor()) for c in cells[: errors.size]] == [colour(e) for e in errors]
     assert len(cells) == errors.size + len(legend_items())
     side = cells[0].get_width()
-    assert [c.get_xy() for c in cells[: errors.size]] == [corner((LEFT, TOP), shape, i, side) for i in range(errors.size)]
+    assert [c.get_xy() for c in cells[: errors.size]] == [
+        corner((LEFT, TOP), shape, i, side) for i in range(errors.size)
+    ]
     figure.canvas.draw()
     texts = figure.axes[0].texts
     boxes = [t.get_window_extent() for t in texts]

@@ -1,4 +1,4 @@
-"""Pictures by name: every kind is drawn of a kernel it is for, and says in one line where it does not apply."""
+"""Pictures by name: every kind is drawn of a kernel it is for, and says where it does not apply."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def test_a_kernel_of_ones_own_is_what_is_drawn(tmp_path):
     own.write_text(COURSE.load("19").solution_path.read_text(encoding="utf-8").replace("part", "sums"))
     with pytest.raises(CourseError, match=r"shows part\[tid\], which this kernel does not have"):
         kinds.draw(ask("19", own), KINDS["steps"])
-    kernel = f"{K}transpose(const float* input, float* output, int rows, int columns) {{ output[0] = input[0]; }}"
+    kernel = (
+        f"{K}transpose(const float* input, float* output, int rows, int columns) {{ output[0] = input[0]; }}"
+    )
     own.write_text(f"constexpr int TILE = 32;\nconstexpr int HEIGHT = 8;\n{kernel}\n")
     with pytest.raises(CourseError, match="does not do what the picture 'banks' shows; --solution"):
         kinds.draw(ask("25", own), KINDS["banks"])
@@ -96,12 +98,22 @@ def test_which_kind_is_drawn_without_a_name(monkeypatch):
     assert chosen_kind(ask("30"), "", False).name == "access"
     assert chosen_kind(ask("35"), "", False).name == "fragments"
     monkeypatch.setitem(KINDS, "tiles", replace(KINDS["tiles"], first=True))
-    assert chosen_kind(ask("30"), "", False).name == "tiles" and chosen_kind(ask("30", thread="1"), "", False).name == "access"
+    assert (
+        chosen_kind(ask("30"), "", False).name == "tiles"
+        and chosen_kind(ask("30", thread="1"), "", False).name == "access"
+    )
     assert chosen_kind(ask("09", block="1"), "", False).name == "access"
     assert chosen_kind(ask("30"), "", True).name == "walk"
     with pytest.raises(CourseError, match="nothing in it moves"):
         chosen_kind(ask("30"), "tiles", True)
-    assert [k.name for k in kinds_of(COURSE.load("30"))] == ["walk", "access", "warp", "race", "heat", "tiles"]
+    assert [k.name for k in kinds_of(COURSE.load("30"))] == [
+        "walk",
+        "access",
+        "warp",
+        "race",
+        "heat",
+        "tiles",
+    ]
 
 
 def test_a_gif_has_a_frame_for_every_step(tmp_path):

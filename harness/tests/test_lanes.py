@@ -1,4 +1,4 @@
-"""Threads side by side: the same bits as one by one, wherever their ways part; faults with the right thread and line."""
+"""Threads side by side: the same bits as one by one; faults with the right thread and line."""
 
 from __future__ import annotations
 
@@ -69,8 +69,10 @@ IN_A_ROW = """
 """
 
 
-def run(source: str, checks: str = "memory", block: int = 32, fixed: bool = True, lanes: int = LANES) -> bytes:
-    """The bits that `k` leaves in `out`. fixed: compiled for its sizes, for that many threads side by side."""
+def run(
+    source: str, checks: str = "memory", block: int = 32, fixed: bool = True, lanes: int = LANES
+) -> bytes:
+    """The bits that `k` leaves in `out`. fixed: compiled for its sizes, that many threads side by side."""
     dev = device(checks)
     x = dev.array(np.random.default_rng(0).standard_normal(64).astype(np.float32), name="x", axes="i")
     out = dev.array(np.zeros(128, np.float32), name="out", axes="i")
@@ -185,9 +187,17 @@ def test_where_threads_part_and_where_they_agree():
     body = function.body
     (guard,) = found.guards
     assert body[guard].base == "bra" and body[guard].pred in found.apart and not found.regions
-    loops = [i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.base == "bra" and i > guard]
+    loops = [
+        i
+        for i, item in enumerate(body)
+        if isinstance(item, ptx.Instruction) and item.base == "bra" and i > guard
+    ]
     assert loops and not found.alone & set(loops)  # all threads loop together
-    loads = [i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.opcode == "ld.global.f32"]
+    loads = [
+        i
+        for i, item in enumerate(body)
+        if isinstance(item, ptx.Instruction) and item.opcode == "ld.global.f32"
+    ]
     assert loads and not found.alone & set(loads)  # x[j] is the same for all of them
     (store,) = (i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.base == "st")
     assert store in found.alone

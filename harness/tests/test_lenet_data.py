@@ -38,19 +38,26 @@ def folder(tmp_path):
 HELD_OUT = "729dd643d4070f78"  # of the SHA-256 of its labels
 
 
-# ---- digits ----------------------------------------------------------------------------------------------------
+# ---- digits ------------------------------------------------------------------------------------------------
 
 
 def test_the_digits_and_the_fifth_that_is_held_out():
     digits = load()
-    assert digits.train_images.shape == (1438, 1, SIDE, SIDE) and digits.test_images.shape == (359, 1, SIDE, SIDE)
+    assert digits.train_images.shape == (1438, 1, SIDE, SIDE) and digits.test_images.shape == (
+        359,
+        1,
+        SIDE,
+        SIDE,
+    )
     assert digits.train_images.dtype == digits.test_images.dtype == np.float32
     assert set(np.bincount(digits.test_labels)) <= {35, 36, 37} and digits.train_labels.dtype == np.int32
     assert abs(digits.train_images.mean()) < 1e-5 and digits.train_images.std() == pytest.approx(1, abs=1e-5)
     seen = {image.tobytes() for image in digits.train_images}
     assert not any(image.tobytes() in seen for image in digits.test_images)
     held_out = hashlib.sha256(digits.test_labels.astype("<i4").tobytes()).hexdigest()
-    assert held_out.startswith(HELD_OUT), "the held-out fifth is another one: figures are no longer comparable"
+    assert held_out.startswith(HELD_OUT), (
+        "the held-out fifth is another one: figures are no longer comparable"
+    )
 
 
 def test_digits_are_placed_as_in_mnist():
@@ -76,7 +83,7 @@ def test_ink_is_centred_by_hand():
     assert not data.centred(np.zeros((8, 8))).any()
 
 
-# ---- files -------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_of_idx_files(folder):
@@ -163,7 +170,7 @@ def test_names_and_folders_that_do_not_fit(folder, name, says):
         load(name, folder)
 
 
-# ---- download ------------------------------------------------------------------------------------------------------
+# ---- download ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

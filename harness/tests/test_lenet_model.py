@@ -70,7 +70,11 @@ def add(course, name, declaration, kernel):
 
 
 def later(name="weights_of_conv", output="Out", initial="0.0f"):
-    made = 'InOut("grad_weights", values="zeros", **SHAPE)' if output == "zeros" else f'{output}("grad_weights", **SHAPE)'
+    made = (
+        'InOut("grad_weights", values="zeros", **SHAPE)'
+        if output == "zeros"
+        else f'{output}("grad_weights", **SHAPE)'
+    )
     declaration = LATER.replace("NAMES", f'kernel("{name}", {made}),')
     return declaration, LATER_KERNEL.replace("NAME", name).replace("INITIAL", initial)
 
@@ -86,7 +90,7 @@ def step(net, batch=3):
     net.backward()
 
 
-# ---- whose -----------------------------------------------------------------------------------------------------
+# ---- whose -------------------------------------------------------------------------------------------------
 
 
 def test_all_values_and_gradients_are_those_of_float64():
@@ -134,7 +138,7 @@ def test_a_file_that_has_changed_since_it_passed_is_not_used(course):
     assert notes == ["note: your 04 has changed since it passed; `backwarp grade 04`"]
 
 
-# ---- a later puzzle's kernel ---------------------------------------------------------------------------------------
+# ---- a later puzzle's kernel -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,8 @@ def test_kernels_of_later_parts_give_the_same_gradients(use):
         expected = lenet.step_values(START, DIGITS.train_images[:batch], DIGITS.train_labels[:batch])
         for name, values in expected.items():
             assert np.abs(net[name].get() - values).max() <= 2e-6 * np.abs(values).max(), name
-    last = [bound for (role, *_), bound in net._bound.items() if role == "conv2d_backward_weights"][-1]  # of conv1
+    # of conv1
+    last = [bound for (role, *_), bound in net._bound.items() if role == "conv2d_backward_weights"][-1]
     last.compile_for_sizes()
     assert all(bound.total < 0 for bound in last.passes)
     step(net, 3)
@@ -190,7 +195,9 @@ def test_what_a_step_moves_is_counted_and_less_with_later_kernels(monkeypatch):
     others = found["bytes"].keys() - set(found["replaced"])
     assert all(found["bytes"][role] == found["usual_bytes"][role] > 0 for role in others)
     lines = traffic(found, [{"kernel": role, "puzzle": c.puzzle.id} for role, c in later_ones.items()])
-    totals = re.fullmatch(r"Global memory in a step of 2 images, counted: (.+) MB; without --use (.+) MB\.", lines[0])
+    totals = re.fullmatch(
+        r"Global memory in a step of 2 images, counted: (.+) MB; without --use (.+) MB\.", lines[0]
+    )
     assert float(totals[1]) < float(totals[2]) / 2 and max(map(len, lines)) <= 80
     assert any(line.startswith("  32 conv2d_backward_weights for 09") for line in lines[1:])
 
@@ -222,13 +229,20 @@ def test_an_array_that_is_updated_is_no_output(course):
 
 def test_a_size_that_no_array_shows_is_named(course):
     declaration, kernel = later()
-    add(course, "97_later", declaration.replace('"stride"', '"splits"').replace("stride=1", "splits=1"), kernel)
+    add(
+        course,
+        "97_later",
+        declaration.replace('"stride"', '"splits"').replace("stride=1", "splits=1"),
+        kernel,
+    )
     net = net_on(choose(course, {}, mine=False, use=["09=97"]))
-    with pytest.raises(LaunchMistake, match="weights_of_conv of 97_later needs the size 'splits', which LeNet's arrays"):
+    with pytest.raises(
+        LaunchMistake, match="weights_of_conv of 97_later needs the size 'splits', which LeNet's arrays"
+    ):
         step(net)
 
 
-# ---- what does not fit ---------------------------------------------------------------------------------------------
+# ---- what does not fit -------------------------------------------------------------------------------------
 
 
 def test_every_role_is_a_kernel_of_its_puzzle():

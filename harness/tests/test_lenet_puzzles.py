@@ -27,7 +27,7 @@ each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
 
 
 def finding(puzzle, source, first=""):
-    """(kind, misconception, lines) of the first case that fails; None where all pass. first: cases to begin with."""
+    """(kind, misconception, lines) of the first case that fails, or None. first: cases to begin with."""
     try:
         functions = load_program(source, puzzle.file, puzzle.program.functions)
         for case in sorted(puzzle.cases, key=lambda case: not (first and case.name.startswith(first))):
@@ -75,7 +75,8 @@ def test_the_stub_runs_and_fails(puzzle, grade):
 
 @pytest.mark.parametrize(("puzzle", "mutant"), MUTANTS)
 def test_every_mutant_fails_with_its_diagnosis(puzzle, mutant):
-    own = {"train": "six_steps"}.get(mutant.kernel, mutant.kernel)  # the case that its function is for, to be quick
+    # the case that its function is for, to be quick
+    own = {"train": "six_steps"}.get(mutant.kernel, mutant.kernel)
     found = finding(puzzle, mutant.apply(solution(puzzle)), first=own)
     assert found, "the mutant passes"
     assert (found[1] or found[0]) in mutant.expected, found
@@ -98,7 +99,7 @@ def test_the_stub_says_what_to_do(puzzle):
         assert f"def {signature}:" in stub and signature in lesson
 
 
-# ---- what a student reads ------------------------------------------------------------------------------------
+# ---- what a student reads ----------------------------------------------------------------------------------
 
 STEP, TRAINING = PUZZLES
 
@@ -118,7 +119,9 @@ def test_the_first_wrong_layer_is_named(grade):
 
 def test_a_wrong_layer_without_a_known_cause_says_who_stored_it(grade):
     extra = 'net.launch("relu_backward", net.grad_fc2, net.fc2, net.grad_fc2)\n    '
-    wrong = edited(STEP, 'fc_backward(net, "fc2", net.grad_fc2', extra + 'fc_backward(net, "fc2", net.grad_fc2')
+    wrong = edited(
+        STEP, 'fc_backward(net, "fc2", net.grad_fc2', extra + 'fc_backward(net, "fc2", net.grad_fc2'
+    )
     assert finding(STEP, wrong) is None  # twice is as good as once
     wrong = wrong.replace('"relu_backward", net.grad_fc2, net.fc2', '"relu_backward", net.relu4, net.fc2')
     text = grade(STEP, wrong)[1]

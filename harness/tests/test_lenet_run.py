@@ -56,7 +56,7 @@ def checkpoint(course):
     return read_checkpoint(course.root / ".backwarp" / "lenet.npz")
 
 
-# ---- what it says ----------------------------------------------------------------------------------------------
+# ---- what it says ------------------------------------------------------------------------------------------
 
 
 def test_a_run_in_a_pipe(train, course, capsys, tmp_path):
@@ -107,7 +107,9 @@ def test_a_run_on_a_terminal_of_80_columns(train, monkeypatch, capsys):
         assert train(epochs=1) == 0
     shown = [line for line in terminal.getvalue().replace("\r", "\n").splitlines() if line.strip()]
     assert shown and max(map(len, shown)) <= 80
-    assert "epoch 1/1" in shown[-1] and "loss" in shown[-1] and "images/s" in shown[-1] and "test" in shown[-1]
+    assert (
+        "epoch 1/1" in shown[-1] and "loss" in shown[-1] and "images/s" in shown[-1] and "test" in shown[-1]
+    )
     assert "epoch   1" not in capsys.readouterr().out
 
 
@@ -142,11 +144,13 @@ def test_a_folder_for_checkpoints_that_cannot_be_made(train, course, monkeypatch
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(run, "make_state_folder", refuse)
-    with pytest.raises(TrainingError, match=r"\.backwarp cannot be written, and checkpoints go there: Permission"):
+    with pytest.raises(
+        TrainingError, match=r"\.backwarp cannot be written, and checkpoints go there: Permission"
+    ):
         train()
 
 
-# ---- Ctrl-C ----------------------------------------------------------------------------------------------------
+# ---- Ctrl-C ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -169,7 +173,9 @@ def interrupted(monkeypatch):
 
 
 @pytest.mark.parametrize("step", [1, 2, 4])
-def test_ctrl_c_keeps_the_checkpoint_and_resume_ends_as_if_nothing_had_been(train, course, capsys, interrupted, step):
+def test_ctrl_c_keeps_the_checkpoint_and_resume_ends_as_if_nothing_had_been(
+    train, course, capsys, interrupted, step
+):
     assert train() == 0
     whole = checkpoint(course)
     capsys.readouterr()
@@ -212,14 +218,16 @@ def test_the_command_that_goes_on(options, command):
     assert resuming(options) == command
 
 
-# ---- going on --------------------------------------------------------------------------------------------------
+# ---- going on ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("options", "says"), [({"epochs": 3}, "--epochs 2, not 3"), ({"seed": 1}, "--seed 0, not 1"),
                                                ({"data": "mnist"}, "--data digits, not mnist")])  # fmt: skip
 def test_other_settings_than_those_of_the_checkpoint(train, options, says):
     assert train(epochs=2) == 0
-    with pytest.raises(TrainingError, match=f"the checkpoint is of a run with {says}; leave it out, or start anew"):
+    with pytest.raises(
+        TrainingError, match=f"the checkpoint is of a run with {says}; leave it out, or start anew"
+    ):
         train(resume=True, **options)
 
 

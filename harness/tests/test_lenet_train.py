@@ -1,4 +1,4 @@
-"""Training LeNet: against float64, by seed, stopped and gone on with, checkpoints that are damaged or half written."""
+"""Training LeNet: against float64, by seed, stopped and gone on with, with damaged checkpoints."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ def training(dev, path=None, settings=SHORT, some=FEW):
     return Training(net, some, settings, path)
 
 
-# ---- what is learned -----------------------------------------------------------------------------------------
+# ---- what is learned ---------------------------------------------------------------------------------------
 
 
 def test_losses_of_50_steps_are_those_of_float64(dev):
     """The default run's first steps, with small batches to be quick; all 50 losses are within 4e-7 here.
 
-    With the default batch of 32 it is 1.1e-6 for seed 0. Not every seed agrees for so long: where a value is within
-    rounding of 0, a ReLU in float32 can be open that is closed in float64, and from there on the runs part.
+    With the default batch of 32 it is 1.1e-6 for seed 0. Not every seed agrees for so long: where a value is
+    within rounding of 0, a ReLU in float32 can be open that is closed in float64, and from there on the runs
+    part.
     """
     settings = Settings(batch=8)
     run = training(dev, settings=settings, some=DIGITS)
@@ -95,7 +96,7 @@ def test_a_loss_that_is_no_number_stops_the_run(dev):
     assert run.step == 0
 
 
-# ---- stopped, and gone on with -------------------------------------------------------------------------------
+# ---- stopped, and gone on with -----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_a_run_that_has_ended_has_nothing_to_go_on_with(whole, dev):
     assert run.step == 6 and run.accuracy() == whole[0].history.accuracies[-1]
 
 
-# ---- checkpoints ---------------------------------------------------------------------------------------------
+# ---- checkpoints -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -177,7 +178,12 @@ def rewritten(path, **changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [dict(conv1_bias=None), dict(conv1_bias=np.zeros(7, np.float32)), dict(more=np.zeros(1)), dict(losses=np.zeros(()))],
+    [
+        dict(conv1_bias=None),
+        dict(conv1_bias=np.zeros(7, np.float32)),
+        dict(more=np.zeros(1)),
+        dict(losses=np.zeros(())),
+    ],
 )
 def test_other_arrays_are_no_checkpoint(checkpoint, changes):
     rewritten(checkpoint, **changes)

@@ -335,7 +335,7 @@ def test_one_shared_array_of_a_function_in_two_kernels(checks):
 
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_accesses_far_apart_do_not_make_code_grow(checks):
-    """Constant offsets of hundreds of megabytes, and of some bytes: each within its array, or found outside it."""
+    """Constant offsets of hundreds of megabytes, or some bytes: within the array, or found outside it."""
     far = 1 << 26
     body = f"int i = threadIdx.x; out[i] = a[i] + a[i + 1] + a[i + {far}] + a[i + {far + 1}] + a[i - {far}];"
     dev = device(checks)

@@ -1,4 +1,4 @@
-"""Matrix instructions against NumPy: fragments filled by the layouts that the PTX ISA draws, products of whole warps."""
+"""Matrix instructions against NumPy: fragments in the layouts that the PTX ISA draws, whole products."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ _INT = ("r", "int")
 
 
 def inline_mma(shape: str, types: str, registers: tuple[int, int, int], out: tuple[str, str]) -> str:
-    """A kernel that hands registers from memory, in lane order, to one mma.sync: a[32][A], b[32][B], c[32][C]."""
+    """A kernel that hands registers from memory, by lane, to one mma.sync: a[32][A], b[32][B], c[32][C]."""
     na, nb, nc = registers
     letter, c_type = out
     outputs = ", ".join(f"%{i}" for i in range(nc))
     a = ", ".join(f"%{nc + i}" for i in range(na))
     b = ", ".join(f"%{nc + na + i}" for i in range(nb))
     bound = ", ".join(f'"+{letter}"(d[{i}])' for i in range(nc))
-    given = ", ".join([f'"r"(a[lane * {na} + {i}])' for i in range(na)] + [f'"r"(b[lane * {nb} + {i}])' for i in range(nb)])
+    given = ", ".join(
+        [f'"r"(a[lane * {na} + {i}])' for i in range(na)] + [f'"r"(b[lane * {nb} + {i}])' for i in range(nb)]
+    )
     return f"""
 extern "C" __global__ void k(const unsigned* a, const unsigned* b, {c_type}* c) {{
     int lane = threadIdx.x;
@@ -198,7 +200,7 @@ def test_ldmatrix(n, trans, checks):
 
 
 def in_a_warp(body: str, given, out) -> None:
-    """Runs `body` in one warp with the course's mma.cuh, as a kernel with `lane` and the arrays `in` and `out`."""
+    """Runs `body` in one warp with the course's mma.cuh, with `lane` and the arrays `in` and `out`."""
     types = {"float32": "float", "float16": "__half", "uint32": "unsigned"}
     parameters = f"const {types[str(given.dtype)]}* in, {types[str(out.dtype)]}* out"
     source = f'#include "mma.cuh"\n{K}k({parameters}) {{\nint lane = threadIdx.x;\n{body}\n}}\n'

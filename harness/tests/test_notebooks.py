@@ -30,12 +30,16 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
             kinds = [sorted(o.get("data", {})) for o in before.outputs]
             assert kinds == [sorted(o.get("data", {})) for o in after.outputs], before.source
             assert first_lines(before) == first_lines(after)
-    assert not any("/home/" in str(o) or "/tmp/" in str(o) for c in committed.cells for o in c.get("outputs", ()))
+    assert not any(
+        "/home/" in str(o) or "/tmp/" in str(o) for c in committed.cells for o in c.get("outputs", ())
+    )
 
 
 def first_lines(cell):
     """What the outputs say first: which puzzle, which case."""
-    return [o["data"]["text/plain"].splitlines()[0] for o in cell.outputs if "text/plain" in o.get("data", {})]
+    return [
+        o["data"]["text/plain"].splitlines()[0] for o in cell.outputs if "text/plain" in o.get("data", {})
+    ]
 
 
 def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, tmp_path):
@@ -69,7 +73,9 @@ def magics(shell, tmp_path):
     root = tmp_path / "course"
     for folder in ("puzzles", "solutions"):
         (root / folder / "01_twice").mkdir(parents=True)
-    (root / "puzzles" / "01_twice" / "puzzle.py").write_text(DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)"))
+    (root / "puzzles" / "01_twice" / "puzzle.py").write_text(
+        DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)")
+    )
     (root / "puzzles" / "01_twice" / "kernel.cu").write_text(STUB)
     (root / "solutions" / "01_twice" / "kernel.cu").write_text(SOLUTION)
     found = CourseMagics(shell, Course(root))
@@ -137,7 +143,10 @@ def test_the_slider_shows_the_thread_it_stands_at(magics, capsys, monkeypatch):
     assert "Image object" in shown_by(walk, capsys)
     slider.value = 2
     assert "Image object" in shown_by(walk, capsys)
-    assert asked[0] == "01 --kind access --thread 0 --block 0" and asked[-1] == "01 --kind access --thread 2 --block 0"
+    assert (
+        asked[0] == "01 --kind access --thread 0 --block 0"
+        and asked[-1] == "01 --kind access --thread 2 --block 0"
+    )
     first, last = (picture(line).data for line in (asked[0], asked[-1]))
     assert first != last  # they are pictures of different threads
     magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
@@ -156,7 +165,10 @@ def test_what_cannot_be_walked_is_one_line(magics, monkeypatch):
         magics.walk("01")
 
 
-@pytest.mark.parametrize(("line", "said"), [("77", "no puzzle 77"), ("", "required: id"), ("01 --what", "unrecognized"), ('"', "quotation")])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("77", "no puzzle 77"), ("", "required: id"), ("01 --what", "unrecognized"), ('"', "quotation")],
+)
 def test_what_cannot_be_is_one_line(magics, line, said):
     with pytest.raises(UsageError, match=said):
         magics.kernel(line, SOLUTION)
@@ -165,4 +177,6 @@ def test_what_cannot_be_is_one_line(magics, line, said):
 def test_the_extension_loads(shell, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     load_ipython_extension(shell)
-    assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "walk"} <= set(shell.magics_manager.magics["line"])
+    assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "walk"} <= set(
+        shell.magics_manager.magics["line"]
+    )

@@ -1,4 +1,4 @@
-"""The operators are PyTorch's: against results of PyTorch that are kept here, and against it where it is installed."""
+"""The operators are PyTorch's: against results of it that are kept here, and against it if installed."""
 
 from __future__ import annotations
 
@@ -215,7 +215,9 @@ def test_a_file_that_has_changed_since_it_passed_is_not_taken(school, unchecked_
 
 
 def test_a_kernel_without_an_instance_is_named(school, unchecked_device):
-    course = changed(school, "float sum = bias[k];", "float sum = bias[k] + sizeof(float[5 - sizeof(float)]);")
+    course = changed(
+        school, "float sum = bias[k];", "float sum = bias[k] + sizeof(float[5 - sizeof(float)]);"
+    )
     operators = ops.Operators(unchecked_device, mine=True, course=course)
     x, w = normal((1, 1, 2, 2), (1, 1, 1, 1), dtype="float64")
     with pytest.raises(CompileError, match="yours 13_conv2d_general/kernel.cu, for float64"):
@@ -230,7 +232,7 @@ def test_a_fault_names_the_array_of_the_student(school):
     assert found.value.array == "input" and found.value.file == "13_conv2d_general/kernel.cu"
 
 
-# ---- arrays on the GPU, as far as they can be had without one -----------------------------------------------
+# ---- arrays on the GPU, as far as they can be had without one ----------------------------------------------
 
 
 class OnTheGpu(np.ndarray):
@@ -285,7 +287,9 @@ def to_the_gpu(array):
 def cupy(monkeypatch):
     """CuPy and the process's CUDA, stood in for."""
     stream = SimpleNamespace(synchronize=lambda: None)
-    made = {name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")}
+    made = {
+        name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")
+    }
     module = SimpleNamespace(
         ndarray=OnTheGpu, from_dlpack=lambda x: x, ascontiguousarray=lambda a: a, **made,
         cuda=SimpleNamespace(get_current_stream=lambda: stream),
@@ -296,7 +300,9 @@ def cupy(monkeypatch):
     MADE.clear()
 
 
-@pytest.mark.parametrize("case", [("13", (2, 3, 5, 4), (4, 3, 3, 2), False), ("15", (2, 3, 6), (3, 4, 3), True)])
+@pytest.mark.parametrize(
+    "case", [("13", (2, 3, 5, 4), (4, 3, 3, 2), False), ("15", (2, 3, 6), (3, 4, 3), True)]
+)
 def test_arrays_on_the_gpu_are_computed_there(cupy, operators, case):
     _, *shapes, transposed = case
     aten = (2, 1, 1, transposed, 0, 1)

@@ -287,7 +287,11 @@ def test_taken_apart_they_work_as_before(checks):
 
 
 def test_a_static_variable_of_a_function_has_its_name():
-    source = f'{K}k(float* out) {{\n    static float sum = 0;\n    sum += 1;  // FAULT\n    out[threadIdx.x] = sum;\n}}'
+    source = f"{K}k(float* out) {{\n    static float sum = 0;\n    sum += 1;  // FAULT\n    out[threadIdx.x] = sum;\n}}"
     with pytest.raises(KernelFault) as caught:
         run(source, zeros(32))
-    assert caught.value.kind == "race" and "both write sum" in str(caught.value) and "_Z" not in str(caught.value)
+    assert (
+        caught.value.kind == "race"
+        and "both write sum" in str(caught.value)
+        and "_Z" not in str(caught.value)
+    )

@@ -15,6 +15,7 @@ import pytest
 
 from harness.checkout import open_course
 from harness.course import BEGIN, END, Puzzle, stub_text
+from harness.devices.nvrtc import compile_ptx
 from harness.grade import Options, grade_file
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -160,6 +161,12 @@ def test_differently_written_kernels(path, tmp_path):
         expected = re.search(r"^// expect: (.+)$", source, re.MULTILINE)[1].split(", ")
         assert verdict.status == "failed"
         assert verdict.diagnosis in expected, (verdict.diagnosis, verdict.lines)
+
+
+def test_tiles_that_puzzle_27_reads_in_fours_begin_where_fours_may():
+    """An array of float in shared memory may begin at any multiple of 4 bytes, if nothing else is said."""
+    ptx = compile_ptx(solution_of(COURSE.load("27")), flavour="fast").text
+    assert re.findall(r"\.shared \.align (\d+)", ptx) == ["16", "16"]
 
 
 # ---- puzzle 09 is promised to others ----------------------------------------------------------------

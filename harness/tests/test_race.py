@@ -1,4 +1,4 @@
-"""The timeline of a race: threads, lines and element are the fault's, the order is that of a run, the advice fits."""
+"""The timeline of a race: threads, lines, element are the fault's, the order a run's, the advice fits."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_no_barrier_orders(noting):
 
 @pytest.fixture(scope="module")
 def verdict(tmp_path_factory) -> Verdict:
-    """Of a real wrong kernel. Its fault depends on which reads racecheck may skip: noting them changes nothing."""
+    """Of a wrong kernel. Its fault depends on which reads racecheck may skip: noting them changes nothing."""
     puzzle = COURSE.load("26")
     mutant = next(m for m in puzzle.mutants if m.name == "tiles not waited for")
     path = tmp_path_factory.mktemp("race") / "kernel.cu"
@@ -137,7 +137,9 @@ def test_the_page_has_it(verdict):
 
 
 def test_a_cell_that_races_shows_it(magics, capsys):  # noqa: F811
-    text = "extern \"C\" __global__ void twice(const float* x, float* y, int n) {\n    y[0] = x[threadIdx.x];\n}\n"
+    text = (
+        'extern "C" __global__ void twice(const float* x, float* y, int n) {\n    y[0] = x[threadIdx.x];\n}\n'
+    )
     magics.kernel("01", text)
     shown = capsys.readouterr().out
     assert "Race reported" in shown and "Image object" in shown

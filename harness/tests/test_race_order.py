@@ -1,4 +1,4 @@
-"""What orders two accesses beside a barrier, and what does not: locks, flags, fences, compare-and-swap, lanes."""
+"""What orders two accesses beside a barrier, and what does not: locks, flags, fences, swaps, lanes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,9 @@ def test_the_first_guess_of_a_compare_and_swap_is_no_race():
     assert found(source.replace("EXTRA", ""), most, x, block=64) is None
     assert most.get()[0] == x.max()
     floats = source.replace("int* bits = (int*)most;\n    int old = *bits, seen;", "float old = *most, seen;")
-    floats = floats.replace("__int_as_float(seen)", "seen").replace("atomicCAS(bits, seen,", "__int_as_float(atomicCAS((int*)most, __float_as_int(seen),")
+    floats = floats.replace("__int_as_float(seen)", "seen").replace(
+        "atomicCAS(bits, seen,", "__int_as_float(atomicCAS((int*)most, __float_as_int(seen),"
+    )
     floats = floats.replace("__float_as_int(x[threadIdx.x]));", "__float_as_int(x[threadIdx.x])));")
     assert found(floats.replace("EXTRA", ""), zeros(1), x, block=64) is None
     fault = found(source.replace("EXTRA", "if (*most < 0) bits[0] = 0;"), zeros(1), x, block=64)
@@ -180,4 +182,6 @@ def test_lanes_meet_only_those_who_come():
 }}"""
     fault = found(source, zeros(1))
     assert fault.kind == "race" and fault.line == line_of(source)
-    assert found(source.replace("if (threadIdx.x > 0) __syncwarp(0xfffffffe)", "__syncwarp()"), zeros(1)) is None
+    assert (
+        found(source.replace("if (threadIdx.x > 0) __syncwarp(0xfffffffe)", "__syncwarp()"), zeros(1)) is None
+    )

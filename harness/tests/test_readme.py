@@ -27,4 +27,8 @@ def test_a_file_says_what_it_was_drawn_from(tmp_path, monkeypatch):
     monkeypatch.setattr(readme, "MUTANTS", readme.MUTANTS[:1])
     console = verdicts(COURSE)
     write(console, tmp_path / "x.svg")
-    assert content_of_file(tmp_path / "x.svg") == content(console) != content_of_file(COURSE.root / ".github/verdict.svg")
+    assert (
+        content_of_file(tmp_path / "x.svg")
+        == content(console)
+        != content_of_file(COURSE.root / ".github/verdict.svg")
+    )

@@ -46,8 +46,12 @@ def check_against_torch(layer: Layer, mask: tuple[bool, bool, bool]) -> None:
     close(y, torch.ops.aten.convolution(*map(torch.from_numpy, (x, w, b)), *layer.aten))
 
     (g,) = normal(1, y.shape)
-    expected = torch.ops.aten.convolution_backward(*map(torch.from_numpy, (g, x, w)), [channels], *layer.aten, mask)
-    for got, want in zip(conv.convolution_backward(g, x, w, [channels], *layer.aten, mask), expected, strict=True):
+    expected = torch.ops.aten.convolution_backward(
+        *map(torch.from_numpy, (g, x, w)), [channels], *layer.aten, mask
+    )
+    for got, want in zip(
+        conv.convolution_backward(g, x, w, [channels], *layer.aten, mask), expected, strict=True
+    ):
         assert (got is None) == (want is None)
         if want is not None:
             close(got, want)

@@ -21,7 +21,9 @@ def parameters(seed=0):
 
 def test_shapes_are_those_of_the_figure():
     v = lenet.step_values(parameters(), *batch(2))
-    shapes = {name: v[name].shape[1:] for name in ("conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "logits")}
+    shapes = {
+        name: v[name].shape[1:] for name in ("conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "logits")
+    }
     assert shapes == {
         "conv1": (6, 24, 24), "pool1": (6, 12, 12), "conv2": (16, 8, 8), "pool2": (16, 4, 4),
         "fc1": (120,), "fc2": (84,), "logits": (10,),

@@ -152,7 +152,8 @@ def report(tmp_path, monkeypatch, capsys):
 
     def graded(source: str, bomb: bool) -> str:
         monkeypatch.setattr(build, "SECONDS", 0.5 if bomb else 60)
-        monkeypatch.setattr(build, "PATIENCE", 1000)  # it is the limit on the processor's time that ends a bomb
+        # it is the limit on the processor's time that ends a bomb
+        monkeypatch.setattr(build, "PATIENCE", 1000)
         path = tmp_path / "kernel.cu"
         path.write_text(source)
         with pytest.raises(SystemExit) as done:

@@ -1,4 +1,4 @@
-"""Kernels of the kinds found in real code: right against NumPy in both flavours, and clean under full checks."""
+"""Kernels of the kinds found in real code: right against NumPy in both flavours, clean in full checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk over the virtual matrices: what a frame shows is what a block read, where the convolution has it."""
+"""The walk over the virtual matrices: a frame shows what a block read, where the convolution has it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ def test_the_passes_of_the_weight_gradient():
         reads = {(name, flat) for (name, flat), kind in found[i].kinds.items() if kind == "read"}
         window = {("input", 3 * (p + r) + q + s) for r in (0, 1) for s in (0, 1)}
         assert reads == window | {("grad_output", i)}
-        assert any(line.endswith("reads input: 4 lanes, 4 elements, 1 sector") for line in found[i].says) or i > 1
+        assert (
+            any(line.endswith("reads input: 4 lanes, 4 elements, 1 sector") for line in found[i].says)
+            or i > 1
+        )
     written = {flat for (name, flat), kind in found[3].kinds.items() if kind == "write"}
     assert written == {0, 1, 2, 3} and not any("write" in p.kinds.values() for p in found[:3])
     drawn = warp_frames(puzzle, case, kernel, solved(puzzle))

@@ -1,4 +1,4 @@
-"""`backwarp watch` in a terminal: saves in every manner, kernels that are wrong in every manner, and the keys."""
+"""`backwarp watch` in a terminal: saves of every kind, kernels wrong in every manner, and the keys."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ class Terminal:
         """What was written since the last call, once it has all the texts in it."""
         end = time.monotonic() + PATIENCE
         while not all(t in self.text[self.mark :] for t in texts):
-            assert time.monotonic() < end and self.child.poll() is None, f"{texts} not in:\n{self.text[self.mark :]}"
+            assert time.monotonic() < end and self.child.poll() is None, (
+                f"{texts} not in:\n{self.text[self.mark :]}"
+            )
             self.read(0.2)
         while self.read(0.05):  # the rest of it
             pass
@@ -85,7 +87,9 @@ def course(tmp_path):
     for name in ("01_twice", "02_again"):
         for folder in ("puzzles", "solutions"):
             (root / folder / name).mkdir(parents=True)
-        declared = DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)").replace("lines=2", f"practice={PRACTICE!r}")
+        declared = DECLARATION.replace("Launch(1, 32)", "Launch(1, 3)").replace(
+            "lines=2", f"practice={PRACTICE!r}"
+        )
         (root / "puzzles" / name / "puzzle.py").write_text(declared)
         (root / "puzzles" / name / "kernel.cu").write_text(STUB)
         (root / "puzzles" / name / "README.md").write_text(LESSON)

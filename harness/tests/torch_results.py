@@ -1,7 +1,7 @@
 """PyTorch's results for 300 convolutions, for tests where PyTorch is not installed.
 
-`python -m harness.tests.torch_results`, where it is, writes `torch_results.npz`. The arrays hold small integers,
-so every sum is exact in float32 and the results are kept as integers.
+`python -m harness.tests.torch_results`, where it is, writes `torch_results.npz`. The arrays hold small
+integers, so every sum is exact in float32 and the results are kept as integers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def arrays(layer: Layer, output_shape: tuple[int, ...], seed: int) -> list[np.nd
 
 
 def stored() -> Iterator[tuple[Layer, Mask, int, list[np.ndarray | None]]]:
-    """(layer, output_mask, seed, [output, grad_input, grad_weight, grad_bias]), as float32; None: not wanted."""
+    """(layer, output_mask, seed, [output, grad_input, grad_weight, grad_bias]), float32; None: not wanted."""
     with np.load(FILE) as file:
         table, values = json.loads(file["layers"].tobytes()), file["values"].astype(np.float32)
     start = 0

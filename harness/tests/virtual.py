@@ -26,7 +26,14 @@ def zeros(shape, dtype=np.float32, name: str = "out", axes: str = "", checks: st
 
 
 def run(
-    source: str, *args, grid=1, block=32, shared_mem: int = 0, checks: str = "full", name: str = "", include_dirs=()
+    source: str,
+    *args,
+    grid=1,
+    block=32,
+    shared_mem: int = 0,
+    checks: str = "full",
+    name: str = "",
+    include_dirs=(),
 ):
     """Compile a file and launch a kernel of it, by default its first. NumPy arrays are copied in."""
     dev = device(checks)

@@ -306,7 +306,7 @@ MUTANTS = (
            "shared_equally"),
     mutant("back: zeros not written", f"    {BACK_STORE}", f"    if (grad != 0.0f) {BACK_STORE}",
            "zeros_unwritten"),
-    mutant("back: remainder not written", COVERED, f"if (h / 2 >= H_out || w / 2 >= W_out) return;\n    {{",
+    mutant("back: remainder not written", COVERED, "if (h / 2 >= H_out || w / 2 >= W_out) return;\n    {",
            "remainder_unwritten"),
     mutant("back: remainder not thought of", COVERED, "{", "out-of-bounds"),
     mutant("back: remainder of rows only", COVERED, "if (h / 2 < H_out) {", "out-of-bounds"),

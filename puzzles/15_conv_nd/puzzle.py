@@ -366,7 +366,8 @@ PUZZLE = Puzzle(
     ),
     dims=completed,
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
-    bench=dict(batch=8, C_in=32, C_out=64, D=16, H=56, W=56, T=3, R=3, S=3, stride_d=1, stride_h=1, stride_w=1, pad_d=1, pad_h=1,
+    bench=dict(batch=8, C_in=32, C_out=64, D=16, H=56, W=56, T=3, R=3, S=3, stride_d=1, stride_h=1,
+               stride_w=1, pad_d=1, pad_h=1,
                pad_w=1, dilation_d=1, dilation_h=1, dilation_w=1, groups=1),
     cases=(
         Case(

@@ -432,7 +432,8 @@ PUZZLE = Puzzle(
     ),
     dims=completed,
     gradient_of={MEAN_BACK: Gradient(loss_of_mean), LARGEST_BACK: Gradient(loss_of_maximum)},
-    bench=dict(batch=64, C=64, H=112, W=112, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1, dilation_h=1, dilation_w=1,
+    bench=dict(batch=64, C=64, H=112, W=112, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1, dilation_h=1,
+               dilation_w=1,
                ceil_mode=0, count_include_pad=1, divisor_override=0),
     cases=(
         Case(

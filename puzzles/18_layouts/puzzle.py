@@ -221,7 +221,8 @@ MUTANTS = (
            ("wrong", "out-of-bounds", "race")),
     mutant(BLOCKS, "blocks: rows of the output", "from + columns", "from + rows",
            ("wrong", "out-of-bounds", "misaligned")),
-    Mutant("blocks: element by element", BLOCKS, ODD, "true", "slow", line="to[j * rows + i] = from[i * columns + j];"),
+    Mutant("blocks: element by element", BLOCKS, ODD, "true", "slow",
+           line="to[j * rows + i] = from[i * columns + j];"),
 )  # fmt: skip
 
 
@@ -279,9 +280,11 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
-        Gate("global_requests", lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32), kernels=(BLOCKS,),
+        Gate("global_requests", lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32),
+             kernels=(BLOCKS,),
              case="many_blocks", below=768, hint=3,
-             says="One request moves one float for each lane; with float4 it moves four, and a quarter of them is enough."),
+             says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
+             "them is enough."),
     ),
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "

@@ -68,7 +68,7 @@ MISCONCEPTIONS = (
           lambda a, d: without(a, d, 3)),
 )  # fmt: skip
 
-TILE_A = "__shared__ float a[BK][BM + 4];"
+TILE_A = "float a[BK][BM + 4]"
 LOOP = "for (int start = 0; start < K; start += BK) {"
 FILL_A = "float4 v = load4(A, M, K, top + m, start + k);"
 LOAD = "if (row < rows && column < columns) {"
@@ -206,11 +206,11 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "A float4 holds x, y, z and w, 16 bytes, and its address must be a multiple of 16. An array begins "
-        "at such an address, and so does each of its rows if their length is a multiple of 4; a column that "
-        "is a multiple of 4 keeps it. In such a row there is no partial four either: if the first is "
-        "inside, all are. In every other matrix, each of the four needs its own comparison, and those that "
-        "are missing count as 0.",
+        "A float4 holds x, y, z and w, 16 bytes, and its address must be a multiple of 16. A, B and C begin "
+        "at such an address, as do tiles that are declared so, and each row if their length is a multiple of "
+        "4; a column that is a multiple of 4 keeps it. In such a row there is no partial four either: if the "
+        "first is inside, all are. In every other matrix, each of the four needs its own comparison, and "
+        "those that are missing count as 0.",
         "The tiles have BM * BK / 4 and BK * BN / 4 fours. The threads of the block take one each, then the "
         "next as many, until all are copied. From the number of a four follow its row and its first column, "
         "by division and remainder. Four neighbours of A are four steps of one row; in the turned tile they "

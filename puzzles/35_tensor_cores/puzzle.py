@@ -236,7 +236,8 @@ PUZZLE = Puzzle(
     title="Tensor cores",
     part=4,
     teaches="How the lanes of a warp hold matrices together and multiply them with one instruction.",
-    practice="CUTLASS issues the same mma.sync on Ampere, and loads its fragments with ldmatrix from swizzled tiles.",
+    practice="CUTLASS issues the same mma.sync on Ampere, and loads its fragments with ldmatrix from "
+    "swizzled tiles.",
     lines=29,
     kernels=(
         Kernel(

@@ -50,10 +50,12 @@ MISCONCEPTIONS = (
                   "It is computed from the values before the ReLU: the input is the ReLU's output.",
                   relu_skipped, 1),
     Misconception("input_before_relu", "backward",
-                  "The layer's input is taken from before the ReLU: use what the layer got in the forward pass.",
+                  "The layer's input is taken from before the ReLU: use what the layer got in the "
+                  "forward pass.",
                   input_before_relu, 2),
     Misconception("mask_from_gradient", "backward",
-                  "The gradient passes where the gradient is positive; it has to pass where the ReLU's input was.",
+                  "The gradient passes where the gradient is positive; it has to pass where the "
+                  "ReLU's input was.",
                   mask_from_gradient, 2),
     Misconception("relu_not_passed", "backward",
                   "It is computed from the gradient behind the ReLU, which has not gone back through it yet.",
@@ -81,7 +83,8 @@ MUTANTS = (
     mutant("fc2 reads fc1", "net.relu3, net.fc2_weights", "net.fc1, net.fc2_weights", "relu_skipped"),
     mutant("fc3 reads fc2", "net.relu4, net.fc3_weights", "net.fc2, net.fc3_weights", "relu_skipped"),
     mutant("fc3 stores into relu4", "net.fc3_bias, net.logits", "net.fc3_bias, net.relu4"),
-    mutant("fc3 left out", 'net.launch("fc_forward", net.relu4, net.fc3_weights, net.fc3_bias, net.logits)', ""),
+    mutant("fc3 left out", 'net.launch("fc_forward", net.relu4, net.fc3_weights, net.fc3_bias, net.logits)',
+           ""),
     mutant("input and output swapped", 'net.launch("relu_forward", net.fc1, net.relu3)',
            'net.launch("relu_forward", net.relu3, net.fc1)'),
     mutant("relu4 left out backward", RELU4_BACK, ""),
@@ -107,8 +110,10 @@ MUTANTS = (
            "mask_from_gradient"),
     mutant("weights of fc2 with fc1", "net.grad_fc2, net.relu3, net.grad_relu3",
            "net.grad_fc2, net.fc1, net.grad_relu3", "input_before_relu"),
-    mutant("layer name wrong", 'fc_backward(net, "fc1", net.grad_fc1', 'fc_backward(net, "fc2", net.grad_fc1'),
-    mutant("pool2 back with the places of pool1", "net.grad_pool2, net.places2", "net.grad_pool2, net.places1"),
+    mutant("layer name wrong", 'fc_backward(net, "fc1", net.grad_fc1',
+           'fc_backward(net, "fc2", net.grad_fc1'),
+    mutant("pool2 back with the places of pool1", "net.grad_pool2, net.places2",
+           "net.grad_pool2, net.places1"),
     mutant("pool2 and relu2 back in the wrong order", "net.grad_pool2, net.places2, net.grad_relu2",
            "net.grad_relu2, net.places2, net.grad_pool2"),
     mutant("bias gradient of conv2 left out",
@@ -116,11 +121,13 @@ MUTANTS = (
     mutant("bias gradient stored in the bias", "net.grad_conv2, net.grad_conv2_bias",
            "net.grad_conv2, net.conv2_bias"),
     mutant("weight gradient of conv1 left out",
-           'net.launch("conv2d_backward_weights", net.grad_conv1, net.images, net.grad_conv1_weights)\n    ', "",
+           'net.launch("conv2d_backward_weights", net.grad_conv1, net.images, net.grad_conv1_weights)\n    ',
+           "",
            "unwritten"),
     mutant("kernel's name misspelt", '"conv2d_backward_input"', '"conv2d_backwards_input"'),
     mutant("array's name misspelt", "net.conv2_weights, net.grad_pool1", "net.conv2_weight, net.grad_pool1"),
-    mutant("a word that Python does not know", "    # BEGIN SOLUTION\n    net.launch(\"relu_backward\", net.grad_relu4",
+    mutant("a word that Python does not know",
+           "    # BEGIN SOLUTION\n    net.launch(\"relu_backward\", net.grad_relu4",
            "    # BEGIN SOLUTION\n    oops\n    net.launch(\"relu_backward\", net.grad_relu4", "exception"),
     mutant("parenthesis missing", "net.places1, net.grad_relu1)", "net.places1, net.grad_relu1", "syntax"),
     mutant("backward has another name", "def backward(net)", "def backwards(net)", "missing-function"),
@@ -145,22 +152,24 @@ PUZZLE = Puzzle(
         Case("all_parameters_zero", dict(batch=2, parameters=0), note="done by hand in the lesson"),
         Case("one_image", dict(batch=1)),
         Case("three_images", dict(batch=3)),
-        Case("numerical_gradient_check", dict(batch=2), check="gradient", note="the float64 loss, differenced"),
+        Case("numerical_gradient_check", dict(batch=2), check="gradient",
+             note="the float64 loss, differenced"),
         Case("real_digits", dict(batch=10, digits=1)),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     hints=(
-        "Forward is the table of the lesson, read from top to bottom: every row is one launch, and its input is "
-        "the row above. Where there is a ReLU, the next layer reads the ReLU's output, not what went into it. "
-        "Pooling stores two arrays.",
-        "Backward is the same table from bottom to top. Each row has one gradient coming in, that of its output, "
-        "and one going out, that of its input. A launch that goes back through a layer also needs what the layer "
-        "knew in the forward pass: a ReLU its input, pooling its places, a layer with weights its input (for the "
-        "gradient of the weights) and its weights (for the gradient of the input).",
-        "The names say it: going back through relu4 starts at net.grad_relu4 and ends at net.grad_fc2, since fc2 is "
-        "what relu4 was computed from. Then fc2 goes on from there, and ends at the gradient of what fc2 was "
-        "computed from, and so on. The convolutions are like the fully connected layers, three launches each, but "
-        "conv1 needs only two, for nobody asks for the gradient of the images.",
+        "Forward is the table of the lesson, read from top to bottom: every row is one launch, and its "
+        "input is the row above. Where there is a ReLU, the next layer reads the ReLU's output, not what "
+        "went into it. Pooling stores two arrays.",
+        "Backward is the same table from bottom to top. Each row has one gradient coming in, that of its "
+        "output, and one going out, that of its input. A launch that goes back through a layer also needs "
+        "what the layer knew in the forward pass: a ReLU its input, pooling its places, a layer with "
+        "weights its input (for the gradient of the weights) and its weights (for the gradient of the "
+        "input).",
+        "The names say it: going back through relu4 starts at net.grad_relu4 and ends at net.grad_fc2, "
+        "since fc2 is what relu4 was computed from. Then fc2 goes on from there, and ends at the gradient "
+        "of what fc2 was computed from, and so on. The convolutions are like the fully connected layers, "
+        "three launches each, but conv1 needs only two, for nobody asks for the gradient of the images.",
     ),
 )  # fmt: skip

@@ -55,8 +55,8 @@ extern "C" __global__ void matmul(const float* A, const float* B, float* C, int 
     //          of C begins and this thread's number in the block, t; there are BN / TN threads in x.
     // BEGIN SOLUTION
     constexpr int THREADS = (BM / TM) * (BN / TN);
-    __shared__ float a[BK][BM + 4];  // padded: the writes below meet no conflict, and rows stay aligned
-    __shared__ float b[BK][BN];
+    // padded: the writes below meet no conflict, and rows stay aligned
+    __shared__ __align__(16) float a[BK][BM + 4], b[BK][BN];
     int top = blockIdx.y * BM, left = blockIdx.x * BN;
     int x = threadIdx.x, y = threadIdx.y, t = y * (BN / TN) + x;
     float sum[TM][TN] = {};
@@ -77,7 +77,7 @@ extern "C" __global__ void matmul(const float* A, const float* B, float* C, int 
         }
         __syncthreads();  // both tiles are full
         for (int k = 0; k < BK; k++) {
-            float p[TM], q[TN];
+            __align__(16) float p[TM], q[TN];
             for (int i = 0; i < TM; i += 4) {
                 *reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<float4*>(&a[k][i * BM / TM + 4 * y]);
             }

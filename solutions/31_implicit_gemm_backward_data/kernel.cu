@@ -46,12 +46,12 @@ extern "C" __global__ void conv2d_backward_input(
     int depth = C_out * taps_r * taps_s;
     float sum = 0.0f;
     for (int start = 0; start < depth; start += TILE) {
-        int i = start + x;
+        int i = start + x;  // the product of this thread in the tile of weights
         int s = first_s + i % taps_s * stride_w;
         int r = first_r + i / taps_s % taps_r * stride_h;
         int k = i / (taps_s * taps_r);
         filters[y][x] = i < depth && c < C_in ? weights[((k * C_in + c) * R + r) * S + s] : 0.0f;
-        i = start + y;
+        i = start + y;  // and in the tile of grad_output
         int q = column + (class_w + pad_w) / stride_w - i % taps_s;
         int p = row + (class_h + pad_h) / stride_h - i / taps_s % taps_r;
         k = i / (taps_s * taps_r);

@@ -1,7 +1,7 @@
 """Kernels of the kinds that real code is made of, each with the answers that NumPy gives.
 
-`NAME.cu` holds the kernels; a function NAME in one of the modules beside it, marked with `@sample`, makes a Job: what
-is launched, with which arguments, and what has to come out.
+`NAME.cu` holds the kernels; a function NAME in one of the modules beside it, marked with `@sample`, makes a
+Job: what is launched, with which arguments, and what has to come out.
 """
 
 from __future__ import annotations

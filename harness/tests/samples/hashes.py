@@ -43,7 +43,10 @@ def murmur(rng, count):
 def md5(rng, count):
     lengths = rng.integers(0, 56, count).astype(np.int32)
     messages = rng.integers(0, 256, (count, 55)).astype(np.uint8)
-    digests = [hashlib.md5(m[:n].tobytes(), usedforsecurity=False).digest() for m, n in zip(messages, lengths, strict=True)]
+    digests = [
+        hashlib.md5(m[:n].tobytes(), usedforsecurity=False).digest()
+        for m, n in zip(messages, lengths, strict=True)
+    ]
     sines = np.floor(abs(np.sin(np.arange(1, 65))) * 2**32).astype(np.uint32)
     return Job([Launch("md5", ceil_div(count, 32), 32, "messages lengths digests sines count width")],
                inputs=dict(messages=messages, lengths=lengths, sines=sines),

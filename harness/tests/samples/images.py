@@ -13,7 +13,10 @@ def transpose(rng, height, width):
     grid = ceil_div(width, 32), ceil_div(height, 32)
     variants = {"naive": (32, 32), "tiled": (32, 32), "padded": (32, 8)}
     return Job(
-        [Launch(f"transpose_{name}", grid, block, f"a {name} height width") for name, block in variants.items()],
+        [
+            Launch(f"transpose_{name}", grid, block, f"a {name} height width")
+            for name, block in variants.items()
+        ],
         inputs=dict(a=a),
         outputs={name: np.ascontiguousarray(a.T) for name in variants},
         scalars=i32(height=height, width=width),
@@ -42,7 +45,14 @@ def separable_convolution(rng, height, width):
 def stencil_3d(rng, nx, ny, nz):
     a = rng.standard_normal((nz, ny, nx)).astype(np.float32)
     p = np.pad(a.astype(float), 1)
-    sides = p[:-2, 1:-1, 1:-1] + p[2:, 1:-1, 1:-1] + p[1:-1, :-2, 1:-1] + p[1:-1, 2:, 1:-1] + p[1:-1, 1:-1, :-2] + p[1:-1, 1:-1, 2:]
+    sides = (
+        p[:-2, 1:-1, 1:-1]
+        + p[2:, 1:-1, 1:-1]
+        + p[1:-1, :-2, 1:-1]
+        + p[1:-1, 2:, 1:-1]
+        + p[1:-1, 1:-1, :-2]
+        + p[1:-1, 1:-1, 2:]
+    )
     return Job([Launch("stencil_3d", (ceil_div(nx, 16), ceil_div(ny, 8)), (16, 8), "a out nx ny nz centre side")],
                inputs=dict(a=a), outputs=dict(out=(0.4 * a + 0.1 * sides).astype(np.float32)),
                scalars=i32(nx=nx, ny=ny, nz=nz) | dict(centre=np.float32(0.4), side=np.float32(0.1)))  # fmt: skip
@@ -76,7 +86,9 @@ def fft(rng, rows):
     x = rng.standard_normal((rows, 256, 2)).astype(np.float32)
     spectrum = np.fft.fft(x[..., 0] + 1j * x[..., 1])
     out = np.stack([spectrum.real, spectrum.imag], -1).astype(np.float32)
-    return Job([Launch("fft", rows, 128, "x out")], inputs=dict(x=x), outputs=dict(out=out), rtol=1e-4, atol=1e-4)
+    return Job(
+        [Launch("fft", rows, 128, "x out")], inputs=dict(x=x), outputs=dict(out=out), rtol=1e-4, atol=1e-4
+    )
 
 
 @sample(dict(log_n=2), dict(log_n=9), dict(log_n=10))

@@ -21,7 +21,9 @@ def nbody(rng, n):
 
 @sample(dict(n=1), dict(n=333))
 def black_scholes(rng, n):
-    spot, strike, years = (rng.uniform(a, b, n).astype(np.float32) for a, b in ((5, 30), (1, 100), (0.25, 10)))
+    spot, strike, years = (
+        rng.uniform(a, b, n).astype(np.float32) for a, b in ((5, 30), (1, 100), (0.25, 10))
+    )
     rate, volatility = np.float32(0.02), np.float32(0.3)
     s, x, t, r, v = (np.asarray(value, float) for value in (spot, strike, years, rate, volatility))
     normal = np.vectorize(lambda d: 0.5 * (1 + erf(d / 2**0.5)))
@@ -38,7 +40,13 @@ def black_scholes(rng, n):
 def binomial_options(rng, count):
     kind = np.dtype([(name, float) for name in ("spot", "strike", "years", "rate", "volatility")])
     options = np.zeros(count, kind)
-    for name, low, high in (("spot", 80, 120), ("strike", 80, 120), ("years", 0.5, 2), ("rate", 0.01, 0.05), ("volatility", 0.1, 0.4)):
+    for name, low, high in (
+        ("spot", 80, 120),
+        ("strike", 80, 120),
+        ("years", 0.5, 2),
+        ("rate", 0.01, 0.05),
+        ("volatility", 0.1, 0.4),
+    ):
         options[name] = rng.uniform(low, high, count)
     prices, steps = [], 64
     for spot, strike, years, rate, volatility in options.tolist():

@@ -75,7 +75,11 @@ def flash_attention(rng, length, causal):
     weights = np.exp(scores - most)
     total = weights.sum(2, keepdims=True)
     return Job(
-        [Launch("flash_attention", (ceil_div(length, 32), heads), 32, "q k v out logsum length causal scale")],
+        [
+            Launch(
+                "flash_attention", (ceil_div(length, 32), heads), 32, "q k v out logsum length causal scale"
+            )
+        ],
         inputs=dict(q=q, k=k, v=v),
         outputs=dict(
             out=np.einsum("hij,hjd->hid", weights / total, v).astype(np.float32),

@@ -26,7 +26,9 @@ def layer_norm(rng, rows, columns):
                scalars=i32(columns=columns) | dict(epsilon=np.float32(1e-5)), rtol=1e-4, atol=1e-5)  # fmt: skip
 
 
-@sample(dict(n=1), dict(n=515), expressions=("axpy<float>", "axpy<double, 4>", "axpy<int, 2>", "axpy<long long>"))
+@sample(
+    dict(n=1), dict(n=515), expressions=("axpy<float>", "axpy<double, 4>", "axpy<int, 2>", "axpy<long long>")
+)
 def saxpy(rng, n):
     job = Job([], scalars=i32(n=n))
     for c_type, kind in (("float", "f4"), ("double, 4", "f8"), ("int, 2", "i4"), ("long long", "i8")):
@@ -48,7 +50,10 @@ def axpy_half2(rng, n):
     return Job(
         [Launch("axpy_half2", 2, 64, "a x y n"), Launch("squares_bf16", 1, 64, "words squares n")],
         inputs=dict(x=x, words=words),
-        state=dict(y=(y, after), squares=(np.zeros(1, np.float32), np.array([(values.astype(float) ** 2).sum()], np.float32))),
+        state=dict(
+            y=(y, after),
+            squares=(np.zeros(1, np.float32), np.array([(values.astype(float) ** 2).sum()], np.float32)),
+        ),
         scalars=i32(n=n) | dict(a=a),
     )
 
@@ -57,12 +62,16 @@ def axpy_half2(rng, n):
 def adam(rng, n):
     w, g, m = rng.standard_normal((3, n)).astype(np.float32)
     v = rng.random(n).astype(np.float32)
-    values = dict(rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-6, decay=0.1, correction1=0.3, correction2=0.05)
+    values = dict(
+        rate=0.01, beta1=0.9, beta2=0.99, epsilon=1e-6, decay=0.1, correction1=0.3, correction2=0.05
+    )
     step = np.array(tuple(values.values()), [(name, np.float32) for name in values])[()]
     s = {name: float(np.float32(value)) for name, value in values.items()}
     m2 = s["beta1"] * m.astype(float) + (1 - s["beta1"]) * g
     v2 = s["beta2"] * v.astype(float) + (1 - s["beta2"]) * g.astype(float) ** 2
-    w2 = w - s["rate"] * (m2 / s["correction1"] / (np.sqrt(v2 / s["correction2"]) + s["epsilon"]) + s["decay"] * w)
+    w2 = w - s["rate"] * (
+        m2 / s["correction1"] / (np.sqrt(v2 / s["correction2"]) + s["epsilon"]) + s["decay"] * w
+    )
     after = {name: x.astype(np.float32) for name, x in (("w", w2), ("m", m2), ("v", v2))}
     return Job([Launch("adam", ceil_div(n, 128), 32, "w g m v n step")], inputs=dict(g=g),
                state=dict(w=(w, after["w"]), m=(m, after["m"]), v=(v, after["v"])), scalars=i32(n=n) | dict(step=step))  # fmt: skip

@@ -24,7 +24,10 @@ def block_scan(rng, n):
         ],
         inputs=dict(x=x),
         outputs=dict(out=starts),
-        state={name: (np.zeros(size, np.int32), None) for name, size in (("sums", blocks), ("scanned", blocks), ("total", 1))},
+        state={
+            name: (np.zeros(size, np.int32), None)
+            for name, size in (("sums", blocks), ("scanned", blocks), ("total", 1))
+        },
         scalars=i32(n=n, blocks=blocks),
     )
 

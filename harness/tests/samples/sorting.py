@@ -21,7 +21,9 @@ def bitonic_sort(rng, n):
         stride = size // 2
         while stride >= 256:
             scalars[f"stride{stride}"] = np.uint32(stride)
-            launches.append(Launch("sort_global", padded // 256, 128, f"keys values size{size} stride{stride}"))
+            launches.append(
+                Launch("sort_global", padded // 256, 128, f"keys values size{size} stride{stride}")
+            )
             stride //= 2
         launches.append(Launch("sort_shared", blocks, 128, f"keys values size{size}"))
         size *= 2

@@ -52,7 +52,9 @@ def launch_failure(grid, block):
 
 
 def hungry(grid, block):
-    raise driver.CUDADriverError(701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: too many resources requested for launch")
+    raise driver.CUDADriverError(
+        701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: too many resources requested for launch"
+    )
 
 
 def unheard_of(grid, block):
