@@ -144,7 +144,7 @@ def test_a_wide_read_of_what_is_partly_quiet_is_noted(read, quick):
 
 
 def looked_at(source: str) -> tuple[set[str], int]:
-    """The names of the arrays that are private, and how many loops are unrolled."""
+    """The names of the arrays that are private, `p` where there is but one, and how many loops are unrolled."""
     text = compile_ptx(source, "k.cu", "debug", (), ()).text
     module = ptx.parse(text, "k.cu")
     drop_identities(module)
@@ -178,3 +178,11 @@ _FILL = "float p[8]; for (int i = 0; i < 8; i++) p[i] = i; "
 )  # fmt: skip
 def test_which_arrays_are_private_and_which_loops_short(body, arrays, loops):
     assert looked_at(small(body)) == (arrays, loops)
+
+
+def test_not_all_loops_are_unrolled_where_there_are_many():
+    """A compiler has to come to an end."""
+    loops = "for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) p[i][j] += n * i + j;"
+    arrays, few = looked_at(small(f"float p[8][8]; {2 * loops} a[0] = p[n][0];"))
+    assert arrays == {"p"} and few == 4
+    assert looked_at(small(f"float p[8][8]; {40 * loops} a[0] = p[n][0];"))[1] < 40

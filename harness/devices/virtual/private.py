@@ -7,10 +7,11 @@ itself, in registers if it can, and with it what has been written of it; so its 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
-from .flow import basic_blocks, find_loops
+from .flow import Loop, basic_blocks, find_loops
 from .ptx import Function, Instruction, Label, Module, Variable, call_parts
 from .roots import HandsBack, origins, root_of
 from .types import TYPES
@@ -18,7 +19,7 @@ from .types import TYPES
 _REGISTER = re.compile(r"%[\w$.]+")
 _MOST_BYTES = 2048  # of the arrays of a function: a coroutine may have to keep them in its frame
 _LONGEST = 64  # iterations of a loop that is unrolled
-_LARGEST = 2500  # instructions that one is unrolled into, with the loops in it
+_LARGEST, _MOST_IN_ALL = 2500, 6000  # instructions that one is unrolled into, with the loops in it; that all of a function are
 _PASSES_ON = {"mov", "cvta", "cvt", "add"}
 _WAITS = {"bar", "barrier", "call"}
 
@@ -108,26 +109,34 @@ def short_loops(function: Function, arrays: set[str], hands_back: HandsBack) -> 
     body, found = function.body, set()
     blocks = basic_blocks(body, function.tables)
     roots = {n: next(iter(o)) for n, o in origins(body, function.variables, hands_back).items() if len(o) == 1}
-    loops = find_loops(blocks)
+    loops, left = find_loops(blocks), _MOST_IN_ALL
     length = {loop.header: _length(body, blocks, loop) for loop in loops}
-    for loop in loops:
+    unrolled: list[Loop] = []
+    for loop in loops:  # an outer one before those inside it
         inside = [i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)]
-        if length[loop.header] is None or any(i.base in _WAITS for i in inside):
+        nest = [other for other in loops if other.blocks <= loop.blocks]
+        if any(length[other.header] is None for other in nest) or any(i.base in _WAITS for i in inside):
             continue
-        used = {root_of(o, roots, function.variables) for i in inside if i.base in ("ld", "st") for o in i.operands if o[0] == "["}
-        if not any(root and root.name in arrays for root in used):
+        operands = (o for i in inside if i.base in ("ld", "st") for o in i.operands if o[0] == "[")
+        if not any(root and root.name in arrays for root in (root_of(o, roots, function.variables) for o in operands)):
             continue
-        total = 0
-        for start in loop.blocks:
-            times = 1
-            for other in loops:
-                if start in other.blocks and other.blocks <= loop.blocks:
-                    times *= length[other.header] or 1
-            total += times * sum(isinstance(i, Instruction) for i in body[start : blocks[start][0]])
-        inner = [other for other in loops if other.blocks < loop.blocks]
-        if total <= _LARGEST and all(length[other.header] is not None for other in inner):
-            found |= {blocks[start][0] - 1 for start in loop.blocks if loop.header in blocks[start][1]}
+        if not any(loop.blocks < outer.blocks for outer in unrolled):
+            total = _unrolled_size(body, blocks, nest, length)
+            if total > min(_LARGEST, left):
+                continue
+            left -= total
+        unrolled.append(loop)
+        found |= {blocks[start][0] - 1 for start in loop.blocks if loop.header in blocks[start][1]}
     return found
+
+
+def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> int:
+    """Instructions of a loop, which comes first, and those inside it, once they are unrolled."""
+    total = 0
+    for start in nest[0].blocks:
+        times = math.prod(length[loop.header] for loop in nest if start in loop.blocks)
+        total += times * sum(isinstance(i, Instruction) for i in body[start : blocks[start][0]])
+    return total
 
 
 def _length(body, blocks, loop) -> int | None:
