@@ -125,6 +125,37 @@ def test_a_loop_over_an_array_that_never_ends_is_stopped(quick):
     assert fault_of(small(body), quick, np.zeros(32, np.float32), np.int32(1)).kind == "timeout"
 
 
+@pytest.mark.parametrize("last", [4, 5], ids=["inside", "outside"])
+def test_a_thread_that_dies_in_a_function_does_not_come_back(last, quick):
+    source = f"""
+__device__ void add(float* p, int last) {{ for (int i = 0; i <= last; i++) p[i] += 1; }}
+{K}k(float* a, float* b, int last) {{
+    float p[5] = {{}};
+    add(p, last);
+    b[threadIdx.x] = p[4];
+}}"""
+    a, b = device(quick).array(np.zeros(32, np.float32)), device(quick).array(np.zeros(32, np.float32), name="b")
+    kernel = device(quick).compile(source).get_function("k")
+    try:
+        kernel(1, 32, (a, b, np.int32(last)))
+    except KernelFault as fault:
+        assert (fault.kind, fault.array, fault.count) == ("out-of-bounds", "p", 32)
+    assert (b.get() == (last == 4)).all()
+
+
+def test_functions_that_call_each_other_without_end_are_stopped(quick):
+    """Each level calls twice: there is no loop, and too much to do."""
+    source = f"""
+__device__ __noinline__ float tree(int n, float x) {{ return n == 0 ? x : tree(n - 1, x + 1) + tree(n - 1, x - 1); }}
+{K}k(float* a, int n) {{ a[threadIdx.x] = tree(n, a[0]); }}"""
+    dev = device(quick)
+    before, dev.time_limit = dev.time_limit, 0.3
+    try:
+        assert fault_of(source, quick, np.zeros(32, np.float32), np.int32(40)).kind == "timeout"
+    finally:
+        dev.time_limit = before
+
+
 @pytest.mark.parametrize("read", ["float4 v = *reinterpret_cast<float4*>(&x[0]); out += v.z;", "out += x[2];"])
 def test_a_wide_read_of_what_is_partly_quiet_is_noted(read, quick):
     """Threads have read the first of four words; one reads all four, and another writes the third."""

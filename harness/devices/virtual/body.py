@@ -86,7 +86,7 @@ class Body:
     def _take_steps(self) -> None:
         """Other functions, or other threads, have taken from the slice."""
         if "%steps" in self.slots and not self.module.counting:
-            self.line(f"store i32 {self.load_field('Env', 'slice')}, ptr %steps")
+            self.line(f"store i32 {self.load_field('Env', 'slice', volatile=True)}, ptr %steps")
 
     def _give_steps(self) -> None:
         """Others are going to run."""

@@ -56,7 +56,7 @@ class Calls:
         self.end_segment()
         if not self.module.raw:
             alive = self.fresh_label("returned")
-            dead = self.op("icmp ne i32", self.load_field("Thread", "dead"), 0)
+            dead = self.op("icmp ne i32", self.load_field("Thread", "dead", volatile=True), 0)
             self.branch(dead, self.dead_label, alive, unlikely=True)
             self.label(alive)
             self._take_steps()

@@ -260,7 +260,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
 
     def _count_call_as_step(self) -> None:
         """Functions that call each other take time without any loop: now and then ask the watchdog."""
-        left = self.op("sub i32", self.load_field("Env", "calls"), 1)
+        left = self.op("sub i32", self.load_field("Env", "calls", volatile=True), 1)
         self.store_field("Env", "calls", left)
         ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
         self.branch(self.op("icmp eq i32", left, 0), ask, go_on, unlikely=True)

@@ -29,7 +29,7 @@ _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fe
 _NAME = re.compile(r"[\w$]+")
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
-#: parts of the runtime that write to nothing that a kernel's code reads, but for what it reads as volatile
+#: parts of the runtime that write to nothing that a kernel's code reads later, but for what it reads as volatile
 _CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_uninitialised", "rt_unwritten"}
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 _CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}

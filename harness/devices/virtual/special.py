@@ -37,10 +37,11 @@ class Special:
         mine = self.op("mul i64", linear, state.DTYPES["Extra"].itemsize)
         return self.cast("inttoptr", "i64", self.op("add i64", extras, mine), "ptr")
 
-    def load_field(self, struct: str, name: str, invariant: bool = False) -> str:
+    def load_field(self, struct: str, name: str, invariant: bool = False, volatile: bool = False) -> str:
+        """volatile: a check may have written it (see lower.py)."""
         mark = ", !invariant.load !1" if invariant else ""
         pointer = self.field_pointer(struct, name)
-        return self.emit(f"load {state.llvm_field(struct, name)}, ptr {pointer}{mark}")
+        return self.emit(f"load {'volatile ' * volatile}{state.llvm_field(struct, name)}, ptr {pointer}{mark}")
 
     def store_field(self, struct: str, name: str, value) -> None:
         pointer = self.field_pointer(struct, name)

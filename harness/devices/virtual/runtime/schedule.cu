@@ -26,7 +26,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     int spent = thread->steps <= steps;
     thread->steps -= steps;
     if (!spent && rt_clock() < launch->deadline) {
-        if (called) return SLICE;
+        if (called) return 1;
         return env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
     }
     launch->stop = 2;
