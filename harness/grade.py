@@ -287,6 +287,7 @@ def lines_of(
         lines += explain.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
         lines += explain.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
+        lines += explain.returned_early(shown.error, shown.kernel, source)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = explain.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines
