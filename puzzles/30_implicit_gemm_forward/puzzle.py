@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import column_sizes, ints, options, size
-from harness.conv_mistakes import convolution, forward, matrices, product, some_rows
+from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_mistakes import blocks_exchanged, multiplied, rows_by_x, turned
 from reference import conv
 
 KERNEL, TILE = "implicit_gemm_forward", 16
@@ -28,12 +29,17 @@ def as_matrix(a, d):
     return found.reshape(d["batch"], d["C_out"], d["H_out"], d["W_out"])
 
 
-def taps_by_columns(a, d):
-    """Row i split with r as the fastest index: the patch's elements meet the weights in another order."""
-    i = np.arange(d["rows"])
-    r, s, c = i % d["R"], i // d["R"] % d["S"], i // (d["R"] * d["S"])
-    filters, columns = matrices(a, d)
-    return product(a, d, filters, columns[(c * d["R"] + r) * d["S"] + s])
+def split_as(a, d, *order):
+    """Row i split into indices of this order, the fastest first: the pixels meet other weights."""
+    i, found = np.arange(d["rows"]), {}
+    for name in order:
+        i, found[name] = np.divmod(i, d[name])
+    return product(a, d, matrices(a, d)[0], fetched(a, d, found["C_in"], found["R"], found["S"]))
+
+
+def of_tiles(compute):
+    """The output of the sums that compute(filters, columns, d) gives."""
+    return lambda a, d: outputs(a, d, compute(*matrices(a, d), d))
 
 
 def layer(a, d, **other):
@@ -65,7 +71,28 @@ MISCONCEPTIONS = (
           lambda a, d: np.broadcast_to(layer(a, d)[:1], layer(a, d).shape)),
     wrong("taps_by_columns", 3,
           "The pixels meet the weights of other taps: r is taken to be the fastest index of a row, it is s.",
-          taps_by_columns),
+          lambda a, d: split_as(a, d, "R", "S", "C_in")),
+    wrong("channels_fastest", 3,
+          "The pixels meet the weights of other taps: c is taken to be the fastest index of a row, it is the "
+          "slowest.",
+          lambda a, d: split_as(a, d, "C_in", "S", "R")),
+    wrong("weights_turned", 3,
+          "The weights are read as if they had a row for every tap: those of filter k begin at k * rows.",
+          lambda a, d: product(a, d, a["weights"].reshape(d["rows"], d["C_out"]).T, matrices(a, d)[1])),
+    wrong("rows_by_x", 2,
+          "In the tile of pixels x counts the rows of the matrix as well: y counts them, x the positions.",
+          of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
+    wrong("pixels_turned", 2,
+          "The tiles of pixels are read as if their rows were columns.",
+          of_tiles(lambda filters, columns, d: multiplied(
+              filters, turned(columns, TILE), d["C_out"], d["width"]))),
+    wrong("blocks_exchanged", 1,
+          "Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
+          "filters.",
+          of_tiles(lambda filters, columns, d: blocks_exchanged(filters @ columns, TILE))),
+    wrong("bias_in_every_step", 1,
+          "The bias is added once for every pair of tiles; it belongs to the sum once.",
+          lambda a, d: forward({**a, "bias": a["bias"] * ceil_div(d["rows"], TILE)}, convolution(d))),
     wrong("output_as_matrix", 3,
           "The outputs are stored as the product has them, a row for every filter; in the output, the "
           "filters of one image stand together.", as_matrix),
@@ -83,6 +110,7 @@ MISCONCEPTIONS = (
 TOP, LEFT = "int top = p * stride_h - pad_h;", "int left = q * stride_w - pad_w;"
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
 FILTERS = "filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;"
+ROW = "int row = start + y;"
 SPLIT = "int s = row % S, r = row / S % R, c = row / (S * R);"
 DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 INSIDE = "bool inside = row < rows && column < width && h >= 0 && h < H && w >= 0 && w < W;"
@@ -120,14 +148,19 @@ MUTANTS = (
            also=((LEFT, LEFT.replace(" * stride_w", "")),)),
     mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
            also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
-    mutant("padding ignored", TOP, TOP.replace(" - pad_h", ""), "padding_ignored",
-           also=((LEFT, LEFT.replace(" - pad_w", "")),)),
-    mutant("strides swapped", TOP, TOP.replace("stride_h", "stride_w"), "strides_swapped",
-           also=((LEFT, LEFT.replace("stride_w", "stride_h")),)),
-    mutant("bias missing", STORE, STORE.replace("bias[k] + ", ""), "bias_missing"),
+    mutant("bias in every step", USED, USED + "\n        if (k < C_out) sum += bias[k];", "bias_in_every_step",
+           also=((STORE, STORE.replace("bias[k] + ", "")),)),
     mutant("image missing", PATCHES, PATCHES.replace("(b * C_in + c)", "c"), "first_image_everywhere"),
     mutant("taps by columns", SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);",
            "taps_by_columns"),
+    mutant("channels fastest", SPLIT, "int c = row % C_in, s = row / C_in % S, r = row / (S * C_in);",
+           "channels_fastest"),
+    mutant("weights turned", FILTERS, FILTERS.replace("k * rows + start + x", "(start + x) * C_out + k"),
+           "weights_turned"),
+    mutant("rows by x", ROW, ROW.replace("y", "x"), "rows_by_x"),
+    mutant("tile of pixels turned", ADD, ADD.replace("[i][x]", "[x][i]"), "pixels_turned"),
+    mutant("blocks exchanged", "blockIdx.y * TILE + y", "blockIdx.x * TILE + y", "blocks_exchanged",
+           also=(("blockIdx.x * TILE + x", "blockIdx.y * TILE + x"),)),
     mutant("output as a matrix", STORE,
            "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;",
            "output_as_matrix"),
