@@ -16,12 +16,12 @@ KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
 
 
-def walked(a, d, carry=1, carry_r=True, reduced=True):
+def walked(a, d, carry=1, carry_r=True, reduced=True, split=True):
     """What (c, r, s) found by adding give. carry: what a full row of taps adds to r. carry_r: whether a full filter
-    adds to c. reduced: whether R is taken off what a step adds to r."""
+    adds to c. reduced, split: whether whole filters are taken off the r of a step, and of the first row."""
     R, S = d["R"], d["S"]
     row = np.arange(TILE)
-    s, r, c = row % S, row // S % R, row // (S * R)
+    s, r, c = row % S, row // S % R if split else row // S, row // (S * R)
     met = []
     for _ in range(ceil_div(d["rows"], TILE)):
         met.append(fetched(a, d, c, r, s))
@@ -85,6 +85,14 @@ MISCONCEPTIONS = (
           "In every step r grows by all of TILE / S: what fills whole filters belongs to c alone, so take it "
           "% R.",
           lambda a, d: walked(a, d, reduced=False)),
+    wrong("rows_of_whole_filters_in_the_first_r", 3,
+          "The first r of a thread is all of y / S: what fills whole filters belongs to c alone, so take it "
+          "% R.",
+          lambda a, d: walked(a, d, split=False)),
+    wrong("rows_of_whole_filters_in_both", 3,
+          "r begins with all of y / S and grows by all of TILE / S: what fills whole filters belongs to c "
+          "alone, so take both % R.",
+          lambda a, d: walked(a, d, reduced=False, split=False)),
     wrong("rows_by_x", 3,
           "(c, r, s) begins with row x: in the tile of pixels y counts the rows, x the positions.",
           of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
