@@ -288,6 +288,7 @@ def lines_of(
         launched = puzzle, tunables(source), source
         lines += explain.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         lines += explain.returned_early(shown.error, shown.kernel, source)
+        lines += elsewhere(puzzle, shown, outcomes, verdict)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = explain.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines
@@ -300,9 +301,7 @@ def lines_of(
     lines = explain.mismatch(shown.mismatches)
     if shown.kind == "schedule":
         return lines + shown.lines
-    seen = [
-        o.observation for o in outcomes if o.kernel is shown.kernel and o.observation and o.kind != "schedule"
-    ]
+    seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     if claim := misconceptions.explain(puzzle, shown.kernel, seen):
         verdict.misconception, verdict.hint = claim.id, claim.hint
@@ -312,6 +311,24 @@ def lines_of(
     elif shown.kind == "unwritten":
         lines += explain.unwritten(puzzle, shown.kernel, source, shown.mismatches)
     return lines
+
+
+def observed(shown: Outcome, outcomes: list[Outcome]) -> list[misconceptions.Observation]:
+    """What the kernel shown wrote in the cases that it completed."""
+    return [o.observation for o in outcomes if o.kernel is shown.kernel and o.observation and o.kind != "schedule"]
+
+
+def elsewhere(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict) -> list[str]:
+    """Beside a fault: the misconception that the kernel shows in the cases that it completes, if there is one."""
+    seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
+    if not seen or not seen[0].failed:
+        return []
+    claim = misconceptions.explain(puzzle, shown.kernel, seen)
+    if not claim or claim.id not in [m.id for m in puzzle.misconceptions]:
+        return []
+    if claim.hint > 1:
+        verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
+    return [f"In case {seen[0].case.name}, which runs to its end: {claim.says}"]
 
 
 def wrong_elements(shown: Outcome) -> dict:

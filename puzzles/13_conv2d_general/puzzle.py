@@ -30,6 +30,13 @@ def wrong(id, kernel, hint, says, compute):
     return Misconception(id, kernel, says, compute, hint)
 
 
+def columns_like_rows(kernel, compute, name):
+    """The number of the rows used for the columns as well, as where a line was copied."""
+    return wrong(f"{kernel}_columns_with_{name}_h", kernel, 3,
+                 f"The columns go with {name}_h, like the rows; they have a number of their own, {name}_w.",
+                 lambda a, d: compute(a, convolution(d).but(**{f"{name}_w": d[f"{name}_h"]})))  # fmt: skip
+
+
 MISCONCEPTIONS = (
     wrong("forward_stride_ignored", FORWARD, 1,
           "The filter moves by 1 from position to position; it must move by the stride.",
@@ -52,6 +59,12 @@ MISCONCEPTIONS = (
     wrong("forward_strides_swapped", FORWARD, 3,
           "The rows are counted with stride_w and the columns with stride_h: exchange them.",
           lambda a, d: forward(a, convolution(d).swapped("stride"))),
+    *(columns_like_rows(kernel, compute, name)
+      for kernel, compute in ((FORWARD, forward), (INPUT, input_gradient), (WEIGHTS, weight_gradient))
+      for name in ("stride", "pad", "dilation")),
+    wrong("forward_bias_missing", FORWARD, 1,
+          "The bias is missing: every output begins with bias[k].",
+          lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
     wrong("forward_edges_repeated", FORWARD, 2,
           "Outside of the image, the nearest pixel is used; the padding is zeros, which add nothing.",
           edges_repeated),
@@ -129,6 +142,7 @@ MUTANTS = (
          "forward_padding_ignored"),
     both(FORWARD, "forward: padding added", ROW.replace("- pad", "+ pad"), COLUMN.replace("- pad", "+ pad"),
          "forward_padding_added"),
+    one(FORWARD, "forward: bias missing", "float sum = bias[k];", "float sum = 0.0f;", "forward_bias_missing"),
     both(FORWARD, "forward: stride and dilation exchanged", "int h = p * dilation_h - pad_h + r * stride_h;",
          "int w = q * dilation_w - pad_w + s * stride_w;", "forward_stride_and_dilation_exchanged"),
     both(FORWARD, "forward: strides swapped", ROW.replace("stride_h", "stride_w"),
@@ -161,8 +175,8 @@ MUTANTS = (
     one(INPUT, "input: positions past the last one not tested", PAST, "", "out-of-bounds"),
     both(WEIGHTS, "weights: stride ignored", ROW.replace(" * stride_h", ""),
          COLUMN.replace(" * stride_w", ""), "weights_stride_ignored"),
-    both(WEIGHTS, "weights: padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""),
-         "weights_padding_ignored"),
+    one(WEIGHTS, "weights: columns with pad_h", COLUMN, COLUMN.replace("pad_w", "pad_h"),
+        "conv2d_backward_weights_columns_with_pad_h"),
     both(WEIGHTS, "weights: dilation ignored", ROW.replace(" * dilation_h", ""),
          COLUMN.replace(" * dilation_w", ""), "weights_dilation_ignored"),
     both(WEIGHTS, "weights: stride for taps too", "int h = (p + r * dilation_h) * stride_h - pad_h;",
