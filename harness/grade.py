@@ -260,7 +260,7 @@ def conclude(
     # one line is told once, however many threads it concerns
     verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
     failed = [o for o in outcomes if o.kind]
-    shown = failed[0] if failed else next((o for o in outcomes if o.stdout), None)
+    shown = clearest(failed) if failed else next((o for o in outcomes if o.stdout), None)
     if shown:
         verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
     if not failed and skipped:
@@ -275,6 +275,19 @@ def conclude(
     if skipped:
         verdict.lines.append("The other cases were not run.")
     return verdict
+
+
+def clearest(failed: list[Outcome]) -> Outcome:
+    """The outcome to explain: the first, but a race between warps before one of the same kernel inside a warp, which
+    asks for less than the kernel needs."""
+
+    def race(o: Outcome, severity: str) -> bool:
+        return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
+
+    first = failed[0]
+    if not race(first, "warning"):
+        return first
+    return next((o for o in failed if o.kernel is first.kernel and race(o, "error")), first)
 
 
 def lines_of(

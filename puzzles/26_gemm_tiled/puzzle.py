@@ -157,8 +157,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.03, hint=1,
-            says="Every thread reads its own row and column from global memory, though its neighbours need "
-            "the same: let the block read each element of a tile once, into shared memory.",
+            says="Neighbours need the same rows and columns: let the block read each element of a tile once, "
+            "into shared memory, and let x, which counts neighbours, go along the rows of both matrices.",
         ),
         Gate(
             "conflicts_per_request", 0.1, case="counted", hint=3,

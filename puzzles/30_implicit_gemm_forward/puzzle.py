@@ -236,8 +236,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.8, hint=2,
-            says="Every thread reads its own filter and patch from global memory, though its neighbours need "
-            "the same: let the block read each of them once, into shared memory (puzzle 26).",
+            says="Neighbours need the same filters and patches: let the block read each of them once, into "
+            "shared memory, and let x go along a filter in the one tile and along positions in the other.",
         ),
         Gate(
             "global_bytes", 160_000, case="counted", below=226_304, hint=2,
