@@ -16,9 +16,11 @@ KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
 
 
-def walked(a, d, carry=1, carry_r=True, reduced=True, split=True):
-    """What (c, r, s) found by adding give. carry: what a full row of taps adds to r. carry_r: whether a full filter
-    adds to c. reduced, split: whether whole filters are taken off the r of a step, and of the first row."""
+def walked(a, d, carry=1, carry_s=True, carry_r=True, reduced=True, split=True):
+    """What (c, r, s) found by adding give. carry: what a full row of taps adds to r. carry_s, carry_r: whether a full
+    row, and a full filter, are taken off at all. reduced, split: whether whole filters are taken off the r of a step,
+    and of the first row.
+    """
     R, S = d["R"], d["S"]
     row = np.arange(TILE)
     s, r, c = row % S, row // S % R if split else row // S, row // (S * R)
@@ -26,7 +28,8 @@ def walked(a, d, carry=1, carry_r=True, reduced=True, split=True):
     for _ in range(ceil_div(d["rows"], TILE)):
         met.append(fetched(a, d, c, r, s))
         s, r, c = s + TILE % S, r + (TILE // S % R if reduced else TILE // S), c + TILE // (S * R)
-        s, r = np.where(s >= S, s - S, s), r + carry * (s >= S)
+        if carry_s:
+            s, r = np.where(s >= S, s - S, s), r + carry * (s >= S)
         if carry_r:
             r, c = np.where(r >= R, r - R, r), c + (r >= R)
     return product(a, d, matrices(a, d)[0], np.concatenate(met)[: d["rows"]])
@@ -78,6 +81,9 @@ MISCONCEPTIONS = (
     wrong("carry_missing", 3,
           "Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
           lambda a, d: walked(a, d, carry=0)),
+    wrong("first_carry_missing", 3,
+          "Where s passes the end of the filter's row it goes on: S must be taken off, and r goes up by one.",
+          lambda a, d: walked(a, d, carry_s=False)),
     wrong("second_carry_missing", 3,
           "Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
           lambda a, d: walked(a, d, carry_r=False)),
