@@ -177,8 +177,6 @@ MUTANTS = (
          COLUMN.replace(" * stride_w", ""), "weights_stride_ignored"),
     one(WEIGHTS, "weights: columns with pad_h", COLUMN, COLUMN.replace("pad_w", "pad_h"),
         "conv2d_backward_weights_columns_with_pad_h"),
-    both(WEIGHTS, "weights: dilation ignored", ROW.replace(" * dilation_h", ""),
-         COLUMN.replace(" * dilation_w", ""), "weights_dilation_ignored"),
     both(WEIGHTS, "weights: stride for taps too", "int h = (p + r * dilation_h) * stride_h - pad_h;",
          "int w = (q + s * dilation_w) * stride_w - pad_w;", "weights_stride_for_taps_too"),
     both(WEIGHTS, "weights: paddings swapped", ROW.replace("pad_h", "pad_w"),

@@ -333,11 +333,6 @@ MUTANTS = (
            "divided_by_the_window"),
     mutant("override ignored", MEAN, DIVIDED, "sum / divisor;\n    //", "override_ignored"),
     mutant("padding added", MEAN, MEAN_PLACE, MEAN_PLACE.replace("- pad", "+ pad"), "padding_added"),
-    mutant("padding left out", MEAN, MEAN_PLACE,
-           MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", ""), "padding_left_out"),
-    mutant("strides swapped", MEAN, MEAN_PLACE,
-           MEAN_PLACE.replace("p * stride_h", "p * stride_w").replace("q * stride_w", "q * stride_h"),
-           "strides_swapped"),
     mutant("edge not looked at", MEAN, SUM, "sum += input[(plane * H + h) * W + w];", "out-of-bounds"),
     # back
     mutant("back: not divided", MEAN_BACK, SHARE, "sum += grad;", "back_not_divided"),

@@ -231,9 +231,7 @@ MUTANTS = (
     one("c missing in the row", TAP, "int row = r * S + s;", "channel_0_of_the_rows"),
     one("b missing in the column", PLACE, "int column = p * W_out + q;", "image_0_of_the_columns"),
     # which entry
-    one("filter turned", TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;", "filter_turned"),
     one("taps by columns", TAP, "int row = (c * S + s) * R + r;", "taps_by_columns"),
-    one("channels fastest", TAP, "int row = (r * S + s) * C_in + c;", "channels_fastest"),
     one("images fastest", PLACE, "int column = (p * W_out + q) * batch + b;", "images_fastest"),
     one("matrix turned", ADD, "sum += grad_columns[column * C_in * R * S + row];", "matrix_turned"),
     one("sum overwritten", ADD, ADD.replace("+=", "="), "overwritten"),

@@ -107,12 +107,10 @@ MISCONCEPTIONS = (
           first_pixels_again),
 )  # fmt: skip
 
-TOP, LEFT = "int top = p * stride_h - pad_h;", "int left = q * stride_w - pad_w;"
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
 FILTERS = "filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;"
 ROW = "int row = start + y;"
 SPLIT = "int s = row % S, r = row / S % R, c = row / (S * R);"
-DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 INSIDE = "bool inside = row < rows && column < width && h >= 0 && h < H && w >= 0 && w < W;"
 PATCHES = "patches[y][x] = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 USED = "__syncthreads();  // nobody needs them any more"
@@ -144,10 +142,6 @@ MUTANTS = (
     mutant("tile of pixels kept by columns", PATCHES, PATCHES.replace("[y][x]", "[x][y]"), "slow",
            also=((ADD, ADD.replace("[i][x]", "[x][i]")),), line=ADD.replace("[i][x]", "[x][i]")),
     # the convolution
-    mutant("stride ignored", TOP, TOP.replace(" * stride_h", ""), "stride_ignored",
-           also=((LEFT, LEFT.replace(" * stride_w", "")),)),
-    mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
-           also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
     mutant("bias in every step", USED, USED + "\n        if (k < C_out) sum += bias[k];", "bias_in_every_step",
            also=((STORE, STORE.replace("bias[k] + ", "")),)),
     mutant("image missing", PATCHES, PATCHES.replace("(b * C_in + c)", "c"), "first_image_everywhere"),
@@ -171,7 +165,6 @@ MUTANTS = (
     mutant("no zeros", PATCHES, "if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];",
            ("uninitialised-read", "wrong")),
     # the sum
-    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
     mutant("start missing in the pixels", SPLIT, SPLIT.replace("row", "y"), "first_pixels_again"),
     mutant("tiles filled again too early", USED, "", "race"),
     mutant("threads without an output leave", "float sum = 0.0f;",

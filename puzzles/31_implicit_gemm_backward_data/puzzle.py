@@ -252,9 +252,6 @@ MUTANTS = (
     mutant("channels not tested", FILTERS, FILTERS.replace(" && c < C_in", ""), "out-of-bounds"),
     mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""),
            ("out-of-bounds", "race")),
-    # the sum
-    mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
-    mutant("only one pair of tiles", USED, USED + "\n        break;", "first_stretch_only"),
 )  # fmt: skip
 
 

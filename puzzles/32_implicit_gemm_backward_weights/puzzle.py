@@ -239,10 +239,6 @@ MUTANTS = (
     mutant("tiles of windows turned", PRODUCT, PRODUCT.replace("[x][n]", "[n][x]"), "windows_turned"),
     mutant("grad_output channel by channel", GRADS + " grad_output[((b * C_out + k) * H_out + p) * W_out + q]",
            GRADS + " grad_output[k * positions + i]", "grad_output_channel_by_channel"),
-    both("dilation ignored", ROW.replace(" * dilation_h", ""), COLUMN.replace(" * dilation_w", ""),
-         "dilation_ignored"),
-    both("strides swapped", ROW.replace("stride_h", "stride_w"), COLUMN.replace("stride_w", "stride_h"),
-         "strides_swapped"),
     mutant("taps turned", TAP, "int r = j % R, s = j / R % S, c = j / (S * R);", "taps_turned"),
     mutant("image 0 of the input", WINDOWS, WINDOWS.replace("(b * C_in + c)", "c"), "image_0_of_the_input"),
     # the second pass

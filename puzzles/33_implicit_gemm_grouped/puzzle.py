@@ -211,8 +211,6 @@ MUTANTS = (
             "channels_of_group_0"),
     grouped("channels interleaved", CHANNELS, CHANNELS.replace("group * channels + c", "c * groups + group"),
             "channels_interleaved"),
-    grouped("offset of one channel", CHANNELS, CHANNELS.replace("group * channels", "group"),
-            "offset_of_one_channel"),
     grouped("filters of group 0", CHANNELS, CHANNELS.replace("group * filters + ", ""), "filters_of_group_0"),
     grouped("tile not cut at the end of the group", STORE,
             STORE.replace("k < filters", "group * filters + k < C_out"), "race"),

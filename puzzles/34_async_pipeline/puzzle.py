@@ -175,8 +175,6 @@ MUTANTS = (
     # zeros
     mutant("no zero-fill", PATCHES, "if (inside) " + PATCHES, "uninitialised-read"),
     # places
-    mutant("H for W", PATCHES, PATCHES.replace("* H + h) * W + w", "* W + h) * H + w"),
-           ("h_for_w", "out-of-bounds")),
     mutant("tile of pixels turned", ADD, ADD.replace("[i][x]", "[x][i]"), "pixels_turned"),
     mutant("rows by x", SPLIT_ROW, SPLIT_ROW.replace("y", "x"), "rows_by_x"),
     mutant("columns by y", "int i = next * TILE + x,", "int i = next * TILE + y,", "columns_by_y"),
@@ -184,7 +182,6 @@ MUTANTS = (
     mutant("tail missing", STEPS, "int steps = rows / TILE;", "tail_missing"),
     mutant("pipeline not emptied", LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps"),
            "pipeline_not_emptied"),
-    mutant("row stays", MOVE, "", "first_pixels_again"),
     mutant("carry missing", CARRY, CARRY.replace(", r++", ""), "carry_missing"),
     mutant("second carry missing", "if (r >= R) r -= R, c++;", "", "second_carry_missing"),
     mutant("R not taken off the step", "add_r = TILE / S % R", "add_r = TILE / S", "rows_of_whole_filters_in_r"),
