@@ -201,8 +201,8 @@ def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]
         return []
     line = source.count("\n", 0, start + leaves.start()) + 1
     return [
-        f"Line {line} lets threads return before the first barrier, and a thread that has returned fills nothing: "
-        "let all stay to the end, and test only before the store."
+        f"Line {line} lets threads return before the first barrier. Where some of a block return and others stay, "
+        "nobody fills their places: let all stay to the end, and test only before the store."
     ]
 
 

@@ -30,13 +30,6 @@ def wrong(id, kernel, hint, says, compute):
     return Misconception(id, kernel, says, compute, hint)
 
 
-def columns_like_rows(kernel, compute, name):
-    """The number of the rows used for the columns as well, as where a line was copied."""
-    return wrong(f"{kernel}_columns_with_{name}_h", kernel, 3,
-                 f"The columns go with {name}_h, like the rows; they have a number of their own, {name}_w.",
-                 lambda a, d: compute(a, convolution(d).but(**{f"{name}_w": d[f"{name}_h"]})))  # fmt: skip
-
-
 MISCONCEPTIONS = (
     wrong("forward_stride_ignored", FORWARD, 1,
           "The filter moves by 1 from position to position; it must move by the stride.",
@@ -59,9 +52,6 @@ MISCONCEPTIONS = (
     wrong("forward_strides_swapped", FORWARD, 3,
           "The rows are counted with stride_w and the columns with stride_h: exchange them.",
           lambda a, d: forward(a, convolution(d).swapped("stride"))),
-    *(columns_like_rows(kernel, compute, name)
-      for kernel, compute in ((FORWARD, forward), (INPUT, input_gradient), (WEIGHTS, weight_gradient))
-      for name in ("stride", "pad", "dilation")),
     wrong("forward_bias_missing", FORWARD, 1,
           "The bias is missing: every output begins with bias[k].",
           lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
@@ -104,6 +94,9 @@ MISCONCEPTIONS = (
           "The taps are moved by the stride as well: only the position is multiplied by it.",
           lambda a, d: weight_gradient(a, convolution(d).but(
               dilation_h=d["dilation_h"] * d["stride_h"], dilation_w=d["dilation_w"] * d["stride_w"]))),
+    wrong("weights_columns_with_pad_h", WEIGHTS, 3,
+          "The columns go with pad_h, like the rows; they have a number of their own, pad_w.",
+          lambda a, d: weight_gradient(a, convolution(d).but(pad_w=d["pad_h"]))),
     wrong("weights_paddings_swapped", WEIGHTS, 3,
           "The rows are moved by pad_w and the columns by pad_h: exchange them.",
           lambda a, d: weight_gradient(a, convolution(d).swapped("pad"))),
@@ -150,8 +143,6 @@ MUTANTS = (
     both(FORWARD, "forward: edges repeated", ROW + " h = min(max(h, 0), H - 1);",
          COLUMN + " w = min(max(w, 0), W - 1);", "forward_edges_repeated"),
     one(FORWARD, "forward: no test", INSIDE, "", "out-of-bounds"),
-    one(FORWARD, "forward: rows of the padding at the top not tested", INSIDE,
-        INSIDE.replace("h < 0 || ", ""), "out-of-bounds"),
     one(FORWARD, "forward: leaves the loop", INSIDE, INSIDE.replace("continue", "break")),
     both(INPUT, "input: remainder ignored", "if (down < 0) continue;", "if (right < 0) continue;",
          "input_remainder_ignored", (ROW_EXISTS, COLUMN_EXISTS)),
@@ -176,12 +167,16 @@ MUTANTS = (
     both(WEIGHTS, "weights: stride ignored", ROW.replace(" * stride_h", ""),
          COLUMN.replace(" * stride_w", ""), "weights_stride_ignored"),
     one(WEIGHTS, "weights: columns with pad_h", COLUMN, COLUMN.replace("pad_w", "pad_h"),
-        "conv2d_backward_weights_columns_with_pad_h"),
+        "weights_columns_with_pad_h"),
     both(WEIGHTS, "weights: stride for taps too", "int h = (p + r * dilation_h) * stride_h - pad_h;",
          "int w = (q + s * dilation_w) * stride_w - pad_w;", "weights_stride_for_taps_too"),
     both(WEIGHTS, "weights: paddings swapped", ROW.replace("pad_h", "pad_w"),
          COLUMN.replace("pad_w", "pad_h"), "weights_paddings_swapped"),
     one(BIAS, "bias: image 0 only", "b < batch", "b < 1", "bias_batch_0_only"),
+    both(WEIGHTS, "weights: padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""),
+         "weights_padding_ignored"),
+    both(WEIGHTS, "weights: dilation ignored", ROW.replace(" * dilation_h", ""),
+         COLUMN.replace(" * dilation_w", ""), "weights_dilation_ignored"),
 )  # fmt: skip
 
 

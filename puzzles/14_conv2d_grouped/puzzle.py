@@ -157,7 +157,6 @@ MUTANTS = (
            ("wrong", "out-of-bounds")),
     mutant(FORWARD, "forward: images of a group", PIXEL, PIXEL.replace("b * C_in", "b * channels"),
            "forward_images_of_a_group"),
-    mutant(FORWARD, "forward: all channels", C_LOOP, C_LOOP.replace("channels", "C_in"), "out-of-bounds"),
     mutant(FORWARD, "forward: padding ignored", ROW, ROW.replace(" - pad_h", ""), "forward_padding_ignored",
            ((COLUMN, COLUMN.replace(" - pad_w", "")),)),
     mutant(FORWARD, "forward: strides swapped", ROW, ROW.replace("stride_h", "stride_w"),
@@ -173,7 +172,6 @@ MUTANTS = (
            "int c = channel;", "out-of-bounds"),
     mutant(INPUT, "input: weights of group 0", "weights[((k * channels", "weights[((k % filters * channels",
            "input_weights_of_group_0"),
-    mutant(INPUT, "input: one filter too many", K_LOOP, K_LOOP.replace("k < ", "k <= "), "out-of-bounds"),
     mutant(INPUT, "input: dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""),
            "input_dilation_ignored", ((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
     mutant(WEIGHTS, "weights: no offset of the group", CHANNEL, "int channel = c;",
@@ -184,6 +182,8 @@ MUTANTS = (
     mutant(WEIGHTS, "weights: stride ignored", ROW, ROW.replace(" * stride_h", ""), "weights_stride_ignored",
            ((COLUMN, COLUMN.replace(" * stride_w", "")),)),
     mutant(WEIGHTS, "weights: image 0 only", "b < batch", "b < 1", "weights_image_0_only"),
+    mutant(WEIGHTS, "weights: images of a group", "input[((b * C_in + channel)", "input[((b * (C_in / groups) + channel)",
+           "weights_images_of_a_group"),
 )  # fmt: skip
 
 

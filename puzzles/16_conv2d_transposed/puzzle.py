@@ -197,7 +197,6 @@ MUTANTS = (
            (Q, Q.replace("- pad", "+ pad"))),
     mutant(INPUT, "input: output channels of the first group", "* C_out + first + k)", "* C_out + k)",
            "input_first_group_only"),
-    mutant(INPUT, "input: no test", INSIDE, "", "out-of-bounds"),
     mutant(WEIGHTS, "weights: stride and dilation exchanged", P,
            "int p = h * dilation_h - pad_h + r * stride_h;", "weights_stride_and_dilation_exchanged",
            (Q, "int q = w * dilation_w - pad_w + s * stride_w;")),
@@ -206,6 +205,7 @@ MUTANTS = (
     mutant(WEIGHTS, "weights: output channels of the first group",
            "int channel = c / (C_in / groups) * (C_out / groups) + k;", "int channel = k;",
            "weights_first_group_only"),
+    mutant(INPUT, "input: no test", INSIDE, "", "out-of-bounds"),
 )  # fmt: skip
 
 

@@ -293,7 +293,6 @@ MISCONCEPTIONS = (
 FIRST = "int first = p * stride - pad;"
 COUNTED = "return count_include_pad ? end - first : min(end, size) - max(first, 0);"
 ENOUGH = "return (count - 1) * stride < size + pad ? count : count - 1;"
-SPARE = "int spare = size + 2 * pad - (dilation * (window - 1) + 1);"
 SUM = "if (h >= 0 && h < H && w >= 0 && w < W) sum += input[(plane * H + h) * W + w];"
 MEAN_PLACE = """int h = p * stride_h - pad_h + r;
             int w = q * stride_w - pad_w + s;"""
@@ -322,8 +321,6 @@ MUTANTS = (
            ("out-of-bounds", "wrong", "unwritten")),
     mutant("a window has to start in the input", MEAN, ENOUGH, ENOUGH.replace("size + pad", "size"),
            "start_in_the_first_padding_forbidden"),
-    mutant("dilation not in the number of windows", LARGEST, SPARE, "int spare = size + 2 * pad - window;",
-           ("out-of-bounds", "wrong", "unwritten")),
     # the mean
     mutant("not divided", MEAN, DIVIDED, "sum;\n    //", "not_divided"),
     mutant("padding always counted", MEAN, COUNTED, "return end - first;", "padding_always_counted"),
@@ -333,7 +330,6 @@ MUTANTS = (
            "divided_by_the_window"),
     mutant("override ignored", MEAN, DIVIDED, "sum / divisor;\n    //", "override_ignored"),
     mutant("padding added", MEAN, MEAN_PLACE, MEAN_PLACE.replace("- pad", "+ pad"), "padding_added"),
-    mutant("edge not looked at", MEAN, SUM, "sum += input[(plane * H + h) * W + w];", "out-of-bounds"),
     # back
     mutant("back: not divided", MEAN_BACK, SHARE, "sum += grad;", "back_not_divided"),
     mutant("back: divided by R * S", MEAN_BACK, SHARE, "sum += grad / (R * S);", "back_divisor_always_r_s"),
@@ -367,6 +363,20 @@ MUTANTS = (
            "back_window_counted_twice"),
     mutant("back: scattered to argmax", LARGEST_BACK, NAMED,
            "grad_input[plane * H * W + argmax[window]] = grad;", ("race", "wrong")),
+    mutant("padding left out", MEAN, MEAN_PLACE,
+           MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", ""), "padding_left_out"),
+    mutant("strides swapped", MEAN, MEAN_PLACE,
+           MEAN_PLACE.replace("p * stride_h", "p * stride_w").replace("q * stride_w", "q * stride_h"),
+           "strides_swapped"),
+    mutant("paddings swapped", MEAN, MEAN_PLACE,
+           MEAN_PLACE.replace("- pad_h", "- pad_w", 1).replace("* stride_w - pad_w", "* stride_w - pad_h"),
+           "paddings_swapped"),
+    mutant("dilations swapped", LARGEST, MAX_PLACE,
+           MAX_PLACE.replace("r * dilation_h", "r * dilation_w").replace("s * dilation_w", "s * dilation_h"),
+           "dilations_swapped"),
+    mutant("padding before the input counted", MEAN, COUNTED, COUNTED.replace("max(first, 0)", "first"),
+           "padding_before_counted"),
+    mutant("edge not looked at", MEAN, SUM, "sum += input[(plane * H + h) * W + w];", "out-of-bounds"),
 )  # fmt: skip
 
 

@@ -137,14 +137,13 @@ MUTANTS = (
            "    if (lane > 0) __syncthreads();", "barrier-divergence"),
     mutant("all slots taken", TAKE, "sum = slot[lane];", "uninitialised-read"),
     mutant("every lane stores into the slot", FIRST, FIRST.replace("if (lane == 0) ", ""), "race"),
-    mutant("warp and lane exchanged", START, START.replace("/", "#").replace("%", "/").replace("#", "%"),
-           ("race", "wrong", "uninitialised-read", "shuffle-mask", "out-of-bounds")),
     mutant("first warp only", TAKE, "", "first_warp_only",
            also=(("        sum = warp_sum(sum);\n        if", "        if"),)),
     mutant("lane 0 only", FIRST, "if (lane == 0) slot[warp] = sum;", "lane_0_only"),
     mutant("four warps", TAKE, TAKE.replace("warps", "min(warps, 4)"), "four_warps_only"),
     # the rest
     mutant("every lane stores the result", STORE, "grad_bias[k] = sum;", "race"),
+    mutant("first step left out", STEPS, STEPS.replace("16", "8"), "first_step_missing"),
 )  # fmt: skip
 
 

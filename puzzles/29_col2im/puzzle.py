@@ -152,9 +152,6 @@ MISCONCEPTIONS = (
     wrong("taps_by_columns", 3,
           "The rows are read in another order: r is taken to be the fastest index of a row, it is s.",
           lambda a, d: rows_in_order(a, d, "C_in", "S", "R")),
-    wrong("channels_fastest", 3,
-          "The rows are read in another order: c is taken to be the fastest index of a row, not the slowest.",
-          lambda a, d: rows_in_order(a, d, "R", "S", "C_in")),
     wrong("images_fastest", 3,
           "The columns are read in another order: b is taken to be the fastest index of a column, it is q.",
           columns_in_order),
@@ -227,7 +224,8 @@ MUTANTS = (
     one("columns past the last position", COLUMN_EXISTS,
         COLUMN_EXISTS.replace(" || right / stride_w >= W_out", ""), ("columns_past_the_last", "out-of-bounds")),
     one("leaves the loops", ROW_EXISTS, LEAVES,
-        "left_at_the_first", also=((COLUMN_EXISTS, LEAVES.replace("down", "right").replace("_h", "_w").replace("H_", "W_")),)),
+        "left_at_the_first",
+        also=((COLUMN_EXISTS, LEAVES.replace("down", "right").replace("_h", "_w").replace("H_", "W_")),)),
     one("c missing in the row", TAP, "int row = r * S + s;", "channel_0_of_the_rows"),
     one("b missing in the column", PLACE, "int column = p * W_out + q;", "image_0_of_the_columns"),
     # which entry
@@ -235,6 +233,9 @@ MUTANTS = (
     one("images fastest", PLACE, "int column = (p * W_out + q) * batch + b;", "images_fastest"),
     one("matrix turned", ADD, "sum += grad_columns[column * C_in * R * S + row];", "matrix_turned"),
     one("sum overwritten", ADD, ADD.replace("+=", "="), "overwritten"),
+    one("filter turned", TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;", "filter_turned"),
+    one("one row past the last position", ROW_EXISTS, ROW_EXISTS.replace(">= H_out", "> H_out"),
+        ("one_row_past_the_last", "out-of-bounds")),
 )  # fmt: skip
 
 PUZZLE = Puzzle(

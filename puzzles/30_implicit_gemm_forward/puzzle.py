@@ -51,18 +51,9 @@ def wrong(id, hint, says, compute):
 
 
 MISCONCEPTIONS = (
-    wrong("stride_ignored", 1,
-          "The filter moves by 1 from position to position; it must move by the stride.",
-          lambda a, d: layer(a, d, stride_h=1, stride_w=1)),
     wrong("dilation_ignored", 1,
           "The taps of the filter lie side by side; they must be a dilation apart.",
           lambda a, d: layer(a, d, dilation_h=1, dilation_w=1)),
-    wrong("padding_ignored", 1,
-          "The filter starts at the image's first row and column; it must start outside, by the padding.",
-          lambda a, d: layer(a, d, pad_h=0, pad_w=0)),
-    wrong("strides_swapped", 1,
-          "The rows are counted with stride_w and the columns with stride_h: exchange them.",
-          lambda a, d: forward(a, convolution(d).swapped("stride"))),
     wrong("bias_missing", 1,
           "The bias is missing: it is added once to every output.",
           lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
@@ -107,6 +98,7 @@ MISCONCEPTIONS = (
           first_pixels_again),
 )  # fmt: skip
 
+DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
 FILTERS = "filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;"
 ROW = "int row = start + y;"
@@ -170,6 +162,10 @@ MUTANTS = (
     mutant("threads without an output leave", "float sum = 0.0f;",
            "if (k >= C_out || column >= width) return;\n    float sum = 0.0f;",
            ("uninitialised-read", "race")),
+    mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
+           also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
+    mutant("bias missing", STORE, STORE.replace("bias[k] + ", ""), "bias_missing"),
+    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
 )  # fmt: skip
 
 PUZZLE = Puzzle(

@@ -103,7 +103,9 @@ def taps_rounded_down(h, r, stride, pad, dilation):
 
 
 def unwritten(a, d, there):
-    """The right answer where there(number within the class, size, class, taps of the class) holds for row and column."""
+    """The right answer where `there` holds for row and column: there(number within the class, rows from the class's
+    first on, stride, taps from its first on).
+    """
     h, w = np.arange(d["H"]), np.arange(d["W"])
     found = right(a, d)
     for at, axis, taps in ((h[:, None], "h", d["R"]), (w, "w", d["S"])):
@@ -128,12 +130,6 @@ MISCONCEPTIONS = (
     wrong("last_stretch_only", 2,
           "Only the last stretch is in the sum: it starts again for every pair of tiles.",
           lambda a, d: some_products(a, d, lambda i, depth: i >= (depth - 1) // TILE * TILE)),
-    wrong("first_stretch_only", 2,
-          "Only the first stretch is in the sum: the loop over the stretches stops after it.",
-          lambda a, d: some_products(a, d, lambda i, depth: i < TILE)),
-    wrong("last_of_a_stretch_missing", 2,
-          "The last product of every pair of tiles is missing: there are TILE of them.",
-          lambda a, d: some_products(a, d, lambda i, depth: i % TILE < TILE - 1)),
     wrong("padding_ignored", 1, "The padding is missing: row h of the image is row h + pad_h for the filter.",
           lambda a, d: input_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
     wrong("position_grows_with_the_tap", 3,
@@ -249,9 +245,9 @@ MUTANTS = (
     mutant("tiles filled again too early", USED, "", "race"),
     mutant("tail missing", LOOP, LOOP.replace("start < depth", "start + TILE <= depth"), "tail_missing"),
     mutant("end of the products not tested", FILTERS, FILTERS.replace("i < depth && ", ""), "out-of-bounds"),
-    mutant("channels not tested", FILTERS, FILTERS.replace(" && c < C_in", ""), "out-of-bounds"),
     mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""),
            ("out-of-bounds", "race")),
+    mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
 )  # fmt: skip
 
 

@@ -110,9 +110,6 @@ MISCONCEPTIONS = (
     wrong("last_stretch_only", 2,
           "Only the last stretch of every split is in the sum: it starts again for every pair of tiles.",
           lambda a, d: stretches(a, d, lambda n, end: n >= (end - 1) // TILE * TILE)),
-    wrong("first_stretch_only", 2,
-          "Only the first stretch of every split is in the sum: the loop over the stretches stops after it.",
-          lambda a, d: stretches(a, d, lambda n, end: n < TILE)),
     wrong("last_of_a_stretch_missing", 2,
           "The last product of every pair of tiles is missing: there are TILE of them.",
           lambda a, d: stretches(a, d, lambda n, end: n % TILE < TILE - 1)),
@@ -123,14 +120,9 @@ MISCONCEPTIONS = (
                 "The filter starts at the image's first row and column; it must start outside, by the "
                 "padding.",
                 lambda layer: layer.but(pad_h=0, pad_w=0)),
-    other_layer("padding_added", 2, "The padding is added to the row and the column; it must be subtracted.",
-                lambda layer: layer.but(pad_h=-layer.pad_h, pad_w=-layer.pad_w)),
     other_layer("dilation_ignored", 2,
                 "The taps of the filter lie side by side; they must be a dilation apart.",
                 lambda layer: layer.but(dilation_h=1, dilation_w=1)),
-    other_layer("strides_swapped", 2,
-                "The rows are counted with stride_w and the columns with stride_h: exchange them.",
-                lambda layer: layer.swapped("stride")),
     wrong("taps_turned", 3, "The column is split with r as the fastest axis; in the weights it is s.",
           taps_turned),
     wrong("windows_turned", 3, "The tiles of windows are read as if their rows were columns.", windows_turned),
@@ -223,7 +215,6 @@ MUTANTS = (
     mutant("no zeros in the windows", WINDOWS,
            "if (i < last && inside) windows[y][x] = input[((b * C_in + c) * H + h) * W + w];",
            ("uninitialised-read", "wrong")),
-    mutant("columns not tested", "bool inside = j < columns && ", "bool inside = ", "out-of-bounds"),
     mutant("rows of grad_output not tested", GRADS, "grads[y][x] = i < last ?", "out-of-bounds"),
     mutant("stored outside of the weights", STORE, STORE.replace(" && column < columns", ""),
            ("out-of-bounds", "race")),
@@ -247,6 +238,8 @@ MUTANTS = (
     mutant("splits side by side", "partial[split * weights + idx]", "partial[idx * splits + split]",
            "splits_side_by_side", kernel=ADD),
     mutant("no guard", "if (idx >= weights) return;", "", "out-of-bounds", kernel=ADD),
+    both("dilation ignored", ROW.replace(" * dilation_h", ""), COLUMN.replace(" * dilation_w", ""),
+         "dilation_ignored"),
 )  # fmt: skip
 
 

@@ -234,6 +234,8 @@ MUTANTS = (
     depthwise("filters interleaved", GRAD, GRAD.replace("c * filters + f", "f * C_in + c"),
               "filters_interleaved"),
     depthwise("sums of one warp", "n < THREADS; n += 32", "n < 32; n += 32", "one_warp_only"),
+    grouped("offset of one channel", CHANNELS, CHANNELS.replace("group * channels", "group"),
+            "offset_of_one_channel"),
 )  # fmt: skip
 
 

@@ -47,13 +47,6 @@ def first_pixels_again(a, d):
     return product(a, d, filters, first[np.arange(d["rows"]) % TILE])
 
 
-def h_for_w(a, d):
-    """What stands at the places of the elements where the rows of an image have H elements."""
-    b, c, h, w = np.indices(a["input"].shape)
-    places = ((b * d["C_in"] + c) * d["W"] + h) * d["H"] + w
-    return forward({**a, "input": a["input"].ravel()[places.clip(0, a["input"].size - 1)]}, convolution(d))
-
-
 def wrong(id, hint, says, compute):
     return Misconception(id, KERNEL, says, compute, hint)
 
@@ -62,12 +55,6 @@ MISCONCEPTIONS = (
     wrong("bias_missing", 3,
           "The bias is missing: it is added once to every output.",
           lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
-    wrong("dilation_ignored", 3,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: forward(a, convolution(d).but(dilation_h=1, dilation_w=1))),
-    wrong("h_for_w", 3,
-          "H and W are exchanged in the input's index: a row has W elements, a channel has H rows.",
-          h_for_w),
     wrong("tail_missing", 2,
           "The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
           lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
@@ -95,10 +82,6 @@ MISCONCEPTIONS = (
           "The first r of a thread is all of y / S: what fills whole filters belongs to c alone, so take it "
           "% R.",
           lambda a, d: walked(a, d, split=False)),
-    wrong("rows_of_whole_filters_in_both", 3,
-          "r begins with all of y / S and grows by all of TILE / S: what fills whole filters belongs to c "
-          "alone, so take both % R.",
-          lambda a, d: walked(a, d, reduced=False, split=False)),
     wrong("rows_by_x", 3,
           "(c, r, s) begins with row x: in the tile of pixels y counts the rows, x the positions.",
           of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
@@ -185,6 +168,12 @@ MUTANTS = (
     mutant("carry missing", CARRY, CARRY.replace(", r++", ""), "carry_missing"),
     mutant("second carry missing", "if (r >= R) r -= R, c++;", "", "second_carry_missing"),
     mutant("R not taken off the step", "add_r = TILE / S % R", "add_r = TILE / S", "rows_of_whole_filters_in_r"),
+    mutant("bias missing", "= bias[k] + sum;", "= sum;", "bias_missing"),
+    mutant("row stays", MOVE, "", "first_pixels_again"),
+    mutant("first carry missing", CARRY, "", "first_carry_missing"),
+    mutant("R not taken off the first row", SPLIT_ROW, SPLIT_ROW.replace(" % R", ""),
+           "rows_of_whole_filters_in_the_first_r"),
+    mutant("tile of weights turned", ADD, ADD.replace("[y][i]", "[i][y]"), "weights_turned"),
 )  # fmt: skip
 
 PUZZLE = Puzzle(
