@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -89,9 +90,11 @@ class Course:
 
 
 def nearest(wanted: str, ids: tuple[str, ...]) -> str:
-    """The id that `wanted` was probably meant to be, or ""."""
-    names = {i: i for i in ids} | {i.split("_", 1)[1]: i for i in ids}
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    """The id that `wanted` was probably meant to be, by all of it or by a word that no other has; or ""."""
+    words = Counter(word for i in ids for word in i.split("_")[1:])
+    names = {word: i for i in ids for word in i.split("_")[1:] if words[word] == 1}
+    names |= {i: i for i in ids} | {i.split("_", 1)[1]: i for i in ids}
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
     return names[close[0]] if close else ""
 
 

@@ -177,8 +177,8 @@ def compare(target: Expected, got: np.ndarray, before: np.ndarray | None = None)
     where = np.argwhere(wrong)
     worst = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), wrong.shape)
     left = same_bits(got, before) & wrong if before is not None else np.zeros_like(wrong)
-    if target.array.is_input and left.sum() < wrong.sum():
-        left[:] = False  # updated in place: some elements may come out as they were
+    if target.array.is_input and (left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()):
+        left[:] = False  # updated in place: some elements may come out as they were, above all as 0
     return Mismatch(
         array=target.array.name,
         count=len(where),

@@ -205,8 +205,26 @@ def product(
     a: Mapping[str, np.ndarray], d: Mapping[str, int], filters: np.ndarray, columns: np.ndarray
 ) -> np.ndarray:
     """The output of a product of two matrices."""
-    found = (filters @ columns).reshape(d["C_out"], d["batch"], d["H_out"], d["W_out"])
+    return outputs(a, d, filters @ columns)
+
+
+def outputs(a: Mapping[str, np.ndarray], d: Mapping[str, int], sums: np.ndarray) -> np.ndarray:
+    """The output of the sums [C_out, width]."""
+    found = sums.reshape(d["C_out"], d["batch"], d["H_out"], d["W_out"])
     return found.swapaxes(0, 1) + a["bias"][:, None, None]
+
+
+def fetched(a: Mapping[str, np.ndarray], d: Mapping[str, int], c, r, s) -> np.ndarray:
+    """The columns [rows, width], where row i has what lies under tap (r[i], s[i]) in channel c[i], or 0.
+
+    There need be no such tap or channel: whatever leads to an element of the input is fetched.
+    """
+    h = place(np.arange(d["H_out"]), r[:, None], d["stride_h"], d["pad_h"], d["dilation_h"])
+    w = place(np.arange(d["W_out"]), s[:, None], d["stride_w"], d["pad_w"], d["dilation_w"])
+    there = ((h >= 0) & (h < d["H"]))[:, :, None] & ((w >= 0) & (w < d["W"]))[:, None]
+    there &= (c < d["C_in"])[:, None, None]
+    c, h, w = c.clip(0, d["C_in"] - 1), h.clip(0, d["H"] - 1), w.clip(0, d["W"] - 1)
+    return as_columns(a["input"][:, c[:, None, None], h[:, :, None], w[:, None]] * there)
 
 
 def some_rows(a: Mapping[str, np.ndarray], d: Mapping[str, int], keep: Callable) -> np.ndarray:

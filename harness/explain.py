@@ -174,13 +174,15 @@ def repeated(case: str, found: KernelFault, source: str) -> list[str]:
 def surplus_thread(
     found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int], source: str
 ) -> list[str]:
-    """Why a thread beyond the last element strays: it has no element and should have left the kernel.
+    """Why a thread beyond the last element strays: it has no element and should have left the kernel. A kernel
+    that lets some leave has another bound, as of an output of another size.
 
     Nothing where threads of the kernel wait for one another: there they have more to do than an element.
     """
     if found.kind not in ("out-of-bounds", "uninitialised-read") or found.thread is None or found.block is None:
         return []
-    if re.search(r"__sync|_sync\(", source[slice(*kernel_span(source, kernel.name))]):
+    body = source[slice(*kernel_span(source, kernel.name))]
+    if re.search(r"__sync|_sync\(", body):
         return []
     dims = puzzle.full_dims(case)
     threads = kernel.launch(dict(dims), t).block
@@ -192,11 +194,29 @@ def surplus_thread(
     for p in kernel.outputs:
         count = math.prod(p.shape(dims))
         if found.block[1:] == (0, 0) and number >= count:
-            return [
-                f"This is thread number {number} of the launch, and {p.name} has {count} elements: a thread without "
-                "an element must leave the kernel first."
-            ]
+            says = "a thread without an element must leave the kernel first."
+            if re.search(r"\breturn\s*;", without_comments(body)):
+                says = "the test that lets threads without an element leave lets this one pass."
+            elements = f"{count} element{'s' * (count != 1)}"
+            return [f"This is thread number {number} of the launch, and {p.name} has {elements}: {says}"]
     return []
+
+
+def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
+    """Why an element of shared memory may be empty: threads can return before the kernel's first barrier."""
+    if found.kind != "uninitialised-read" or "__shared__" not in found.headline:
+        return []
+    start, end = kernel_span(source, kernel.name)
+    body = without_comments(source)[start:end]
+    barrier = re.search(r"__syncthreads|_sync\(", body)
+    leaves = re.search(r"\breturn\s*;", body[: barrier.start()]) if barrier else None
+    if not leaves:
+        return []
+    line = source.count("\n", 0, start + leaves.start()) + 1
+    return [
+        f"Line {line} lets threads return before the first barrier. Where some of a block return and others stay, "
+        "nobody fills their places: let all stay to the end, and test only before the store."
+    ]
 
 
 def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:

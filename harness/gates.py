@@ -195,11 +195,12 @@ def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measur
                     raise NotCounted(outcome)
                 counted[case.name, kernel.name] = outcome.counters
         launches = [counted[case.name, kernel.name] for case, kernel in pairs]
-        found.append(_weigh(gate, puzzle, pairs[0][0], c.add(*launches)))
+        found.append(weigh(gate, puzzle, pairs[0][0], c.add(*launches)))
     return found
 
 
-def _weigh(gate: Gate, puzzle: Puzzle, case: Case, counters: dict) -> Measure:
+def weigh(gate: Gate, puzzle: Puzzle, case: Case, counters: dict) -> Measure:
+    """A gate, on what its kernels cost together in a case."""
     what = quantity(gate.quantity)
     most = gate.most(puzzle.full_dims(case)) if callable(gate.most) else gate.most
     costs = {line: what.cost(counts) for line, counts in counters["lines"].items() if line}

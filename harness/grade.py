@@ -264,7 +264,7 @@ def conclude(
     # one line is told once, however many threads it concerns
     verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
     failed = [o for o in outcomes if o.kind]
-    shown = failed[0] if failed else next((o for o in outcomes if o.stdout), None)
+    shown = clearest(failed) if failed else next((o for o in outcomes if o.stdout), None)
     if shown:
         verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
     if not failed and skipped:
@@ -281,6 +281,19 @@ def conclude(
     return verdict
 
 
+def clearest(failed: list[Outcome]) -> Outcome:
+    """The outcome to explain: the first, but a race between warps before one of the same kernel inside a warp, which
+    asks for less than the kernel needs."""
+
+    def race(o: Outcome, severity: str) -> bool:
+        return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
+
+    first = failed[0]
+    if not race(first, "warning"):
+        return first
+    return next((o for o in failed if o.kernel is first.kernel and race(o, "error")), first)
+
+
 def lines_of(
     puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], verdict: Verdict
 ) -> list[str]:
@@ -291,6 +304,8 @@ def lines_of(
         lines += explain.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
         lines += explain.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
+        lines += explain.returned_early(shown.error, shown.kernel, source)
+        lines += elsewhere(puzzle, shown, outcomes, verdict)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = explain.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines
@@ -303,9 +318,7 @@ def lines_of(
     lines = explain.mismatch(shown.mismatches)
     if shown.kind == "schedule":
         return lines + shown.lines
-    seen = [
-        o.observation for o in outcomes if o.kernel is shown.kernel and o.observation and o.kind != "schedule"
-    ]
+    seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     if claim := misconceptions.explain(puzzle, shown.kernel, seen):
         verdict.misconception, verdict.hint = claim.id, claim.hint
@@ -315,6 +328,24 @@ def lines_of(
     elif shown.kind == "unwritten":
         lines += explain.unwritten(puzzle, shown.kernel, source, shown.mismatches)
     return lines
+
+
+def observed(shown: Outcome, outcomes: list[Outcome]) -> list[misconceptions.Observation]:
+    """What the kernel shown wrote in the cases that it completed."""
+    return [o.observation for o in outcomes if o.kernel is shown.kernel and o.observation and o.kind != "schedule"]
+
+
+def elsewhere(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict) -> list[str]:
+    """Beside a fault: the misconception that the kernel shows in the cases that it completes, if there is one."""
+    seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
+    if not seen or not seen[0].failed:
+        return []
+    claim = misconceptions.explain(puzzle, shown.kernel, seen)
+    if not claim or claim.id not in [m.id for m in puzzle.misconceptions]:
+        return []
+    if claim.hint > 1:
+        verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
+    return [f"In case {seen[0].case.name}, which runs to its end: {claim.says}"]
 
 
 def wrong_elements(shown: Outcome) -> dict:

@@ -10,7 +10,7 @@ from .course import Puzzle
 from .devices import ptxas
 from .devices.virtual import counters
 from .errors import CourseError
-from .gates import chosen_case, count
+from .gates import Measure, chosen_case, count, weigh
 from .grade import Stop, checked_source, conclude, end, prepare, shown_path
 from .trial import Bench, Outcome
 from .verdict import Verdict
@@ -37,6 +37,7 @@ class Profile:
     verdict: Verdict
     source: str = ""
     kernels: list[KernelProfile] = field(default_factory=list)
+    targets: list[Measure] = field(default_factory=list)  # of the gates that count in these cases
     no_resources: str = ""  # why registers and occupancy are not known, for "Registers and occupancy ..."
 
 
@@ -66,9 +67,23 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
             prepare(bench, puzzle, source, path.name)
             outcomes = count(puzzle, todo, bench, tunables(source), seed)
             verdict = conclude(puzzle, source, outcomes, [], verdict)
-            return Profile(verdict, source, *_kernels(puzzle, bench, outcomes, tunables(source)))
+            kernels, missing = _kernels(puzzle, bench, outcomes, tunables(source))
+            return Profile(verdict, source, kernels, _targets(puzzle, outcomes), missing)
     except Stop as stop:
         return Profile(end(verdict, stop))
+
+
+def _targets(puzzle: Puzzle, outcomes: list[Outcome]) -> list[Measure]:
+    """The gates of the puzzle, as far as their kernels were counted in their cases."""
+    counted = {(o.case.name, o.kernel.name): o.counters for o in outcomes if o.counters}
+    found = []
+    for gate in puzzle.gates:
+        pairs = [(chosen_case(puzzle, puzzle.kernel(name), gate.case), name)
+                 for name in gate.kernels or [k.name for k in puzzle.kernels]]  # fmt: skip
+        launches = [counted.get((case.name, name)) for case, name in pairs]
+        if all(launches):
+            found.append(weigh(gate, puzzle, pairs[0][0], counters.add(*launches)))
+    return found
 
 
 def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[list[KernelProfile], str]:

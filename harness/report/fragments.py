@@ -20,7 +20,7 @@ from harness.errors import CourseError
 from harness.inputs import derive_seed
 
 from .panels import EDGE, Panel, blank, draw
-from .pictures import WIDTH
+from .pictures import WIDTH, of_case
 from .probe import Runner
 
 #: kernel -> for A, B and C (or D) the axes of their array that make up rows and columns of the matrix
@@ -141,7 +141,7 @@ def fragment_picture(puzzle: Puzzle, kernel: Kernel, source: str) -> Figure:
         axes = {"across": [(0, f"{across}=0")], "down": [(0, f"{down}=0"), (8, "8")][: held.shape[0] // 8]}
         panels.append([Panel(heading, cells, side, texts, rule=(8, 8), **axes)])
     legend = {ink: f"register {i}" for i, ink in enumerate(INKS)}
-    note = f"case {CASE}; the number is the lane that holds an element, the colour its register"
+    note = of_case(CASE, "the number is the lane that holds an element, the colour its register")
     return draw(f"{kernel.name}: the first mma of a warp", note, panels, legend)
 
 

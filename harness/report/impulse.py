@@ -16,7 +16,7 @@ from harness.compare import axis_index
 from harness.course import Case, Kernel, Puzzle, require
 from harness.inputs import make_inputs
 
-from .pictures import COLOURS, FAINT, LEFT, LETTER, READABLE, Pen, arrange, draw_array
+from .pictures import COLOURS, FAINT, LEFT, LETTER, READABLE, Pen, arrange, draw_array, of_case
 from .probe import Runner
 
 TOP = 75  # above the first array, in pixels
@@ -70,7 +70,7 @@ def impulse_picture(
     letters = next(p.letters for p in shown if p.name == name)
     index = axis_index(letters, np.unravel_index(flat, shapes[name]))
     pen.text(LEFT, 24, f"{kernel.name}: where {name}[{index}] goes", "title")
-    pen.text(LEFT, 50, f"case {case.name}: {parameters(dims)}", "label", FAINT)
+    pen.text(LEFT, 50, of_case(case.name, parameters(dims), ": "), "label", FAINT)
     for p in shown:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
     x = float(LEFT)

@@ -21,6 +21,7 @@ from harness.inputs import make_inputs
 from harness.trial import scalar
 
 from .panels import Panel, blank, draw
+from .pictures import of_case
 
 MOST_REQUESTS = 100_000
 BANKS = 32
@@ -120,7 +121,7 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
                             down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))])])  # fmt: skip
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0",
-        f"case {case.name}: 32 of 120 rows and 32 of 256 columns; rules between sectors",
+        of_case(case.name, "32 of 120 rows and 32 of 256 columns; rules between sectors", ": "),
         panels, {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
     )  # fmt: skip
 
@@ -149,7 +150,7 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
                              down=[(i, f"h={i}") for i in range(rows)])])  # fmt: skip
     return draw(
         f"{kernel.name}: how often block (1,1) reads the input, channel 0",
-        f"case {case.name}, tiles of 4 x 4: outputs p = 4 to 6, q = 4 to 7",
+        of_case(case.name, "tiles of 4 x 4: outputs p = 4 to 6, q = 4 to 7", ", "),
         panels,
         {"read": "read, with an output at the same place", "moved": "read, halo", "": "not read"},
     )
@@ -174,7 +175,7 @@ def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
         panels.append([Panel(heading, cells, 10, across=banks, down=rows)])
     return draw(
         f"{kernel.name}: lanes 0 to 31 read column 0 of the tile",
-        f"case {case.name}; words of shared memory, counted at the left, 32 to a row",
+        of_case(case.name, "words of shared memory, counted at the left, 32 to a row"),
         panels,
         {"read": "read by a lane", "": "not read"},
     )
@@ -213,7 +214,7 @@ def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
         heading = [p.name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
         panels.append([Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
                              down=[(0, f"{p.letters[0]}=0")])])  # fmt: skip
-    note = f"case {case.name}; the number is the step along K in which an element is read"
+    note = of_case(case.name, "the number is the step along K in which an element is read")
     return draw(f"{kernel.name}: block (1,1), tiles of 4 x 4", note, panels, STEPS)
 
 
@@ -233,7 +234,7 @@ def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
         cells, texts = steps_of_a_block(found, name, 1, shape)
         heading = [name, f"{axes} = {shape[0]} x {shape[1]}"]
         panels.append([Panel(heading, cells, side, texts, rule=rule, down=down)])
-    note = f"case {case.name}; the numbers are the steps in which an element is read"
+    note = of_case(case.name, "the numbers are the steps in which an element is read")
     return draw("implicit_gemm_forward: block (1,0), tiles of 4 x 4", note, panels, STEPS)
 
 
@@ -266,7 +267,7 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
     square = Panel(["C, m x n = 30 x 36"], cells, 9, rule=(4, 4), across=[(0, "n=0")], down=[(0, "m=0")])
     return draw(
         f"{kernel.name}: thread (1,2) of 4 x 4 in block (0,0), which has 32 x 32 of C",
-        f"case {case.name}; a thread's numbers lie in two groups of four, 16 apart",
+        of_case(case.name, "a thread's numbers lie in two groups of four, 16 apart"),
         [panels, [square]],
         {"read": "read by this thread", "moved": "by another", "written": "written by this thread",
          "other": "by another"},
@@ -308,7 +309,7 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read", "written": "written", "": "not touched"}
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
-        f"case {case.name}; the number is the element of the input that was read there",
+        of_case(case.name, "the number is the element of the input that was read there"),
         [[panel] for panel in panels], legend,
     )  # fmt: skip
 
@@ -333,7 +334,7 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
                             down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
     return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
-                f"case {case.name}; the number is blockIdx.y of the block that touched the element", panels, legend)  # fmt: skip
+                of_case(case.name, "the number is blockIdx.y of the block that touched the element"), panels, legend)  # fmt: skip
 
 
 def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
@@ -365,7 +366,7 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
     legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
     return draw(
         "All groups in one launch; all rows once",
-        f"cases {case.name}, tiles of {side} x {side}, and {other.name}, stretches of 2 rows; numbers: group, stretch",
+        f"tiles of {side} x {side}; stretches of 2 rows; numbers: group, stretch",
         [[panel] for panel in panels], legend,
     )  # fmt: skip
 

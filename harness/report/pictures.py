@@ -54,7 +54,7 @@ def access_picture(
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
-    shapes = {p.name: p.shape(dims) for p in kernel.arrays}
+    shapes = {p.name: p.shape(dims) for p in kernel.passed}  # constants are the same for all threads
     busy, total = sum(map(sum, writers)), sum(map(len, writers))
     strip = total <= MOST_THREADS
     top = 160 if strip else 75
@@ -68,11 +68,11 @@ def access_picture(
     if thread is not None:
         this = f"thread {coordinates(thread, launch.block)} of {this}"
     pen.text(LEFT, 24, f"{kernel.name}: {this}", "title")
-    note = f"case {case.name}: {total} threads run, {busy} of them write something"
+    note = of_case(case.name, f"{total} threads run, {busy} of them write something", ": ")
     pen.text(LEFT, 50, note, "label", FAINT)
     if strip:
         draw_threads(pen, writers, block, thread, 100, launch)
-    for p in kernel.arrays:
+    for p in kernel.passed:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
     draw_legend(pen, bottom + 25, strip, thread is None)
     return pen.figure
@@ -267,6 +267,11 @@ def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> N
         pen.text(x, y, small, "label", FAINT)
 
 
+def of_case(name: str, says: str, after: str = "; ") -> str:
+    """The line under a title: `case NAME; says`. A case that is there to be drawn is not named: its name says nothing."""
+    return says if name.startswith("drawn") else f"case {name}{after}{says}"
+
+
 def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:
     """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
     all of the block, and each cell shows which thread it was, or which.
@@ -285,7 +290,7 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
         writers = probe.writers()
         found = {t: list(probe.accesses(block, t)) for t in threads}
     accesses = [a for of_thread in found.values() for a in of_thread]
-    reference = kernel.reference(reference_arrays(probe.inputs), probe.dims)
+    reference = kernel.reference(reference_arrays({**probe.inputs, **probe.constants}), probe.dims)
     values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
     if thread is None:
         values = {name: who_touches(name, array.shape, found) for name, array in values.items()}

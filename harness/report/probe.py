@@ -70,8 +70,9 @@ class Runner:
         self.launch: Launch = kernel.launch(self.dims, tunables(source))
         self.inputs = make_inputs(puzzle, case, kernel)
         module = device.compile(self.text(source), include_dirs=puzzle.include_dirs)
-        for p in kernel.constants:  # for all threads and runs the same
-            module.set_constant(p.name, self.inputs.pop(p.name))
+        self.constants = {p.name: self.inputs.pop(p.name) for p in kernel.constants}  # the same for all threads and runs
+        for name, values in self.constants.items():
+            module.set_constant(name, values)
         self.function = module.get_function(kernel.name)
 
     def text(self, source: str) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ..devices import ptxas
 from ..devices.virtual import counters as c
+from ..gates import sentence
 from ..profile import KernelProfile, Profile
 from .text import printable, terminal_width, wants_colour
 from .text import wrap as wrap_text
@@ -35,6 +36,16 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
             console.print(metric_table(kernel.counters), "")
     if not profile.kernels:
         return
+    if profile.targets:
+        console.print(f"To pass backwarp grade {profile.verdict.puzzle.split('_')[0]}:")
+        for measure in profile.targets:
+            mark, style = ("ok  ", "green") if measure.passed else ("over", "yellow")
+            worst = "" if measure.passed or not measure.line else f"; line {measure.line} has {percent(measure.line_share)} of it"
+            first, *rest = wrap_text(sentence(measure) + worst, console.width - 7, hang="")
+            console.print(Text.assemble("  ", (mark, style), f" {first}"), soft_wrap=True)
+            for part in rest:
+                console.print(f"       {part}", soft_wrap=True)
+        console.print()
     if not profile.verdict.passed:
         console.print(
             Text(f"The results are wrong: backwarp grade {profile.verdict.puzzle.split('_')[0]}", "bold red")

@@ -17,6 +17,7 @@ from ..checkout import tunables
 from ..course import Puzzle
 from .maps import Trace, small_tiles, trace
 from .panels import LINE, Panel, blank, draw
+from .pictures import of_case
 
 SIDE = 4  # of a tile
 CELL = 22
@@ -241,7 +242,7 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
     block = f"block ({p.block[0]},{p.block[1]})" + (f", {p.note}" if p.note else "")
     steps = f"{len(found.steps)} steps" if together else f"step {now} of 0 to {len(found.steps) - 1}"
     return draw(f"{p.kernel}: {block}, tiles of {SIDE} x {SIDE}, {steps}",
-                f"case {found.case}; a number is the element of {p.b.name} that was read there",
+                of_case(found.case, f"a number is the element of {p.b.name} that was read there"),
                 [[picture, lower], [upper, sums]], legend)  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from harness.course import Case, Puzzle
 
 from .maps import small_tiles, solved
-from .pictures import COLOURS, FAINT, INK, LETTER, WIDTH, Pen
+from .pictures import COLOURS, FAINT, INK, LETTER, WIDTH, Pen, of_case
 from .steps import run, watched
 
 TILE, BUFFERS = 4, (2, 3)
@@ -139,8 +139,8 @@ def draw(puzzle: Puzzle, source: str = "") -> Figure:
     with open_device("cpu", checks="memory") as device:
         sources = {n: small_tiles(source, n, "STAGES") for n in BUFFERS}
         runs = {n: events(device, puzzle, case, text) for n, text in sources.items()}
-    note = (f"case {case.name}, tiles of {TILE} x {TILE}; numbers: the step."
-            " w: wait, b: barrier, c3: start the copies of step 3")  # fmt: skip
+    says = f"tiles of {TILE} x {TILE}; numbers: the step. w: wait, b: barrier, c3: start the copies of step 3"
+    note = of_case(case.name, says, ", ")
     return timeline_picture(f"{puzzle.kernels[0].name}: what a thread does, and its tiles", note, runs)
 
 

@@ -176,6 +176,17 @@ def test_an_unknown_id_suggests_the_nearest(tmp_path, text, says):
         course.resolve(text)
 
 
+def test_a_word_that_one_puzzle_alone_has_is_near_enough(tmp_path):
+    course = checkout(tmp_path / "a", "23_coalescing", "34_async_pipeline", "35_async_again")
+    with pytest.raises(CourseError, match="did you mean 34_async_pipeline"):
+        course.resolve("pipline")
+    course = checkout(tmp_path / "b", "23_coalescing", "34_async_pipeline")
+    with pytest.raises(CourseError, match="did you mean 34_async_pipeline"):
+        course.resolve("asinc")
+    with pytest.raises(CourseError, match="backwarp list"):
+        course.resolve("nothing")
+
+
 def test_an_id_may_be_a_path_as_the_shell_completes_it(tmp_path):
     course = checkout(tmp_path, "01_vector_add")
     for text in ("puzzles/01_vector_add/", "./puzzles/01_vector_add/kernel.cu", "01_vector_add/"):

@@ -11,7 +11,7 @@ import pytest
 
 from harness.checkout import open_course
 from harness.errors import Diagnostic, KernelFault
-from harness.explain import fault, remedy, surplus_thread, with_warnings
+from harness.explain import fault, remedy, returned_early, surplus_thread, with_warnings
 from harness.report.ticker import Ticker
 from harness.tests.virtual import K, run, zeros
 
@@ -89,7 +89,12 @@ def test_the_ticker_speaks_late_on_a_terminal_only():
     assert file.getvalue() == ""
 
 
-@pytest.mark.parametrize(("body", "says"), [("", ["This is thread number 12 of the launch"]), ("__syncthreads();", [])])
+@pytest.mark.parametrize(("body", "says"), [
+    ("", ["a thread without an element must leave the kernel first."]),
+    ("// return;\nc[0] = 1;", ["a thread without an element must leave the kernel first."]),
+    ("if (i > 99) return;", ["the test that lets threads without an element leave lets this one pass."]),
+    ("__syncthreads();", []),
+])  # fmt: skip
 def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_another(body, says):
     puzzle = open_course(Path(__file__).resolve().parent).load("01")
     kernel, case = puzzle.kernels[0], puzzle.cases[0]
@@ -97,4 +102,19 @@ def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_an
     fault = KernelFault("out-of-bounds", "", "", thread=(12 % threads, 0, 0), block=(12 // threads, 0, 0))
     source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
     lines = surplus_thread(fault, kernel, case, puzzle, {}, source)
-    assert [line.split(",")[0] for line in lines] == says
+    assert [line.split(": ")[1] for line in lines] == says
+    assert all(line.startswith("This is thread number 12 of the launch") for line in lines)
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    ("  if (idx >= n) return;\n  part[i] = 0;\n  __syncthreads();", ["Line 2 lets threads return"]),
+    ("  part[i] = 0;\n  __syncthreads();\n  if (idx >= n) return;", []),
+    ("  // some return;\n  __syncthreads();", []),
+    ("  if (idx >= n) return;", []),
+])  # fmt: skip
+def test_threads_that_have_returned_fill_nothing(body, says):
+    kernel = open_course(Path(__file__).resolve().parent).load("19").kernels[0]
+    source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
+    for space, expected in (("__shared__", says), ("__global__", [])):
+        fault = KernelFault("uninitialised-read", f"Uninitialized {space} memory read of size 4 bytes", "")
+        assert [line[: len("Line 2 lets threads return")] for line in returned_early(fault, kernel, source)] == expected

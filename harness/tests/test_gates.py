@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from harness import gates
 from harness.checkout import Course
 from harness.course import CourseError, Gate
 from harness.grade import Options, grade_file
+from harness.profile import profile_file
+from harness.report.profile import show_profile
 from harness.report.text import verdict_lines
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
@@ -27,13 +30,17 @@ BACKWARDS = """extern "C" __global__ void vector_add(const float* a, const float
 """
 
 
-def graded(tmp_path, source, *found):
+def puzzle_with(*found):
     puzzle = COURSE.load("01_vector_add")
     dims = {"n": 1024, "threads": 256}
     cases = (*puzzle.cases, replace(puzzle.cases[0], name="counted", dims=dims, inputs={}, check="reference"))
+    return replace(puzzle, cases=cases, gates=found)
+
+
+def graded(tmp_path, source, *found):
     path = tmp_path / "kernel.cu"
     path.write_text(source)
-    return grade_file(replace(puzzle, cases=cases, gates=found), path, Options("cpu"))
+    return grade_file(puzzle_with(*found), path, Options("cpu"))
 
 
 def solution():
@@ -76,6 +83,19 @@ def test_every_quantity_is_a_number(tmp_path):
     verdict = graded(tmp_path, solution(), *(gate(name, 10**9) for name in gates.QUANTITIES))
     assert verdict.passed and len(verdict.gates) == len(gates.QUANTITIES)
     assert all(0 <= m["value"] <= 12288 for m in verdict.gates)
+
+
+def test_a_profile_says_what_would_pass(tmp_path):
+    """Of the gates whose case was counted; where the most of it is, if it is too much."""
+    case = COURSE.load("01_vector_add").cases[-1].name
+    many, few, elsewhere = Gate("global_requests", 10**9, SAYS), Gate("flops", 0, SAYS), gate("flops", 10**9)
+    puzzle, path = puzzle_with(many, few, elsewhere), tmp_path / "kernel.cu"
+    path.write_text(solution())
+    found, text = profile_file(puzzle, path, case), io.StringIO()
+    show_profile(found, text)
+    assert [m.passed for m in found.targets] == [True, False]
+    assert "To pass backwarp grade 01:\n  ok   vector_add: " in text.getvalue()
+    assert "  over vector_add: " in text.getvalue() and " has 100% of it\n" in text.getvalue()
 
 
 def test_what_is_not_counted_is_a_mistake_of_the_course():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -181,6 +182,12 @@ def test_an_array_updated_in_place_may_change(tmp_path):
     assert grade_file(puzzle, puzzle.stub_path, Options(), fake_opener(right, puzzle)).passed
     idle = {"add": lambda a, device: None}
     assert grade_file(puzzle, puzzle.stub_path, Options(), fake_opener(idle, puzzle)).kind == "unwritten"
+    zeros = (Case("zeros", {"N": 4}, inputs={"x": [0, 0, 0, 0]}),)
+    puzzle = replace(puzzle, cases=zeros)
+    half = {"add": lambda a, device: a["x"].__setitem__(slice(None), [1, 0, 1, 0])}
+    verdict = grade_file(puzzle, puzzle.stub_path, Options(), fake_opener(half, puzzle))
+    assert verdict.lines[0] == "x[n=1] = 0, expected 1   (2 of 4 elements differ)", "a 0 may have been computed"
+    assert grade_file(puzzle, puzzle.stub_path, Options(), fake_opener(idle, puzzle)).kind == "unwritten"
 
 
 def test_damaged_guard_bands_are_found(puzzle):
@@ -260,6 +267,32 @@ def test_a_fault_has_its_line_and_the_other_cases_run(puzzle):
     )
     assert verdict.lines[1].startswith("    3 | __global__ void twice")
     assert "x[n=3]" in " ".join(verdict.lines) and [c.status for c in verdict.cases] == ["failed"] * 3
+
+
+def test_beside_a_fault_stands_what_the_completed_cases_show(puzzle):
+    def strays(a, device):
+        if a["x"].size == 3:
+            fault("out-of-bounds")(a, device)
+        a["y"][:] = a["x"]
+
+    verdict = grade(puzzle, strays)
+    assert (verdict.kind, verdict.diagnosis, verdict.case) == ("fault", "out-of-bounds", "tiny")
+    assert verdict.lines[-1] == "In case exact, which runs to its end: This is x itself."
+    assert verdict.next == "backwarp hint 01 2"
+    other = grade(puzzle, lambda a, device: strays(a, device) or a["y"].__setitem__(0, 7))
+    assert not any("runs to its end" in line for line in other.lines) and other.next == "backwarp hint 01"
+
+
+@pytest.mark.parametrize(("first", "later", "shown"), [
+    ("warning", "error", "exact"), ("warning", "warning", "tiny"), ("error", "error", "tiny"),
+])  # fmt: skip
+def test_a_race_between_warps_is_shown_before_one_inside_a_warp(puzzle, first, later, shown):
+    """What is said of the smaller block, a __syncwarp(), is not enough for the larger."""
+
+    def races(a, device):
+        fault("race", severity=first if a["x"].size == 3 else later)(a, device)
+
+    assert grade(puzzle, races).case == shown
 
 
 def test_a_kernel_that_never_ends_is_run_once(puzzle):

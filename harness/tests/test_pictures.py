@@ -13,7 +13,7 @@ from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.report import impulse, timeline
-from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells, who_touches
+from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells, of_case, who_touches
 from harness.report.probe import Access, Probe, count, set_apart
 from harness.report.timeline import timeline_picture
 
@@ -100,6 +100,19 @@ def test_any_kernel_is_drawn_in_any_case():
     picture = draw(puzzle, puzzle.solution_path.read_text(encoding="utf-8"), case, kernel, 0, 0)
     texts = [t.get_text() for t in picture.axes[0].texts]
     assert texts[0].startswith(kernel.name) and f"case {case.name}:" in texts[1]
+
+
+def test_constants_are_no_part_of_a_picture():
+    """They are the same for all threads, and what one thread reads of them is not found."""
+    puzzle = COURSE.load("24")
+    source = puzzle.solution_path.read_text(encoding="utf-8").replace("WIDTH = 32", "WIDTH = 2").replace("HEIGHT = 8", "HEIGHT = 2")
+    texts = [t.get_text() for t in draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], 0, 0).axes[0].texts]
+    assert "input" in texts and "weights" not in texts
+
+
+def test_a_case_that_is_there_to_be_drawn_is_not_named():
+    assert of_case("tiny", "32 threads run") == "case tiny; 32 threads run"
+    assert of_case("drawn_depthwise", "32 threads run") == "32 threads run"
 
 
 def test_names_of_threads():

@@ -54,6 +54,17 @@ def first_slice(a, d, compute):
     return compute({**a, "weights": a["weights"] * kept[:, None, None]}, convolution(d))
 
 
+def images_of_a_group(a, d):
+    """The input read as if an image had the channels of one group."""
+    b, c, h, w = np.indices(a["input"].shape)
+    return {**a, "input": a["input"].ravel()[((b * d["C_group"] + c) * d["H"] + h) * d["W"] + w]}
+
+
+def weights_of_group_0(a, d):
+    """Every group uses the filters of group 0."""
+    return {**a, "weights": a["weights"][np.arange(d["C_out"]) % (d["C_out"] // d["groups"])]}
+
+
 def wrong(id, kernel, hint, says, compute):
     return Misconception(id, kernel, says, compute, hint)
 
@@ -77,6 +88,15 @@ MISCONCEPTIONS = (
     wrong("forward_strides_swapped", FORWARD, 3,
           "The rows are counted with stride_w and the columns with stride_h: exchange them.",
           lambda a, d: forward(a, convolution(d).swapped("stride"))),
+    wrong("forward_images_of_a_group", FORWARD, 3,
+          "The step from image to image in the input is C_in / groups channels; an image has all C_in.",
+          lambda a, d: forward(images_of_a_group(a, d), convolution(d))),
+    wrong("weights_images_of_a_group", WEIGHTS, 3,
+          "The step from image to image in the input is C_in / groups channels; an image has all C_in.",
+          lambda a, d: weight_gradient(images_of_a_group(a, d), convolution(d))),
+    wrong("input_weights_of_group_0", INPUT, 2,
+          "Every group multiplies with the weights of group 0: filters count on from group to group there too.",
+          lambda a, d: input_gradient(weights_of_group_0(a, d), convolution(d))),
     wrong("input_first_filters_only", INPUT, 2,
           "Every channel gets its gradient from the filters of group 0: their numbers start at 0 there only.",
           lambda a, d: input_gradient(a, first_filters(d))),
@@ -135,9 +155,8 @@ MUTANTS = (
            "forward_first_slice_only"),
     mutant(FORWARD, "forward: group from the number of groups", GROUP, "int group = k / groups;",
            ("wrong", "out-of-bounds")),
-    mutant(FORWARD, "forward: group from the channels of a group", GROUP, "int group = k / (C_in / groups);",
-           ("wrong", "out-of-bounds")),
-    mutant(FORWARD, "forward: all channels", C_LOOP, C_LOOP.replace("channels", "C_in"), "out-of-bounds"),
+    mutant(FORWARD, "forward: images of a group", PIXEL, PIXEL.replace("b * C_in", "b * channels"),
+           "forward_images_of_a_group"),
     mutant(FORWARD, "forward: padding ignored", ROW, ROW.replace(" - pad_h", ""), "forward_padding_ignored",
            ((COLUMN, COLUMN.replace(" - pad_w", "")),)),
     mutant(FORWARD, "forward: strides swapped", ROW, ROW.replace("stride_h", "stride_w"),
@@ -151,9 +170,8 @@ MUTANTS = (
            "input_first_slice_only"),
     mutant(INPUT, "input: number of the channel in the filter", "int c = channel % channels;",
            "int c = channel;", "out-of-bounds"),
-    mutant(INPUT, "input: as many filters as channels", "int filters = C_out / groups;",
-           "int filters = C_in / groups;", ("wrong", "out-of-bounds")),
-    mutant(INPUT, "input: one filter too many", K_LOOP, K_LOOP.replace("k < ", "k <= "), "out-of-bounds"),
+    mutant(INPUT, "input: weights of group 0", "weights[((k * channels", "weights[((k % filters * channels",
+           "input_weights_of_group_0"),
     mutant(INPUT, "input: dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""),
            "input_dilation_ignored", ((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
     mutant(WEIGHTS, "weights: no offset of the group", CHANNEL, "int channel = c;",
@@ -164,6 +182,8 @@ MUTANTS = (
     mutant(WEIGHTS, "weights: stride ignored", ROW, ROW.replace(" * stride_h", ""), "weights_stride_ignored",
            ((COLUMN, COLUMN.replace(" * stride_w", "")),)),
     mutant(WEIGHTS, "weights: image 0 only", "b < batch", "b < 1", "weights_image_0_only"),
+    mutant(WEIGHTS, "weights: images of a group", "input[((b * C_in + channel)", "input[((b * (C_in / groups) + channel)",
+           "weights_images_of_a_group"),
 )  # fmt: skip
 
 

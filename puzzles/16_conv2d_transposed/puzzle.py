@@ -51,6 +51,13 @@ def indexed_as_a_convolution(a, d):
     return forward(a, transposed(d), read.swapaxes(1, 2).reshape(a["weights"].shape))
 
 
+def indexed_by_its_number_in_the_group(a, d):
+    """The weights' first index is the output channel within its group, their second the input channel of all."""
+    k, c = np.arange(d["K_group"]), np.arange(d["C_in"])[:, None]
+    read = a["weights"].reshape(-1, d["R"], d["S"])[k * (d["C_in"] // d["groups"]) + c]
+    return forward(a, transposed(d), read)
+
+
 def output_padding_left_empty(a, d):
     """The last out_pad rows and columns hold the bias alone."""
     p, q = np.indices((d["H_out"], d["W_out"]))
@@ -96,6 +103,9 @@ MISCONCEPTIONS = (
     wrong("forward_weights_as_of_a_convolution", FORWARD, 3,
           "The weights are indexed with the output channel first; here the input channel comes first.",
           indexed_as_a_convolution),
+    wrong("forward_weights_as_of_one_group", FORWARD, 3,
+          "The weights are indexed with the output channel first; here the input channel comes first.",
+          indexed_by_its_number_in_the_group),
     wrong("forward_first_group_only", FORWARD, 2,
           "Every output channel is made from the input channels of group 0: "
           "the offset of its group is missing.",
@@ -177,6 +187,8 @@ MUTANTS = (
            "output[idx] = sum == bias[channel] ? 0.0f : sum;", "forward_unreached_zero"),
     mutant(FORWARD, "forward: rows past the input not tested", PAST, "", "out-of-bounds"),
     mutant(FORWARD, "forward: all input channels", C_LOOP, "for (int c = 0; c < C_in; c++) {"),
+    mutant(FORWARD, "forward: output channel first in the weights", WEIGHT, "(k * channels + c) * R + r) * S + s",
+           "forward_weights_as_of_one_group"),
     mutant(INPUT, "input: stride ignored", P, P.replace(" * stride_h", ""), "input_stride_ignored",
            (Q, Q.replace(" * stride_w", ""))),
     mutant(INPUT, "input: dilation ignored", P, P.replace(" * dilation_h", ""), "input_dilation_ignored",
@@ -185,7 +197,6 @@ MUTANTS = (
            (Q, Q.replace("- pad", "+ pad"))),
     mutant(INPUT, "input: output channels of the first group", "* C_out + first + k)", "* C_out + k)",
            "input_first_group_only"),
-    mutant(INPUT, "input: no test", INSIDE, "", "out-of-bounds"),
     mutant(WEIGHTS, "weights: stride and dilation exchanged", P,
            "int p = h * dilation_h - pad_h + r * stride_h;", "weights_stride_and_dilation_exchanged",
            (Q, "int q = w * dilation_w - pad_w + s * stride_w;")),
@@ -194,7 +205,7 @@ MUTANTS = (
     mutant(WEIGHTS, "weights: output channels of the first group",
            "int channel = c / (C_in / groups) * (C_out / groups) + k;", "int channel = k;",
            "weights_first_group_only"),
-    mutant(WEIGHTS, "weights: no test", INSIDE, "", "out-of-bounds"),
+    mutant(INPUT, "input: no test", INSIDE, "", "out-of-bounds"),
 )  # fmt: skip
 
 

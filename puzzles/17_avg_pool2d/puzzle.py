@@ -74,15 +74,16 @@ def taps(a, d, standing=standing, beyond=0.0):
         yield np.where(inside, x, beyond), h, w, inside
 
 
-def counts(d, include=None, clipped=True):
-    """What the sums are divided by, without divisor_override; clipped: not what hangs over the edge."""
+def counts(d, include=None, clipped=True, clipped_before=True):
+    """What the sums are divided by, without divisor_override; clipped: not what hangs over the edge.
+    clipped_before: nor, where padding does not count, what lies before the input."""
     include, found = d["count_include_pad"] if include is None else include, []
     for side in SIDES:
         first, size = standing(side, {**d, f"dilation_{side}": 1}, 0), d[SIZE[side]]
         end = first + d[WINDOW[side]]
         if clipped:
             end = np.minimum(end, size + d[f"pad_{side}"])
-        found.append(end - first if include else np.minimum(end, size) - np.maximum(first, 0))
+        found.append(end - first if include else np.minimum(end, size) - np.maximum(first, 0 if clipped_before else first))
     return np.multiply.outer(*found)
 
 
@@ -113,6 +114,19 @@ def largest(a, d, better=None, beyond=NAN, place=None):
         best = np.where(takes_over, x, best)
         at = np.where(takes_over, place(h, w, d), at)
     return {"output": best, "argmax": at}
+
+
+def begins_with_0(a, d):
+    """The maximum, where 0 at no place takes part as well."""
+    found = largest(a, d)
+    none = found["output"] <= 0
+    return {"output": np.where(none, 0.0, found["output"]), "argmax": np.where(none, NAN, found["argmax"])}
+
+
+def counted_from_the_array(found, d):
+    """argmax with the elements of the planes before."""
+    planes = np.arange(d["batch"] * d["C"]).reshape(d["batch"], d["C"], 1, 1)
+    return {**found, "argmax": found["argmax"] + planes * d["H"] * d["W"]}
 
 
 def holding(side, d, r):
@@ -213,6 +227,10 @@ MISCONCEPTIONS = (
     wrong(MEAN, "paddings_swapped", 3,
           "pad_h and pad_w have changed places: rows go with pad_h, columns with pad_w.",
           lambda a, d: means(a, swapped(d, "pad"), by=divisors(d))),
+    wrong(MEAN, "padding_before_counted", 2,
+          "With count_include_pad = 0, what lies before the input counts all the same: a window begins at row 0 "
+          "at the earliest.",
+          lambda a, d: means(a, d, by=d["divisor_override"] or counts(d, clipped_before=False))),
     # the way back of the mean
     wrong(MEAN_BACK, "back_not_divided", 1,
           "Every element gets the whole gradient of its windows; it is divided as the sum was.",
@@ -220,6 +238,9 @@ MISCONCEPTIONS = (
     wrong(MEAN_BACK, "back_divisor_always_r_s", 2,
           "Every gradient is divided by R * S; it is divided by what divided the sum of its own window.",
           lambda a, d: gathered(a, d, by=d["R"] * d["S"])),
+    wrong(MEAN_BACK, "back_override_ignored", 2,
+          "divisor_override is ignored on the way back: where it is not 0, it divides every gradient.",
+          lambda a, d: gathered(a, d, by=counts(d))),
     wrong(MEAN_BACK, "back_one_window", 3,
           "Of the windows that an element is in, only one counts: windows overlap, their shares are added.",
           lambda a, d: gathered(a, d, by=divisors(d), one=True)),
@@ -247,6 +268,16 @@ MISCONCEPTIONS = (
     wrong(LARGEST, "nan_ignored", 2,
           "A NaN is passed over: no number compares with it, so ask with isnan(x) as well.",
           lambda a, d: largest(a, d, better=lambda x, best: x > best)),
+    wrong(LARGEST, "best_begins_with_0", 2,
+          "Windows without a positive number have no maximum: the best so far must begin with -infinity, or with "
+          "the first element.",
+          begins_with_0),
+    wrong(LARGEST, "last_of_equals", 2,
+          "Of equal elements the last is taken; it is the first: ask for larger, not for larger or equal.",
+          lambda a, d: largest(a, d, better=lambda x, best: (x >= best) | np.isnan(x))),
+    wrong(LARGEST, "place_in_the_array", 3,
+          "argmax counts the planes before as well; it is the place h * W + w in the element's own plane.",
+          lambda a, d: counted_from_the_array(largest(a, d), d)),
     # the way back of the maximum
     wrong(LARGEST_BACK, "back_one_maximum", 3,
           "An element that is the maximum of several windows has the gradient of one; they are added.",
@@ -262,7 +293,6 @@ MISCONCEPTIONS = (
 FIRST = "int first = p * stride - pad;"
 COUNTED = "return count_include_pad ? end - first : min(end, size) - max(first, 0);"
 ENOUGH = "return (count - 1) * stride < size + pad ? count : count - 1;"
-SPARE = "int spare = size + 2 * pad - (dilation * (window - 1) + 1);"
 SUM = "if (h >= 0 && h < H && w >= 0 && w < W) sum += input[(plane * H + h) * W + w];"
 MEAN_PLACE = """int h = p * stride_h - pad_h + r;
             int w = q * stride_w - pad_w + s;"""
@@ -291,8 +321,6 @@ MUTANTS = (
            ("out-of-bounds", "wrong", "unwritten")),
     mutant("a window has to start in the input", MEAN, ENOUGH, ENOUGH.replace("size + pad", "size"),
            "start_in_the_first_padding_forbidden"),
-    mutant("dilation not in the number of windows", LARGEST, SPARE, "int spare = size + 2 * pad - window;",
-           ("out-of-bounds", "wrong", "unwritten")),
     # the mean
     mutant("not divided", MEAN, DIVIDED, "sum;\n    //", "not_divided"),
     mutant("padding always counted", MEAN, COUNTED, "return end - first;", "padding_always_counted"),
@@ -302,18 +330,10 @@ MUTANTS = (
            "divided_by_the_window"),
     mutant("override ignored", MEAN, DIVIDED, "sum / divisor;\n    //", "override_ignored"),
     mutant("padding added", MEAN, MEAN_PLACE, MEAN_PLACE.replace("- pad", "+ pad"), "padding_added"),
-    mutant("padding left out", MEAN, MEAN_PLACE,
-           MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", ""), "padding_left_out"),
-    mutant("strides swapped", MEAN, MEAN_PLACE,
-           MEAN_PLACE.replace("p * stride_h", "p * stride_w").replace("q * stride_w", "q * stride_h"),
-           "strides_swapped"),
-    mutant("paddings swapped", MEAN, MEAN_PLACE,
-           MEAN_PLACE.replace("- pad_h", "- pad_w", 1).replace("* stride_w - pad_w", "* stride_w - pad_h"),
-           "paddings_swapped"),
-    mutant("edge not looked at", MEAN, SUM, "sum += input[(plane * H + h) * W + w];", "out-of-bounds"),
     # back
     mutant("back: not divided", MEAN_BACK, SHARE, "sum += grad;", "back_not_divided"),
     mutant("back: divided by R * S", MEAN_BACK, SHARE, "sum += grad / (R * S);", "back_divisor_always_r_s"),
+    mutant("back: override ignored", MEAN_BACK, SHARE, "sum += grad / divisor;", "back_override_ignored"),
     mutant("back: one window", MEAN_BACK, SHARE, SHARE.replace("+=", "="), "back_one_window"),
     mutant("back: remainder ignored", MEAN_BACK, MEAN_TOP,
            MEAN_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", ""),
@@ -325,11 +345,13 @@ MUTANTS = (
            also=((READ, "bool in = h >= 0 && h < H && w >= 0 && w < W;\n"
                         "            float x = in ? input[(plane * H + h) * W + w] : 0.0f;"),)),
     mutant("place starts at 0", LARGEST, "int at = -1;", "int at = 0;"),
+    mutant("best begins with 0", LARGEST, "float best = -INFINITY;", "float best = 0.0f;", "best_begins_with_0",
+           also=((BETTER, "if (x > best || isnan(x)) {"),)),
+    mutant("place in the array", LARGEST, "at = h * W + w;", "at = (plane * H + h) * W + w;",
+           "place_in_the_array"),
+    mutant("last of equals", LARGEST, BETTER, BETTER.replace("x > best", "x >= best"), "last_of_equals"),
     mutant("dilation left out", LARGEST, MAX_PLACE,
            MAX_PLACE.replace(" * dilation_h", "").replace(" * dilation_w", ""), "dilation_left_out"),
-    mutant("dilations swapped", LARGEST, MAX_PLACE,
-           MAX_PLACE.replace("r * dilation_h", "r * dilation_w").replace("s * dilation_w", "s * dilation_h"),
-           "dilations_swapped"),
     mutant("place in the padded plane", LARGEST, "at = h * W + w;",
            "at = (h + pad_h) * (W + 2 * pad_w) + w + pad_w;", "place_in_padded_plane"),
     mutant("NaN ignored", LARGEST, BETTER, "if (x > best || at < 0) {", "nan_ignored"),
@@ -341,6 +363,20 @@ MUTANTS = (
            "back_window_counted_twice"),
     mutant("back: scattered to argmax", LARGEST_BACK, NAMED,
            "grad_input[plane * H * W + argmax[window]] = grad;", ("race", "wrong")),
+    mutant("padding left out", MEAN, MEAN_PLACE,
+           MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", ""), "padding_left_out"),
+    mutant("strides swapped", MEAN, MEAN_PLACE,
+           MEAN_PLACE.replace("p * stride_h", "p * stride_w").replace("q * stride_w", "q * stride_h"),
+           "strides_swapped"),
+    mutant("paddings swapped", MEAN, MEAN_PLACE,
+           MEAN_PLACE.replace("- pad_h", "- pad_w", 1).replace("* stride_w - pad_w", "* stride_w - pad_h"),
+           "paddings_swapped"),
+    mutant("dilations swapped", LARGEST, MAX_PLACE,
+           MAX_PLACE.replace("r * dilation_h", "r * dilation_w").replace("s * dilation_w", "s * dilation_h"),
+           "dilations_swapped"),
+    mutant("padding before the input counted", MEAN, COUNTED, COUNTED.replace("max(first, 0)", "first"),
+           "padding_before_counted"),
+    mutant("edge not looked at", MEAN, SUM, "sum += input[(plane * H + h) * W + w];", "out-of-bounds"),
 )  # fmt: skip
 
 

@@ -32,6 +32,12 @@ def both_stages(a, d, offsets):
     return shuffled(np.pad(warps, ((0, 0), (0, WARP - warps.shape[1]))), offsets)
 
 
+def handed_on(a, d):
+    """Lane 0 has the value of lane 31 in both stages: 16 + 8 + 4 + 2 + 1 lanes further on."""
+    warps = parts(a, d)[:, :, WARP - 1]
+    return np.pad(warps, ((0, 0), (0, WARP - warps.shape[1])))[:, WARP - 1]
+
+
 def wrong(id, hint, says, compute):
     return Misconception(id, BIAS, says, compute, hint)
 
@@ -53,6 +59,9 @@ MISCONCEPTIONS = (
           "This is 1024 times the part of thread 0: __shfl_up_sync brings values from the lanes before, "
           "and lane 0, which has none before it, gets its own.",
           lambda a, d: WARP**2 * parts(a, d)[:, 0, 0]),
+    wrong("handed_on", 2,
+          "The lanes' values are handed on and not added: value += __shfl_down_sync(...), not value = ...",
+          handed_on),
     wrong("lane_0_only", 2,
           "Only lane 0 of every warp is in the sum: its slot must get the sum of the 32 lanes.",
           lambda a, d: parts(a, d)[:, :, 0].sum(1)),
@@ -119,8 +128,8 @@ MUTANTS = (
     mutant("no mask", SHUFFLE, "__shfl_down(value, offset)", "compile"),
     mutant("values of the lanes before", SHUFFLE, SHUFFLE.replace("down", "up"), "lanes_before"),
     mutant("last step left out", STEPS, STEPS.replace("> 0", "> 1"), "last_step_missing"),
-    mutant("first step left out", STEPS, STEPS.replace("16", "8"), "first_step_missing"),
     mutant("first offset 32", STEPS, STEPS.replace("16", "32"), "added_twice"),
+    mutant("values handed on", "value += __shfl", "value = __shfl", "handed_on"),
     # the slots
     mutant("no barrier", FILL, "if (lane == 0) slot[warp] = sum;", "race"),
     mutant("two barriers for two kinds of lanes", FILL,
@@ -128,14 +137,13 @@ MUTANTS = (
            "    if (lane > 0) __syncthreads();", "barrier-divergence"),
     mutant("all slots taken", TAKE, "sum = slot[lane];", "uninitialised-read"),
     mutant("every lane stores into the slot", FIRST, FIRST.replace("if (lane == 0) ", ""), "race"),
-    mutant("warp and lane exchanged", START, START.replace("/", "#").replace("%", "/").replace("#", "%"),
-           ("race", "wrong", "uninitialised-read", "shuffle-mask", "out-of-bounds")),
     mutant("first warp only", TAKE, "", "first_warp_only",
            also=(("        sum = warp_sum(sum);\n        if", "        if"),)),
     mutant("lane 0 only", FIRST, "if (lane == 0) slot[warp] = sum;", "lane_0_only"),
     mutant("four warps", TAKE, TAKE.replace("warps", "min(warps, 4)"), "four_warps_only"),
     # the rest
     mutant("every lane stores the result", STORE, "grad_bias[k] = sum;", "race"),
+    mutant("first step left out", STEPS, STEPS.replace("16", "8"), "first_step_missing"),
 )  # fmt: skip
 
 

@@ -214,7 +214,7 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
-        Gate("sectors_per_load", 5, case="counted", below=7.0625, hint=2,
+        Gate("sectors_per_load", 4.6, case="counted", below=7.0625, hint=2,
              says="Neighbouring threads should read neighbouring elements of grad_output and of the "
                   "input: let q change fastest from thread to thread."),
         Gate("global_bytes", 400_000, case="counted", below=579_136, hint=2,

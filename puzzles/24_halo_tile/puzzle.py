@@ -9,7 +9,7 @@ from harness.course import (
 )  # fmt: skip
 from reference import conv
 
-KERNEL = "conv2d_forward"
+KERNEL, HEIGHT, WIDTH = "conv2d_forward", 8, 32
 
 
 def forward(a, input=None, weights=None, bias=None):
@@ -24,6 +24,13 @@ def forward(a, input=None, weights=None, bias=None):
 def first(array, axis):
     """The first slice along an axis, in the place of all of them."""
     return np.broadcast_to(np.take(array, [0], axis), array.shape)
+
+
+def first_tile_again(a):
+    """Every block has the outputs of the first one."""
+    right = forward(a)
+    p, q = (np.arange(n) for n in right.shape[2:])
+    return right[:, :, p[:, None] % HEIGHT, q % WIDTH]
 
 
 def last_channel(a, bias):
@@ -50,6 +57,9 @@ MISCONCEPTIONS = (
     wrong("image_0_again", 1,
           "Every image has the outputs of image 0: b is missing where the input is read.",
           lambda a, d: forward(a, input=first(a["input"], 0))),
+    wrong("first_tile_again", 2,
+          "Every block copies the upper left part of the image: the block's first row and column are missing.",
+          lambda a, d: first_tile_again(a)),
     wrong("filter_0_only", 3,
           "Every output channel uses filter 0: k is missing where the weights are read.",
           lambda a, d: forward(a, weights=first(a["weights"], 0))),
@@ -99,8 +109,6 @@ MUTANTS = (
            ("uninitialised-read", "race")),
     mutant("no halo", ROWS, ROWS.replace("i < down", "i < HEIGHT"), "uninitialised-read",
            also=((COLUMNS, COLUMNS.replace("j < across", "j < WIDTH")),)),
-    mutant("halo without its last row", ROWS, ROWS.replace("i < down", "i < down - 1"),
-           "uninitialised-read"),
     mutant("below the image", ROWS, ROWS.replace(" && top + i < H", ""), "out-of-bounds"),
     mutant("rows one too long", SIZE, SIZE.replace("WIDTH + F - 1", "WIDTH + F"), "out-of-bounds"),
     mutant("tile kept by columns", FILL, FILL.replace("i * across + j", "j * down + i"),
@@ -116,6 +124,7 @@ MUTANTS = (
     mutant("sum starts again for every channel", C_LOOP, C_LOOP + " sum = bias[k];", "last_channel_only"),
     mutant("bias in every channel", C_LOOP, C_LOOP + " if (c > 0) sum += bias[k];", "bias_for_every_channel"),
     mutant("bias missing", START, "float sum = 0.0f;", "bias_missing"),
+    mutant("first tile again", FILL, FILL.replace("top + i", "i").replace("left + j", "j"), "first_tile_again"),
     mutant("stored without a look", STORE, STORE.replace("if (has_output) ", ""), ("out-of-bounds", "race")),
 )  # fmt: skip
 

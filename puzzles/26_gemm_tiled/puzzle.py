@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_mistakes import blocks_exchanged, multiplied, turned
 from reference import dense
 
 KERNEL, TILE = "matmul", 16
@@ -18,22 +19,6 @@ def product(a, A=None, B=None):
 def steps(a, d, keep):
     """The right answer from the steps k for which `keep` holds, alone."""
     return product(a, A=a["A"] * keep(np.arange(d["K"])))
-
-
-def turned(matrix):
-    """Every tile of a matrix turned, with 0 where it has no element."""
-    padded = np.pad(matrix, [(0, -n % TILE) for n in matrix.shape])
-    rows, columns = (n // TILE for n in padded.shape)
-    tiles = padded.reshape(rows, TILE, columns, TILE).swapaxes(1, 3)
-    return tiles.reshape(padded.shape)
-
-
-def multiplied(left, right, d):
-    """The product of two matrices with tiles turned, as far as C goes."""
-    depth = max(left.shape[1], right.shape[0])
-    left = np.pad(left, [(0, 0), (0, depth - left.shape[1])])
-    right = np.pad(right, [(0, depth - right.shape[0]), (0, 0)])
-    return dense.matmul(left, right)[: d["M"], : d["N"]]
 
 
 def wrong(id, hint, says, compute):
@@ -61,13 +46,17 @@ MISCONCEPTIONS = (
           lambda a, d: steps(a, d, lambda k: k % TILE < TILE - 1)),
     wrong("tiles_of_A_turned", 3,
           "The tiles of A are read as if their rows were columns.",
-          lambda a, d: multiplied(turned(a["A"]), a["B"], d)),
+          lambda a, d: multiplied(turned(a["A"], TILE), a["B"], d["M"], d["N"])),
     wrong("tiles_of_B_turned", 3,
           "The tiles of B are read as if their rows were columns.",
-          lambda a, d: multiplied(a["A"], turned(a["B"]), d)),
+          lambda a, d: multiplied(a["A"], turned(a["B"], TILE), d["M"], d["N"])),
     wrong("both_turned", 3,
           "The tiles of both matrices are read as if their rows were columns.",
-          lambda a, d: multiplied(turned(a["A"]), turned(a["B"]), d)),
+          lambda a, d: multiplied(turned(a["A"], TILE), turned(a["B"], TILE), d["M"], d["N"])),
+    wrong("blocks_exchanged", 1,
+          "Block (x, y) computes the tile of block (y, x): x counts the tiles along N, the columns of C, and "
+          "y those along M.",
+          lambda a, d: blocks_exchanged(product(a), TILE)),
 )  # fmt: skip
 
 LOOP = "for (int start = 0; start < K; start += TILE) {"
@@ -106,9 +95,8 @@ MUTANTS = (
     # tails
     mutant("tail of K missing", LOOP, LOOP.replace("start < K", "start + TILE <= K"), "tail_of_k_missing"),
     mutant("A read past the end of K", FILL_A, FILL_A.replace(" && start + x < K", ""), "out-of-bounds"),
-    mutant("A read below its last row", FILL_A, FILL_A.replace("row < M && ", ""), "out-of-bounds"),
-    mutant("B read below its last row", FILL_B, FILL_B.replace("start + y < K && ", ""), "out-of-bounds"),
-    mutant("B read past the end of N", FILL_B, FILL_B.replace(" && col < N", ""), "out-of-bounds"),
+    mutant("blocks exchanged", "blockIdx.x * TILE + x", "blockIdx.y * TILE + x", "blocks_exchanged",
+           also=(("blockIdx.y * TILE + y", "blockIdx.x * TILE + y"),)),
     mutant("no zeros", FILL_A, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];",
            ("uninitialised-read", "wrong")),
     mutant("stored outside of C", STORE, STORE.replace("if (row < M && col < N) ", ""),
@@ -167,8 +155,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.03, hint=1,
-            says="Every thread reads its own row and column from global memory, though its neighbours need "
-            "the same: let the block read each element of a tile once, into shared memory.",
+            says="Neighbours need the same rows and columns: let the block read each element of a tile once, "
+            "into shared memory, and let x, which counts neighbours, go along the rows of both matrices.",
         ),
         Gate(
             "conflicts_per_request", 0.1, case="counted", hint=3,

@@ -72,6 +72,10 @@ MISCONCEPTIONS = (
           lambda a, d: taken(layer_of(d).swapped("stride"), a, d)),
     wrong("edges_repeated", 2,
           "Outside of the image, the nearest pixel is used; the padding is zeros.", edges_repeated),
+    wrong("padding_not_written", 2,
+          "Where a tap lies on padding nothing is written: the matrix is not zero before you come, so write the "
+          "zeros too.",
+          lambda a, d: np.where(columns({"input": np.ones_like(a["input"])}, d) > 0, columns(a, d), np.nan)),
     wrong("first_channel_everywhere", 2,
           "The rows of all channels hold the pixels of channel 0: c is missing in the index of the input.",
           lambda a, d: matrix(np.broadcast_to(axes(a, d)[:1], axes(a, d).shape), d)),
@@ -135,7 +139,7 @@ MUTANTS = (
     both("edges repeated", ROW + " h = min(max(h, 0), H - 1);", COL + " w = min(max(w, 0), W - 1);",
          "edges_repeated"),
     # the padding
-    one("padding not written", INSIDE, INSIDE + " if (!inside) continue;", "unwritten"),
+    one("padding not written", INSIDE, INSIDE + " if (!inside) continue;", "padding_not_written"),
     one("rows below the image not tested", INSIDE, INSIDE.replace(" && h < H", ""), "out-of-bounds"),
     # which element, and where it goes
     one("channel missing", PIXEL, PIXEL.replace("b * C_in + c", "b * C_in"), "first_channel_everywhere"),

@@ -9,8 +9,8 @@ from harness.conv_cases import (
     options, shape,
 )  # fmt: skip
 from harness.conv_mistakes import (
-    convolution, gather, image_sum, remainder_ignored, remainder_of_the_element, remainder_positive_only,
-    table,
+    convolution, gather, image_sum, position, remainder_ignored, remainder_of_the_element,
+    remainder_positive_only, table,
 )  # fmt: skip
 from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Misconception, Mutant, Puzzle
 from reference import conv
@@ -55,6 +55,34 @@ def columns_in_order(a, d):
     return gathered(a, d, seen.transpose(0, 3, 1, 2).reshape(d["rows"], d["width"]))
 
 
+def broadcast(a, d, *axes):
+    """The image from a matrix whose entries are those at 0 of these axes, of c, r, s, b, p, q."""
+    six = a["grad_columns"].reshape(shape(d, "C_in", "R", "S", "batch", "H_out", "W_out"))
+    for axis in axes:
+        six = np.broadcast_to(six.take([0], axis), six.shape)
+    return gathered(a, d, six.reshape(d["rows"], d["width"]))
+
+
+def left_at_the_first(h, r, stride, pad, dilation):
+    """The loop over the taps ends with the first that has no position."""
+    p = position(h, r, stride, pad, dilation)
+    return np.where(np.logical_and.accumulate(p >= 0, axis=1), p, -1)
+
+
+def past_the_last(a, d, rows, columns):
+    """The image where positions below `rows` and `columns` are taken to exist: NaN where that leaves the matrix."""
+    layer, found = convolution({**d, "C_out": d["rows"]}), np.zeros(shape(d, "batch", "C_in", "H", "W"))
+    flat = np.append(a["grad_columns"].ravel(), np.nan)
+    b, c = np.arange(d["batch"])[:, None, None, None], np.arange(d["C_in"])[:, None, None]
+    for r, s in np.ndindex(layer.R, layer.S):
+        p = table(position, layer.H, layer.R, layer.rows)[:, r, None]
+        q = table(position, layer.W, layer.S, layer.columns)[:, s]
+        row, column = (c * layer.R + r) * layer.S + s, (b * layer.P + p) * layer.Q + q
+        place = np.minimum(row * d["width"] + column, flat.size - 1)
+        found += np.where((p >= 0) & (p < rows) & (q >= 0) & (q < columns), flat[place.clip(0)], 0)
+    return found
+
+
 def overwritten(a, d):
     """Of the entries of an image element the last alone: the sum is set, not added to."""
     layer, found = convolution({**d, "C_out": d["rows"]}), np.zeros(shape(d, "batch", "C_in", "H", "W"))
@@ -84,6 +112,27 @@ MISCONCEPTIONS = (
     wrong("remainder_of_the_element", 1,
           "The remainder of the element's own row is tested; the steps to divide include padding and tap.",
           lambda a, d: gathered(a, d, position=remainder_of_the_element)),
+    wrong("columns_past_the_last", 2,
+          "Positions past the last column of the output are taken: q must be less than W_out, or it is a position "
+          "of the next row.",
+          lambda a, d: past_the_last(a, d, d["H_out"], np.inf)),
+    wrong("rows_past_the_last", 2,
+          "Positions past the last row of the output are taken: p must be less than H_out, or it is a position of "
+          "the next image.",
+          lambda a, d: past_the_last(a, d, np.inf, d["W_out"])),
+    wrong("one_row_past_the_last", 2,
+          "Position p = H_out is taken, a position of the next image: p runs to H_out - 1.",
+          lambda a, d: past_the_last(a, d, d["H_out"] + 1, d["W_out"])),
+    wrong("left_at_the_first", 2,
+          "The loops end with the first tap that has no position: it says nothing about the next one (continue, "
+          "not break).",
+          lambda a, d: gathered(a, d, position=left_at_the_first)),
+    wrong("image_0_of_the_columns", 3,
+          "All images get the entries of image 0: b is missing in the number of the column.",
+          lambda a, d: broadcast(a, d, 3)),
+    wrong("channel_0_of_the_rows", 3,
+          "All channels get the entries of channel 0: c is missing in the number of the row.",
+          lambda a, d: broadcast(a, d, 0)),
     wrong("padding_ignored", 1,
           "The padding is missing: row h of the image is row h + pad_h for the filter.",
           lambda a, d: gathered(a, d, pad_h=0, pad_w=0)),
@@ -103,9 +152,6 @@ MISCONCEPTIONS = (
     wrong("taps_by_columns", 3,
           "The rows are read in another order: r is taken to be the fastest index of a row, it is s.",
           lambda a, d: rows_in_order(a, d, "C_in", "S", "R")),
-    wrong("channels_fastest", 3,
-          "The rows are read in another order: c is taken to be the fastest index of a row, not the slowest.",
-          lambda a, d: rows_in_order(a, d, "R", "S", "C_in")),
     wrong("images_fastest", 3,
           "The columns are read in another order: b is taken to be the fastest index of a column, it is q.",
           columns_in_order),
@@ -120,6 +166,8 @@ SUM = "float sum = 0.0f;"
 DOWN, RIGHT = "int down = h + pad_h - r * dilation_h;", "int right = w + pad_w - s * dilation_w;"
 ROW_EXISTS = "if (down < 0 || down % stride_h != 0 || down / stride_h >= H_out) continue;"
 COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0 || right / stride_w >= W_out) continue;"
+LEAVES = """if (down < 0 || down % stride_h != 0) break;
+        if (down / stride_h >= H_out) continue;"""
 P, Q = "int p = down / stride_h;", "int q = right / stride_w;"
 TAP = "int row = (c * R + r) * S + s;"
 PLACE = "int column = (b * H_out + p) * W_out + q;"
@@ -172,17 +220,22 @@ MUTANTS = (
          COLUMN_EXISTS.replace("stride_w", "stride_h"), "strides_swapped", (ROW_EXISTS, COLUMN_EXISTS),
          ((P, P.replace("stride_h", "stride_w")), (Q, Q.replace("stride_w", "stride_h")))),
     one("rows past the last position", ROW_EXISTS, ROW_EXISTS.replace(" || down / stride_h >= H_out", ""),
-        ("out-of-bounds", "wrong")),
+        ("rows_past_the_last", "out-of-bounds")),
     one("columns past the last position", COLUMN_EXISTS,
-        COLUMN_EXISTS.replace(" || right / stride_w >= W_out", ""), ("out-of-bounds", "wrong")),
-    one("leaves the loop", ROW_EXISTS, ROW_EXISTS.replace("continue", "break"), ("unwritten", "wrong")),
+        COLUMN_EXISTS.replace(" || right / stride_w >= W_out", ""), ("columns_past_the_last", "out-of-bounds")),
+    one("leaves the loops", ROW_EXISTS, LEAVES,
+        "left_at_the_first",
+        also=((COLUMN_EXISTS, LEAVES.replace("down", "right").replace("_h", "_w").replace("H_", "W_")),)),
+    one("c missing in the row", TAP, "int row = r * S + s;", "channel_0_of_the_rows"),
+    one("b missing in the column", PLACE, "int column = p * W_out + q;", "image_0_of_the_columns"),
     # which entry
-    one("filter turned", TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;", "filter_turned"),
     one("taps by columns", TAP, "int row = (c * S + s) * R + r;", "taps_by_columns"),
-    one("channels fastest", TAP, "int row = (r * S + s) * C_in + c;", "channels_fastest"),
     one("images fastest", PLACE, "int column = (p * W_out + q) * batch + b;", "images_fastest"),
     one("matrix turned", ADD, "sum += grad_columns[column * C_in * R * S + row];", "matrix_turned"),
     one("sum overwritten", ADD, ADD.replace("+=", "="), "overwritten"),
+    one("filter turned", TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;", "filter_turned"),
+    one("one row past the last position", ROW_EXISTS, ROW_EXISTS.replace(">= H_out", "> H_out"),
+        ("one_row_past_the_last", "out-of-bounds")),
 )  # fmt: skip
 
 PUZZLE = Puzzle(

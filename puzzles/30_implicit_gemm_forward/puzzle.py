@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import column_sizes, ints, options, size
-from harness.conv_mistakes import convolution, forward, matrices, product, some_rows
+from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_mistakes import blocks_exchanged, multiplied, rows_by_x, turned
 from reference import conv
 
 KERNEL, TILE = "implicit_gemm_forward", 16
@@ -28,12 +29,17 @@ def as_matrix(a, d):
     return found.reshape(d["batch"], d["C_out"], d["H_out"], d["W_out"])
 
 
-def taps_by_columns(a, d):
-    """Row i split with r as the fastest index: the patch's elements meet the weights in another order."""
-    i = np.arange(d["rows"])
-    r, s, c = i % d["R"], i // d["R"] % d["S"], i // (d["R"] * d["S"])
-    filters, columns = matrices(a, d)
-    return product(a, d, filters, columns[(c * d["R"] + r) * d["S"] + s])
+def split_as(a, d, *order):
+    """Row i split into indices of this order, the fastest first: the pixels meet other weights."""
+    i, found = np.arange(d["rows"]), {}
+    for name in order:
+        i, found[name] = np.divmod(i, d[name])
+    return product(a, d, matrices(a, d)[0], fetched(a, d, found["C_in"], found["R"], found["S"]))
+
+
+def of_tiles(compute):
+    """The output of the sums that compute(filters, columns, d) gives."""
+    return lambda a, d: outputs(a, d, compute(*matrices(a, d), d))
 
 
 def layer(a, d, **other):
@@ -45,18 +51,9 @@ def wrong(id, hint, says, compute):
 
 
 MISCONCEPTIONS = (
-    wrong("stride_ignored", 1,
-          "The filter moves by 1 from position to position; it must move by the stride.",
-          lambda a, d: layer(a, d, stride_h=1, stride_w=1)),
     wrong("dilation_ignored", 1,
           "The taps of the filter lie side by side; they must be a dilation apart.",
           lambda a, d: layer(a, d, dilation_h=1, dilation_w=1)),
-    wrong("padding_ignored", 1,
-          "The filter starts at the image's first row and column; it must start outside, by the padding.",
-          lambda a, d: layer(a, d, pad_h=0, pad_w=0)),
-    wrong("strides_swapped", 1,
-          "The rows are counted with stride_w and the columns with stride_h: exchange them.",
-          lambda a, d: forward(a, convolution(d).swapped("stride"))),
     wrong("bias_missing", 1,
           "The bias is missing: it is added once to every output.",
           lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
@@ -65,7 +62,28 @@ MISCONCEPTIONS = (
           lambda a, d: np.broadcast_to(layer(a, d)[:1], layer(a, d).shape)),
     wrong("taps_by_columns", 3,
           "The pixels meet the weights of other taps: r is taken to be the fastest index of a row, it is s.",
-          taps_by_columns),
+          lambda a, d: split_as(a, d, "R", "S", "C_in")),
+    wrong("channels_fastest", 3,
+          "The pixels meet the weights of other taps: c is taken to be the fastest index of a row, it is the "
+          "slowest.",
+          lambda a, d: split_as(a, d, "C_in", "S", "R")),
+    wrong("weights_turned", 3,
+          "The weights are read as if they had a row for every tap: those of filter k begin at k * rows.",
+          lambda a, d: product(a, d, a["weights"].reshape(d["rows"], d["C_out"]).T, matrices(a, d)[1])),
+    wrong("rows_by_x", 2,
+          "In the tile of pixels x counts the rows of the matrix as well: y counts them, x the positions.",
+          of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
+    wrong("pixels_turned", 2,
+          "The tiles of pixels are read as if their rows were columns.",
+          of_tiles(lambda filters, columns, d: multiplied(
+              filters, turned(columns, TILE), d["C_out"], d["width"]))),
+    wrong("blocks_exchanged", 1,
+          "Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
+          "filters.",
+          of_tiles(lambda filters, columns, d: blocks_exchanged(filters @ columns, TILE))),
+    wrong("bias_in_every_step", 1,
+          "The bias is added once for every pair of tiles; it belongs to the sum once.",
+          lambda a, d: forward({**a, "bias": a["bias"] * ceil_div(d["rows"], TILE)}, convolution(d))),
     wrong("output_as_matrix", 3,
           "The outputs are stored as the product has them, a row for every filter; in the output, the "
           "filters of one image stand together.", as_matrix),
@@ -80,11 +98,11 @@ MISCONCEPTIONS = (
           first_pixels_again),
 )  # fmt: skip
 
-TOP, LEFT = "int top = p * stride_h - pad_h;", "int left = q * stride_w - pad_w;"
+DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
 FILTERS = "filters[y][x] = k < C_out && start + x < rows ? weights[k * rows + start + x] : 0.0f;"
+ROW = "int row = start + y;"
 SPLIT = "int s = row % S, r = row / S % R, c = row / (S * R);"
-DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 INSIDE = "bool inside = row < rows && column < width && h >= 0 && h < H && w >= 0 && w < W;"
 PATCHES = "patches[y][x] = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 USED = "__syncthreads();  // nobody needs them any more"
@@ -116,18 +134,19 @@ MUTANTS = (
     mutant("tile of pixels kept by columns", PATCHES, PATCHES.replace("[y][x]", "[x][y]"), "slow",
            also=((ADD, ADD.replace("[i][x]", "[x][i]")),), line=ADD.replace("[i][x]", "[x][i]")),
     # the convolution
-    mutant("stride ignored", TOP, TOP.replace(" * stride_h", ""), "stride_ignored",
-           also=((LEFT, LEFT.replace(" * stride_w", "")),)),
-    mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
-           also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
-    mutant("padding ignored", TOP, TOP.replace(" - pad_h", ""), "padding_ignored",
-           also=((LEFT, LEFT.replace(" - pad_w", "")),)),
-    mutant("strides swapped", TOP, TOP.replace("stride_h", "stride_w"), "strides_swapped",
-           also=((LEFT, LEFT.replace("stride_w", "stride_h")),)),
-    mutant("bias missing", STORE, STORE.replace("bias[k] + ", ""), "bias_missing"),
+    mutant("bias in every step", USED, USED + "\n        if (k < C_out) sum += bias[k];", "bias_in_every_step",
+           also=((STORE, STORE.replace("bias[k] + ", "")),)),
     mutant("image missing", PATCHES, PATCHES.replace("(b * C_in + c)", "c"), "first_image_everywhere"),
     mutant("taps by columns", SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);",
            "taps_by_columns"),
+    mutant("channels fastest", SPLIT, "int c = row % C_in, s = row / C_in % S, r = row / (S * C_in);",
+           "channels_fastest"),
+    mutant("weights turned", FILTERS, FILTERS.replace("k * rows + start + x", "(start + x) * C_out + k"),
+           "weights_turned"),
+    mutant("rows by x", ROW, ROW.replace("y", "x"), "rows_by_x"),
+    mutant("tile of pixels turned", ADD, ADD.replace("[i][x]", "[x][i]"), "pixels_turned"),
+    mutant("blocks exchanged", "blockIdx.y * TILE + y", "blockIdx.x * TILE + y", "blocks_exchanged",
+           also=(("blockIdx.x * TILE + x", "blockIdx.y * TILE + x"),)),
     mutant("output as a matrix", STORE,
            "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;",
            "output_as_matrix"),
@@ -138,12 +157,15 @@ MUTANTS = (
     mutant("no zeros", PATCHES, "if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];",
            ("uninitialised-read", "wrong")),
     # the sum
-    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
     mutant("start missing in the pixels", SPLIT, SPLIT.replace("row", "y"), "first_pixels_again"),
     mutant("tiles filled again too early", USED, "", "race"),
     mutant("threads without an output leave", "float sum = 0.0f;",
            "if (k >= C_out || column >= width) return;\n    float sum = 0.0f;",
            ("uninitialised-read", "race")),
+    mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
+           also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
+    mutant("bias missing", STORE, STORE.replace("bias[k] + ", ""), "bias_missing"),
+    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
 )  # fmt: skip
 
 PUZZLE = Puzzle(
@@ -203,8 +225,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.8, hint=2,
-            says="Every thread reads its own filter and patch from global memory, though its neighbours need "
-            "the same: let the block read each of them once, into shared memory (puzzle 26).",
+            says="Neighbours need the same filters and patches: let the block read each of them once, into "
+            "shared memory, and let x go along a filter in the one tile and along positions in the other.",
         ),
         Gate(
             "global_bytes", 160_000, case="counted", below=226_304, hint=2,

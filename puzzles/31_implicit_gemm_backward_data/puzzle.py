@@ -80,6 +80,41 @@ def without_padding(h, r, stride, pad, dilation):
     return np.where((h + pad - r) % stride == 0, h // stride - r // stride, -1)
 
 
+def first_tap_without_padding(h, r, stride, pad, dilation):
+    """Class h % stride begins with tap h % stride."""
+    p = h // stride + (h % stride + pad) // stride - (r - h % stride) // stride
+    return np.where((r >= h % stride) & ((r - h) % stride == 0), p, -1)
+
+
+def taps_side_by_side(h, r, stride, pad, dilation):
+    """Tap number t of a class is first + t."""
+    first = (h % stride + pad) % stride
+    t = r - first
+    p = h // stride + (h % stride + pad) // stride - t
+    return np.where((t >= 0) & (t < (r.size - first + stride - 1) // stride), p, -1)
+
+
+def taps_rounded_down(h, r, stride, pad, dilation):
+    """A class has (taps - first) / stride taps."""
+    first = (h % stride + pad) % stride
+    t = (r - first) // stride
+    right = np.where((h + pad - r) % stride == 0, (h + pad - r) // stride, -1)
+    return np.where(t < (r.size - first) // stride, right, -1)
+
+
+def unwritten(a, d, there):
+    """The right answer where `there` holds for row and column: there(number within the class, rows from the class's
+    first on, stride, taps from its first on).
+    """
+    h, w = np.arange(d["H"]), np.arange(d["W"])
+    found = right(a, d)
+    for at, axis, taps in ((h[:, None], "h", d["R"]), (w, "w", d["S"])):
+        stride, of_a_class = d[f"stride_{axis}"], at % d[f"stride_{axis}"]
+        first = (of_a_class + d[f"pad_{axis}"]) % stride
+        found = np.where(there(at // stride, d[axis.upper()] - of_a_class, stride, taps - first), found, np.nan)
+    return found
+
+
 def wrong(id, hint, says, compute):
     return Misconception(id, KERNEL, says, compute, hint)
 
@@ -95,12 +130,6 @@ MISCONCEPTIONS = (
     wrong("last_stretch_only", 2,
           "Only the last stretch is in the sum: it starts again for every pair of tiles.",
           lambda a, d: some_products(a, d, lambda i, depth: i >= (depth - 1) // TILE * TILE)),
-    wrong("first_stretch_only", 2,
-          "Only the first stretch is in the sum: the loop over the stretches stops after it.",
-          lambda a, d: some_products(a, d, lambda i, depth: i < TILE)),
-    wrong("last_of_a_stretch_missing", 2,
-          "The last product of every pair of tiles is missing: there are TILE of them.",
-          lambda a, d: some_products(a, d, lambda i, depth: i % TILE < TILE - 1)),
     wrong("padding_ignored", 1, "The padding is missing: row h of the image is row h + pad_h for the filter.",
           lambda a, d: input_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
     wrong("position_grows_with_the_tap", 3,
@@ -112,6 +141,28 @@ MISCONCEPTIONS = (
     wrong("taps_from_0", 3,
           "Every class begins with tap 0: its first tap is the remainder of its rows and the padding.",
           taps_from_0),
+    wrong("first_tap_without_padding", 3,
+          "Class 0 begins with tap 0, class 1 with tap 1: the padding is missing in the first tap, which is "
+          "(class + pad) % stride.",
+          lambda a, d: input_gradient(a, convolution(d).but(position=first_tap_without_padding))),
+    wrong("taps_side_by_side", 3,
+          "The taps of a class are taken side by side, first_r + t; they are a stride apart.",
+          lambda a, d: input_gradient(a, convolution(d).but(position=taps_side_by_side))),
+    wrong("taps_rounded_down", 1,
+          "The last tap of some classes is missing: the number of taps, (R - first_r) / stride_h, must be "
+          "rounded up.",
+          lambda a, d: input_gradient(a, convolution(d).but(position=taps_rounded_down))),
+    wrong("rows_rounded_down", 1,
+          "The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, must "
+          "be rounded up.",
+          lambda a, d: unwritten(a, d, lambda m, left, stride, taps: m < left // stride)),
+    wrong("without_taps_not_stored", 1,
+          "Classes without a tap are not stored: their gradient is 0, and someone has to write it.",
+          lambda a, d: unwritten(a, d, lambda m, left, stride, taps: taps > 0)),
+    wrong("weights_turned", 3,
+          "The weights are indexed with the input channel first; in memory the filter k is the slowest.",
+          lambda a, d: right({**a, "weights": a["weights"].reshape(
+              d["C_in"], d["C_out"], d["R"], d["S"]).swapaxes(0, 1)}, d)),
     wrong("image_0_of_grad_output", 3,
           "All images get the gradient of image 0: b is missing in the index of grad_output.",
           image_0_everywhere),
@@ -131,7 +182,6 @@ GRADS = "grads[y][x] = i < depth && inside ? grad_output[((b * C_out + k) * H_ou
 INSIDE = "bool inside = n < elements && p >= 0 && p < H_out && q >= 0 && q < W_out;"
 FULL = "__syncthreads();  // both tiles are full"
 USED = "__syncthreads();  // nobody needs them any more"
-STEPS = "for (int j = 0; j < TILE; j++) {"
 PLACE = "int h = class_h + row * stride_h, w = class_w + column * stride_w;"
 STORE = "if (c < C_in && n < elements) grad_input"
 BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
@@ -165,10 +215,17 @@ MUTANTS = (
     mutant("first class only", PLACE, PLACE + "\n    if (class_h + class_w > 0) return;", "first_class_only"),
     mutant("classes not told apart when storing", PLACE, "int h = row * stride_h, w = column * stride_w;",
            ("race", "unwritten")),
-    mutant("rows of a class rounded down", ROWS, "int rows = (H - class_h) / stride_h;", "unwritten"),
-    mutant("taps rounded down", TAPS_R, "int taps_r = (R - first_r) / stride_h;"),
+    mutant("rows of a class rounded down", ROWS, "int rows = (H - class_h) / stride_h;", "rows_rounded_down",
+           also=(("int cols = (W - class_w + stride_w - 1) / stride_w;", "int cols = (W - class_w) / stride_w;"),)),
+    mutant("taps rounded down", TAPS_R, "int taps_r = (R - first_r) / stride_h;", "taps_rounded_down",
+           also=((TAPS_S, "int taps_s = (S - first_s) / stride_w;"),)),
     mutant("first tap without the padding", FIRST,
-           "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
+           "int first_r = class_h % stride_h, first_s = class_w % stride_w;", "first_tap_without_padding"),
+    mutant("taps side by side", R_OF, R_OF.replace(" * stride_h", ""), "taps_side_by_side",
+           also=((S_OF, S_OF.replace(" * stride_w", "")),)),
+    mutant("classes without taps leave", LOOP, "if (depth == 0) return;\n    " + LOOP, "without_taps_not_stored"),
+    mutant("weights turned", FILTERS + " weights[((k * C_in + c)", FILTERS + " weights[((c * C_out + k)",
+           "weights_turned"),
     mutant("taps from 0", R_OF, R_OF.replace("first_r + ", ""), "taps_from_0",
            also=((S_OF, S_OF.replace("first_s + ", "")),)),
     mutant("threads beyond the class leave", LEAVE, "if (n >= elements) return;",
@@ -188,14 +245,9 @@ MUTANTS = (
     mutant("tiles filled again too early", USED, "", "race"),
     mutant("tail missing", LOOP, LOOP.replace("start < depth", "start + TILE <= depth"), "tail_missing"),
     mutant("end of the products not tested", FILTERS, FILTERS.replace("i < depth && ", ""), "out-of-bounds"),
-    mutant("channels not tested", FILTERS, FILTERS.replace(" && c < C_in", ""), "out-of-bounds"),
     mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""),
            ("out-of-bounds", "race")),
-    # the sum
     mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
-    mutant("only one pair of tiles", USED, USED + "\n        break;", "first_stretch_only"),
-    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"),
-           "last_of_a_stretch_missing"),
 )  # fmt: skip
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
-from harness.conv_mistakes import convolution, weight_gradient
+from harness.conv_mistakes import convolution, fetched, weight_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
 )  # fmt: skip
+from harness.tile_mistakes import multiplied, turned
 from reference import conv
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16
@@ -48,6 +49,26 @@ def taps_turned(a, d):
     return right.swapaxes(-1, -2).reshape(right.shape)
 
 
+def windows_turned(a, d):
+    """The product of every split with its tiles of windows read as if their rows were columns."""
+    weights = np.indices(shape(d, "C_in", "R", "S")).reshape(3, -1)
+    grads, windows = a["grad_output"].swapaxes(0, 1).reshape(d["C_out"], -1), fetched(a, d, *weights).T
+    found = [multiplied(grads[:, s], turned(windows[s], TILE), d["C_out"], weights.shape[1]) for s in shares(d)]
+    return np.reshape(found, shape(d, "splits", "C_out", "C_in", "R", "S"))
+
+
+def into_the_next_split(d):
+    """The positions of every split to the end of its last stretch."""
+    last = d["batch"] * d["H_out"] * d["W_out"]
+    return [np.arange(s[0], min(s[0] + ceil_div(s.size, TILE) * TILE, last)) if s.size else s for s in shares(d)]
+
+
+def channel_by_channel(grad_output):
+    """What is read where the images of a channel are taken to lie together: [k, b] for [b, k]."""
+    batch, filters = grad_output.shape[:2]
+    return grad_output.reshape(filters, batch, *grad_output.shape[2:]).swapaxes(0, 1)
+
+
 def must_move(d, tile=TILE):
     """Bytes: grad_output for every column of tiles, the windows for every row, and the sums of the splits."""
     columns = d["C_in"] * d["R"] * d["S"]
@@ -75,6 +96,13 @@ MISCONCEPTIONS = (
     wrong("all_positions_in_every_split", 1,
           "Every split holds the sums over all positions: the block's split must limit its stretches.",
           lambda a, d: partials(a, d, [np.concatenate(shares(d))] * d["splits"])),
+    wrong("first_split_again", 1,
+          "Every split holds the sums of split 0: its stretches must begin at its own first position.",
+          lambda a, d: partials(a, d, [shares(d)[0]] * d["splits"])),
+    wrong("into_the_next_split", 2,
+          "The last stretch of a split goes on with positions of the next one: past the split's end the tiles "
+          "hold 0.",
+          lambda a, d: partials(a, d, into_the_next_split(d))),
     wrong("tail_of_a_split_missing", 2,
           "The positions after the last full stretch of a split are missing: the last tiles are used too, "
           "filled up with 0.",
@@ -82,9 +110,6 @@ MISCONCEPTIONS = (
     wrong("last_stretch_only", 2,
           "Only the last stretch of every split is in the sum: it starts again for every pair of tiles.",
           lambda a, d: stretches(a, d, lambda n, end: n >= (end - 1) // TILE * TILE)),
-    wrong("first_stretch_only", 2,
-          "Only the first stretch of every split is in the sum: the loop over the stretches stops after it.",
-          lambda a, d: stretches(a, d, lambda n, end: n < TILE)),
     wrong("last_of_a_stretch_missing", 2,
           "The last product of every pair of tiles is missing: there are TILE of them.",
           lambda a, d: stretches(a, d, lambda n, end: n % TILE < TILE - 1)),
@@ -95,16 +120,16 @@ MISCONCEPTIONS = (
                 "The filter starts at the image's first row and column; it must start outside, by the "
                 "padding.",
                 lambda layer: layer.but(pad_h=0, pad_w=0)),
-    other_layer("padding_added", 2, "The padding is added to the row and the column; it must be subtracted.",
-                lambda layer: layer.but(pad_h=-layer.pad_h, pad_w=-layer.pad_w)),
     other_layer("dilation_ignored", 2,
                 "The taps of the filter lie side by side; they must be a dilation apart.",
                 lambda layer: layer.but(dilation_h=1, dilation_w=1)),
-    other_layer("strides_swapped", 2,
-                "The rows are counted with stride_w and the columns with stride_h: exchange them.",
-                lambda layer: layer.swapped("stride")),
     wrong("taps_turned", 3, "The column is split with r as the fastest axis; in the weights it is s.",
           taps_turned),
+    wrong("windows_turned", 3, "The tiles of windows are read as if their rows were columns.", windows_turned),
+    wrong("grad_output_channel_by_channel", 2,
+          "grad_output is read as if the images of a channel lay together; channel k of image b begins at "
+          "(b * C_out + k) * H_out * W_out.",
+          lambda a, d: partials({**a, "grad_output": channel_by_channel(a["grad_output"])}, d)),
     wrong("image_0_of_the_input", 3,
           "All images of grad_output meet image 0 of the input: b is missing in the index of the input.",
           lambda a, d: partials({**a, "input": np.broadcast_to(a["input"][:1], a["input"].shape)}, d)),
@@ -175,7 +200,7 @@ MUTANTS = (
     mutant("last split not cut", SHARE, "int first = split * length, last = first + length;",
            "out-of-bounds"),
     mutant("stretch not cut at the end of the split", GRADS, GRADS.replace("i < last", "i < positions"),
-           "wrong",
+           "into_the_next_split",
            also=((WINDOWS, WINDOWS.replace("i < last", "i < positions")),)),
     mutant("all splits into one workspace", STORE, STORE.replace("(split * C_out + k)", "k"), "race"),
     # barriers
@@ -190,24 +215,21 @@ MUTANTS = (
     mutant("no zeros in the windows", WINDOWS,
            "if (i < last && inside) windows[y][x] = input[((b * C_in + c) * H + h) * W + w];",
            ("uninitialised-read", "wrong")),
-    mutant("columns not tested", "bool inside = j < columns && ", "bool inside = ", "out-of-bounds"),
     mutant("rows of grad_output not tested", GRADS, "grads[y][x] = i < last ?", "out-of-bounds"),
     mutant("stored outside of the weights", STORE, STORE.replace(" && column < columns", ""),
            ("out-of-bounds", "race")),
     # the sum
     mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
-    mutant("only one pair of tiles", USED, USED + "\n        break;", "first_stretch_only"),
+    mutant("split 0 again", SHARE, "int first = 0, last = min(length, positions);", "first_split_again"),
     mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"),
            "last_of_a_stretch_missing"),
     # the windows
     both("stride ignored", ROW.replace(" * stride_h", ""), COLUMN.replace(" * stride_w", ""),
          "stride_ignored"),
     both("padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""), "padding_ignored"),
-    both("padding added", ROW.replace("- pad", "+ pad"), COLUMN.replace("- pad", "+ pad"), "padding_added"),
-    both("dilation ignored", ROW.replace(" * dilation_h", ""), COLUMN.replace(" * dilation_w", ""),
-         "dilation_ignored"),
-    both("strides swapped", ROW.replace("stride_h", "stride_w"), COLUMN.replace("stride_w", "stride_h"),
-         "strides_swapped"),
+    mutant("tiles of windows turned", PRODUCT, PRODUCT.replace("[x][n]", "[n][x]"), "windows_turned"),
+    mutant("grad_output channel by channel", GRADS + " grad_output[((b * C_out + k) * H_out + p) * W_out + q]",
+           GRADS + " grad_output[k * positions + i]", "grad_output_channel_by_channel"),
     mutant("taps turned", TAP, "int r = j % R, s = j / R % S, c = j / (S * R);", "taps_turned"),
     mutant("image 0 of the input", WINDOWS, WINDOWS.replace("(b * C_in + c)", "c"), "image_0_of_the_input"),
     # the second pass
@@ -216,6 +238,8 @@ MUTANTS = (
     mutant("splits side by side", "partial[split * weights + idx]", "partial[idx * splits + split]",
            "splits_side_by_side", kernel=ADD),
     mutant("no guard", "if (idx >= weights) return;", "", "out-of-bounds", kernel=ADD),
+    both("dilation ignored", ROW.replace(" * dilation_h", ""), COLUMN.replace(" * dilation_w", ""),
+         "dilation_ignored"),
 )  # fmt: skip
 
 

@@ -75,6 +75,34 @@ def of_positions(kept):
     return compute
 
 
+def ring(a, d, fill=None, read=None, again=True):
+    """The gradient from the rows that a ring holds. fill(h, top, keep), read(h, top, keep): where row h is put, and
+    looked for, in the stretch whose first row is `top`; h % keep. again: whether every image begins at its first row.
+    """
+    keep = (ROWS - 1) * d["stride_h"] + (d["R"] - 1) * d["dilation_h"] + 1
+    usual = lambda h, top, keep: h % keep  # noqa: E731
+    fill, read = fill or usual, read or usual
+    w = np.arange(d["W_out"])[:, None] * d["stride_w"] - d["pad_w"] + np.arange(d["S"]) * d["dilation_w"]
+    inside, w = (w >= 0) & (w < d["W"]), w.clip(0, d["W"] - 1)
+    grads = a["grad_output"].reshape(d["batch"], d["C_in"], -1, d["H_out"], d["W_out"])
+    found = np.zeros((*grads.shape[1:3], d["R"], d["S"]))
+    rows, next = np.full((keep, d["C_in"], d["W"]), np.nan), 0
+    for b in range(d["batch"]):
+        next = 0 if again else next
+        for start in range(0, d["H_out"], ROWS):
+            top = start * d["stride_h"] - d["pad_h"]
+            end = min(top + keep, d["H"])
+            for h in range(max(next, top), end):
+                rows[fill(h, top, keep)] = a["input"][b, :, h]
+            next = max(end, 0)
+            for p, r in np.ndindex(min(ROWS, d["H_out"] - start), d["R"]):
+                h = (start + p) * d["stride_h"] - d["pad_h"] + r * d["dilation_h"]
+                if 0 <= h < d["H"]:
+                    pixels = np.where(inside, rows[read(h, top, keep)][:, w], 0)  # [C_in, W_out, S]
+                    found[:, :, r] += np.einsum("cfq,cqs->cfs", grads[b, :, :, start + p], pixels)
+    return found.reshape(d["C_out"], 1, d["R"], d["S"])
+
+
 def wrong(id, kernel, hint, says, compute):
     return Misconception(id, kernel, says, compute, hint)
 
@@ -102,6 +130,17 @@ MISCONCEPTIONS = (
     wrong("last_image_only", DEPTHWISE, 2,
           "This is exactly the gradient of the last image alone: the sums start again for every image.",
           lambda a, d: right({name: array[-1:] for name, array in a.items()}, d)),
+    wrong("row_looked_for_from_the_stretch", DEPTHWISE, 2,
+          "Row h is looked for at its distance from the stretch's first row; the ring has it at h % keep.",
+          lambda a, d: ring(a, d, read=lambda h, top, keep: h - top)),
+    wrong("ring_counted_from_the_stretch", DEPTHWISE, 2,
+          "Rows are put at, and looked for at, their distance from the stretch's first row; those that the "
+          "stretch before fetched lie elsewhere then: row h is at h % keep.",
+          lambda a, d: ring(a, d, *[lambda h, top, keep: h - top] * 2)),
+    wrong("rows_of_the_image_before", DEPTHWISE, 2,
+          "An image begins with rows of the one before: none of its own are in the ring then, so the first row "
+          "to fetch is its first.",
+          lambda a, d: ring(a, d, again=False)),
     wrong("last_rows_missing", DEPTHWISE, 2,
           "The rows of grad_output after the last ROWS full ones are missing: the last stretch may have "
           "fewer.",
@@ -117,6 +156,8 @@ STORE = "if (k < filters && column < columns) grad_weights[(group * filters + k)
 ZERO = "for (int i = 0; i < weights; i++) sums[i * THREADS + thread] = 0.0f;"
 NEXT = "int next = 0;  // the first row that is not in the ring"
 BANDS = "for (int start = 0; start < H_out; start += ROWS) {"
+PUT = "pixels[i % (keep * W)] ="
+ROW = "const float* row = pixels + h % keep * W;"
 FETCH = "for (int i = max(next, top) * W + thread; i < end * W; i += THREADS) {"
 GRAD = "grad_output[((b * C_out + c * filters + f) * H_out + p) * W_out + q];"
 A_WEIGHT_EACH = """for (int i = 0, own = j - y + x; i < positions && k < filters && own < columns; i++) {
@@ -170,8 +211,6 @@ MUTANTS = (
             "channels_of_group_0"),
     grouped("channels interleaved", CHANNELS, CHANNELS.replace("group * channels + c", "c * groups + group"),
             "channels_interleaved"),
-    grouped("offset of one channel", CHANNELS, CHANNELS.replace("group * channels", "group"),
-            "offset_of_one_channel"),
     grouped("filters of group 0", CHANNELS, CHANNELS.replace("group * filters + ", ""), "filters_of_group_0"),
     grouped("tile not cut at the end of the group", STORE,
             STORE.replace("k < filters", "group * filters + k < C_out"), "race"),
@@ -180,7 +219,13 @@ MUTANTS = (
     depthwise("rows used before they are there", "__syncthreads();  // the new rows are there", "", "race"),
     depthwise("rows fetched over those still needed",
               "__syncthreads();  // nobody needs the oldest rows any more", "", "race"),
-    depthwise("the first image's rows for all", NEXT, "", also=((ZERO, ZERO + "\n    int next = 0;"),)),
+    depthwise("the first image's rows for all", NEXT, "", "rows_of_the_image_before",
+              also=((ZERO, ZERO + "\n    int next = 0;"),)),
+    depthwise("rows looked for from the stretch", ROW, ROW.replace("h % keep", "(h - top)"),
+              "row_looked_for_from_the_stretch"),
+    depthwise("rows put where the stretch has them", ROW, ROW.replace("h % keep", "(h - top)"),
+              "ring_counted_from_the_stretch",
+              also=((PUT, PUT.replace("i % (keep * W)", "i - top * W")),)),
     # depthwise: the sums
     depthwise("sums start again for every image", NEXT, NEXT + "\n        " + ZERO, "last_image_only"),
     depthwise("last rows missing", BANDS, BANDS.replace("start < H_out", "start + ROWS <= H_out"),
@@ -189,6 +234,8 @@ MUTANTS = (
     depthwise("filters interleaved", GRAD, GRAD.replace("c * filters + f", "f * C_in + c"),
               "filters_interleaved"),
     depthwise("sums of one warp", "n < THREADS; n += 32", "n < 32; n += 32", "one_warp_only"),
+    grouped("offset of one channel", CHANNELS, CHANNELS.replace("group * channels", "group"),
+            "offset_of_one_channel"),
 )  # fmt: skip
 
 
@@ -245,6 +292,8 @@ PUZZLE = Puzzle(
             "implicit_depthwise_tiny", size(1, 1, 3, 3, 1, 2, 2, groups=1), note="done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
         ),
+        Case("two_stretches", size(1, 1, 10, 2, 1, 2, 1, groups=1), kernels=(DEPTHWISE,),
+             note="9 rows of grad_output: the ring goes round"),
         Case("output_1x1", size(3, 2, 5, 3, 4, 3, 2, dilation=(2, 2), groups=2),
              note="two filters for each channel"),
         Case("one_channel", size(2, 1, 4, 7, 3, 2, 3, groups=1), note="one channel, three filters; W > H"),

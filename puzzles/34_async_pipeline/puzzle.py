@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import column_sizes, ints, options, size
-from harness.conv_mistakes import convolution, forward, matrices, product, some_rows
+from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_mistakes import columns_by_y, multiplied, rows_by_x, turned
 from reference import conv
 
 KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3
@@ -15,20 +16,28 @@ KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
 
 
-def walked(a, d, carry):
-    """What (c, r, s) found by adding give; carry: what a full row of taps adds to r."""
+def walked(a, d, carry=1, carry_s=True, carry_r=True, reduced=True, split=True):
+    """What (c, r, s) found by adding give. carry: what a full row of taps adds to r. carry_s, carry_r: whether a full
+    row, and a full filter, are taken off at all. reduced, split: whether whole filters are taken off the r of a step,
+    and of the first row.
+    """
     R, S = d["R"], d["S"]
     row = np.arange(TILE)
-    s, r, c = row % S, row // S % R, row // (S * R)
-    filters, columns = matrices(a, d)
+    s, r, c = row % S, row // S % R if split else row // S, row // (S * R)
     met = []
     for _ in range(ceil_div(d["rows"], TILE)):
-        found = columns[((c * R + r) * S + s).clip(0, d["rows"] - 1)]
-        met.append(found * (c < d["C_in"])[:, None])
-        s, r, c = s + TILE % S, r + TILE // S % R, c + TILE // (S * R)
-        s, r = np.where(s >= S, s - S, s), r + carry * (s >= S)
-        r, c = np.where(r >= R, r - R, r), c + (r >= R)
-    return product(a, d, filters, np.concatenate(met)[: d["rows"]])
+        met.append(fetched(a, d, c, r, s))
+        s, r, c = s + TILE % S, r + (TILE // S % R if reduced else TILE // S), c + TILE // (S * R)
+        if carry_s:
+            s, r = np.where(s >= S, s - S, s), r + carry * (s >= S)
+        if carry_r:
+            r, c = np.where(r >= R, r - R, r), c + (r >= R)
+    return product(a, d, matrices(a, d)[0], np.concatenate(met)[: d["rows"]])
+
+
+def of_tiles(compute):
+    """The output of the sums that compute(filters, columns, d) gives."""
+    return lambda a, d: outputs(a, d, compute(*matrices(a, d), d))
 
 
 def first_pixels_again(a, d):
@@ -36,13 +45,6 @@ def first_pixels_again(a, d):
     filters, columns = matrices(a, d)
     first = np.concatenate([columns[:TILE], np.zeros((TILE, columns.shape[1]))])
     return product(a, d, filters, first[np.arange(d["rows"]) % TILE])
-
-
-def h_for_w(a, d):
-    """What stands at the places of the elements where the rows of an image have H elements."""
-    b, c, h, w = np.indices(a["input"].shape)
-    places = ((b * d["C_in"] + c) * d["W"] + h) * d["H"] + w
-    return forward({**a, "input": a["input"].ravel()[places.clip(0, a["input"].size - 1)]}, convolution(d))
 
 
 def wrong(id, hint, says, compute):
@@ -53,12 +55,6 @@ MISCONCEPTIONS = (
     wrong("bias_missing", 3,
           "The bias is missing: it is added once to every output.",
           lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
-    wrong("dilation_ignored", 3,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: forward(a, convolution(d).but(dilation_h=1, dilation_w=1))),
-    wrong("h_for_w", 3,
-          "H and W are exchanged in the input's index: a row has W elements, a channel has H rows.",
-          h_for_w),
     wrong("tail_missing", 2,
           "The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
           lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
@@ -72,6 +68,34 @@ MISCONCEPTIONS = (
     wrong("carry_missing", 3,
           "Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
           lambda a, d: walked(a, d, carry=0)),
+    wrong("first_carry_missing", 3,
+          "Where s passes the end of the filter's row it goes on: S must be taken off, and r goes up by one.",
+          lambda a, d: walked(a, d, carry_s=False)),
+    wrong("second_carry_missing", 3,
+          "Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
+          lambda a, d: walked(a, d, carry_r=False)),
+    wrong("rows_of_whole_filters_in_r", 3,
+          "In every step r grows by all of TILE / S: what fills whole filters belongs to c alone, so take it "
+          "% R.",
+          lambda a, d: walked(a, d, reduced=False)),
+    wrong("rows_of_whole_filters_in_the_first_r", 3,
+          "The first r of a thread is all of y / S: what fills whole filters belongs to c alone, so take it "
+          "% R.",
+          lambda a, d: walked(a, d, split=False)),
+    wrong("rows_by_x", 3,
+          "(c, r, s) begins with row x: in the tile of pixels y counts the rows, x the positions.",
+          of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
+    wrong("columns_by_y", 3,
+          "The weights are copied for row y: in their tile y counts the filters, x the rows of the matrix.",
+          of_tiles(lambda filters, columns, d: columns_by_y(filters, columns, TILE))),
+    wrong("pixels_turned", 3,
+          "The tiles of pixels are read as if their rows were columns.",
+          of_tiles(lambda filters, columns, d: multiplied(
+              filters, turned(columns, TILE), d["C_out"], d["width"]))),
+    wrong("weights_turned", 3,
+          "The tiles of weights are read as if their rows were columns.",
+          of_tiles(lambda filters, columns, d: multiplied(
+              turned(filters, TILE), columns, d["C_out"], d["width"]))),
 )  # fmt: skip
 
 STEPS = "int steps = (rows + TILE - 1) / TILE;"
@@ -79,6 +103,7 @@ LOOP = "for (int step = 1 - STAGES; step < steps; step++) {"
 WAIT = "wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived"
 SYNC = "__syncthreads();  // so has all else, and nobody reads the pair before any more"
 NEXT = "int next = step + STAGES - 1, to = next % STAGES;"
+SPLIT_ROW = "int s = y % S, r = y / S % R, c = y / (S * R);"
 SPLIT = "\n        s = (next * TILE + y) % S, r = (next * TILE + y) / S % R, c = (next * TILE + y) / (S * R);"
 PATCHES = "copy_async(&patches[to][y][x], &input[((b * C_in + c) * H + h) * W + w], inside);"
 MOVE = "s += add_s, r += add_r, c += add_c;"
@@ -132,18 +157,23 @@ MUTANTS = (
            also=((ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),)),
     # zeros
     mutant("no zero-fill", PATCHES, "if (inside) " + PATCHES, "uninitialised-read"),
-    # places and the bias
-    mutant("H for W", PATCHES, PATCHES.replace("* H + h) * W + w", "* W + h) * H + w"),
-           ("h_for_w", "out-of-bounds")),
-    mutant("dilation ignored", "h = top + r * dilation_h, w = left + s * dilation_w;",
-           "h = top + r, w = left + s;", "dilation_ignored"),
-    mutant("bias missing", "= bias[k] + sum;", "= sum;", "bias_missing"),
+    # places
+    mutant("tile of pixels turned", ADD, ADD.replace("[i][x]", "[x][i]"), "pixels_turned"),
+    mutant("rows by x", SPLIT_ROW, SPLIT_ROW.replace("y", "x"), "rows_by_x"),
+    mutant("columns by y", "int i = next * TILE + x,", "int i = next * TILE + y,", "columns_by_y"),
     # the walk
     mutant("tail missing", STEPS, "int steps = rows / TILE;", "tail_missing"),
     mutant("pipeline not emptied", LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps"),
            "pipeline_not_emptied"),
-    mutant("row stays", MOVE, "", "first_pixels_again"),
     mutant("carry missing", CARRY, CARRY.replace(", r++", ""), "carry_missing"),
+    mutant("second carry missing", "if (r >= R) r -= R, c++;", "", "second_carry_missing"),
+    mutant("R not taken off the step", "add_r = TILE / S % R", "add_r = TILE / S", "rows_of_whole_filters_in_r"),
+    mutant("bias missing", "= bias[k] + sum;", "= sum;", "bias_missing"),
+    mutant("row stays", MOVE, "", "first_pixels_again"),
+    mutant("first carry missing", CARRY, "", "first_carry_missing"),
+    mutant("R not taken off the first row", SPLIT_ROW, SPLIT_ROW.replace(" % R", ""),
+           "rows_of_whole_filters_in_the_first_r"),
+    mutant("tile of weights turned", ADD, ADD.replace("[y][i]", "[i][y]"), "weights_turned"),
 )  # fmt: skip
 
 PUZZLE = Puzzle(
