@@ -100,6 +100,7 @@ TYPE_BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
 _SIMPLE = re.compile(r"[^;{}]*;")
 _MARK = re.compile(r"[;{}]")
+_FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which stays
 _NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
@@ -418,6 +419,8 @@ def _blank(comment: re.Match) -> str:
 
 def _split_operands(text: str) -> list[str]:
     """Split at commas outside (), [] and {}; `a|b` stays one operand."""
+    if _FLAT.fullmatch(text):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         if c in "([{":
