@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,16 @@ class Kernel:
         require(len(set(names)) == len(names), f"kernel {self.name}: a parameter name occurs twice")
         require(self.outputs, f"kernel {self.name} has no Out or InOut parameter")
 
-    @property
+    @cached_property
     def arrays(self) -> tuple[Array, ...]:
         """Those that are passed, then the constants."""
         return *self.passed, *self.constants
 
-    @property
+    @cached_property
     def passed(self) -> tuple[Array, ...]:
         return tuple(p for p in self.params if isinstance(p, Array))
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Array, ...]:
         return tuple(p for p in self.arrays if p.is_output)
 

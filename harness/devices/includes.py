@@ -45,6 +45,7 @@ _JUDGED = re.compile(rf"{_HASH}{_SPACE}(?:include\w*|import|embed|line|\d+)\b", 
 _ANYWHERE = re.compile(r"(?:^|\*/)[ \t\v\f\r]*(?=\#|%:)|(?P<has>__has_(?:include|embed))", re.MULTILINE)
 _LEAD = re.compile(rf"{_HASH}{_SPACE}", re.DOTALL)
 _IN_DIRECTIVE = re.compile(rf"{_SPACE}{_HASH}", re.DOTALL)
+_SPELLS = re.compile(r"#|%:|\?\?|\\\r?\n|__has_")  # without any of these a text has no directive
 _CONDITIONAL = ("if", "ifdef", "ifndef")
 
 
@@ -112,6 +113,8 @@ def scan(source: str, name: str = "kernel.cu") -> list[Include]:
     if "\0" in source:
         raise text.refuse(text.spliced(source.index("\0")), "the file contains a NUL character")
     found: list[Include] = []
+    if not _SPELLS.search(source):
+        return found
     careful_from = _lex(text, found)
     if careful_from is not None:
         starts = list(_directives(text.text, careful_from))

@@ -25,8 +25,10 @@ from harness.devices.store import Store, cache_root, digest, session_directory
 from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
 
 FLAVOURS = {"debug": ("-G",), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
+#: what few kernels need and takes long: textures, the runtime's types, launches from kernels; libcu++ in cooperative groups
+_SOONER = ("-minimal", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
 _LONGEST = 8 << 20  # characters of PTX
-_FORMAT = "4"  # of the cache entries
+_FORMAT = "5"  # of the cache entries
 _HEADERS = Path(__file__).with_name("headers")
 _PRELUDE = "backwarp/prelude.h"
 _IN_PRELUDE = """
@@ -123,8 +125,7 @@ def compile_ptx(
         headers |= _pin_quoted(includes_found, headers, cuda)
         options += (f"-I{cuda}", f"-I{cuda / 'cccl'}")
     program = (api, source, name, options, headers, name_expressions)
-    # without textures, the runtime's types and launches from kernels NVRTC starts sooner, and few need them
-    output, names, log = (None, {}, "") if api else _run(None, source, name, (*options, "-minimal"), headers, name_expressions)
+    output, names, log = (None, {}, "") if api else _run(None, source, name, (*options, *_SOONER), headers, name_expressions)
     if output is None:
         output, names, log = _run(*program)
     if output is None and cuda and re.search(r"error: (?:cannot|could not) open source file", log):

@@ -15,7 +15,8 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-_PRUNE_TO = 0.75  # of the limit, so that not every write prunes
+_PRUNE_TO = 0.75  # of the limit, so that not every look at the sizes prunes
+_LOOK = 1 / 16  # of the limit: what a process writes before it looks at the sizes again
 
 
 def cache_root() -> Path | None:
@@ -60,10 +61,14 @@ def digest(*parts: bytes | str) -> str:
 
 
 class Store:
-    """Bytes by key in one folder of the cache. A missing, damaged or unreadable entry is None."""
+    """Bytes by key in one folder of the cache. A missing, damaged or unreadable entry is None.
+
+    limit: bytes that the folder may hold, and a sixteenth more for each process that writes there.
+    """
 
     def __init__(self, name: str, limit: int = 200 << 20):
         self.name, self.limit = name, limit
+        self._written = limit  # since this process has last looked at the sizes; it begins with a look
 
     def _path(self, key: str) -> Path | None:
         root = cache_root()
@@ -99,7 +104,10 @@ class Store:
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(body).digest() + body)
             os.replace(temporary, path)
-            self._prune(path.parent.parent)
+            self._written += len(body)
+            if self._written > self.limit * _LOOK:
+                self._written = 0
+                self._prune(path.parent.parent)
         except OSError:  # disk full, removed under us: the cache is a convenience
             if temporary:
                 Path(temporary).unlink(missing_ok=True)

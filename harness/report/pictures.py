@@ -102,7 +102,7 @@ class Pen:
     def box(self, x: float, y: float, width: float, height: float, colour: str, thick: bool = False) -> None:
         line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
         style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
-        self.axes.add_patch(Rectangle((x, y), width, height, **style))
+        self.axes.add_artist(Rectangle((x, y), width, height, **style))  # add_patch would look after the limits
 
 
 def arrange(

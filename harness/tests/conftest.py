@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
+
+
+def pytest_collection_finish():
+    """Thousands of tests stay to the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

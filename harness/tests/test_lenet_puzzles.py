@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import program_grade
 from harness.checkout import Course
 from harness.course import stub_text
 from harness.grade import Options, grade_file
@@ -160,13 +161,14 @@ FIRST = "    warm_up = max(1, steps // 10)\n"  # a line that the first case come
 
 
 def test_what_never_ends_is_stopped_at_its_line(grade):
-    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, "    while True:\n        pass\n"), seconds=2)
+    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, "    while True:\n        pass\n"), seconds=1)
     assert verdict.kind == "timeout" and re.search(r"train.py:\d+: its time is up here", text)
 
 
-def test_what_cannot_be_stopped_is_ended(grade):
+def test_what_cannot_be_stopped_is_ended(grade, monkeypatch):
+    monkeypatch.setattr(program_grade, "GRACE", 0.5)
     stubborn = "    import signal\n    signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass\n"
-    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=2)
+    verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=1)
     assert verdict.kind == "timeout" and "was ended" in text
 
 

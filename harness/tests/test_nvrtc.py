@@ -122,6 +122,14 @@ def test_cudas_own_headers(header):
     assert ptx.kernels == ("k",) and not ptx.warnings
 
 
+def test_cooperative_groups_bring_libcu_only_where_it_is_named():
+    """It takes NVRTC more than a second."""
+    groups = "#include <cooperative_groups.h>\n"
+    assert len(compile_ptx(groups + KERNEL).text) < 100_000
+    named = "__global__ void k(int* out) { *out = cuda::std::is_same<int, int>::value; }"
+    assert len(compile_ptx(groups + named).text) > 100_000
+
+
 def test_all_of_cudas_headers_with_the_prelude():
     ptx = compile_ptx("""#include <cstdint>
 #include <cooperative_groups.h>
@@ -414,6 +422,15 @@ def test_the_store_is_bounded(tmp_path, monkeypatch):
     kept = [p for p in (tmp_path / "s").rglob("*") if p.is_file()]
     assert 0 < sum(p.stat().st_size for p in kept) <= 10_000
     assert store.get("39abc") == bytes(1000)
+
+
+def test_the_store_looks_at_the_sizes_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    store, looks = Store("s", limit=160_000), []
+    monkeypatch.setattr(store, "_prune", looks.append)
+    for i in range(20):
+        store.put(f"{i:02d}abc", bytes(1000))
+    assert len(looks) == 2  # at first, and after a sixteenth of the limit
 
 
 def test_processes_in_parallel_share_one_cache(tmp_path):

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import harness
+from harness import misconceptions
 from harness.checkout import Course
-from harness.compare import expectations, outputs_of, reference_arrays
+from harness.compare import expectations
 from harness.course import stub_text
 from harness.grade import in_order
 from harness.inputs import make_inputs
-from harness.misconceptions import Observation, explain
+from harness.misconceptions import Observation, explain, prediction
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 IDS = COURSE.ids()
@@ -40,6 +41,25 @@ def case_of(puzzle_id, case_name, kernel_name):
     return case, puzzle.full_dims(case), arrays, expectations(puzzle, case, kernel, arrays)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def predicted_once():
+    """What a misconception leads to in a case is computed once for all tests of its kernel."""
+    known, of = {}, []
+
+    def once(m, kernel, seen):
+        if of != [kernel]:
+            known.clear()
+            of[:] = [kernel]
+        key = m.id, id(seen.arrays)  # which `case_of` keeps
+        if key not in known:
+            known[key] = prediction(m, kernel, seen)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(misconceptions, "prediction", once)
+        yield
+
+
 def stored(values, dtype):
     """Values as an output array holds them; NaN in an array of integers is poison."""
     if dtype.startswith("float"):
@@ -52,8 +72,7 @@ def foreseen(puzzle, case, m):
     """What a kernel with the misconception `m` would show; None where that cannot be known."""
     kernel = puzzle.kernel(m.kernel)
     case, dims, arrays, targets = case_of(puzzle.id, case.name, kernel.name)
-    with np.errstate(all="ignore"):
-        values = outputs_of(kernel, m.compute(reference_arrays(arrays), dict(dims)), dims)
+    values = misconceptions.prediction(m, kernel, Observation(case, dims, arrays, targets, {}, {}))
     results = {t.array.name: stored(values[t.array.name], t.array.dtype) for t in targets}
     before = {t.array.name: stored(np.full(t.values.shape, np.nan), t.array.dtype) for t in targets}
     return Observation(case, dims, arrays, targets, results, before)

@@ -56,7 +56,14 @@ class _Bytes:
     def __init__(self, text: str):
         data, self.symbols = bytearray(), {}
         for width, values in _DATUM.findall(text):
-            for value in values.split(","):
+            values = values.split(",")
+            if width == "8":
+                try:
+                    data += bytes([int(value, 0) & 255 for value in values])
+                    continue
+                except ValueError:  # a symbol
+                    pass
+            for value in values:
                 value = value.strip()
                 if not re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", value):
                     self.symbols[len(data)] = value

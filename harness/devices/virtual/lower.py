@@ -91,7 +91,7 @@ class ModuleLowering:
 
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
-        return any(name in names for function in defined(self.ptx) for item in function.body
+        return bool(names) and any(name in names for function in defined(self.ptx) for item in function.body
                    if isinstance(item, Instruction) for o in item.operands for name in _NAME.findall(o))  # fmt: skip
 
     def _needs_whole_runtime(self) -> bool:
@@ -186,9 +186,10 @@ class ModuleLowering:
         return _FUNCTIONS + 16 * list(self.ptx.functions).index(name)
 
     def mentions(self, name: str, text: str) -> bool:
-        """Whether an instruction of a function, or of one that it calls, has `text` in it."""
+        """Whether the opcode or an operand of a function, or of one that it calls, has `text` in it."""
         bodies = (self.ptx.functions[f].body or () for f in self.closure(name))
-        return any(text in str(i) for body in bodies for i in body if isinstance(i, Instruction))
+        return any(text in part for body in bodies for i in body if isinstance(i, Instruction)
+                   for part in (i.opcode, *i.operands))  # fmt: skip
 
     def _touches_order(self, ins: Instruction) -> bool:
         """An instruction through which one thread can wait for another."""

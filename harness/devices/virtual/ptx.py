@@ -98,6 +98,9 @@ TYPE_BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2
               "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16}  # fmt: skip
 
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
+_SIMPLE = re.compile(r"[^;{}]*;")
+_MARK = re.compile(r"[;{}]")
+_FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which stays
 _NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
@@ -155,8 +158,11 @@ class _Parser:
                 if directive[1] == "loc":
                     self._loc(line)
                 continue
+            if depth == 0 and not buffer and _SIMPLE.fullmatch(line):  # nearly all lines
+                self._statement(line[:-1].rstrip())
+                continue
             start = 0
-            for match in re.finditer(r"[;{}]", line):
+            for match in _MARK.finditer(line):
                 mark, end = match[0], match.start()
                 if mark == ";" and depth == 0:
                     buffer.append(line[start:end])
@@ -281,10 +287,10 @@ class _Parser:
         text = self._labels(text)
         if not text:
             return
-        if _HEADER.match(text):
+        if text[0] == "." and _HEADER.match(text):
             function = self._header(text)
             self.module.functions.setdefault(function.name, function)
-        elif text[0] == "." or self._is_table(text):
+        elif text[0] == "." or ":" in text and self._is_table(text):
             self._directive(text)
         else:
             self._instruction(text)
@@ -413,6 +419,8 @@ def _blank(comment: re.Match) -> str:
 
 def _split_operands(text: str) -> list[str]:
     """Split at commas outside (), [] and {}; `a|b` stays one operand."""
+    if _FLAT.fullmatch(text):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         if c in "([{":

@@ -40,13 +40,13 @@ def writes(ins: Instruction) -> set[str]:
 def maybe_undefined(body, registers) -> set[str]:
     """Registers that a path can read before they are assigned, and those that get copies of them."""
     number = {name: 1 << i for i, name in enumerate(registers)}
-    blocks = basic_blocks(body)
+    blocks, uses = basic_blocks(body), [_uses(item, number) for item in body]
     assigned = {start: None for start in blocks}  # None: not reached
     assigned[0] = 0
     work = [0]
     while work:  # forward: what is assigned on every path
         start = work.pop()
-        state, _ = _through(body, start, blocks[start][0], assigned[start], number)
+        state, _ = _through(uses[start : blocks[start][0]], assigned[start])
         for target in blocks[start][1]:
             merged = state if assigned[target] is None else assigned[target] & state
             if merged != assigned[target]:
@@ -55,7 +55,7 @@ def maybe_undefined(body, registers) -> set[str]:
     found = 0
     for start, (end, _) in blocks.items():
         if assigned[start] is not None:
-            found |= _through(body, start, end, assigned[start], number)[1]
+            found |= _through(uses[start:end], assigned[start])[1]
     return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
 
 
@@ -99,17 +99,20 @@ def _with_copies(body, found: set[str], number) -> set[str]:
     return found
 
 
-def _through(body, start: int, end: int, state: int, number) -> tuple[int, int]:
-    """(assigned at the end, read while perhaps unassigned) of the block [start, end)."""
+def _uses(item, number) -> tuple[int, int]:
+    """(registers that an item of a body reads, those it assigns in any case), as bits."""
+    if isinstance(item, Label):
+        return 0, 0
+    read = sum({number.get(name, 0) for name in reads(item)})
+    return read, 0 if item.pred else sum({number.get(name, 0) for name in writes(item)})
+
+
+def _through(uses, state: int) -> tuple[int, int]:
+    """(assigned at the end, read while perhaps unassigned) of a block whose items have these `_uses`."""
     found = 0
-    for item in body[start:end]:
-        if isinstance(item, Label):
-            continue
-        for name in reads(item):
-            found |= number.get(name, 0) & ~state
-        if not item.pred:
-            for name in writes(item):
-                state |= number.get(name, 0)
+    for read, assigned in uses:
+        found |= read & ~state
+        state |= assigned
     return state, found
 
 
