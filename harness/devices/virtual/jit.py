@@ -108,8 +108,9 @@ def compile_object(text: str, level: int, plain: bool = False, own_frames: bool 
     except RuntimeError as error:  # PTX that no compiler wrote
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
-    if own_frames and not plain:
-        module = llvm.parse_assembly(_with_own_frames(_split(module, " !llvm.loop " in text)))
+    unroll = "!llvm.loop " in text
+    if own_frames and not plain and (unroll or " presplitcoroutine " in text):
+        module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
     machine = _target_machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)

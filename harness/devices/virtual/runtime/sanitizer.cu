@@ -270,6 +270,20 @@ static __device__ __forceinline__ int alone(Env* env, Thread* t, u32 site, u64 a
     return 1;
 }
 
+// An atomic update of 4 bytes that is only updated atomically in this interval, by this instruction or by other threads.
+static __device__ __forceinline__ int one_of_many(Env* env, Thread* t, u32 site, u64 address, u32 info) {
+    Launch* launch = launch_of(env);
+    Cell* c = (Cell*)env->cells + (address >> 2);
+    u32 epoch = env->epoch, since = address >= env->arena_size / 2 ? epoch : launch->first_epoch;
+    if (c->write_epoch != epoch || !(c->flags & INFO_ATOMIC) || c->read_epoch >= since) return 0;
+    int own = c->writer == t->linear;
+    if (own && c->write_site != site) return 0;
+    hand_over(env, t, c, info);
+    c->writer2 = own ? NO_THREAD : t->linear;
+    c->write_site = site; c->write_time = launch->now; c->write_block = (u32)env->block;
+    return 1;
+}
+
 static __device__ __noinline__ void race_granule(Env* env, Thread* t, u32 site, u64 address, u32 info, u32 bytes, int benign) {
     Launch* launch = launch_of(env);
     int shared = address >= env->arena_size / 2;
@@ -340,8 +354,11 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
 
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     if (info & INFO_SHARED) address += env->shared_base;
-    int word = ((u32)info & ~(INFO_WRITE | INFO_SHARED | INFO_VALUE)) == 4 && !launch_of(env)->steps_end;
-    if (word && alone(env, thread, site, address, (u32)info)) return 0;
+    u32 kind = (u32)info & ~(INFO_WRITE | INFO_SHARED | INFO_VALUE);
+    if (!launch_of(env)->steps_end) {
+        if (kind == 4 && alone(env, thread, site, address, (u32)info)) return 0;
+        if (kind == (4 | INFO_ATOMIC) && one_of_many(env, thread, site, address, (u32)info)) return 0;
+    }
     return race_anyhow(env, thread, site, address, info, value);
 }
 
