@@ -5,6 +5,7 @@ for their sizes, as kernels are that run for seconds (memory checks too), and, w
 machine, as a ratio to the same loops in C (-O3 -march=native) measured in the same run; then, of samples of
 other kinds, how much longer "full" takes than "memory". Each figure is the best of several launches, the
 variants taken in turn; what runs on one core is measured in the processor's time, so that little else counts.
+Inputs are read-only, as the grader's are.
 """
 
 from __future__ import annotations
