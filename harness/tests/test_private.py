@@ -12,6 +12,7 @@ from harness.devices.nvrtc import compile_ptx
 from harness.devices.virtual import debuginfo, ptx
 from harness.devices.virtual.locals import separate
 from harness.devices.virtual.private import drop_identities, private, short_loops
+from harness.devices.virtual.roots import origins, rooted
 from harness.errors import KernelFault
 
 from .virtual import K, line_of
@@ -182,8 +183,9 @@ def looked_at(source: str) -> tuple[set[str], int]:
     names = separate(module, debuginfo.variables(text))
     function = module.functions["k"]
     everything = {n: v for n, v in {**module.variables, **function.variables}.items() if v.space in ("local", "shared")}
-    found = private(function, everything, lambda name: None)
-    return {names[n].name if n in names else "p" for n in found}, len(short_loops(function, found, lambda name: None))
+    came_from = origins(function.body, everything, lambda name: None)
+    found = private(function, came_from)
+    return {names[n].name if n in names else "p" for n in found}, len(short_loops(function, rooted(came_from), found))
 
 
 _FILL = "float p[8]; for (int i = 0; i < 8; i++) p[i] = i; "
@@ -198,6 +200,7 @@ _FILL = "float p[8]; for (int i = 0; i < 8; i++) p[i] = i; "
         pytest.param(_FILL + "a[0] = p - a;", set(), 0, id="an address compared"),
         pytest.param(_FILL + "atomicAdd(&p[1], 1.0f); a[0] = p[n];", set(), 0, id="given to a function"),
         pytest.param("float* volatile q; " + _FILL + "q = p; a[0] = q[n];", set(), 0, id="an address kept"),
+        pytest.param("__shared__ float* s; " + _FILL + "s = p; a[0] = s[n];", set(), 0, id="an address in shared memory"),
         pytest.param("volatile " + _FILL + "a[0] = p[n];", set(), 0, id="volatile"),
         pytest.param("float p[1000]; for (int i = 0; i < 8; i++) p[i] = i; a[0] = p[n];", set(), 0, id="large"),
         pytest.param("float p[8]; for (int i = 0; i < n; i++) p[i] = i; a[0] = p[0];", {"p"}, 0, id="as long as is asked for"),

@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from .groups import GAP, SHARED_GAP
-from .ptx import Variable
+from .ptx import Variable, parse_address
 from .roots import root_of
 from .state import (
     INFO_ATOMIC,
@@ -38,19 +38,6 @@ _ATOM_TYPES = {
     "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "exch": "b32 b64", "cas": "b16 b32 b64",
     "inc": "u32", "dec": "u32",
 }  # fmt: skip
-
-
-def parse_address(operand: str) -> tuple[str, int]:
-    """`[%rd1+4]` -> ("%rd1", 4)."""
-    inside = operand.strip()[1:-1].strip()
-    for sign in ("+", "-"):
-        base, mark, offset = inside.rpartition(sign)
-        if mark and base:
-            try:
-                return base.strip(), int(offset.strip(), 0) * (1 if sign == "+" else -1)
-            except ValueError:
-                continue
-    return inside, 0
 
 
 class Access:

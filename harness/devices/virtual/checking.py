@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .private import private, short_loops
 from .ptx import Variable
-from .roots import rooted
+from .roots import origins, rooted
 from .state import (
     INFO_ATOMIC,
     INFO_COPY,
@@ -176,10 +176,10 @@ class FullChecks:
             return
         everything = {**self.module.ptx.variables, **function.variables}
         self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
-        self.roots = rooted(function.body, self.rooted, self.module.hands_back)
-        names = private(function, self.rooted, self.module.hands_back)
+        found = origins(function.body, self.rooted, self.module.hands_back)
+        self.roots, names = rooted(found), private(function, found)
         self.private = {name: f'"{self.prefix}{name}.' for name in names}
-        self.unrolled = short_loops(function, names, self.module.hands_back)
+        self.unrolled = short_loops(function, self.roots, names)
 
     def keep_apart(self, name: str, variable: Variable) -> None:
         """The values of an array, and of each granule whether it has been written. Its place in local memory stays empty."""

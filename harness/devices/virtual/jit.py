@@ -111,13 +111,7 @@ def compile_object(text: str, level: int, plain: bool = False, own_frames: bool 
     unroll = "!llvm.loop " in text
     if own_frames and not plain and (unroll or " presplitcoroutine " in text):
         module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
-    machine = _target_machine(level)
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=0 if plain else level)
-    options.loop_vectorization = False  # of the loops of one thread there is nothing to gain
-    options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
-    builder = llvm.create_pass_builder(machine, options)
+    machine, builder = _prepared(module, level, plain)
     builder.getModulePassManager().run(module, builder)
     if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
@@ -126,17 +120,23 @@ def compile_object(text: str, level: int, plain: bool = False, own_frames: bool 
     return machine.emit_object(module)
 
 
+def _prepared(module, level: int, plain: bool = False):
+    """(target machine, pass builder) for a module, which is told of its target."""
+    machine = _target_machine(level)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=0 if plain else level)
+    options.loop_vectorization = False  # of the loops of one thread there is nothing to gain
+    options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
+    return machine, llvm.create_pass_builder(machine, options)
+
+
 def _split(module, unroll: bool):
     """The module with its coroutines taken apart: a function for each that goes on with a frame.
 
     Loops that are to be unrolled are so before, that what is kept in an array need not be kept in the frame.
     """
-    machine = _target_machine(1)
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
+    _, builder = _prepared(module, 1)
     if unroll:
         passes = llvm.create_new_module_pass_manager()
         _simplify(passes)

@@ -74,7 +74,7 @@ class Arena:
     """
 
     def __init__(self, races: bool = False, small: bool = False):
-        self.cells = None
+        self.cells = self.quiet = None
         cell = DTYPES["Cell"].itemsize + DTYPES["Mark"].itemsize  # first all cells, then all marks
         sizes = _SMALL_SIZES if races or small else _SIZES
         for size in sizes:

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from .flow import Loop, basic_blocks, find_loops
 from .ptx import Function, Instruction, Label, Module, Variable, call_parts
-from .roots import HandsBack, origins, root_of
+from .roots import root_of, rooted
 from .types import TYPES
+from .undefined import writes
 
 _REGISTER = re.compile(r"%[\w$.]+")
 _MOST_BYTES = 2048  # of the arrays of a function: a coroutine may have to keep them in its frame
@@ -28,7 +29,7 @@ def drop_identities(module: Module) -> None:
     """Replace, in place, calls of functions that return their argument, like `T& as(U& x)`."""
     names = {f.name for f in module.functions.values() if _is_identity(f)}
     for function in module.functions.values() if names else ():
-        if function.body is not None and not function.name in names:
+        if function.body is not None and function.name not in names:
             function.body = _without_calls(function.body, names)
 
 
@@ -64,11 +65,13 @@ def _without_calls(body: list, names: set[str]) -> list:
     return new
 
 
-def private(function: Function, variables: dict[str, Variable], hands_back: HandsBack) -> set[str]:
-    """Names of the local variables that nothing but plain accesses of this function, of whole granules, can touch."""
+def private(function: Function, found: dict[str, frozenset[str | None]]) -> set[str]:
+    """Names of the local variables that nothing but plain accesses of this function, of whole granules, can touch.
+
+    found: `roots.origins` of the function, of its local variables at least.
+    """
     own = {name: v for name, v in function.variables.items() if v.space == "local"}
-    found = origins(function.body, variables, hands_back)
-    roots = {name: next(iter(o)) for name, o in found.items() if len(o) == 1}
+    roots = rooted(found)
     seen = {name for o in found.values() if len(o) > 1 for name in o}
     for ins in function.body:
         if isinstance(ins, Instruction):
@@ -99,16 +102,16 @@ def _words(operand: str) -> list[str]:
     return re.findall(r"[A-Za-z_$][\w$.]*", operand)
 
 
-def short_loops(function: Function, arrays: set[str], hands_back: HandsBack) -> set[int]:
+def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> set[int]:
     """Positions of the back edges of loops of known length over these arrays, short enough to be unrolled.
 
-    They need not be counted for the watchdog.
+    They need not be counted for the watchdog. roots: as `roots.rooted` has them. arrays: names of local variables.
     """
     if not arrays:
         return set()
     body, found = function.body, set()
+    own = {name: function.variables[name] for name in arrays}
     blocks = basic_blocks(body, function.tables)
-    roots = {n: next(iter(o)) for n, o in origins(body, function.variables, hands_back).items() if len(o) == 1}
     loops, left = find_loops(blocks), _MOST_IN_ALL
     length = {loop.header: _length(body, blocks, loop) for loop in loops}
     unrolled: list[Loop] = []
@@ -118,7 +121,7 @@ def short_loops(function: Function, arrays: set[str], hands_back: HandsBack) -> 
         if any(length[other.header] is None for other in nest) or any(i.base in _WAITS for i in inside):
             continue
         operands = (o for i in inside if i.base in ("ld", "st") for o in i.operands if o[0] == "[")
-        if not any(root and root.name in arrays for root in (root_of(o, roots, function.variables) for o in operands)):
+        if not any(root_of(o, roots, own) for o in operands):
             continue
         if not any(loop.blocks < outer.blocks for outer in unrolled):
             total = _unrolled_size(body, blocks, nest, length)
@@ -210,8 +213,7 @@ def _ending(body, blocks, loop) -> list[Instruction]:
 
 
 def _writes(body, register: str) -> list[Instruction]:
-    return [i for i in body if isinstance(i, Instruction) and i.operands and register in _REGISTER.findall(i.operands[0])
-            and i.base not in ("st", "red", "bra")]  # fmt: skip
+    return [i for i in body if isinstance(i, Instruction) and register in writes(i)]
 
 
 def _constant(body, operand: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .ptx import Function, Instruction, Location, Module, call_parts
+from .ptx import Function, Instruction, Location, Module, call_parts, parse_address
 
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _OFFSET = re.compile(r"([%\w$.]+)\s*\+\s*(\d+)")
@@ -140,7 +140,7 @@ class Provenance:
         return None
 
     def _parameter(self, function: Function, operand: str, seen: set) -> set[Origin]:
-        name, offset = _split(operand)
+        name, offset = parse_address(operand)
         if function.entry:
             return {Origin("param", name, offset, function.name)}
         position = next((i for i, p in enumerate(function.params) if p.name == name), None)
@@ -163,7 +163,7 @@ class Provenance:
         """What `st.param [symbol+offset]` stores."""
         found: set[Origin] = set()
         for ins in self._param_stores(function).get(symbol, ()):
-            if _split(ins.operands[0])[1] == offset and not ins.operands[1].startswith("{"):
+            if parse_address(ins.operands[0])[1] == offset and not ins.operands[1].startswith("{"):
                 found |= self._trace(function, ins.operands[1], seen)
         return found
 
@@ -194,7 +194,7 @@ class Provenance:
             table = self._stores.setdefault(function.name, {})
             for ins in function.body or ():
                 if isinstance(ins, Instruction) and ins.opcode.startswith("st.param"):
-                    table.setdefault(_split(ins.operands[0])[0], []).append(ins)
+                    table.setdefault(parse_address(ins.operands[0])[0], []).append(ins)
         return self._stores[function.name]
 
 
@@ -227,9 +227,3 @@ def _address(operand: str) -> str:
     if match[2] and match[2].isdigit() and not match[1].startswith("%"):
         return f"{match[1]}+{match[2]}"
     return match[1]
-
-
-def _split(operand: str) -> tuple[str, int]:
-    """`[param0+8]` -> ("param0", 8)."""
-    name, _, offset = operand.strip()[1:-1].partition("+")
-    return name.strip(), int(offset or 0)

@@ -458,3 +458,16 @@ def call_parts(ins: Instruction) -> tuple[list[str], str, list[str]]:
     name = operands.pop(0)
     arguments = operands.pop(0)[1:-1].split(",") if operands and operands[0].startswith("(") else []
     return [r.strip() for r in returns if r.strip()], name, [a.strip() for a in arguments if a.strip()]
+
+
+def parse_address(operand: str) -> tuple[str, int]:
+    """`[%rd1+4]` -> ("%rd1", 4)."""
+    inside = operand.strip()[1:-1].strip()
+    for sign in ("+", "-"):
+        base, mark, offset = inside.rpartition(sign)
+        if mark and base:
+            try:
+                return base.strip(), int(offset.strip(), 0) * (1 if sign == "+" else -1)
+            except ValueError:
+                continue
+    return inside, 0

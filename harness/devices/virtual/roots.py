@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .ptx import Function, Instruction, Variable, call_parts
+from .ptx import Function, Instruction, Variable, call_parts, parse_address
 
 _OFFSET = re.compile(r"([A-Za-z_$][\w$.]*)(?:\+\d+)?")
-_ADDRESS = re.compile(r"\[\s*([\w$.%]+?)\s*(?:\+\s*-?\d+\s*)?\]")
-_WHOLE = re.compile(r"\[\s*([\w$.]+?)\s*(?:\+\s*0\s*)?\]")  # a parameter from its first byte on
 _NOWHERE: frozenset[str | None] = frozenset()
 _ELSEWHERE: frozenset[str | None] = frozenset({None})
 
@@ -21,9 +19,8 @@ _ELSEWHERE: frozenset[str | None] = frozenset({None})
 HandsBack = Callable[[str], int | None]
 
 
-def rooted(body, variables: dict[str, Variable], hands_back: HandsBack) -> dict[str, str]:
-    """Register -> the variable that every address it holds was computed from. variables: those that count, by name."""
-    found = origins(body, variables, hands_back)
+def rooted(found: dict[str, frozenset[str | None]]) -> dict[str, str]:
+    """Register -> the variable that every address it holds was computed from. found: `origins` of the body."""
     return {name: root for name in found if (root := _only(found[name]))}
 
 
@@ -39,9 +36,8 @@ def handed_back(function: Function, hands_back: HandsBack) -> int | None:
 
 def root_of(operand: str, roots: dict[str, str], variables: dict[str, Variable]) -> Variable | None:
     """The variable that an address operand like `[%rd1+4]` means, where that is known."""
-    match = _ADDRESS.fullmatch(operand.strip())
-    name = match and (match[1] if match[1] in variables else roots.get(match[1]))
-    return variables[name] if name else None
+    base, _ = parse_address(operand)
+    return variables.get(base) or variables.get(roots.get(base))
 
 
 def _only(origins) -> str | None:
@@ -49,7 +45,10 @@ def _only(origins) -> str | None:
 
 
 def origins(body, variables, hands_back: HandsBack) -> dict[str, frozenset[str | None]]:
-    """Register or parameter of a call -> what its values were computed from; None: from none of the variables."""
+    """Register or parameter of a call -> what its values were computed from; None: from none of the variables.
+
+    variables: those that count, by name.
+    """
     found: dict[str, frozenset[str | None]] = {}
     changed = True
     while changed:
@@ -70,14 +69,14 @@ def _step(ins: Instruction, found, variables, hands_back: HandsBack) -> tuple[st
         known = place is not None and place < len(arguments)
         return returns[0] if returns else "", found.get(arguments[place], _NOWHERE) if known else _ELSEWHERE
     if ins.opcode.startswith("st.param"):
-        place = _WHOLE.fullmatch(operands[0])
-        name = place[1] if place else _ADDRESS.fullmatch(operands[0])[1]
-        return name, _of(operands[1], found, variables) if place and operands[1][0] != "{" else _ELSEWHERE
+        name, offset = parse_address(operands[0])
+        return name, _ELSEWHERE if offset or operands[1][0] == "{" else _of(operands[1], found, variables)
     if not operands or operands[0][0] != "%":
         return "", _NOWHERE
-    if ins.opcode.startswith("ld.param") and (place := _WHOLE.fullmatch(operands[1])):
-        own = place[1] in variables
-        return operands[0], frozenset({place[1]}) if own else found.get(place[1], _ELSEWHERE)
+    if ins.opcode.startswith("ld.param"):
+        name, offset = parse_address(operands[1])
+        whole = frozenset({name}) if name in variables else found.get(name, _ELSEWHERE)
+        return operands[0], _ELSEWHERE if offset else whole
     if ins.base in ("mov", "cvta") and len(operands) == 2 or ins.opcode == "cvt.u64.u32":  # of a shared address
         return operands[0], _of(operands[1], found, variables)
     if ins.base == "add" and len(operands) == 3:
