@@ -21,6 +21,7 @@ RTOL = 2e-5
 ATOL = 1e-7
 HALF = 2.0**-11  # unit roundoff of half precision
 EXACT = 2.0**24  # integers up to here are exact in float32
+LISTED = 4  # places of differing elements that are still named one by one
 MAPPED = 4096  # elements of an output whose errors are kept one by one
 
 
@@ -230,46 +231,66 @@ def axis_index(letters: str, index: tuple[int, ...]) -> str:
 
 
 def pattern(wrong: np.ndarray, letters: str) -> str:
-    """Which elements differ, where a short exact statement exists: "all elements with s=2 (the last)"."""
+    """Which elements differ, where a short exact statement exists: "exactly the elements with s=2 (the last)"."""
     if wrong.size == 1:
         return ""
     if wrong.all():
         return "every element"
     touched = [np.unique(axis) for axis in np.nonzero(wrong)]
-    parts = " and ".join(p for p in map(axis_pattern, letters, touched, wrong.shape) if p)
-    if parts and int(np.prod([len(t) for t in touched])) == int(wrong.sum()):
+    found = [axis_pattern(*axis) for axis in zip(letters, touched, wrong.shape, strict=True)]
+    parts = " and ".join(p for p in found if p)
+    if None not in found and int(np.prod([len(t) for t in touched])) == int(wrong.sum()):
         return f"exactly the elements with {parts}"
-    flat = flat_pattern(np.flatnonzero(wrong), wrong.size)
-    return flat or (f"all that differ have {parts}" if parts else "")
+    if flat := flat_pattern(np.flatnonzero(wrong), wrong.size):
+        return flat
+    if wrong.sum() <= LISTED:
+        return f"exactly the elements {either([f'[{axis_index(letters, at)}]' for at in np.argwhere(wrong)], 'and')}"
+    return f"all that differ have {parts}" if parts else ""
 
 
-def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str:
-    """How the coordinates `touched` of one axis are special; "" where all occur or nothing short is true."""
+def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str | None:
+    """The coordinates `touched` of one axis; "" where all occur, None where they cannot be told in short."""
     first, last, count = int(touched[0]), int(touched[-1]), len(touched)
     if count == size:
         return ""
     if count == 1:
         place = " (the last)" if first == size - 1 else " (the first)" if first == 0 and size > 2 else ""
         return f"{letter}={first}{place}"
-    steps = np.unique(np.diff(touched))
-    if len(steps) > 1:
-        return f"{letter}>={first}" if first else ""
-    if steps[0] > 1:
-        return f"{letter}={first}, {touched[1]}, ... {last}" if count > 2 else f"{letter}={first} or {last}"
-    if last == size - 1:
-        return f"{letter}>={first}"
-    return f"{letter}<={last}" if first == 0 else f"{first}<={letter}<={last}"
+    steps = np.diff(touched)
+    if steps.max() == 1:
+        if last == size - 1:
+            return f"{letter}>={first}"
+        return f"{letter}<={last}" if first == 0 else f"{first}<={letter}<={last}"
+    if count > 3 and steps.min() == steps.max():
+        return f"{letter}={first}, {touched[1]}, ... {last}"
+    runs = [(int(r[0]), int(r[-1])) for r in np.split(touched, np.flatnonzero(steps > 1) + 1)]
+    if len(runs) > LISTED:
+        return None
+    named = [[f"{a} to {b}"] if b > a + 1 else map(str, range(a, b + 1)) for a, b in runs]
+    return f"{letter}={either([name for run in named for name in run])}"
 
 
 def flat_pattern(where: np.ndarray, size: int) -> str:
     """Patterns of the flat index, which is what a wrong launch index shows as."""
-    steps = np.unique(np.diff(where))
-    if len(where) == size - int(where[0]):
-        return f"every element from flat index {int(where[0])} on"
-    if len(where) > 3 and len(steps) == 1 and steps[0] > 1:
-        nth = {2: "2nd", 3: "3rd"}.get(int(steps[0]), f"{int(steps[0])}th")
-        return f"every {nth} element from flat index {int(where[0])} on"
-    return ""
+    first, last, steps = int(where[0]), int(where[-1]), np.unique(np.diff(where))
+    if len(steps) != 1 or len(where) < 4:
+        return ""
+    step = int(steps[0])
+    to = "on" if last + step >= size else f"to {last}"
+    if step == 1:
+        return f"every element from flat index {first} {to}"
+    return f"every {ordinal(step)} element from flat index {first} {to}"
+
+
+def ordinal(n: int) -> str:
+    """`2nd`, `11th`, `21st`."""
+    ends = {1: "st", 2: "nd", 3: "rd"} if n // 10 % 10 != 1 else {}
+    return f"{n}{ends.get(n % 10, 'th')}"
+
+
+def either(names: list[str], last: str = "or") -> str:
+    """`1, 2 or 3`."""
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def show_pair(got: float, want: float, digits: int = 5) -> tuple[str, str]:

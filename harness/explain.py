@@ -24,6 +24,7 @@ WORDS = {  # of the kinds of faults
 }  # fmt: skip
 # the thread, which then writes no more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
+STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
 FOLLOWS = "Its consequence, probably"
 CAUSES = (
     "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
@@ -92,15 +93,32 @@ def remedy(d: Diagnostic, source: str = "") -> str:
         what = "a no-break space" if odd == "\xa0" else f"the character {odd}"
         quotes = "; write plain quotes" if odd in "\u201c\u201d\u2018\u2019" else ""
         return f"The line has U+{ord(odd):04X}, {what}, as copied from a web page: type it anew{quotes}."
-    if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
-        lines = without_comments(source).split("\n")[: d.line - 1]
-        before = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 0)
-        return f"The ; is missing at the end of line {before}." if before else ""
+    line = wrong_line(d, source)
+    if line and line != d.line:
+        return f"The ; is missing at the end of line {line}."
+    if braces_left_open(source) < 0:
+        return "There are more } than {: one of them ends the kernel, or a block in it, too early."
     for pattern, text in REMEDIES:
         if re.search(pattern, d.message):
             name = re.match(r"\w*", d.source[max(d.column - 1, 0) :])[0]
             return text.format(name=name or "it") if "{name}" in text else text
     return ""
+
+
+def wrong_line(d: Diagnostic, source: str) -> int:
+    """The line to correct, which need not be the one where the compiler noticed; 0 where nothing tells."""
+    if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
+        lines = without_comments(source).split("\n")[: d.line - 1]
+        ended = (n for n, text in reversed([*enumerate(lines, 1)]) if text.strip() and text.strip()[0] != "#")
+        return next(ended, d.line)
+    left = braces_left_open(source)
+    return 0 if left < 0 or left > 0 and 'expected a "}"' in d.message else d.line
+
+
+def braces_left_open(source: str) -> int:
+    """How many more { than } a file has, outside of comments and strings."""
+    code = STRING.sub("", without_comments(source))
+    return code.count("{") - code.count("}")
 
 
 def place(thread: Coordinates | None, block: Coordinates | None) -> str:

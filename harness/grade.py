@@ -148,7 +148,8 @@ def on_device(
             return end(verdict, Stop("device", str(e).splitlines(), ERROR))
         except Stop as stop:
             verdict.next = f"backwarp grade {puzzle.number}"
-            if line := next((d.line for d in stop.diagnostics if d.severity == "error" and d.line), 0):
+            wrong = (d for d in stop.diagnostics if d.severity == "error" and d.line)
+            if line := next((explain.wrong_line(d, source) for d in wrong), 0):
                 verdict.next = f"correct line {line}, then `{verdict.next}`"
             return end(verdict, stop)
         outcomes = [trial.outcome for trial in trials]

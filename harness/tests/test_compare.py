@@ -197,10 +197,11 @@ def test_unwritten_elements_are_those_that_still_hold_the_poison():
         (np.s_[1:3], "exactly the elements with 1<=k<=2"),
         (np.s_[2, :, 0], "exactly the elements with k=2 and s=0 (the first)"),
         (np.s_[::2], "exactly the elements with k=0 or 2"),
-        (
-            (np.array([1, 3]), np.array([0, 2]), np.array([0, 1])),
-            "all that differ have k=1 or 3 and c=0 or 2 and s<=1",
-        ),
+        (np.s_[[0, 2, 3], 1], "exactly the elements with k=0, 2 or 3 and c=1"),
+        ((np.array([1, 3]), np.array([0, 2]), np.array([0, 1])),
+         "exactly the elements [k=1,c=0,s=0] and [k=3,c=2,s=1]"),
+        ((np.array([1, 3, 3, 3, 3]), np.array([0, 2, 2, 0, 0]), np.array([0, 1, 0, 1, 0])),
+         "all that differ have k=1 or 3 and c=0 or 2 and s<=1"),
     ],
 )
 def test_the_pattern_of_axes(where, says):
@@ -215,7 +216,10 @@ def test_the_pattern_of_axes(where, says):
         (np.s_[10:], "every element from flat index 10 on"),
         (np.s_[1::2], "every 2nd element from flat index 1 on"),
         (np.s_[2::7], "every 7th element from flat index 2 on"),
-        (np.array([0, 13, 17, 35]), ""),
+        (np.s_[3:30:11], "exactly the elements [k=0,n=3], [k=1,n=5] and [k=2,n=7]"),
+        (np.s_[1:20:2], "every 2nd element from flat index 1 to 19"),
+        (np.s_[4:15], "every element from flat index 4 to 14"),
+        (np.array([0, 13, 17, 30, 31, 35]), ""),
     ],
 )
 def test_the_pattern_of_flat_indices(where, says):
@@ -223,6 +227,22 @@ def test_the_pattern_of_flat_indices(where, says):
     wrong[where] = True
     found = pattern(wrong.reshape(4, 9), "kn")
     assert found == says or not says and "flat" not in found
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ([2, 3, 7], "exactly the elements with i=2, 3 or 7"),
+        ([0, 1, 2, 3, 9], "exactly the elements with i=0 to 3 or 9"),
+        ([1, 2, 3, 5, 7], "exactly the elements with i=1 to 3, 5 or 7"),
+        ([0, 3, 6, 9], "exactly the elements with i=0, 3, ... 9"),
+        ([1, 3, 5, 8, 10, 12], ""),
+    ],
+)
+def test_an_irregular_set_is_listed_or_not_told(where, says):
+    wrong = np.zeros(13, bool)
+    wrong[where] = True
+    assert pattern(wrong, "i") == says
 
 
 def test_a_single_element_has_no_pattern():

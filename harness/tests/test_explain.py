@@ -11,7 +11,7 @@ import pytest
 
 from harness.checkout import open_course
 from harness.errors import Diagnostic, KernelFault
-from harness.explain import fault, remedy, returned_early, surplus_thread, with_warnings
+from harness.explain import fault, remedy, returned_early, surplus_thread, with_warnings, wrong_line
 from harness.report.ticker import Ticker
 from harness.tests.virtual import K, run, zeros
 
@@ -35,6 +35,26 @@ CALLS = "int i = blockIdx * 2;"
 def test_a_common_compiler_message_has_a_remedy(message, line, column, says):
     text = remedy(Diagnostic("error", message, "kernel.cu", 2, column, line), f"int x\n{line}\n")
     assert says in text and bool(says) == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("message", "source", "seen", "wrong"),
+    [
+        ('expected a ";"', "int i = 1  // one\n\n  return;", 3, 1),
+        ('expected a ";"', "int i = 1\n#define N 2\n  return;", 3, 1),
+        ('expected a ";"', "  return 1 2;", 1, 1),
+        ('expected a "}"', "void f() {\n if (1) {\n}\n", 4, 0),
+        ('identifier "c" is undefined', "void f(int c) {\n }}\n  c = 1;\n}", 3, 0),
+        ('identifier "c" is undefined', "void f() {\n  c = '}'; // }\n}", 2, 2),
+    ],
+)
+def test_the_line_to_correct_is_the_one_that_is_wrong(message, source, seen, wrong):
+    text = source.split("\n")[seen - 1]
+    found = Diagnostic("error", message, "kernel.cu", seen, len(text) - len(text.lstrip()) + 1, text)
+    if "1 2" in source:
+        found = Diagnostic("error", message, "kernel.cu", seen, 12, text)
+    assert wrong_line(found, source) == wrong
+    assert bool(remedy(found, source)) == (wrong != seen)
 
 
 def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
