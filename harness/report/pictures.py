@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from harness.checkout import open_course
-from harness.compare import outputs_of, reference_arrays
 from harness.course import Array, Case, Kernel, Launch, Puzzle
 from harness.errors import CourseError
 
@@ -48,9 +47,9 @@ def access_picture(
 ) -> Figure:
     """All arrays of a kernel, with the elements that one thread reads and writes, or a block (thread: None).
 
-    accesses: of the thread. values: array name -> the numbers or texts for the cells. writers: for every
-    block, for every thread: does it write anything? launch: where it has an x and a y, so have the
-    names of blocks and threads.
+    accesses: of the thread. values: array name -> the numbers or texts for the cells: what the kernel read and
+    what it wrote itself. writers: for every block, for every thread: does it write anything? launch: where it
+    has an x and a y, so have the names of blocks and threads.
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
@@ -193,11 +192,13 @@ def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: flo
 
 
 def in_cells(values: np.ndarray) -> list[str]:
-    """The numbers as short texts, with two decimals if need be; none where one is too long even then."""
+    """The numbers as short texts, with two decimals if need be; none where one is too long even then. What is masked
+    has no number."""
     if values.dtype.kind == "U":
         return list(values.flat)
+    numbers = list(zip(np.ma.getdata(values).flat, np.ma.getmaskarray(values).flat, strict=True))
     for style in ("g", ".2f"):
-        written = [format(v, style) for v in values.flat]
+        written = ["" if hidden else format(v, style) for v, hidden in numbers]
         if max(map(len, written)) <= LONGEST_VALUE:
             return written
     return []
@@ -289,9 +290,8 @@ def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | s
         threads = range(count(probe.launch.block)) if thread is None else [thread]
         writers = probe.writers()
         found = {t: list(probe.accesses(block, t)) for t in threads}
+        values = {**probe.inputs, **probe.results()}
     accesses = [a for of_thread in found.values() for a in of_thread]
-    reference = kernel.reference(reference_arrays({**probe.inputs, **probe.constants}), probe.dims)
-    values = {**probe.inputs, **outputs_of(kernel, reference, probe.dims)}
     if thread is None:
         values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
     return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)

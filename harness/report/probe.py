@@ -123,6 +123,13 @@ class Probe(Runner):
         self.start(others, np.int32(block), np.int32(thread), *own.values())
         return Outputs({n: own[n].get() for n in names}, {n: others[n].get() for n in names})
 
+    def results(self) -> dict[str, np.ma.MaskedArray]:
+        """What the kernel writes when no thread is set apart; elements that nothing wrote are masked."""
+        after = self.run_apart(count(self.launch.grid), 0, self.inputs).others
+        updated = {p.name for p in self.kernel.outputs if p.is_input}
+        unwritten = {n: same_bits(a, self.before[n]) & (n not in updated) for n, a in after.items()}
+        return {n: np.ma.MaskedArray(a, unwritten[n]) for n, a in after.items()}
+
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
         """Every element that the thread writes, then every element that some result depends on through it."""
         right = self.run_apart(block, thread, self.inputs)

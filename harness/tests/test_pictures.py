@@ -102,6 +102,14 @@ def test_any_kernel_is_drawn_in_any_case():
     assert texts[0].startswith(kernel.name) and f"case {case.name}:" in texts[1]
 
 
+def test_a_wrong_kernel_is_drawn_with_its_own_numbers():
+    puzzle = COURSE.load("01")
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    source = source.replace("    c[i] = a[i] + b[i];", "    if (i != 2) c[i] = 70 + i;")
+    cells = [t.get_text() for t in draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0]).axes[0].texts]
+    assert {f"{70 + i}" for i in range(10) if i != 2} <= set(cells) and "72" not in cells and "nan" not in cells
+
+
 def test_constants_are_no_part_of_a_picture():
     """They are the same for all threads, and what one thread reads of them is not found."""
     puzzle = COURSE.load("24")
