@@ -210,7 +210,9 @@ def half(pairs: list) -> Claim | None:
     if HALF / 8 < worst < 4 * HALF:
         size = f"up to {worst:.0e} of the sum of the terms' sizes"
         return Claim(
-            "half", f"The errors of {name} ({size}) are of the size of half-precision rounding, 5e-04."
+            "half",
+            f"The errors of {name} ({size}) are of the size of rounding to 10 bits after the point, as half and "
+            "TF32 have them: 5e-04 of a number.",
         )
     return None
 

@@ -20,10 +20,14 @@ def tf32(values, nearest=True):
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
-def gradient(a, d, numbers=tf32):
-    """The weight gradient of the inputs as `numbers` gives them."""
+def cut_off(values):
+    return tf32(values, nearest=False)
+
+
+def gradient(a, d, grads=tf32, windows=tf32):
+    """The weight gradient of the inputs as these two functions make them."""
     filters = d["C_out"], d["C_in"], d["F"], d["F"]
-    return conv.backward_weights(numbers(a["grad_output"]), numbers(a["input"]), filters)
+    return conv.backward_weights(grads(a["grad_output"]), windows(a["input"]), filters)
 
 
 def loss(w, a, d):
@@ -113,11 +117,19 @@ MISCONCEPTIONS = (
     wrong("cut_off", 1,
           "The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use "
           "to_tf32.",
-          lambda a, d: gradient(a, d, lambda x: tf32(x, nearest=False))),
+          lambda a, d: gradient(a, d, cut_off, cut_off)),
+    wrong("grads_cut_off", 1,
+          "The numbers of A, from grads, are cut off after 10 bits, not rounded: mma.sync ignores the rest of "
+          "a float. Use to_tf32 for them too.",
+          lambda a, d: gradient(a, d, grads=cut_off)),
+    wrong("windows_cut_off", 1,
+          "The numbers of B, from windows, are cut off after 10 bits, not rounded: mma.sync ignores the rest "
+          "of a float. Use to_tf32 for them too.",
+          lambda a, d: gradient(a, d, windows=cut_off)),
     wrong("not_in_tf32", 1,
           "This is the product of the full floats, more exact than tensor cores make it. Nothing is wrong "
           "with that but the task: round both numbers with to_tf32, and multiply with mma.sync.",
-          lambda a, d: gradient(a, d, np.asarray)),
+          lambda a, d: gradient(a, d, np.asarray, np.asarray)),
     wrong("registers_1_and_2_exchanged", 2,
           "Registers 1 and 2 of A are exchanged: register 1 is 8 rows further down, register 2 is 4 steps "
           "further on.",
@@ -202,6 +214,8 @@ MUTANTS = (
     # numbers
     mutant("not rounded", A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint"), "cut_off",
            also=((B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),)),
+    mutant("A not rounded", A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint"), "grads_cut_off"),
+    mutant("B not rounded", B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint"), "windows_cut_off"),
     mutant("scalar products of floats", MULTIPLY, SCALAR, "not_in_tf32"),
     mutant("sums in half", SECOND, SECOND + """
                 for (int e = 0; e < 8; e++) {
