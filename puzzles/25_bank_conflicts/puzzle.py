@@ -161,8 +161,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "conflicts_per_request", 0, case="counted", below=15.5, hint=3,
-            says="Lanes that read a column of the tile want 32 different words of the same bank, one after "
-            "the other. Rows that are not a multiple of 32 words long spread the column over the banks.",
+            says="Lanes that want different words of the same bank get them one after the other. Down a column of "
+            "the tile, the banks lie apart by the length of a row: only an odd length comes to all 32 of them.",
         ),
         Gate(
             "sectors_over_ideal", 1.05, case="counted", below=4.5, hint=1,

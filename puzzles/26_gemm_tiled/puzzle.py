@@ -155,8 +155,9 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.03, hint=1,
-            says="Neighbours need the same rows and columns: let the block read each element of a tile once, "
-            "into shared memory, and let x, which counts neighbours, go along the rows of both matrices.",
+            says="Through tiles in shared memory, an element of A is read once for every TILE columns of C, and one "
+            "of B once for every TILE rows: a larger TILE moves less. Without them each product reads two elements, "
+            "and where x does not go along the rows of both matrices, whole sectors for one element each.",
         ),
         Gate(
             "conflicts_per_request", 0.1, case="counted", hint=3,

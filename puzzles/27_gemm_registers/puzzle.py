@@ -201,8 +201,9 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "bytes_per_flop", 0.1, case="counted", below=0.281, hint=2,
-            says="The tiles are too small, or memory is not written in whole sectors: a tile of twice the "
-            "side is read half as often, and a lane that writes should write four neighbours.",
+            says="An element of A is read once for every BN columns of C, and one of B once for every BM rows: larger "
+            "tiles move less. And a request moves whole sectors of 32 bytes: fours that the lanes of a warp store "
+            "together should lie next to each other: give a lane two fours of columns far apart, not 8 side by side.",
         ),
     ),
     hints=(
