@@ -203,18 +203,27 @@ def kernel_span(source: str, name: str) -> tuple[int, int]:
 class Gate:
     """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
-    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d). kernels:
-    counted together; default all. case: default the largest. below: what the rung below scores. says: where
-    the cost comes from, and the idea that saves it.
+    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
+    dims and the file's tunables. kernels: counted together; default all. case: default the largest. below: what
+    the rung below scores. says: where the cost comes from, and the idea that saves it; default what there is to
+    say of the quantity anywhere.
     """
 
     quantity: str
     most: float | Callable[[dict[str, int]], float]
-    says: str
+    says: str = ""
     kernels: tuple[str, ...] = ()
     case: str = ""
     below: float | None = None
     hint: int = 1
+
+    def limit(self, dims: Mapping[str, int], tunables: Mapping[str, int]) -> float:
+        return self.most({**tunables, **dims}) if callable(self.most) else self.most
+
+    @staticmethod
+    def limits(case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]) -> tuple[Gate, ...]:
+        """Gates by quantity, without a word of their own: they leave no way round those that teach the idea."""
+        return tuple(Gate(quantity, bound, kernels=kernels, case=case) for quantity, bound in most.items())
 
 
 @dataclass(frozen=True)

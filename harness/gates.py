@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import floor
 
 from .checkout import Tunables
 from .course import Case, Gate, Kernel, Puzzle
@@ -17,11 +18,18 @@ SECONDS = 60.0  # for one launch; counting takes its time
 
 @dataclass(frozen=True)
 class Quantity:
-    """noun: what it is a number of. value: of a launch's counters. cost: of one line's."""
+    """noun: what it is a number of. value: of a launch's counters. cost: of one line's, by default the same.
+
+    says: where too much of it comes from, and what saves it.
+    """
 
     noun: str
     value: Callable[[dict], float]
-    cost: Callable[[dict], float]
+    cost: Callable[[dict], float] | None = None
+    says: str = ""
+
+    def of_line(self, counts: dict) -> float:
+        return (self.cost or self.value)(counts)
 
 
 def _excess(*kinds: str) -> Callable[[dict], float]:
@@ -73,15 +81,45 @@ def _alone(n: dict) -> float:
     return c.flops(n) - n.get("flops_overlapped", 0)
 
 
-def _plain(name: str, noun: str) -> Quantity:
+def _wavefronts(n: dict) -> float:
+    return n.get("shared_load_wavefronts", 0) + n.get("shared_store_wavefronts", 0)
+
+
+def _local_bytes(n: dict) -> float:
+    return c.SECTOR * (n.get("local_load_sectors", 0) + n.get("local_store_sectors", 0))
+
+
+def _plain(name: str, noun: str = "", says: str = "") -> Quantity:
     """A counter as it is."""
-    return Quantity(noun, lambda n: n.get(name, 0), lambda n: n.get(name, 0))
+    return Quantity(noun or name.replace("_", " "), lambda n: n.get(name, 0), says=says)
 
 
 #: beside these, every name in counters.METRICS is a quantity
 QUANTITIES = {
-    "global_bytes": Quantity("bytes of global memory moved", c.global_bytes, c.global_bytes),
-    "global_requests": Quantity("requests to global memory", c.global_requests, c.global_requests),
+    "global_bytes": Quantity(
+        "bytes of global memory moved",
+        c.global_bytes,
+        says="Read once what a block needs several times, and let lanes next to each other touch elements next to "
+        "each other: memory moves whole sectors of 32 bytes.",
+    ),
+    "global_requests": Quantity(
+        "requests to global memory",
+        c.global_requests,
+        says="A request can bring each lane a number of its own. One for which all lanes name the same element, or "
+        "elements that they have had before, takes as long.",
+    ),
+    "local_bytes": Quantity(
+        "bytes of local memory moved",
+        _local_bytes,
+        says="A thread's array lies in memory, not in registers, where an index into it is known only at run time: "
+        "give the loops constant bounds, and let the compiler unroll them.",
+    ),
+    "shared_wavefronts": Quantity(
+        "passes over the banks of shared memory",
+        _wavefronts,
+        says="A request takes one pass for every 128 bytes, and one more for every bank conflict. Take a number that "
+        "is used several times into a register, and let the lanes of a warp use different banks.",
+    ),
     "sectors_per_request": Quantity("sectors per request", _sectors, _excess("load", "store")),
     "sectors_per_load": Quantity("sectors per load", c.sectors_per_request, _excess("load")),
     "sectors_per_store": Quantity(
@@ -94,11 +132,21 @@ QUANTITIES = {
     "shared_requests_per_flop": Quantity(
         "requests to shared memory per FLOP", _per_flop(_shared_requests), _shared_requests
     ),
-    "shared_conflicts": Quantity("bank conflicts", c.shared_conflicts, c.shared_conflicts),
+    "shared_conflicts": Quantity(
+        "bank conflicts",
+        c.shared_conflicts,
+        says="Lanes that want different words of one bank wait for each other, where they load and where they store "
+        "(puzzle 25): pad the rows of the tile, or let neighbours use neighbouring words.",
+    ),
     "conflicts_per_request": Quantity(
         "bank conflicts per request to shared memory", _conflicts, c.shared_conflicts
     ),
-    "flops": Quantity("FLOP", c.flops, c.flops),
+    "flops": Quantity(
+        "FLOP",
+        c.flops,
+        says="The formula asks for fewer: look for products of zeros, for work that several threads do again, and for "
+        "sums that nobody uses.",
+    ),
     "scalar_share": Quantity(
         "per cent of the FLOP outside of the tensor cores", _scalar_share, _scalar_flops
     ),
@@ -109,13 +157,35 @@ QUANTITIES = {
         "per cent of the FLOP with no copy under way", lambda n: 100 * _per_flop(_alone)(n), _alone
     ),
     "integer_divisions": _plain("integer_divisions", "divisions of integers"),
+    "async_copies": _plain(
+        "async_copies",
+        "copies by cp.async",
+        "Every element of a tile is copied once, and nothing else is.",
+    ),
     "divergence": Quantity(
         "per cent of the branches divergent", _divergence, lambda n: n.get("divergent_branches", 0)
     ),
-    "barriers": _plain("barriers", "waits of warps at barriers"),
-    "global_atomic_operations": _plain("global_atomic_operations", "atomic updates of global memory"),
+    "barriers": _plain(
+        "barriers",
+        "waits of warps at barriers",
+        "A barrier is needed where a thread reads what another one has written, and before that is written again.",
+    ),
+    "global_atomic_operations": _plain(
+        "global_atomic_operations",
+        "atomic updates of global memory",
+        "Atomic updates of one element go one after the other, in an order that changes from run to run: add up in "
+        "registers and in shared memory, and let one thread store the result.",
+    ),
     "global_atomic_serial": _plain("global_atomic_serial", "rounds of atomic updates of global memory"),
+    "shared_atomic_serial": _plain(
+        "shared_atomic_serial",
+        "rounds of atomic updates of shared memory",
+        "Atomic updates of one element go one after the other: give every thread an element of its own, and add "
+        "these up in pairs, all pairs at the same time.",
+    ),
 }
+#: of these no puzzle's kernel needs any; they have a gate wherever a kernel is counted and its puzzle has none
+NEVER = ("local_bytes", "shared_atomic_serial", "global_atomic_operations")
 
 
 def quantity(name: str) -> Quantity:
@@ -124,12 +194,30 @@ def quantity(name: str) -> Quantity:
         return QUANTITIES[name]
     if name not in c.METRICS:
         raise CourseError(f"a gate counts {name!r}; known: {', '.join([*QUANTITIES, *c.METRICS])}")
-    return _plain(name, name.replace("_", " "))
+    return _plain(name)
+
+
+def gates_of(puzzle: Puzzle) -> list[Gate]:
+    """As declared; then, for every kernel that is counted, those of the quantities that it needs none of."""
+    found = list(puzzle.gates)
+    counted = dict.fromkeys((name, gate.case) for gate in puzzle.gates for name in names(gate, puzzle))
+    for kernel, case in counted:
+        own = {gate.quantity for gate in puzzle.gates if kernel in names(gate, puzzle)}
+        found += [Gate(q, 0, kernels=(kernel,), case=case) for q in NEVER if q not in own]
+    return found
+
+
+def names(gate: Gate, puzzle: Puzzle) -> tuple[str, ...]:
+    """Of the kernels that it counts together."""
+    return gate.kernels or tuple(k.name for k in puzzle.kernels)
 
 
 @dataclass
 class Measure:
-    """What a gate found. line: the line of the file that costs most, 0 where none stands out."""
+    """What a gate found. line: the line of the file that costs most, 0 where none stands out.
+
+    idea: it is one of those that the puzzle is about, with a sentence of its own.
+    """
 
     kernel: str
     case: str
@@ -141,10 +229,16 @@ class Measure:
     line_share: float
     says: str
     hint: int
+    idea: bool = True
 
     @property
     def passed(self) -> bool:
         return self.value <= self.most
+
+    @property
+    def told(self) -> bool:
+        """Nothing is said of what a kernel should have none of, and has none of."""
+        return self.value > 0 or self.most > 0 or self.idea
 
 
 class NotCounted(Exception):
@@ -185,8 +279,8 @@ def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measur
     """
     counted: dict[tuple[str, str], dict] = {}
     found = []
-    for gate in puzzle.gates:
-        kernels = [puzzle.kernel(name) for name in gate.kernels] or list(puzzle.kernels)
+    for gate in gates_of(puzzle):
+        kernels = map(puzzle.kernel, names(gate, puzzle))
         pairs = [(chosen_case(puzzle, k, gate.case), k) for k in kernels]
         for case, kernel in pairs:
             if (case.name, kernel.name) not in counted:
@@ -195,45 +289,48 @@ def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measur
                     raise NotCounted(outcome)
                 counted[case.name, kernel.name] = outcome.counters
         launches = [counted[case.name, kernel.name] for case, kernel in pairs]
-        found.append(weigh(gate, puzzle, pairs[0][0], c.add(*launches)))
+        found.append(weigh(gate, puzzle, pairs[0][0], t, c.add(*launches)))
     return found
 
 
-def weigh(gate: Gate, puzzle: Puzzle, case: Case, counters: dict) -> Measure:
+def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict) -> Measure:
     """A gate, on what its kernels cost together in a case."""
     what = quantity(gate.quantity)
-    most = gate.most(puzzle.full_dims(case)) if callable(gate.most) else gate.most
-    costs = {line: what.cost(counts) for line, counts in counters["lines"].items() if line}
-    worst = max(costs, key=costs.get, default=0)
+    value, most = what.value(counters), gate.limit(puzzle.full_dims(case), t)
+    costs = {line: what.of_line(counts) for line, counts in counters["lines"].items()}
+    worst = max(filter(None, costs), key=costs.get, default=0)
     share = costs[worst] / sum(costs.values()) if worst and costs[worst] > 0 else 0.0
-    names = " and ".join(gate.kernels or [k.name for k in puzzle.kernels])
-    return Measure(names, case.name, gate.quantity, what.value(counters), most, gate.below,
-                   worst if share else 0, share, gate.says, gate.hint)  # fmt: skip
+    return Measure(" and ".join(names(gate, puzzle)), case.name, gate.quantity,
+                   value, floor(most) if isinstance(value, int) else most, gate.below,
+                   worst if share else 0, share, gate.says or what.says, gate.hint, bool(gate.says))  # fmt: skip
 
 
 # -- as sentences ------------------------------------------------------------------------------------------
 
 
-def number(x: float) -> str:
-    """At most four digits that matter, thousands apart."""
-    if x >= 1000 or x == int(x):
-        return f"{x:,.0f}"
-    return f"{x:.3g}"
+def number(x: float, digits: int = 3) -> str:
+    """Thousands apart; of what is no whole number, so many digits."""
+    return f"{x:,.0f}" if x >= 10**digits or x == int(x) else f"{x:.{digits}g}"
 
 
 def sentence(m: Measure) -> str:
     """`kernel: 1,234 bytes of global memory moved, target at most 500 (one rung below: 2,000)`"""
     below = f" (one rung below: {number(m.below)})" if m.below is not None else ""
-    return (
-        f"{m.kernel}: {number(m.value)} {quantity(m.quantity).noun}, target at most {number(m.most)}{below}"
-    )
+    digits = next(d for d in range(3, 18) if m.passed or number(m.value, d) != number(m.most, d) or d == 17)
+    value, most = number(m.value, digits), number(m.most, digits)
+    return f"{m.kernel}: {value} {quantity(m.quantity).noun}, target at most {most}{below}"
+
+
+def per_cent(share: float) -> str:
+    """100 of what is all of it, and of nothing else."""
+    return f"{min(100 * share, 100 if share == 1 else 99):.0f} %"
 
 
 def explain(m: Measure, source: str) -> list[str]:
     """What costs, where, and what to do about it."""
     lines = [sentence(m)]
     if m.line:
-        lines.append(f"Line {m.line} costs the most, {100 * m.line_share:.0f} % of it:")
+        lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of it:")
         rows = source.splitlines()
         lines += source_line(m.line, rows[m.line - 1])[:1] if m.line <= len(rows) else []
     return [*lines, m.says]

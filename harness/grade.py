@@ -181,7 +181,7 @@ def through_gates(
     verdict.gates = [asdict(m) for m in measures]
     failed = [m for m in measures if not m.passed]
     if not failed:
-        return replace(verdict, lines=[gates.sentence(m) for m in measures])
+        return replace(verdict, lines=[gates.sentence(m) for m in measures if m.idea])
     case = next(c for c in puzzle.cases if c.name == failed[0].case)
     verdict = replace(
         verdict, status=FAILED, kind="slow", case=case.name, dims=case.dims, kernel=failed[0].kernel

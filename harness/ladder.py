@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from . import bench
-from .checkout import Course, open_course
+from .checkout import Course, open_course, tunables
 from .course import Kernel, Puzzle
 from .devices.virtual import counters as c
 from .shapes import shape_of
@@ -111,7 +111,8 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
     }  # fmt: skip
     for gate in puzzle.gates:  # as puzzle 32's: half as much again as its tiles have to move
         if gate.quantity == "global_bytes" and callable(gate.most) and set(gate.kernels) <= set(kernels):
-            rung["gate_bytes"] = gate.most(full)
+            sizes = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
+            rung["gate_bytes"] = gate.limit(full, sizes)
             gated = [m for m in launches if m.kernel in gate.kernels]
             rung["gated_bytes"] = sum(c.global_bytes(m.counters) for m in gated)
     return rung

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .checkout import tunables
-from .course import Puzzle
+from .checkout import Tunables, tunables
+from .course import Kernel, Puzzle
 from .devices import ptxas
 from .devices.virtual import counters
 from .errors import CourseError
-from .gates import Measure, chosen_case, count, weigh
+from .gates import Measure, chosen_case, count, gates_of, names, weigh
 from .grade import Stop, checked_source, conclude, end, prepare, shown_path
 from .trial import Bench, Outcome
 from .verdict import Verdict
@@ -42,7 +42,7 @@ class Profile:
 
 
 def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, opener=None) -> Profile:
-    """Count the kernels of a file, each in its largest case or in the one asked for.
+    """Count the kernels of a file, each in the case asked for; else in that of its gates, or its largest.
 
     opener: stands in for devices.open_device. Errors: CourseError for an unknown case; DeviceError.
     """
@@ -52,7 +52,7 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
         raise CourseError(f"{puzzle.id} has no kernels to count; `backwarp train` shows the time of each")
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp hint {puzzle.number}"
-    todo = [(chosen_case(puzzle, kernel, case), kernel) for kernel in puzzle.kernels]
+    todo = [(chosen_case(puzzle, k, case or gated_case(puzzle, k)), k) for k in puzzle.kernels]
     todo = [(c, kernel) for c, kernel in todo if c]
     try:
         source = checked_source(puzzle, path, verdict)
@@ -68,21 +68,25 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
             outcomes = count(puzzle, todo, bench, tunables(source), seed)
             verdict = conclude(puzzle, source, outcomes, [], verdict)
             kernels, missing = _kernels(puzzle, bench, outcomes, tunables(source))
-            return Profile(verdict, source, kernels, _targets(puzzle, outcomes), missing)
+            return Profile(verdict, source, kernels, _targets(puzzle, outcomes, tunables(source)), missing)
     except Stop as stop:
         return Profile(end(verdict, stop))
 
 
-def _targets(puzzle: Puzzle, outcomes: list[Outcome]) -> list[Measure]:
+def gated_case(puzzle: Puzzle, kernel: Kernel) -> str:
+    """The name of the case in which the first of a kernel's gates counts, or ""."""
+    return next((gate.case for gate in puzzle.gates if kernel.name in names(gate, puzzle)), "")
+
+
+def _targets(puzzle: Puzzle, outcomes: list[Outcome], t: Tunables) -> list[Measure]:
     """The gates of the puzzle, as far as their kernels were counted in their cases."""
     counted = {(o.case.name, o.kernel.name): o.counters for o in outcomes if o.counters}
     found = []
-    for gate in puzzle.gates:
-        pairs = [(chosen_case(puzzle, puzzle.kernel(name), gate.case), name)
-                 for name in gate.kernels or [k.name for k in puzzle.kernels]]  # fmt: skip
+    for gate in gates_of(puzzle):
+        pairs = [(chosen_case(puzzle, puzzle.kernel(name), gate.case), name) for name in names(gate, puzzle)]
         launches = [counted.get((case.name, name)) for case, name in pairs]
         if all(launches):
-            found.append(weigh(gate, puzzle, pairs[0][0], counters.add(*launches)))
+            found.append(weigh(gate, puzzle, pairs[0][0], t, counters.add(*launches)))
     return found
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..devices import ptxas
 from ..devices.virtual import counters as c
-from ..gates import sentence
+from ..gates import per_cent, sentence
 from ..profile import KernelProfile, Profile
 from .text import printable, terminal_width, wants_colour
 from .text import wrap as wrap_text
@@ -38,7 +38,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
         return
     if profile.targets:
         console.print(f"To pass backwarp grade {profile.verdict.puzzle.split('_')[0]}:")
-        for measure in profile.targets:
+        for measure in filter(lambda m: m.told, profile.targets):
             mark, style = ("ok  ", "green") if measure.passed else ("over", "yellow")
             worst = "" if measure.passed or not measure.line else f"; line {measure.line} has {percent(measure.line_share)} of it"
             first, *rest = wrap_text(sentence(measure) + worst, console.width - 7, hang="")
@@ -270,7 +270,7 @@ def number(n: int) -> str:
 
 
 def percent(share: float) -> str:
-    return "<1%" if 0 < share < 0.005 else f"{100 * share:.0f}%"
+    return "<1%" if 0 < share < 0.005 else per_cent(share).replace(" ", "")
 
 
 def scaled(n: float, unit: str = "") -> str:

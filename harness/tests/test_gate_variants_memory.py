@@ -81,7 +81,7 @@ DESIGNS = {
         ("        __syncthreads();  // nobody needs them any more\n", ""),
     ],
     ("27", "4 x 4 sums per thread"): [
-        ("int TM = 8", "int TM = 4"), ("int TN = 8", "int TN = 4"), ("int BK = 8", "int BK = 16"), *SHORT,
+        ("int TM = 8", "int TM = 4"), ("int TN = 8", "int TN = 4"), *SHORT,
     ],
     ("27", "taken from the tiles one by one"): [
         ("*reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<float4*>(&a[k][i * BM / TM + 4 * y]);",

@@ -54,8 +54,11 @@ def gate(quantity, most, **more):
 def test_the_solution_moves_what_it_must_and_says_so(tmp_path):
     verdict = graded(tmp_path, solution(), gate("global_bytes", 3 * 4 * 1024), gate("sectors_per_request", 4))
     assert verdict.passed
-    assert [m["value"] for m in verdict.gates] == [12288, 4.0]
-    assert verdict.lines[0] == "vector_add: 12,288 bytes of global memory moved, target at most 12,288"
+    assert [m["value"] for m in verdict.gates] == [12288, 4.0, 0, 0, 0]
+    assert verdict.lines == [  # nothing of what it has none of
+        "vector_add: 12,288 bytes of global memory moved, target at most 12,288",
+        "vector_add: 4 sectors per request, target at most 4",
+    ]
 
 
 def test_a_right_kernel_that_strides_is_not_yet_fast(tmp_path):
@@ -75,13 +78,13 @@ def test_a_wrong_kernel_is_not_counted(tmp_path):
 
 def test_several_gates_are_told_together(tmp_path):
     verdict = graded(tmp_path, solution(), gate("global_bytes", 1), gate("global_load_requests", 2))
-    assert [m["line_share"] == 1.0 for m in verdict.gates] == [True, True]
+    assert [m["line_share"] == 1.0 for m in verdict.gates[:2]] == [True, True]
     assert "vector_add: 64 global load requests, target at most 2" in verdict.lines
 
 
 def test_every_quantity_is_a_number(tmp_path):
     verdict = graded(tmp_path, solution(), *(gate(name, 10**9) for name in gates.QUANTITIES))
-    assert verdict.passed and len(verdict.gates) == len(gates.QUANTITIES)
+    assert verdict.passed and [m["quantity"] for m in verdict.gates] == list(gates.QUANTITIES)
     assert all(0 <= m["value"] <= 12288 for m in verdict.gates)
 
 
@@ -93,9 +96,44 @@ def test_a_profile_says_what_would_pass(tmp_path):
     path.write_text(solution())
     found, text = profile_file(puzzle, path, case), io.StringIO()
     show_profile(found, text)
-    assert [m.passed for m in found.targets] == [True, False]
+    assert [m.passed for m in found.targets if m.told] == [True, False]
     assert "To pass backwarp grade 01:\n  ok   vector_add: " in text.getvalue()
     assert "  over vector_add: " in text.getvalue() and " has 100% of it\n" in text.getvalue()
+
+
+def test_a_limit_is_of_the_sizes_and_of_what_the_file_chose(tmp_path):
+    """limits() are gates whose sentences are the quantities' own."""
+    sizes = Gate.limits("counted", "vector_add", global_requests=lambda d: d["PER_LANE"] * 3 * d["n"] / 32)
+    tuned = "constexpr int PER_LANE = 1;\n" + solution()
+    assert graded(tmp_path, tuned, *sizes).passed
+    verdict = graded(tmp_path, tuned.replace("= 1", "= 1 / 2"), *sizes)
+    assert verdict.kind == "slow" and verdict.lines[-1] == gates.QUANTITIES["global_requests"].says
+
+
+NOT_NEEDED = {
+    "local_bytes": ("float v[4] = {a[i], b[i], 0.0f, 0.0f}; v[3 & n + i] += 0.0f; float x = v[0] + v[1];", "float x"),
+    "global_atomic_operations": ("c[i] = a[i]; atomicAdd(&c[i], b[i]); float x = c[i];", "atomicAdd"),
+    "shared_atomic_serial": ("__shared__ float s[256]; s[threadIdx.x] = a[i]; atomicAdd(&s[threadIdx.x], b[i]); "
+                             "float x = s[threadIdx.x];", "atomicAdd"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_NEEDED)
+def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path, name):
+    body, line = NOT_NEEDED[name]
+    source = solution().replace("c[i] = a[i] + b[i];", f"{{ {body} c[i] = x; }}")
+    own = gate("global_load_sectors", 10**9)
+    verdict = graded(tmp_path, source, own)
+    assert verdict.kind == "slow" and gates.QUANTITIES[name].noun in verdict.lines[0] and line in verdict.lines[2]
+    assert verdict.lines[-1] == gates.QUANTITIES[name].says
+    assert graded(tmp_path, source, own, gate(name, 10**9)).passed  # as the puzzle says otherwise
+
+
+def test_numbers_that_differ_look_different():
+    over = gates.Measure("k", "counted", "bytes_per_flop", 0.30001, 0.3, None, 0, 0.0, "", 1)
+    assert gates.sentence(over) == "k: 0.30001 bytes of global memory moved per FLOP, target at most 0.3"
+    assert gates.sentence(replace(over, value=0.29999)).startswith("k: 0.3 bytes")
+    assert (gates.per_cent(1.0), gates.per_cent(0.9999), gates.per_cent(0.5)) == ("100 %", "99 %", "50 %")
 
 
 def test_what_is_not_counted_is_a_mistake_of_the_course():

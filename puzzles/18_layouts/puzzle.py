@@ -285,6 +285,8 @@ PUZZLE = Puzzle(
              case="many_blocks", below=768, hint=3,
              says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
              "them is enough."),
+        # blocks next to each other on one side are apart on the other: there a sector is moved for 16 bytes
+        *Gate.limits("many_blocks", BLOCKS, global_bytes=lambda d: 1.05 * 12 * d["batch"] * d["rows"] * d["columns"]),
     ),
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "

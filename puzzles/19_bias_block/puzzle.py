@@ -174,6 +174,11 @@ def loss(bias, a, d):
     return np.sum(a["grad_output"] * bias[:, None, None])
 
 
+def loads(d):
+    """Requests that bring every element once, a float for each lane."""
+    return d["batch"] * d["C_out"] * d["H_out"] * d["W_out"] / 32
+
+
 PUZZLE = Puzzle(
     title="Gradient of the bias, a block per channel",
     part=3,
@@ -224,7 +229,7 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
-        Gate("sectors_per_load", 4.5, case="counted", below=32, hint=1,
+        Gate("global_load_sectors", lambda d: 4.5 * loads(d), case="counted", below=16_384, hint=1,
              says="Threads of a warp that sit next to each other should read elements that lie next to "
                   "each other: 32 floats in a row are 4 sectors."),
         Gate("divergent_branches", lambda d: 16 * d["C_out"], case="counted", hint=3,
@@ -236,6 +241,12 @@ PUZZLE = Puzzle(
         Gate("shared_load_requests", lambda d: 40 * d["C_out"], case="counted", hint=3,
              says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
                   "the same time."),
+        # as many additions as with puzzle 20's shuffles; two barriers for each step of the tree
+        *Gate.limits("counted",
+                global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
+                flops=lambda d: 1.05 * (32 * loads(d) + 5 * d["C_out"] * (d["threads"] + 32)),
+                shared_store_requests=lambda d: 40 * d["C_out"],
+                barriers=lambda d: 2 * d["C_out"] * d["threads"].bit_length() * d["threads"] // 32),
     ),
     hints=(
         "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread "

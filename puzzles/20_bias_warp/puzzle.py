@@ -152,6 +152,11 @@ def loss(bias, a, d):
     return np.sum(a["grad_output"] * bias[:, None, None])
 
 
+def loads(d):
+    """Requests that bring every element once, a float for each lane."""
+    return d["batch"] * d["C_out"] * d["H_out"] * d["W_out"] / 32
+
+
 PUZZLE = Puzzle(
     title="Gradient of the bias, with warp shuffles",
     part=3,
@@ -208,8 +213,12 @@ PUZZLE = Puzzle(
              says="Add up within the warp first, so that only one number a warp goes through shared memory."),
         Gate("shared_atomic_serial", lambda d: d["C_out"] * d["threads"] // 32, case="counted", hint=2,
              says="Lanes that update one address wait for each other: add up within the warp first."),
-        Gate("sectors_per_load", 4.5, case="counted", hint=1,
+        Gate("global_load_sectors", lambda d: 4.5 * loads(d), case="counted", hint=1,
              says="Neighbouring threads should read neighbouring elements, as in puzzle 19."),
+        *Gate.limits("counted",
+                global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
+                flops=lambda d: 1.05 * (32 * loads(d) + 5 * d["C_out"] * (d["threads"] + 32)),
+                shared_wavefronts=lambda d: 2.5 * d["C_out"] * d["threads"] // 32),
     ),
     hints=(
         "The share of a thread is that of puzzle 19: number its elements over all images, begin with the "

@@ -164,6 +164,11 @@ def loss(w, a, d):
     return np.sum(a["grad_output"] * conv.forward(a["input"], w))
 
 
+def loads(d):
+    """Requests that bring both elements of every product, a float for each lane."""
+    return 2 * d["weights"] * d["batch"] * d["H_out"] * d["W_out"] / 32
+
+
 PUZZLE = Puzzle(
     title="Gradient of the weights, a block per weight",
     part=3,
@@ -183,7 +188,10 @@ PUZZLE = Puzzle(
             reference=lambda a, d: gradient(a, d),
         ),
     ),
-    dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
+    dims=lambda d: {
+        "H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128,
+        "weights": d["C_out"] * d["C_in"] * d["F"] ** 2, **d,
+    },
     gradient_of={WEIGHTS: Gradient(loss)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
@@ -214,14 +222,17 @@ PUZZLE = Puzzle(
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,
     gates=(
-        Gate("sectors_per_load", 4.6, case="counted", below=7.0625, hint=2,
+        Gate("global_load_sectors", lambda d: 4.6 * loads(d), case="counted", below=18_080, hint=2,
              says="Neighbouring threads should read neighbouring elements of grad_output and of the "
                   "input: let q change fastest from thread to thread."),
-        Gate("global_bytes", 400_000, case="counted", below=579_136, hint=2,
+        Gate("global_requests", lambda d: 1.1 * loads(d) + d["weights"], case="counted", hint=2,
              says="Every product needs one element of each array; read neighbours together, and none twice."),
         Gate("barriers", lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] ** 2 * d["threads"] // 32,
              case="counted", hint=3,
              says="Add up within the warps with shuffles first, as in puzzle 20: the block waits only once."),
+        *Gate.limits("counted",
+                flops=lambda d: 1.05 * (32 * loads(d) + 5 * d["weights"] * (d["threads"] + 32)),
+                shared_wavefronts=lambda d: 2.5 * d["weights"] * d["threads"] // 32),
     ),
     hints=(
         "The block plays the part of a thread of puzzle 09, so the number of the weight is that of the "

@@ -199,6 +199,16 @@ def derived(d):
     }  # fmt: skip
 
 
+def slots(d):
+    """Sums that the warps of all blocks have, one for each weight of a row."""
+    return d["weights"] * d["parts"] * d["threads"] // 32
+
+
+def flops(d):
+    """The products, and every warp's sums: 5 additions in each lane, then one for each warp."""
+    return 2 * d["weights"] * d["batch"] * d["H_out"] * d["W_out"] + slots(d) * (5 * 32 + 1)
+
+
 PUZZLE = Puzzle(
     title="Gradient of the weights, the batch split",
     part=3,
@@ -273,12 +283,17 @@ PUZZLE = Puzzle(
         Gate("global_bytes", 650_000, case="counted", kernels=(PARTIAL,), below=796_032, hint=2,
              says="Read grad_output once for the F weights of the row, and let neighbouring threads read "
                   "neighbouring elements."),
-        Gate("local_load_requests", 0, case="counted", kernels=(PARTIAL,), hint=2,
+        Gate("local_bytes", 0, case="counted", kernels=(PARTIAL,), hint=2,
              says="An array whose index is known only at run time lies in memory. With a loop to MAX_F "
                   "that is unrolled, every index is a number, and the sums stay in registers."),
         Gate("barriers", lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] * d["parts"] * d["threads"] // 32,
              case="counted", kernels=(PARTIAL,), hint=3,
              says="All F sums can share one barrier: give each warp a slot for every weight of the row."),
+        *Gate.limits("counted", PARTIAL, flops=lambda d: 1.05 * flops(d), shared_wavefronts=lambda d: 1.5 * slots(d)),
+        *Gate.limits("counted", ADD,
+                global_requests=lambda d: 1.1 * (d["parts"] + 1) * ceil_div(d["weights"], 32),
+                global_bytes=lambda d: 1.3 * 4 * (d["parts"] + 1) * d["weights"],
+                flops=lambda d: 1.05 * d["parts"] * d["weights"]),
     ),
     hints=(
         "A part has batch / parts images, rounded up. From that follow its first image and the one after "

@@ -225,6 +225,11 @@ PUZZLE = Puzzle(
             says="Every lane should read other weights than its neighbours, and no weight of an output "
             "twice.",
         ),
+        *Gate.limits(
+            "fc_fw_lenet_256_120", FORWARD,
+            global_requests=lambda d: d["batch"] * d["n_out"] * (1.1 * 2 * ceil_div(d["n_in"], 32) + 2),
+            flops=lambda d: 1.05 * d["batch"] * d["n_out"] * (2 * d["n_in"] + 5 * 32 + 1),
+        ),  # fmt: skip
     ),
     hints=(
         "A sector is 32 bytes, so the float at place p lies in sector number p / 8, rounded down. As the "

@@ -128,6 +128,12 @@ MUTANTS = (
     mutant("stored without a look", STORE, STORE.replace("if (has_output) ", ""), ("out-of-bounds", "race")),
 )  # fmt: skip
 
+def warps(d):
+    """Those of all blocks, if a warp has 32 outputs of a row."""
+    blocks = d["batch"] * d["C_out"] * ceil_div(d["H_out"], d["HEIGHT"]) * ceil_div(d["W_out"], 32)
+    return blocks * d["HEIGHT"]
+
+
 PUZZLE = Puzzle(
     title="Convolution through a tile with a halo",
     part=3,
@@ -190,6 +196,12 @@ PUZZLE = Puzzle(
             "conflicts_per_request", 0.1, case="conv_fw_lenet_conv1", below=0.488, hint=2,
             says="A warp whose threads are in two rows of the tile wants two words of some banks of shared "
             "memory: let WIDTH be 32, so that a warp is in one row, where neighbours want neighbours.",
+        ),
+        *Gate.limits(
+            "conv_fw_lenet_conv1",
+            global_requests=lambda d: 6 * warps(d),
+            shared_wavefronts=lambda d: 1.15 * warps(d) * d["C_in"] * d["F"] ** 2,
+            flops=lambda d: 1.05 * 2 * 32 * warps(d) * d["C_in"] * d["F"] ** 2,
         ),
     ),
     hints=(

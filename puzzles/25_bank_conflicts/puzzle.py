@@ -169,6 +169,12 @@ PUZZLE = Puzzle(
             says="Lanes next to each other touch different rows of a matrix in global memory: let the tile "
             "turn the columns into rows, so that both sides are coalesced.",
         ),
+        *Gate.limits(
+            "counted",
+            global_bytes=lambda d: 1.05 * 2 * 4 * d["rows"] * d["columns"],
+            global_requests=lambda d: 1.05 * 2 * d["rows"] * d["columns"] / 32,
+            shared_wavefronts=lambda d: 1.05 * 2 * d["rows"] * d["columns"] / 32,
+        ),
     ),
     hints=(
         "Rows of the input are read along their length, and rows of the output are written along theirs; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_limits import tile_limits
 from harness.tile_mistakes import blocks_exchanged, multiplied, turned
 from reference import dense
 
@@ -164,6 +165,7 @@ PUZZLE = Puzzle(
             says="Lanes next to each other want words of the tile from the same bank (puzzle 25): the "
             "thread's x should be the last index.",
         ),
+        *tile_limits("counted", KERNEL, lambda d: [(d["M"], d["N"], d["K"])]),
     ),
     hints=(
         "A block has a square of C. For that it needs TILE rows of A and TILE columns of B, all of them "

@@ -153,6 +153,12 @@ MUTANTS = (
     mutant("rows together that were apart", "top + i / 4 * 4 * BM / TM + 4 * y + i % 4", "top + TM * y + i"),
 )  # fmt: skip
 
+def in_blocks(d):
+    """FLOP, with all that a block computes where C ends within it."""
+    m, n, k = (ceil_div(d[size], d[tile]) * d[tile] for size, tile in (("M", "BM"), ("N", "BN"), ("K", "BK")))
+    return 2 * m * n * k
+
+
 PUZZLE = Puzzle(
     title="Matrix product in registers",
     part=4,
@@ -204,6 +210,16 @@ PUZZLE = Puzzle(
             says="An element of A is read once for every BN columns of C, and one of B once for every BM rows: larger "
             "tiles move less. And a request moves whole sectors of 32 bytes: fours that the lanes of a warp store "
             "together should lie next to each other: give a lane two fours of columns far apart, not 8 side by side.",
+        ),
+        *Gate.limits(
+            "counted",
+            flops=lambda d: 1.05 * in_blocks(d),
+            # a float for each lane: fours need a quarter
+            global_requests=lambda d: 1.1 * (d["K"] * (d["M"] * ceil_div(d["N"], 64) + d["N"]) + d["M"] * d["N"]) / 32,
+            # 4 x 4 sums in a thread: half a number for each product
+            shared_wavefronts=lambda d: 1.25 * in_blocks(d) / 2 / 32 / 2,
+            shared_conflicts=lambda d: in_blocks(d) / 8192,
+            barriers=lambda d: in_blocks(d) / 4096,
         ),
     ),
     hints=(

@@ -152,6 +152,11 @@ MUTANTS = (
     one("matrix turned", STORE, "columns[column * C_in * R * S + row] = pixel;", "matrix_turned"),
 )  # fmt: skip
 
+def stores(d):
+    """Requests that write the matrix, a float for each lane; as many read it."""
+    return d["rows"] * d["width"] / 32
+
+
 PUZZLE = Puzzle(
     title="The image as a matrix of patches",
     part=4,
@@ -197,15 +202,16 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     gates=(
         Gate(
-            "sectors_per_store", 4.5, case="counted", below=16, hint=3,
+            "global_store_sectors", lambda d: 4.5 * stores(d), case="counted", below=9_216, hint=3,
             says="Lanes next to each other write elements that are far apart. Along a row of the matrix the "
             "position changes, q the fastest: let it change from thread to thread, the channel the slowest.",
         ),
         Gate(
-            "sectors_per_load", 6, case="counted", below=16, hint=3,
+            "global_load_sectors", lambda d: 6 * stores(d), case="counted", below=9_216, hint=3,
             says="Lanes next to each other read pixels that are far apart: let q change from thread to "
             "thread.",
         ),
+        *Gate.limits("counted", global_requests=lambda d: 1.1 * 2 * stores(d), flops=0),
     ),
     hints=(
         "Start from the forward kernel of puzzle 13. The element under tap (r, s) of the filter at position "

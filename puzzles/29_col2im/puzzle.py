@@ -238,6 +238,11 @@ MUTANTS = (
         ("one_row_past_the_last", "out-of-bounds")),
 )  # fmt: skip
 
+def entries(d):
+    """Of the matrix; each is added to one element of the image, if not to the padding."""
+    return d["rows"] * d["width"]
+
+
 PUZZLE = Puzzle(
     title="From the columns back to the image",
     part=4,
@@ -290,9 +295,14 @@ PUZZLE = Puzzle(
             "image fetch its own entries: then its sum is in a register, and has one order.",
         ),
         Gate(
-            "sectors_per_load", 5, case="counted", below=7.33, hint=3,
+            "global_load_sectors", lambda d: 5 * entries(d) / 32, case="counted", below=4_224, hint=3,
             says="Lanes next to each other read entries that are far apart. Along a row of the matrix q "
             "changes, and along a row of the image w: let neighbours have neighbouring w.",
+        ),
+        *Gate.limits(
+            "counted",
+            global_requests=lambda d: (1.1 * entries(d) + d["batch"] * d["C_in"] * d["H"] * d["W"]) / 32,
+            flops=lambda d: 1.05 * entries(d),
         ),
     ),
     hints=(

@@ -7,6 +7,7 @@ import numpy as np
 from harness.conv_cases import column_sizes, ints, options, size
 from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_limits import tile_limits
 from harness.tile_mistakes import blocks_exchanged, multiplied, rows_by_x, turned
 from reference import conv
 
@@ -238,6 +239,7 @@ PUZZLE = Puzzle(
             says="Lanes next to each other want words of the tile from the same bank (puzzle 25): the "
             "thread's x should be the last index.",
         ),
+        *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])]),
     ),
     hints=(
         "Take your kernel of puzzle 26 and call its matrices by their new names: A is the weights, C_out x "

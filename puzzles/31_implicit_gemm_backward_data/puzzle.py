@@ -9,6 +9,7 @@ from harness.conv_mistakes import convolution, input_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
 )  # fmt: skip
+from harness.tile_limits import tile_limits
 from reference import conv
 
 KERNEL, TILE = "conv2d_backward_input", 16
@@ -263,6 +264,14 @@ def loss(x, a, d):
     return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
 
 
+def dense(d):
+    """Rows, columns and depth of the product of every class."""
+    for h, w, r, s in classes(d):
+        elements = d["batch"] * len(range(d["H"])[h]) * len(range(d["W"])[w])
+        yield d["C_in"], elements, d["C_out"] * len(range(d["R"])[r]) * len(range(d["S"])[s])
+
+
+
 PUZZLE = Puzzle(
     title="Gradient of the input as implicit matrix products",
     part=4,
@@ -324,6 +333,7 @@ PUZZLE = Puzzle(
         Gate("global_bytes", 550_000, case="counted", below=2_293_760, hint=2,
              says="Every thread reads its own weights and grad_output, though its neighbours need the same: "
                   "let the block read each element of a tile once, into shared memory."),
+        *tile_limits("counted", KERNEL, dense, but="flops"),
     ),
     hints=(
         "Take rows alone, with stride 2 and padding 1. Row h meets tap r where h + 1 - r is even: rows of "

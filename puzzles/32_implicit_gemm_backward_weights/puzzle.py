@@ -9,6 +9,7 @@ from harness.conv_mistakes import convolution, fetched, weight_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
 )  # fmt: skip
+from harness.tile_limits import tile_limits
 from harness.tile_mistakes import multiplied, turned
 from reference import conv
 
@@ -339,6 +340,7 @@ PUZZLE = Puzzle(
         Gate("conflicts_per_request", 0.1, case="counted", kernels=(SPLIT,), hint=3,
              says="Lanes next to each other want the same position of windows next to each other: words a "
                   "row of the tile apart. Make the rows one word longer (puzzle 25)."),
+        *tile_limits("counted", SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]),
     ),
     hints=(
         "The gradient is a matrix with a row for each output channel and a column for each weight of a "

@@ -9,6 +9,7 @@ from harness.conv_mistakes import convolution, weight_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
 )  # fmt: skip
+from harness.tile_limits import tile_limits
 from reference import conv
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
@@ -263,6 +264,21 @@ ARRAYS = (
     Out("grad_weights", k="C_out", c="C_group", r="R", s="S"),
 )
 
+def weights(d):
+    return d["C_out"] * d["R"] * d["S"]
+
+
+def taps(d):
+    """Products of the second kernel, those with padding too."""
+    return weights(d) * positions(d)
+
+
+def of_groups(d):
+    """Rows, columns and depth of the product of every group."""
+    return [(d["C_out"] // d["groups"], d["C_group"] * d["R"] * d["S"], positions(d))] * d["groups"]
+
+
+
 PUZZLE = Puzzle(
     title="Gradient of grouped weights, and of depthwise ones",
     part=4,
@@ -341,6 +357,12 @@ PUZZLE = Puzzle(
              kernels=(DEPTHWISE,), below=7_150, hint=2,
              says="No element is needed by two blocks: read each once, and keep the rows of the input that "
                   "the next stretch needs too. A sector has 8 elements."),
+        *tile_limits("counted", GROUPED, of_groups, but="flops"),
+        # each product takes a pixel and reads and writes a sum in shared memory; at the end a warp adds up its sums
+        *Gate.limits("counted_depthwise", DEPTHWISE,
+                     flops=lambda d: 1.05 * (2 * taps(d) + (d["THREADS"] + 5 * 32) * weights(d)),
+                     global_requests=lambda d: 1.25 * 8 * sectors_read_once(d) / 32 + weights(d),
+                     shared_wavefronts=lambda d: 1.25 * (4 * taps(d) + 2 * d["THREADS"] * weights(d)) / 32),
     ),
     hints=(
         "Within a group the first kernel is puzzle 32's: rows are filters of the group, columns its "

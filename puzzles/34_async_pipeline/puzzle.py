@@ -7,6 +7,7 @@ import numpy as np
 from harness.conv_cases import column_sizes, ints, options, size
 from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.tile_limits import tile_limits
 from harness.tile_mistakes import columns_by_y, multiplied, rows_by_x, turned
 from reference import conv
 
@@ -249,6 +250,8 @@ PUZZLE = Puzzle(
             says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "
             "find the next (c, r, s) by adding.",
         ),
+        *Gate.limits("counted", async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32)),
+        *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])], but="barriers"),
     ),
     hints=(
         "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the "

@@ -246,6 +246,12 @@ MUTANTS = (
                                "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),)),
 )  # fmt: skip
 
+def pairs(d):
+    """Pairs of tiles, of 16 x 32 and 32 x 32, that all blocks of the first kernel fill."""
+    positions = d["batch"] * d["H_out"] * d["W_out"]
+    return ceil_div(d["C_out"], 16) * ceil_div(d["weights"], 32) * ceil_div(positions, 32)
+
+
 PUZZLE = Puzzle(
     title="Tensor cores",
     part=4,
@@ -340,7 +346,21 @@ PUZZLE = Puzzle(
             "bytes_per_flop", 0.15, case="counted", kernels=(HALF,), hint=1,
             says="The numbers come from global memory too often: fragments are to be taken from the tiles.",
         ),
-    ),
+        *Gate.limits(
+            "counted", TF32,
+            flops=lambda d: 1.05 * 2 * 16 * 32 * 32 * pairs(d),
+            global_requests=lambda d: 1.1 * 48 * pairs(d) + 20 * ceil_div(d["weights"], 32),
+            shared_wavefronts=lambda d: 1.1 * (48 + 96) * pairs(d),
+            barriers=lambda d: 1.25 * 2 * 4 * pairs(d),
+        ),
+        *Gate.limits(
+            "counted", HALF,
+            flops=lambda d: 1.05 * 2 * d["M"] * d["N"] * d["K"],
+            global_requests=lambda d: 1.1 * (32 * d["M"] * d["N"] * d["K"] / 64**3 + d["M"] * d["N"] / 32),
+            shared_wavefronts=lambda d: 1.1 * (128 + 320) * d["M"] * d["N"] * d["K"] / 64**3,
+            barriers=lambda d: 1.25 * 2 * 4 * d["M"] * d["N"] * d["K"] / 64**3,
+        ),
+    ),  # fmt: skip
     hints=(
         "A fragment is what one lane holds of a matrix: the drawings in mma.cuh say which elements, in "
         "which register. Two numbers are all you need: lane / 4, which picks a row of A and of the sums and "

@@ -54,7 +54,7 @@ extern "C" __global__ void matmul_half(const __half* A, const __half* B, float* 
         for (int k = 0; k < 64; k += 16) {
             unsigned x[4], y[2];
             ldmatrix_x4(x, &a[16 * warp + lane % 16][k + lane / 16 * 8]);
-#pragma unroll 1
+#pragma unroll
             for (int n = 0; n < 8; n++) {
                 ldmatrix_x2_trans(y, &b[k + lane % 16][8 * n]);
                 mma_m16n8k16_f16(sum[n], x, y);
@@ -62,7 +62,7 @@ extern "C" __global__ void matmul_half(const __half* A, const __half* B, float* 
         }
         __syncthreads();
     }
-#pragma unroll 1
+#pragma unroll
     for (int i = 0; i < 32; i++) {
         int row = top + 16 * warp + lane / 4 + i % 4 / 2 * 8;
         int column = left + i / 4 * 8 + lane % 4 * 2 + i % 2;
