@@ -84,40 +84,6 @@ def test_zoo(modules, name, checks):
     assert "\n" not in fault.explanation and len(fault.explanation) < 180
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if (i >= n) return; __syncthreads(); b[i] = 1;  // NOTE",
-        "if (i < n) { __syncthreads(); b[i] = 1; }  // NOTE",
-        "if (i < n) { __syncthreads(); b[i] = 1; } else if (b[n - 1] > 1) b[0] = 2;  // NOTE",
-    ],
-)
-def test_barrier_that_others_have_returned_before_is_a_note(checks, body):
-    """Since Volta a barrier does not wait for threads that have returned; older rules, and readers, may."""
-    source = f"""{K}early(float* b, int n) {{
-      int i = threadIdx.x;
-      {body}
-    }}"""
-    dev = device(checks)
-    b = arguments(dev, "b")["b"]
-    for dev.schedule in (0, 1, 2):
-        done = dev.compile(source).get_function("early")(1, 32, (b, np.int32(10)))
-        assert b.get().tolist() == [1] * 10
-        if checks == "memory":
-            assert done.notes == []
-            continue
-        (note,) = done.notes
-        assert (note.kind, note.severity, note.line) == (
-            "barrier-divergence",
-            "note",
-            line_of(source, "NOTE"),
-        )
-        assert note.headline == "Divergent thread(s) in block"
-        assert note.explanation == ("22 threads had returned before this barrier: it does not wait for them.")
-    dev.schedule = 0
-
-
 # How many hazards a sum of 128 ints by a tree has, counted by hand. Element e is written in line LOAD by thread e, and,
 # for e < 64, in line ADD by thread e in every step above e. In line ADD it is read by thread e, which is no hazard, and
 # by one other thread: e - step in the step with step <= e < 2 * step. So for each e = 1 ... 127 there is one pair

@@ -135,6 +135,8 @@ MUTANTS = (
     mutant("two barriers for two kinds of lanes", FILL,
            "if (lane == 0) {\n        slot[warp] = sum;\n        __syncthreads();\n    }\n"
            "    if (lane > 0) __syncthreads();", "barrier-divergence"),
+    mutant("barrier for the lanes with a slot", FILL,
+           "if (lane == 0) {\n        slot[warp] = sum;\n        __syncthreads();\n    }", "barrier-divergence"),
     mutant("all slots taken", TAKE, "sum = slot[lane];", "uninitialised-read"),
     mutant("every lane stores into the slot", FIRST, FIRST.replace("if (lane == 0) ", ""), "race"),
     mutant("first warp only", TAKE, "", "first_warp_only",

@@ -15,7 +15,8 @@ from .ptx import Function, Instruction, Label, Location, Variable
 from .types import llvm_type
 
 #: what is known of the body that is being lowered
-_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags", "private", "unrolled")
+_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags", "private", "unrolled",
+              "ways")  # fmt: skip
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 
 
@@ -28,6 +29,7 @@ class Body:
         if self.inlined:
             self.prefix = f"{function.name}#{self.serial}:"
             self.serial += 1
+            self.ways = self.ways and self.ways.inside[self.position]
         self.declare_registers(function, self.prefix)
         self._declare_flags(function)
         if not any(r == "%carry" for r in self.slots):
@@ -64,6 +66,7 @@ class Body:
                     self.end_block(i)
                     self.join(self._label(item.name))
                 self.start_block(i)
+                self.note_way(i)
                 ended = False
             else:
                 if ended:  # unreachable code after a branch
@@ -158,6 +161,7 @@ class Body:
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         self.position = index
+        self.note_way(index)
         if not self.undefined:
             return self._guarded(ins)
         self._check_registers(ins)
@@ -243,6 +247,7 @@ class Body:
         """
         known = dict(self.known)
         self.label(label)
+        self.note_turn(target)
         if self.position in self.unrolled:
             self.line(f"br label %{self._label(target)}, !llvm.loop !{self._loop(self._label(target))}")
             return
@@ -314,6 +319,8 @@ class Body:
         """The thread ends, from however deep."""
         self._give_steps()
         self.store_field("Thread", "dead", state.DEAD_EXIT)
+        if self.module.checks == "full" and not self.ways:
+            self.store_field("Extra", "out", 0)  # a return, wherever it is called
         self.line(f"br label %{self.dead_label}")
         return True
 

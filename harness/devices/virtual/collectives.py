@@ -105,4 +105,5 @@ class Collectives:
         self.store_field("Thread", "op", OP[op])
         self.store_field("Thread", "site", self.site(ins))
         self.store_field("Thread", "wait", WAIT[wait])
+        self.note_behind()
         self.suspend()

@@ -62,7 +62,7 @@ class Diagnosis:
             "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
             "exited-early": self._early, "uninitialised-read": self._uninitialised,
             "uninitialised-register": self._register, "race": self._race, "warp-race": self._race,
-            "same-write": self._same_write,
+            "same-write": self._same_write, "went-round": self._round,
         }[kind]  # fmt: skip
         fields = describe(kind, record)
         place = self.place(record["site"], record["thread"], record["block"])
@@ -214,15 +214,18 @@ class Diagnosis:
         )
 
     def _mask(self, kind: str, record) -> dict:
-        mask, extra = int(record["address"]), int(record["extra"])
+        mask, round_, extra = int(record["address"]) & 0xFFFFFFFF, int(record["address"]) >> 32, int(record["extra"])
         lane = int(record["thread"]) % 32
         if not mask >> lane & 1:
             return dict(headline="Barrier error detected. Invalid arguments",
                         explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
-        one = extra & extra - 1 == 0
-        what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which {'has' if one else 'have'} returned before this call"
+        gone = round_ or extra
+        one = gone & gone - 1 == 0
+        what = f"The mask 0x{mask:08x} names {_lanes(gone)}, which {'has' if one else 'have'}"
+        what += " gone round this call" if round_ else " returned before this call"
         fields = dict(headline="Barrier error detected. Divergent thread(s) in warp", explanation=what + ".")
         if record["other_site"]:
+            one = extra & extra - 1 == 0
             what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which never make{'s' * one} this call"
             other = self.place(record["other_site"], record["other_thread"], record["block"])
             fields |= dict(other=other, explanation=f"{what}: thread {triple(other.thread)} waits at line {other.line}.")
@@ -319,6 +322,17 @@ class Diagnosis:
         name = element(owner, address) if owner and owner.nbytes else "the same address"
         return dict(headline="Several threads write the same element", other=other,
                     explanation=f"{self._both(here, other)} both write {name}; each element belongs to one thread.")  # fmt: skip
+
+    def _round(self, kind: str, record) -> dict:
+        gone, waiting = int(record["extra"]), int(record["address"])
+        first = triple(coordinates(record["other_thread"], self.run.block))
+        who = f"thread {first} went" if gone == 1 else f"{gone} others went"
+        whose = "" if gone == 1 else f", the first of them thread {first}"
+        return dict(
+            kind="barrier-divergence", headline="Barrier error detected. Divergent thread(s) in block",
+            explanation=f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier; {who}"
+            f" round it{whose}. Every thread of the block must reach the same __syncthreads().",
+        )  # fmt: skip
 
     def _early(self, kind: str, record) -> dict:
         gone = int(record["extra"])

@@ -19,6 +19,7 @@ from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
 from .lanes import Plan, plan
+from .leaving import Leaving, Ways
 from .matrix import Matrix
 from .modules import KernelInfo, Parameter
 from .ptx import Function, Location, Variable
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from .lower import ModuleLowering
 
 
-class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChecks, Matrix, RegisterCheck, SideBySide,
-               Special, Symbols, Emitter):
+class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChecks, Leaving, Matrix, RegisterCheck,
+               SideBySide, Special, Symbols, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -56,6 +57,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
         self.private, self.unrolled = {}, set()
         self.loops: dict[str, int] = {}
+        self.ways: Ways | None = None  # out of the body that is being lowered
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 
@@ -102,6 +104,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
             for self.lane in range(self.lanes):
                 self.store_field("Thread", name, value)
         self.lane = 0
+        self.start_leaving()
         called = (module.ptx.functions[name] for name in module.closure(f.name))
         if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)

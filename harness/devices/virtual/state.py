@@ -11,6 +11,7 @@ import numpy as np
 from .types import FIELDS
 
 _U64, _U32, _U16, _I32 = "unsigned long long", "unsigned", "unsigned short", "int"
+WAYS, LOOPS = 32, 16  # ways out of a kernel, and loops around them, that are told apart
 
 _STRUCTS = {
     # One per slot: the place of a block that is running. A worker (a CPU thread) has one slot or several.
@@ -81,6 +82,9 @@ _STRUCTS = {
         (_U32, "fence"),  # when it last executed one
         (_U32, "released"),  # what it did before then, others may know of: it has changed memory atomically since
         (_U32, "acquired"),  # what others released before then, it knows of
+        (_U64, "out"),  # its way out of the kernel, and the loops around that (see leaving.py)
+        (_U64, "behind"),  # where it waits: the ways out that lie behind, and the loops around the place
+        (_U32, "turns", LOOPS),  # iterations it has begun of each numbered loop, since it came to the loop
     ],
     # Who touched a granule last, for racecheck. Entries of an earlier interval are void.
     "Cell": [
@@ -222,7 +226,7 @@ INFO_RELAXED, INFO_RELEASE = 1 << 14, 1 << 15  # as cuda::atomic loads and store
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
     "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "uninitialised-register", "race",
-    "warp-race", "same-write",
+    "warp-race", "same-write", "went-round",
 )  # fmt: skip
 SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
 WAITS = ("ready", "barrier", "warp", "exited")

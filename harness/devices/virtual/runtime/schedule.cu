@@ -165,6 +165,18 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
         }
 }
 
+// Whether thread t, which has ended, went round the place that thread w waits at; else it had returned before (see
+// leaving.py).
+static __device__ int went_round(Env* env, Thread* w, Thread* t) {
+    Extra* here = extra_of(env, w->linear);
+    Extra* gone = extra_of(env, t->linear);
+    for (u32 loops = (u32)(here->behind >> 32 & gone->out >> 32); loops; loops &= loops - 1) {
+        u32 loop = __ffs(loops) - 1;
+        if (here->turns[loop] != gone->turns[loop]) return gone->turns[loop] > here->turns[loop];
+    }
+    return (here->behind & gone->out & FULL) != 0;
+}
+
 // Those of the lanes that a fault has ended.
 static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
     u32 found = 0;
@@ -192,9 +204,11 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
             if (mask >> i & 1 && warp[i].wait == WAIT_WARP && warp[i].op == t->op && warp[i].mask == mask)
                 present |= 1u << i;
         if (present == (mask & alive)) {
-            u32 missing = mask & (lanes < 32 ? (1u << lanes) - 1 : FULL) & ~alive;  // they have returned
+            u32 missing = mask & (lanes < 32 ? (1u << lanes) - 1 : FULL) & ~alive, round = 0;  // they have ended
             if (missing && !faulted_lanes(warp, missing) && launch_of(env)->check_sync) {
-                record(env, t, t->site, FAULT_SHUFFLE_MASK, mask, missing, 0, 0, 0);
+                for (u32 i = 0; i < lanes; i++)
+                    if (missing >> i & 1 && went_round(env, t, &warp[i])) round |= 1u << i;
+                record(env, t, t->site, FAULT_SHUFFLE_MASK, mask | (u64)round << 32, missing, 0, 0, 0);
             }
             complete(env, warp, t->op, present);
             progress = 1;
@@ -221,6 +235,21 @@ EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count)
 // How many threads take part in the barrier that `t` waits at; 0: all of the block.
 static __device__ u32 expected(Thread* t) { return t->op == OP_BARRIER ? 0 : (u32)t->arg0; }
 
+// The barrier that `t` waits at opens, among `waiting`: report who is not there.
+static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
+    Thread* threads = threads_of(env);
+    Thread* first = 0;  // who went round
+    u32 round = 0, returned = 0;
+    for (u32 i = 0; i < launch_of(env)->threads; i += launch_of(env)->lanes) {
+        Thread* other = &threads[i];
+        if (other->wait != WAIT_EXITED) continue;
+        if (!went_round(env, t, other)) returned++;
+        else if (!round++) first = other;
+    }
+    if (round) record(env, t, t->site, FAULT_WENT_ROUND, waiting, round, 0, first->linear, env->block);
+    else if (returned) record(env, t, t->site, FAULT_EXITED_EARLY, t->mask, returned, 0, 0, 0);
+}
+
 // Open the barrier that thread `t` waits at, if everybody who takes part is there.
 static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
@@ -238,12 +267,12 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         else if (!elsewhere) elsewhere = other;
     }
     if (waiting + env->arrived[number & 15] < wanted) return 0;
-    if (elsewhere && launch->check_sync)
+    if (elsewhere && launch->check_sync) {
         record(env, t, t->site, FAULT_BARRIER_DIVERGENCE, number, here, elsewhere->site, elsewhere->linear,
                env->block);
-    u32 gone = 0;  // they have returned; what a fault has ended is reported as that
-    for (u32 i = 0; i < n; i += lanes) gone += threads[i].wait == WAIT_EXITED && !(threads[i].dead & DEAD_FAULT);
-    if (gone && !expected(t) && launch->check_sync) record(env, t, t->site, FAULT_EXITED_EARLY, number, gone, 0, 0, 0);
+        env->faulted = 1;
+    }
+    if (!expected(t) && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
     env->arrived[number & 15] = 0;
     new_epoch(env, t->site);
     for (u32 i = 0; i < n; i += lanes) {
