@@ -221,24 +221,91 @@ extern "C" __global__ void k(const float* a, float* out) {
 # -- blocks that wait for one another -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-def test_grid_sync(checks):
-    source = """#include <cooperative_groups.h>
-extern "C" __global__ void k(float* out) {
-    auto grid = cooperative_groups::this_grid();
+GRID = f"""#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+{K}reverse(float* out) {{
+    auto grid = cg::this_grid();
     int i = blockIdx.x * blockDim.x + threadIdx.x, last = gridDim.x * blockDim.x - 1;
     out[i] = i;
     grid.sync();
     float other = out[last - i];
     grid.sync();
     out[i] = other;
-}"""
+}}
+{K}rank(float* out) {{
+    auto grid = cg::this_grid();
+    out[grid.thread_rank()] = grid.size() - grid.block_rank();
+}}
+{K}left(float* out) {{
+    auto grid = cg::this_grid();
+    if (blockIdx.x == 3) return;
+    grid.sync();  // LEFT
+}}
+{K}fewer(float* out) {{
+    auto grid = cg::this_grid();
+    for (int k = 0; k < 6 - blockIdx.x / 6; k++) {{
+        out[grid.thread_rank()] += 1;
+        grid.sync();  // FEWER
+    }}
+}}
+{K}fault(float* out) {{
+    auto grid = cg::this_grid();
+    if (blockIdx.x == 3) out[-1] = 1;  // FAULT
+    grid.sync();
+}}
+{K}masters(float* out) {{
+    auto grid = cg::this_grid();
+    if (threadIdx.x == 0) grid.sync();  // MASTERS
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def grids():
+    return {checks: device(checks).compile(GRID) for checks in FLAVOURS}
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_grid_sync(grids, checks):
     out = zeros(512, checks=checks)
-    run(source, out, grid=8, block=64, checks=checks)
+    grids[checks].get_function("reverse")(8, 64, (out,))
     assert (out.get() == numbers(512)[::-1]).all()
     with pytest.raises(LaunchError, match="together") as caught:
-        run(source, zeros(64, checks=checks), grid=5000, block=1, checks=checks)
+        grids[checks].get_function("reverse")(5000, 1, (zeros(5000, checks=checks),))
     assert caught.value.code == "cudaErrorCooperativeLaunchTooLarge"
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_a_grid_that_only_asks_for_its_size_may_have_any(grids, checks):
+    out = zeros(400, checks=checks)
+    grids[checks].get_function("rank")(200, 2, (out,))
+    assert (out.get() == 400 - np.arange(400) // 2).all()
+
+
+@pytest.mark.parametrize(
+    "name, blocks, says",
+    [
+        ("left", 8, "7 blocks wait at this barrier of the grid; block (3,0,0) never comes."),
+        ("left", 32, "31 blocks wait at this barrier of the grid; block (3,0,0) never comes."),
+        ("fewer", 7, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes."),
+        ("fewer", 8, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor does 1 more."),
+        ("fewer", 9, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor do 2 more."),
+        ("fault", 8, "This writes out, 1 element before its start;"),
+        ("masters", 2, "1 thread of the block waits at this barrier; 31 others went round it,"),
+    ],
+)
+def test_a_block_that_never_comes_to_the_barrier_of_the_grid(grids, name, blocks, says):
+    dev = device()
+    try:
+        for dev.schedule in (0, 1):
+            with pytest.raises(KernelFault) as caught:
+                grids["full"].get_function(name)(blocks, 32, (zeros(32 * blocks),))
+            fault = caught.value
+            assert fault.kind == ("out-of-bounds" if name == "fault" else "barrier-divergence")
+            assert fault.line == line_of(GRID, name.upper())
+            assert fault.explanation.startswith(says) and fault.more == []
+    finally:
+        dev.schedule = 0
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)

@@ -318,3 +318,38 @@ def test_cooperative_groups(checks):
     tile = i // 8
     expected = 8 * 31 - (64 * tile + 28) + 1000 * (tile == 1) + 10000 * (i % 8) + 100000 * (8 * tile + 2)
     np.testing.assert_array_equal(out.get(), expected)
+
+
+TILES = f"""#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+{K}rank(int* out, const int* a) {{
+  auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+  out[threadIdx.x] = a[threadIdx.x] + 1000 * tile.thread_rank() + 100000 * tile.meta_group_rank();
+  tile.sync();
+}}
+{K}collectives(int* out, const int* a) {{
+  auto tile = cg::tiled_partition<128>(cg::this_thread_block());
+  int i = threadIdx.x;
+  int sum = cg::reduce(tile, a[i], cg::plus<int>());
+  int any = tile.any(a[i] == 77), all = tile.all(a[i] < 300), from = tile.shfl(a[i], 70);
+  out[i] = sum + 100000 * any + 200000 * all + 1000000 * from + cg::inclusive_scan(tile, a[i], cg::plus<int>());
+}}
+"""
+
+
+@pytest.mark.parametrize("checks, name", [("memory", "rank"), ("memory", "collectives"), ("full", "rank")])
+def test_tiles_of_several_warps(checks, name):
+    """They meet in shared memory that is reserved for them."""
+    dev, i = device(checks), np.arange(256, dtype=np.int32)
+    kernel = dev.compile(TILES).get_function(name)
+    tile = i.reshape(2, 128)
+    collectives = tile.sum(1, keepdims=True) + 100000 * (tile == 77).any(1, keepdims=True) + 200000
+    collectives = (collectives + 1000000 * tile[:, 70:71] + tile.cumsum(1)).ravel()
+    expected = {"rank": i + 1000 * (i % 64) + 100000 * (i // 64), "collectives": collectives}[name]
+    for dev.schedule in (0, 1, 2):
+        out = dev.array(np.zeros(256, np.int32))
+        kernel(2, 256, (out, dev.array(i, readonly=True)))
+        np.testing.assert_array_equal(out.get(), expected)
+    dev.schedule = 0

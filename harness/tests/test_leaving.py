@@ -344,7 +344,8 @@ MESSAGES = f"""
         ("note", 32, "NOTE", "note", "22 threads had returned before this barrier: it does not wait for them."),
         ("note", (8, 5), "NOTE", "nothing", ""),
         ("both", 32, "FAULT", "error", "10 threads of the block wait at this barrier; 10 others went round it, the"
-         " first of them thread (10,0,0). Every thread of the block must reach the same __syncthreads()."),
+         " first of them thread (10,0,0). It must stand where all threads of the block pass, not in a branch or loop"
+         " that some skip."),
         ("both", (16, 4), "FAULT", "error", "40 threads of the block wait at this barrier; 24 others went round it, the"
          " first of them thread (10,0,0)."),
         ("one", 2, "ONE", "error", "1 thread of the block waits at this barrier; thread (1,0,0) went round it."),

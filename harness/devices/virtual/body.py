@@ -9,8 +9,9 @@ import re
 
 from ...errors import Unsupported
 from . import opcodes, state
-from .callgraph import branch_targets, spinning_loops
+from .callgraph import branch_targets, grid_waits, spinning_loops
 from .groups import access_groups
+from .modules import KernelInfo
 from .ptx import Function, Instruction, Label, Location, Variable
 from .types import llvm_type
 
@@ -25,7 +26,7 @@ class Body:
 
     def _body(self, function: Function) -> None:
         """Lower a body at the current place; ends in a branch to `self.return_label`."""
-        outer = self.prefix, self.spins
+        outer = self.prefix, self.spins, self.grid_waits
         if self.inlined:
             self.prefix = f"{function.name}#{self.serial}:"
             self.serial += 1
@@ -42,13 +43,14 @@ class Body:
             self._declare_variable(name, variable)
         self.known = {}
         self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
+        self.grid_waits = grid_waits(function) if self.watches_grid else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.start_scopes()
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
             self.line(f"br label %{self.return_label}")
-        self.prefix, self.spins = outer
+        self.prefix, self.spins, self.grid_waits = outer
 
     def _items(self, body, start: int, end: int, ended: bool) -> bool:
         """Lower the positions [start, end). ended: the block before has ended. Returns whether the last one has."""
@@ -193,6 +195,10 @@ class Body:
 
     def _unguarded(self, ins: Instruction) -> bool:
         base = ins.base
+        if ins.opcode == "ld.acquire.cta.u32" and self.coroutine and self._info.reserved:
+            # cooperative groups of several warps take it that the lanes which skip an `if` wait for those in it
+            self.store_field("Thread", "wait", state.WAIT["ready"])
+            self.suspend()
         if base in ("ret", "exit", "trap", "call", "brx"):
             return getattr(self, f"_{base}")(ins)
         if base == "mov":
@@ -266,9 +272,21 @@ class Body:
         self.line(f"store i32 {granted}, ptr %steps")
         if spin or counting:
             self.store_field("Thread", "wait", state.WAIT["ready"])
+            if self.position in self.grid_waits:
+                self.store_field("Extra", "polls", self.site(ins))
             self.suspend()
         self.line(f"br label %{self._label(target)}")
         self.known = known
+
+    @property
+    def watches_grid(self) -> bool:
+        """Whether threads say that they wait at the barrier of their grid."""
+        return self.coroutine and self.module.checks == "full" and self._info.grid_sync
+
+    @property
+    def _info(self) -> KernelInfo:
+        """Of the kernel that is being lowered."""
+        return self.module.kernels[self.function.name]
 
     def _loop(self, header: str) -> int:
         """What LLVM is told of a loop: to unroll it, if it can."""

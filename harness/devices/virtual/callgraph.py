@@ -71,3 +71,13 @@ def spinning_loops(function: Function, touches_order) -> set[int]:
             if start <= i and any(isinstance(x, Instruction) and touches_order(x) for x in function.body[start:i]):
                 found.add(i)
     return found
+
+
+def grid_waits(function: Function) -> set[int]:
+    """Positions of backward branches of loops that wait at the barrier of a grid: until a bit of a word has flipped.
+
+    So in cooperative_groups/details/sync.h, which has no name in the code that it is expanded into.
+    """
+    return spinning_loops(function, lambda ins: ins.opcode == "ld.acquire.gpu.u32") & spinning_loops(
+        function, lambda ins: ins.opcode == "xor.b32"
+    )

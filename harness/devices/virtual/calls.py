@@ -22,7 +22,7 @@ class Calls:
             return False
         if function.body is None:
             return self._external(ins, name, returns, arguments)
-        if not self.module.raw and self.module.waits(name):
+        if self.module.expands(name):
             self._expand(ins, function, returns, arguments)
         else:
             self._call_function(ins, function, returns, arguments)

@@ -356,7 +356,10 @@ class Run:
 
     def _mark_shared(self) -> None:
         info = self.kernel.info
-        layout = [(offset, size) for _, offset, size in info.shared] + [(info.dynamic_offset, self.shared_mem)]
+        layout = [(offset, size, False) for _, offset, size in info.shared]
+        layout.append((info.dynamic_offset, self.shared_mem, False))
+        if info.reserved:
+            layout.append((state.RESERVED["begin"], state.RESERVED_BYTES, True))
         self.shared_end = info.dynamic_offset + self.shared_mem
         if self.device.checks != "full" and self.device._marked == (layout, self.slots):
             return
@@ -364,8 +367,8 @@ class Run:
         for slot in self.workers.in_use(self.slots):
             base = self.arena.shared_base(slot)
             self.arena.unmark(base, state.SHARED_WINDOW)
-            for offset, size in layout:
-                self.arena.mark(base + offset, size, written=False)
+            for offset, size, written in layout:
+                self.arena.mark(base + offset, size, written=written)
 
     def _launch_record(self) -> np.ndarray:
         dtype = state.DTYPES["Launch"]
@@ -389,7 +392,7 @@ class Run:
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
             "shared_bytes": max(0, self.shared_end - state.SHARED_START) if shared else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
-            "check_sync": full,
+            "check_sync": full, "grid_sync": full and self.kernel.info.grid_sync,
             "grid_workspace": self.device._workspace.start,
             "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
             "now": self.device.events,

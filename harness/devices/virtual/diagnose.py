@@ -63,6 +63,7 @@ class Diagnosis:
             "exited-early": self._early, "uninitialised-read": self._uninitialised,
             "uninitialised-register": self._register, "race": self._race, "warp-race": self._race,
             "same-write": self._same_write, "went-round": self._round,
+            "missing-block": self._missing_block,
         }[kind]  # fmt: skip
         fields = describe(kind, record)
         place = self.place(record["site"], record["thread"], record["block"])
@@ -331,7 +332,17 @@ class Diagnosis:
         return dict(
             kind="barrier-divergence", headline="Barrier error detected. Divergent thread(s) in block",
             explanation=f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier; {who}"
-            f" round it{whose}. Every thread of the block must reach the same __syncthreads().",
+            f" round it{whose}. It must stand where all threads of the block pass, not in a branch or loop that some skip.",
+        )  # fmt: skip
+
+    def _missing_block(self, kind: str, record) -> dict:
+        waiting, missing = int(record["address"]), int(record["extra"])
+        block = triple(coordinates(record["other_block"], self.run.grid))
+        rest = f", nor do{'es' * (missing == 2)} {missing - 1} more" if missing > 1 else ""
+        return dict(
+            kind="barrier-divergence", headline="Barrier error detected. Divergent block(s) in grid",
+            explanation=f"{waiting} block{'s' * (waiting != 1)} wait{'s' * (waiting == 1)} at this barrier of the grid; block"
+            f" {block} never comes{rest}. Every block of the grid must reach the same grid.sync().",
         )  # fmt: skip
 
     def _early(self, kind: str, record) -> dict:

@@ -48,6 +48,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.dead_label = "dead"
         self.coroutine = False
         self.spins: set[int] = set()
+        self.grid_waits: set[int] = set()
         self.position = 0
         self.positions: dict[str, int] = {}
         self.groups: dict = {}
@@ -76,8 +77,9 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
             self.params[p.name] = ("%params", offset)
             offset += p.size
         recursive = any(map(module.is_recursive, module.closure(f.name)))
-        info = KernelInfo(f.name, tuple(params), arrays, static, dynamic, self.coroutine,
-                          module.mentions(f.name, "%envreg"), self.coroutine and module.spins(f.name), recursive,
+        reserved = module.mentions(f.name, "%reserved_smem")
+        info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
+                          module.syncs_grid(f.name), self.coroutine and module.spins(f.name), recursive,
                           f.max_threads)  # fmt: skip
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))

@@ -142,7 +142,7 @@ class Ways:
             if isinstance(item, Label):
                 continue
             callee = module.ptx.functions.get(called(item))
-            expanded = callee is not None and module.waits(callee.name)
+            expanded = callee is not None and module.expands(callee.name)
             if item.base == "exit":
                 self._ends = [*self._ends, position]
             elif item.base in COLLECTIVES or expanded:

@@ -15,7 +15,7 @@ import random
 import re
 
 from ...errors import Unsupported
-from .callgraph import align_up, called, defined, has_loop, pointed_functions, spinning_loops, split_arguments
+from .callgraph import align_up, called, defined, grid_waits, has_loop, pointed_functions, spinning_loops, split_arguments
 from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
@@ -163,6 +163,10 @@ class ModuleLowering:
             )
         return self._waits[name]
 
+    def expands(self, name: str) -> bool:
+        """Whether a call of a function is replaced by its body: a coroutine can suspend only in its own frame."""
+        return not self.raw and self.waits(name)
+
     def hands_back(self, name: str) -> int | None:
         """Which parameter of a function the address that it returns was computed from."""
         if name not in self._hands_back:
@@ -180,6 +184,11 @@ class ModuleLowering:
         """Whether a kernel has a loop in which a thread may wait for memory to change."""
         functions = (self.ptx.functions[f] for f in self.closure(name))
         return any(f.body is not None and spinning_loops(f, self._touches_order) for f in functions)
+
+    def syncs_grid(self, name: str) -> bool:
+        """Whether a kernel synchronises its whole grid; one that only asks for the grid's size does not."""
+        functions = (self.ptx.functions[f] for f in self.closure(name))
+        return self.mentions(name, "%envreg") and any(f.body is not None and grid_waits(f) for f in functions)
 
     def function_address(self, name: str) -> int:
         """What a pointer to a function holds: no address of memory, so that reading there is a fault."""

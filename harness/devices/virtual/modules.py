@@ -24,6 +24,7 @@ class KernelInfo:
     params: tuple[Parameter, ...]
     shared: tuple[tuple[str, int, int], ...]  # static arrays: (PTX name, offset in the window, bytes)
     shared_static: int  # bytes as CUDA counts them
+    reserved: bool  # it uses the shared memory that is reserved for CUDA itself
     dynamic_offset: int  # where dynamic shared memory starts in the window
     coroutine: bool
     grid_sync: bool  # it synchronises the whole grid: all blocks must be resident

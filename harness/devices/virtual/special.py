@@ -71,8 +71,10 @@ class Special:
     def _read_special(self, name: str) -> str:
         if name in _SPECIAL:
             return self.load_field(*_SPECIAL[name], invariant=True)
-        if name in ("%nsmid", "%gridid") or name.startswith("%reserved_smem_offset"):
+        if name in ("%nsmid", "%gridid"):
             return "1"
+        if name.startswith("%reserved_smem_offset_"):
+            return str(state.RESERVED[name.rsplit("_", 1)[1]])
         linear = self.load_field("Thread", "linear", invariant=True)
         lane = self.op("and i32", linear, 31)
         if name == "%laneid":

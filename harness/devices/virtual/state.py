@@ -84,6 +84,7 @@ _STRUCTS = {
         (_U32, "acquired"),  # what others released before then, it knows of
         (_U64, "out"),  # its way out of the kernel, and the loops around that (see leaving.py)
         (_U64, "behind"),  # where it waits: the ways out that lie behind, and the loops around the place
+        (_U32, "polls"),  # the site at which it waits at the barrier of its grid, while it does
         (_U32, "turns", LOOPS),  # iterations it has begun of each numbered loop, since it came to the loop
     ],
     # Who touched a granule last, for racecheck. Entries of an earlier interval are void.
@@ -133,6 +134,7 @@ _STRUCTS = {
         (_U32, "first_epoch"),
         (_U32, "epochs"),  # the last that was given out
         (_U32, "slots"),  # blocks that a worker runs in turns
+        (_U32, "grid_sync"),  # blocks wait for one another at the barrier of their grid, and threads say so
         (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
         (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
         (_U32, "now"),  # counts fences and warp collectives, for racecheck
@@ -204,6 +206,11 @@ STACK_BYTES = 48 << 20  # of a worker's stack that such calls may take
 SLOT_BYTES = 64 << 20  # bytes of address space of a slot: its shared window, a gap, its local memory
 SHARED_WINDOW = 1 << 20  # bytes of address space for the shared memory of a block
 LOCAL_START = 2 * SHARED_WINDOW  # in a slot
+#: the part of a block's shared memory that is not the kernel's, by the names of PTX: cooperative groups use the second half
+RESERVED_BYTES = 1024
+_RESERVED_START = SHARED_WINDOW - 2 * RESERVED_BYTES
+RESERVED = {"begin": _RESERVED_START, "0": _RESERVED_START, "1": _RESERVED_START + RESERVED_BYTES // 2,
+            "end": _RESERVED_START + RESERVED_BYTES, "cap": RESERVED_BYTES}  # fmt: skip
 SHARED_START = 1024  # device shared memory starts here, so that a null pointer is nobody's
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
@@ -226,7 +233,7 @@ INFO_RELAXED, INFO_RELEASE = 1 << 14, 1 << 15  # as cuda::atomic loads and store
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
     "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "uninitialised-register", "race",
-    "warp-race", "same-write", "went-round",
+    "warp-race", "same-write", "went-round", "missing-block",
 )  # fmt: skip
 SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
 WAITS = ("ready", "barrier", "warp", "exited")

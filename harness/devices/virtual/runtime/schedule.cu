@@ -247,6 +247,7 @@ static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
         else if (!round++) first = other;
     }
     if (round) record(env, t, t->site, FAULT_WENT_ROUND, waiting, round, 0, first->linear, env->block);
+    if (round) env->faulted = 1;  // at later barriers they are missing again
     else if (returned) record(env, t, t->site, FAULT_EXITED_EARLY, t->mask, returned, 0, 0, 0);
 }
 
@@ -307,6 +308,7 @@ static __device__ void deadlock(Env* env, u32 n) {
     }
     u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
     u32 extra = first->wait == WAIT_WARP ? missing : waiting;
+    env->faulted = 1;
     u64 mask = first->mask | (u64)(first->wait == WAIT_BARRIER ? expected(first) : 0) << 32;
     record(env, first, first->site, kind, mask, extra, other ? other->site : 0, other ? other->linear : 0, env->block);
 }
@@ -443,6 +445,36 @@ static __device__ int next_block(Env* env) {
     return 1;
 }
 
+// Whether all that a block still does is to wait at the barrier of the grid.
+static __device__ int only_polls(Env* env) {
+    u32 polls = 0;
+    for (u32 i = 0; i < launch_of(env)->threads; i++) {
+        Thread* t = &threads_of(env)[i];
+        if (t->wait != WAIT_READY) continue;
+        if (!extra_of(env, t->linear)->polls) return 0;
+        polls++;
+    }
+    return polls > 0;
+}
+
+// The blocks in these slots wait at the barrier of the grid, for others that never come there.
+static __device__ void missing_block(Env* env, u32 slots) {
+    Env* first = 0;
+    u64 missing = 0, waiting = 0;
+    for (u32 s = 0, found = 1; found; missing += found) {
+        for (found = 0, s = 0; s < slots; s++) found |= env[s].running && env[s].block == missing;
+    }
+    for (u32 s = 0; s < slots; s++) {
+        if (!env[s].running) continue;
+        waiting++;
+        if (!first || env[s].block < first->block) first = &env[s];
+    }
+    Thread* t = threads_of(first);
+    while (t->wait != WAIT_READY) t++;
+    record(first, t, extra_of(first, t->linear)->polls, FAULT_MISSING_BLOCK, waiting, launch_of(env)->blocks - waiting, 0, 0,
+           missing);
+}
+
 // What a worker does: blocks, until there are none. Where blocks may wait for one another, several in turns.
 EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
@@ -450,9 +482,18 @@ EXPORT void rt_run(Env* env) {
         while (next_block(env)) call_block((u64)env);
         return;
     }
-    u32 running = 0;
+    u32 running = 0, faulted = 0, idle = 0;  // idle: how often in a row all have only waited for the grid
     for (u32 s = 0; s < slots; s++) running += env[s].running = next_block(&env[s]);
-    while (running)
-        for (u32 s = 0; s < slots; s++)
-            if (env[s].running && !advance(&env[s])) running -= !(env[s].running = next_block(&env[s]));
+    while (running && idle < 2) {
+        u32 waiting = 0;
+        for (u32 s = 0; s < slots; s++) {
+            if (!env[s].running) continue;
+            if (!advance(&env[s])) {
+                faulted |= env[s].faulted;
+                running -= !(env[s].running = next_block(&env[s]));
+            } else if (launch_of(env)->grid_sync) waiting += only_polls(&env[s]);
+        }
+        idle = running && waiting == running ? idle + 1 : 0;
+    }
+    if (running && !faulted) missing_block(env, slots);
 }
