@@ -30,7 +30,7 @@ class Body:
         if self.inlined:
             self.prefix = f"{function.name}#{self.serial}:"
             self.serial += 1
-            self.ways = self.ways and self.ways.inside[self.position]
+            self.ways = self.ways and self.ways.inside.get(self.position)
         self.declare_registers(function, self.prefix)
         self._declare_flags(function)
         if not any(r == "%carry" for r in self.slots):

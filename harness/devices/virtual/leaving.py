@@ -61,6 +61,10 @@ class Flow:
         return self._starts[bisect_right(self._starts, position) - 1]
 
     @cached_property
+    def _labels(self) -> dict[str, int]:
+        return {item.name: p for p, item in enumerate(self.body) if isinstance(item, Label)}
+
+    @cached_property
     def _loops(self) -> list[Loop]:
         return find_loops(self.blocks)
 
@@ -107,7 +111,6 @@ class Flow:
 
     def is_straight(self, position: int) -> bool:
         """Whether nothing happens from here to the end of the function."""
-        labels = {item.name: p for p, item in enumerate(self.body) if isinstance(item, Label)}
         seen = set()
         while position < len(self.body) and position not in seen:
             seen.add(position)
@@ -120,7 +123,7 @@ class Flow:
             if ins.base == "ret":
                 return True
             if ins.base == "bra":
-                position = labels[ins.operands[0]]
+                position = self._labels[ins.operands[0]]
         return False
 
 
@@ -133,7 +136,9 @@ class Ways:
 
     def __init__(self, function: Function, module, flows: dict[str, Flow], outer: tuple[Ways, int] | None, last: bool):
         """last: nothing follows this body but the end of the kernel."""
-        self.flow = flows.setdefault(function.name, Flow(function))
+        if function.name not in flows:
+            flows[function.name] = Flow(function)
+        self.flow = flows[function.name]
         self.outer = outer
         self.inside: dict[int, Ways] = {}
         self._ends = self.flow.returns if last else []
