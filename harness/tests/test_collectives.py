@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.errors import KernelFault
-from harness.tests.virtual import FLAVOURS, K, device
+from harness.tests.virtual import FLAVOURS, K, device, line_of
 
 WARPS = 2
 N = 32 * WARPS
@@ -281,6 +281,44 @@ def test_an_exited_lane_completes_a_vote_of_the_rest():
         out = dev.array(np.zeros(32, np.uint32))
         dev.compile(source).get_function("k")(1, 32, (out,))
         assert set(out.get()[::2]) == {0x55555555}
+
+
+MASKS = f"""
+{K}another_mask(int n) {{
+  int lane = threadIdx.x % 32;
+  __syncwarp(lane < 16 ? 0x00ffffff : 0xffffffff);  // FAULT another_mask
+}}
+{K}smaller_mask(int n) {{
+  int lane = threadIdx.x % 32;
+  __syncwarp(lane < 16 ? 0xffffffff : 0xffff0000);  // FAULT smaller_mask
+}}
+{K}returned(int n) {{
+  int lane = threadIdx.x % 32;
+  if (lane == 7) return;
+  if (lane < 7 || lane > 9) __syncwarp(0xfffffcff);  // FAULT returned
+}}
+{K}both(int n) {{
+  int lane = threadIdx.x % 32;
+  if (lane == 7) return;
+  if (lane < 8) __syncwarp(0x1ff);  // FAULT both
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("another_mask", "is not that of thread (16,0,0), 0xffffffff: all lanes that a mask names must give it."),
+        ("smaller_mask", "names lanes 16-31, which take no part in this call."),
+        ("returned", "names lane 7, which has returned before this call."),
+        ("both", "names lane 8, which takes no part in this call."),
+    ],
+)
+def test_what_is_said_of_lanes_that_a_mask_names(name, says):
+    with pytest.raises(KernelFault) as caught:
+        device().compile(MASKS).get_function(name)(1, 32, (np.int32(1),))
+    assert caught.value.kind == "shuffle-mask" and caught.value.explanation.endswith(says)
+    assert caught.value.line == line_of(MASKS, f"FAULT {name}")
 
 
 def test_a_barrier_among_too_few_never_opens():

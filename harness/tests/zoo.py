@@ -335,7 +335,7 @@ ZOO = {
         kind="shuffle-mask",
     ),
     "syncwarp_names_diverged_lanes": Case(
-        "The mask 0xffffffff names 16 lanes, which have gone round this call.",
+        "The mask 0xffffffff names 16 lanes, which take no part in this call.",
         kind="shuffle-mask", thread=(1, 0, 0), flavours=FULL,
     ),
     # -- the kernel itself says so ---------------------------------------------------------------------------

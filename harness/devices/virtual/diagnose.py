@@ -215,21 +215,23 @@ class Diagnosis:
         )
 
     def _mask(self, kind: str, record) -> dict:
-        mask, round_, extra = int(record["address"]) & 0xFFFFFFFF, int(record["address"]) >> 32, int(record["extra"])
+        mask, round_ = int(record["address"]) & 0xFFFFFFFF, int(record["address"]) >> 32
+        extra, others = int(record["extra"]) & 0xFFFFFFFF, int(record["extra"]) >> 32
         lane = int(record["thread"]) % 32
         if not mask >> lane & 1:
             return dict(headline="Barrier error detected. Invalid arguments",
                         explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
-        gone = round_ or extra
-        one = gone & gone - 1 == 0
-        what = f"The mask 0x{mask:08x} names {_lanes(gone)}, which {'has' if one else 'have'}"
-        what += " gone round this call" if round_ else " returned before this call"
-        fields = dict(headline="Barrier error detected. Divergent thread(s) in warp", explanation=what + ".")
+        lanes = round_ or extra
+        one = lanes & lanes - 1 == 0
+        how = f"take{'s' * one} no part in this call" if round_ else f"{'has' if one else 'have'} returned before this call"
+        fields = dict(headline="Barrier error detected. Divergent thread(s) in warp",
+                      explanation=f"The mask 0x{mask:08x} names {_lanes(lanes)}, which {how}.")  # fmt: skip
         if record["other_site"]:
-            one = extra & extra - 1 == 0
-            what = f"The mask 0x{mask:08x} names {_lanes(extra)}, which never make{'s' * one} this call"
             other = self.place(record["other_site"], record["other_thread"], record["block"])
-            fields |= dict(other=other, explanation=f"{what}: thread {triple(other.thread)} waits at line {other.line}.")
+            what = f"names {_lanes(extra)}, which never make{'s' * one} this call: thread {triple(other.thread)} waits at line {other.line}"
+            if others:
+                what = f"is not that of thread {triple(other.thread)}, 0x{others:08x}: all lanes that a mask names must give it"
+            fields |= dict(other=other, explanation=f"The mask 0x{mask:08x} {what}.")
         return fields
 
     def _uninitialised(self, kind: str, record) -> dict:

@@ -304,10 +304,12 @@ static __device__ void deadlock(Env* env, u32 n) {
         int together = t->wait == first->wait && t->mask == first->mask && t->op == first->op;
         if (together) waiting++;
         if (together && t->linear / 32 == first->linear / 32) missing &= ~(1u << (t->linear & 31));
-        if (!together && !other && (first->wait != WAIT_WARP || t->linear / 32 == first->linear / 32)) other = t;
+        int named = t->linear / 32 == first->linear / 32 && first->mask >> (t->linear & 31) & 1;
+        if (!together && !other && (first->wait != WAIT_WARP || named)) other = t;
     }
     u32 kind = first->wait == WAIT_WARP ? FAULT_SHUFFLE_MASK : FAULT_BARRIER_DIVERGENCE;
-    u32 extra = first->wait == WAIT_WARP ? missing : waiting;
+    u64 extra = first->wait == WAIT_WARP ? missing : waiting;
+    if (first->wait == WAIT_WARP && other && other->site == first->site) extra |= (u64)other->mask << 32;
     env->faulted = 1;
     u64 mask = first->mask | (u64)(first->wait == WAIT_BARRIER ? expected(first) : 0) << 32;
     record(env, first, first->site, kind, mask, extra, other ? other->site : 0, other ? other->linear : 0, env->block);
