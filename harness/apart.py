@@ -20,7 +20,7 @@ SECONDS = 60  # for one grading; the watchdog ends a kernel far sooner
 class Apart:
     """Grades files, one at a time."""
 
-    def __init__(self, device: str = "auto", seed: int = 0):
+    def __init__(self, device: str = "auto", seed: int | None = None):
         self.device, self.seed = device, seed
         self._child: Child | None = None
 

@@ -192,6 +192,11 @@ def source_hash(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
+def seed_of(source: str) -> int:
+    """The seed of a file's inputs: the same text gets the same, and no text can know its own."""
+    return int(source_hash(source)[:12], 16)
+
+
 TUNABLE = re.compile(r"^[ \t]*(?:static[ \t]+)?constexpr\b([^=;{}\n]*)=([^;{}\n]*);", re.MULTILINE)
 INTEGER_WORDS = {"static", "const", "unsigned", "signed", "int", "long", "short", "size_t", "bool"}
 COMMENT_OR_STRING = re.compile(

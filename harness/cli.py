@@ -116,7 +116,7 @@ def list_puzzles() -> None:
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Grade this file instead of yours.")
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules."
+    "--seed", type=click.IntRange(min=0), help="Of inputs, sizes and schedules; from the file's text if left out."
 )
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
@@ -233,7 +233,7 @@ def hint(puzzle_id: str, number: int | None) -> None:
 @click.argument("puzzle_id", metavar="[ID]", required=False)
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of inputs and schedules."
+    "--seed", type=click.IntRange(min=0), help="Of inputs, sizes and schedules; from the file's text if left out."
 )
 @click.option("--poll", is_flag=True, help="Look for changes now and then, where the system reports none.")
 @click.pass_context

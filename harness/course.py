@@ -7,9 +7,10 @@ The folder name is the puzzle's id: there is no registry; `checkout.py` finds an
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ PARTS = {
     4: "Convolution as GEMM",
     5: "LeNet",
 }
+
+
+#: pick(low, high) or pick(low, high, step): one of low, low + step, ... up to high
+Pick = Callable[..., int]
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -96,30 +101,42 @@ class Kernel:
 class Case:
     """One set of sizes and inputs.
 
-    dims: sizes, and the values of Float parameters. values: "normal", or "integers" (small integers, exact
+    dims: sizes, and the values of Float parameters. draw(pick) -> dims: sizes that are drawn anew for every
+    seed, see Puzzle.drawn; until then `dims` are those of seed 0. values: "normal", or "integers" (small integers, exact
     in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
     "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names,
     where not all kernels take part.
     special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases,
-    it never is.
+    it never is. stress: sizes that no layer has, for what breaks at them; not one to measure or to draw.
     """
 
     name: str
-    dims: dict[str, int]
+    dims: dict[str, int] = field(default_factory=dict)
     note: str = ""
     values: str = "normal"
     inputs: Mapping[str, Any] = field(default_factory=dict)
     check: str = "reference"
     kernels: tuple[str, ...] = ()
     special: bool = False
+    stress: bool = False
+    draw: Callable[[Pick], dict[str, int]] | None = None
 
     def __post_init__(self) -> None:
+        if self.draw and not self.dims:
+            object.__setattr__(self, "dims", self.drawn(0).dims)
         require(
             self.values in ("normal", "integers"), f"case {self.name}: values={self.values!r} is not known"
         )
         require(
             self.check in ("reference", "gradient"), f"case {self.name}: check={self.check!r} is not known"
         )
+
+    def drawn(self, seed: int) -> Case:
+        """The case with the sizes that belong to a seed; itself where they are declared."""
+        if not self.draw:
+            return self
+        rng = random.Random(f"{seed} {self.name}")
+        return replace(self, dims=self.draw(lambda low, high, step=1: rng.randrange(low, high + 1, step)))
 
 
 @dataclass(frozen=True)
@@ -327,6 +344,10 @@ class Puzzle:
         return tuple(
             k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made]
         )
+
+    def drawn(self, seed: int) -> Puzzle:
+        """The puzzle with the sizes of all cases as they are for a seed."""
+        return replace(self, cases=tuple(case.drawn(seed) for case in self.cases))
 
     def full_dims(self, case: Case) -> dict[str, int]:
         """The dims of a case, with the derived ones."""

@@ -257,11 +257,11 @@ class Patience(Pace):
 
 
 def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
-    """The case to count a kernel in: the one named, if it takes part in that, else its largest."""
+    """The case to count a kernel in: the one named, if it takes part in that, else its largest of given sizes."""
     if name and name not in (known := [c.name for c in puzzle.cases]):
         raise CourseError(f"{puzzle.id} has no case {name!r}; it has {', '.join(known)}")
     fits = [c for c in in_order(puzzle) if kernel in puzzle.kernels_of(c) and name in ("", c.name)]
-    plain = [c for c in fits if c.check == "reference"] or fits
+    plain = [c for c in fits if c.check == "reference" and not (c.stress or c.draw)] or fits
     return plain[-1] if plain else None
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from . import explain, gates, misconceptions, race
-from .checkout import NoSource, NotText, Tunables, read_source, source_hash, tunables
+from .checkout import NoSource, NotText, Tunables, read_source, seed_of, source_hash, tunables
 from .compare import error_map
 from .course import Puzzle, stub_text
 from .errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
@@ -31,10 +31,13 @@ RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"
 
 @dataclass(frozen=True)
 class Options:
-    """device: "auto" | "gpu" | "cpu"; seed: of inputs and schedules; watch: is told which case runs."""
+    """device: "auto" | "gpu" | "cpu"; watch: is told which case runs.
+
+    seed: of inputs, sizes and schedules; that of the file's text where None, so that a file has one verdict.
+    """
 
     device: str = "auto"
-    seed: int = 0
+    seed: int | None = None
     watch: Callable[[str], None] | None = None
 
 
@@ -58,6 +61,8 @@ def grade_file(
     verdict.next = f"backwarp hint {puzzle.number}"
     try:
         source = checked_source(puzzle, path, verdict)
+        verdict.seed = seed_of(source) if options.seed is None else options.seed
+        puzzle, options = puzzle.drawn(verdict.seed), replace(options, seed=verdict.seed)
         if puzzle.program:
             from .program_grade import judge_program
 

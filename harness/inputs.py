@@ -89,8 +89,9 @@ def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: str
     """Standard normal values, no two equal (as far as the dtype has room), none zero."""
     values = rng.standard_normal(int(np.prod(shape))).astype(dtype)
     for _ in range(8):
-        _, first = np.unique(values, return_index=True)
-        again = np.setdiff1d(np.arange(values.size), first[values[first] != 0], assume_unique=True)
+        ordered = np.sort(values)
+        unwanted = np.append(ordered[1:][ordered[1:] == ordered[:-1]], 0).astype(dtype)
+        again = np.flatnonzero(np.isin(values, unwanted))
         if not again.size:
             break
         values[again] = rng.standard_normal(again.size).astype(dtype)

@@ -256,7 +256,7 @@ class CourseMagics(Magics):
         from .report.probe import count
 
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
-        kernel, case = what_to_draw(puzzle, chosen.kernel, chosen.case)
+        kernel, case = what_to_draw(puzzle, path, chosen.kernel, chosen.case)
         return count(kernel.launch(puzzle.full_dims(case), tunables(read_source(path, path.name))).block)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .checkout import Tunables, tunables
+from .checkout import Tunables, seed_of, tunables
 from .course import Kernel, Puzzle
 from .devices import ptxas
 from .devices.virtual import counters
@@ -41,7 +41,7 @@ class Profile:
     no_resources: str = ""  # why registers and occupancy are not known, for "Registers and occupancy ..."
 
 
-def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, opener=None) -> Profile:
+def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Profile:
     """Count the kernels of a file, each in the case asked for; else in that of its gates, or its largest.
 
     opener: stands in for devices.open_device. Errors: CourseError for an unknown case; DeviceError.
@@ -52,10 +52,12 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", seed: int = 0, open
         raise CourseError(f"{puzzle.id} has no kernels to count; `backwarp train` shows the time of each")
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp hint {puzzle.number}"
-    todo = [(chosen_case(puzzle, k, case or gated_case(puzzle, k)), k) for k in puzzle.kernels]
-    todo = [(c, kernel) for c, kernel in todo if c]
     try:
         source = checked_source(puzzle, path, verdict)
+        seed = verdict.seed = seed_of(source)
+        puzzle = puzzle.drawn(seed)
+        todo = [(chosen_case(puzzle, k, case or gated_case(puzzle, k)), k) for k in puzzle.kernels]
+        todo = [(c, kernel) for c, kernel in todo if c]
         with opener("cpu", checks="count", seed=seed) as device:
             device.quick = True
             verdict.device, verdict.device_kind, verdict.device_reason = (

@@ -35,7 +35,8 @@ class Worker:
     """One file, loaded once, and its cases."""
 
     def __init__(self, root: Path, puzzle_id: str, source: str, name: str, device: str, seed: int):
-        self.puzzle, self.source, self.name, self.seed = load_puzzle(root, puzzle_id), source, name, seed
+        self.puzzle = load_puzzle(root, puzzle_id).drawn(seed)
+        self.source, self.name, self.seed = source, name, seed
         self.device = open_device(device, checks="memory", seed=seed)
         self.functions: dict = {}
         if self.puzzle.program.prepare:

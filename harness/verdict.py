@@ -76,6 +76,7 @@ class Verdict:
     )  # "kernel/case" -> the device's counters
     gates: list[dict[str, Any]] = field(default_factory=list)  # gates.Measure, where the results are right
     source_hash: str = ""
+    seed: int = 0  # of the inputs and the sizes drawn
     seconds: float = 0.0
 
     @property

@@ -85,7 +85,7 @@ def afterwards(puzzle: Puzzle) -> list[str]:
 class Grader(threading.Thread):
     """Grades what is asked for, the latest only."""
 
-    def __init__(self, events: queue.Queue, device: str, seed: int):
+    def __init__(self, events: queue.Queue, device: str, seed: int | None):
         super().__init__(daemon=True)
         self.events, self.apart = events, Apart(device, seed)
         self.wanted: queue.Queue = queue.Queue()
@@ -105,7 +105,7 @@ class Watcher:
     """One puzzle at a time; `run` returns when the student quits."""
 
     def __init__(self, course: Course, progress: Progress, puzzle_id: str,
-                 device: str = "auto", seed: int = 0, poll: bool = False):  # fmt: skip
+                 device: str = "auto", seed: int | None = None, poll: bool = False):  # fmt: skip
         self.course, self.progress, self.poll = course, progress, poll
         self.events: queue.Queue = queue.Queue()
         self.grader = Grader(self.events, device, seed)

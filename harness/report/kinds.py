@@ -166,7 +166,7 @@ def save_picture(
             f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
         )
     moving = target.suffix == ".gif"
-    ask = Ask(puzzle, path, *what_to_draw(puzzle, kernel, case), block, thread)
+    ask = Ask(puzzle, path, *what_to_draw(puzzle, path, kernel, case), block, thread)
     found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)
     figures = draw(ask, found, moving)
     try:
@@ -177,8 +177,10 @@ def save_picture(
     return found.name
 
 
-def what_to_draw(puzzle: Puzzle, kernel: str, case: str) -> tuple[Kernel, Case]:
-    """By their names; the first of them where that is "". Errors: CourseError."""
+def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Kernel, Case]:
+    """By their names, with the sizes that are drawn for the file; the first where that is "". Errors: CourseError."""
+    from ..checkout import read_source, seed_of
+
     if puzzle.program:
         raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
     chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
@@ -186,7 +188,7 @@ def what_to_draw(puzzle: Puzzle, kernel: str, case: str) -> tuple[Kernel, Case]:
     if not cases:
         names = ", ".join(c.name for c in puzzle.cases)
         raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {names}")
-    return chosen, cases[0]
+    return chosen, cases[0].drawn(seed_of(read_source(path, path.name)))
 
 
 def save(figures: Sequence[Figure], target: Path) -> None:

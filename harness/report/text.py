@@ -122,12 +122,17 @@ def tally(verdict: Verdict, width: int) -> list[Line]:
     counts = {k: [c.status == PASSED for c in verdict.cases if c.kernel == k] for k in kernels}
     if len(kernels) == 1:
         good = next(iter(counts.values()))
-        return body_lines(f"{sum(good)} of {len(good)} cases pass.", width)
+        return [[(f"  {sum(good)} of {len(good)} cases pass.", ""), seed(verdict)]]
     told = [
         f"{k} passes {'all' if all(good) else f'{sum(good)} of'} {len(good)} cases"
         for k, good in counts.items()
     ]
-    return body_lines("; ".join(told) + ".", width)
+    *lines, last = body_lines("; ".join(told) + ".", width)
+    return [*lines, [*last, seed(verdict)]]
+
+
+def seed(verdict: Verdict) -> Span:
+    return f"   seed {verdict.seed}", "dim"
 
 
 def notes(verdict: Verdict, width: int) -> list[Line]:

@@ -59,6 +59,18 @@ def test_a_parameter_knows_its_shape_and_its_declaration():
     assert Float("rate", 0.1).resolve({}) == 0.1
 
 
+def test_sizes_are_drawn_by_the_seed_and_declared_ones_stay():
+    draw = Case("own", draw=lambda pick: {"B": pick(1, 3), "N": pick(101, 999, 2)})
+    both = puzzle(cases=(Case("c", {"B": 2, "N": 3}), draw))
+    assert both.cases == both.drawn(0).cases == both.drawn(5).drawn(0).cases
+    sizes = [both.drawn(seed).cases[1].dims for seed in range(60)]
+    assert {d["B"] for d in sizes} == {1, 2, 3} and len({d["N"] for d in sizes}) > 40
+    assert all(101 <= d["N"] <= 999 and d["N"] % 2 for d in sizes)
+    assert both.drawn(5).cases[0] is both.cases[0]
+    with pytest.raises(CourseError, match="case own: parameter 'x' of .* needs the dimension 'B'"):
+        puzzle(cases=(Case("own", draw=lambda pick: {"N": pick(1, 3)}),))
+
+
 def test_a_kernel_shows_its_signature():
     assert kernel().signature == "k(const float* x, float* y, int N, float scale)"
 

@@ -59,7 +59,7 @@ def square(a, device):
     a["z"][:] = a["x"] ** 2
 
 
-def grade(puzzle, twice=twice, square=square, options=Options(), **opener):
+def grade(puzzle, twice=twice, square=square, options=Options(seed=0), **opener):
     return grade_file(
         puzzle, puzzle.stub_path, options, fake_opener({"twice": twice, "square": square}, puzzle, **opener)
     )
@@ -446,13 +446,24 @@ def test_a_gpu_whose_launches_disagree(puzzle):
     assert verdict.kind == "schedule" and "Two launches" in verdict.lines[-1]
 
 
-def test_another_seed_gives_other_inputs(puzzle):
-    seen = []
-    grade(puzzle, lambda a, device: seen.append(a["x"].copy()))
-    grade(puzzle, lambda a, device: seen.append(a["x"].copy()), options=Options(seed=1))
-    fixed, random = [x for x in seen if len(x) == 3], [x for x in seen if len(x) == 40]
-    assert all((x == fixed[0]).all() for x in fixed)
-    assert not (random[0] == random[-1]).any()
+def test_the_seed_is_that_of_the_text_or_the_one_given(tmp_path):
+    cases = (*CASES, Case("own", draw=lambda pick: {"N": pick(50, 5000)}))
+    puzzle, seen = make_puzzle(tmp_path, cases=cases), {}
+
+    def graded(**options):
+        runs = []
+        verdict = grade(puzzle, lambda a, device: runs.append(a["x"].copy()), options=Options(**options))
+        seen[verdict.seed] = {c.name: c.dims["N"] for c in verdict.cases}, {x.size: x for x in runs}
+        return verdict.seed
+
+    first, text = graded(), puzzle.stub_path.read_text()
+    again, given = graded(), graded(seed=first)
+    assert first == again == given and len(seen) == 1
+    puzzle.stub_path.write_text(text + "// another text\n")
+    sizes, inputs = zip(*(seen[seed] for seed in (first, graded(), graded(seed=1))))
+    assert len(seen) == 3 and len({s["own"] for s in sizes}) == 3
+    for x, y in zip(inputs, inputs[1:]):
+        assert (x[3] == y[3]).all() and not (x[40] == y[40]).any(), "given values stay, others are drawn"
 
 
 def test_a_verdict_survives_pickle_and_json(puzzle):

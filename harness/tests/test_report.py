@@ -26,7 +26,7 @@ def text(verdict, width=100):
 def wrong(**changes):
     fields = {
         "puzzle": "09_conv2d_backward_weights", "file": "kernel.cu", "kind": "wrong", "kernel": "weights",
-        "device": "virtual GPU", "next": "backwarp hint 09",
+        "device": "virtual GPU", "seed": 7, "next": "backwarp hint 09",
         "case": "batch_odd", "case_number": 2, "case_total": 6, "dims": {"batch": 2, "C_in": 3},
         "lines": [
             "grad_weights[k=0] = -1.1718, expected 0.4412   (107 of 108 elements differ)",
@@ -42,7 +42,7 @@ def test_a_wrong_kernel_fact_place_remedy():
         "x 09_conv2d_backward_weights   case 2 of 6  batch_odd: batch=2 C_in=3",
         "  grad_weights[k=0] = -1.1718, expected 0.4412   (107 of 108 elements differ)",
         "  This is batch 0 alone.",
-        "  1 of 2 cases pass.",
+        "  1 of 2 cases pass.   seed 7",
         "  Next: backwarp hint 09",
     ]
 
@@ -59,7 +59,7 @@ def test_a_passed_one_is_one_line_and_what_is_next():
 
 def test_two_kernels_are_counted_apart():
     cases = [CaseResult("a", {}, "weights", FAILED), CaseResult("a", {}, "bias", PASSED)]
-    assert "  weights passes 0 of 1 cases; bias passes all 1 cases." in text(wrong(cases=cases))
+    assert "  weights passes 0 of 1 cases; bias passes all 1 cases.   seed 7" in text(wrong(cases=cases))
 
 
 def test_what_stops_before_a_case_has_a_heading():
