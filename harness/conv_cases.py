@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from harness.course import Int, Launch, Scalar, ceil_div
+from harness.course import Case, Int, Launch, Pick, Scalar, ceil_div
 
 Pair = tuple[int, int]
 
@@ -49,6 +49,41 @@ def options(d: Mapping[str, int]) -> dict:
         "dilation": (d["dilation_h"], d["dilation_w"]),
         "groups": d.get("groups", 1),
     }
+
+
+def own_sizes(pick: Pick, **more: int) -> dict[str, int]:
+    """The dims of a case that are drawn: many images, and little of everything else. more: other numbers."""
+    sides = [pick(1, 3), pick(3, 6), pick(3, 6), pick(2, 4), pick(1, 3), pick(1, 3)]
+    steps = (pick(1, 3), pick(1, 3)), (pick(0, 2), pick(0, 2))
+    return size(pick(257, 270), *sides, *steps) | more
+
+
+def stress_cases(**more: int) -> tuple[Case, ...]:
+    """Images, outputs and weights of more than 65,536 elements, and every size but the batch above 256.
+
+    A kernel that keeps an index in 8 or 16 bits is wrong in one of them. There are few products in each.
+    """
+    return (
+        Case("large_image", size(1, 1, 263, 259, 1, 2, 3, **more), stress=True,
+             note="more pixels than 16 bits can count"),
+        Case("many_channels", size(2, 261, 1, 1, 257, 1, 1, **more), stress=True,
+             note="more weights than 16 bits can count"),
+        Case("filter_257x1", size(1, 1, 259, 2, 2, 257, 1, **more), stress=True,
+             note="more taps in a column than a byte can count"),
+        Case("filter_1x257", size(1, 2, 2, 259, 1, 1, 257, **more), stress=True,
+             note="more taps in a row than a byte can count"),
+    )  # fmt: skip
+
+
+def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
+    """The same for kernels that compute tiles: of the matrices, two sides at a time are long."""
+    return (
+        Case("many_filters", size(1, 2, 1, 261, 257, 1, 1, **more), stress=True,
+             note="an output of more elements than 16 bits can count"),
+        Case("tall_image", size(1, 257, 259, 1, 2, 1, 1, **more), stress=True,
+             note="an input of more elements than 16 bits can count"),
+        *stress_cases(**more)[1:],
+    )  # fmt: skip
 
 
 def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:

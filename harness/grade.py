@@ -282,6 +282,8 @@ def conclude(
     verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
     verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict)
+    if shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
+        verdict.lines.append(explain.great_sizes(shown.case))
     if skipped:
         verdict.lines.append("The other cases were not run.")
     return verdict
@@ -337,8 +339,9 @@ def lines_of(
 
 
 def observed(shown: Outcome, outcomes: list[Outcome]) -> list[misconceptions.Observation]:
-    """What the kernel shown wrote in the cases that it completed."""
-    return [o.observation for o in outcomes if o.kernel is shown.kernel and o.observation and o.kind != "schedule"]
+    """What the kernel shown wrote in the cases that it completed, but for those of great sizes, which take long."""
+    seen = [o for o in outcomes if o.kernel is shown.kernel and not o.case.stress]
+    return [o.observation for o in seen if o.observation and o.kind != "schedule"]
 
 
 def elsewhere(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict) -> list[str]:

@@ -88,7 +88,7 @@ def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
 def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Standard normal values, no two equal (as far as the dtype has room), none zero."""
     values = rng.standard_normal(int(np.prod(shape))).astype(dtype)
-    for _ in range(8):
+    for _ in range(4):
         ordered = np.sort(values)
         unwanted = np.append(ordered[1:][ordered[1:] == ordered[:-1]], 0).astype(dtype)
         again = np.flatnonzero(np.isin(values, unwanted))

@@ -7,14 +7,15 @@ pristine stub is derived from the solution. Only where CI is set are the committ
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
 
 import pytest
 
-from harness.checkout import open_course
-from harness.course import BEGIN, END, Puzzle, stub_text
+from harness.checkout import open_course, tunables
+from harness.course import BEGIN, END, Kernel, Puzzle, stub_text
 from harness.devices.nvrtc import compile_ptx
 from harness.grade import Options, grade_file
 
@@ -135,6 +136,48 @@ def test_cases_cover_what_a_kernel_can_get_wrong(puzzle):
     if {"C_in", "C_out"} <= cases[0].keys():
         assert any(d["C_in"] == 1 and d["batch"] > 1 for d in cases), "no case with one channel"
         assert any(d["C_in"] != d["C_out"] > 1 for d in cases)
+
+
+def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:
+    """The dims of every case of a kernel; of drawn ones, as they are for a few seeds."""
+    drawn = [puzzle.drawn(seed) for seed in range(8)]
+    return [p.full_dims(c) for p in drawn for c in p.cases if kernel in p.kernels_of(c) and (c.draw or p is drawn[0])]
+
+
+@each_kernel_puzzle
+def test_every_kernel_has_a_case_whose_sizes_are_drawn(puzzle):
+    for kernel in puzzle.kernels:
+        draws = [c for c in puzzle.cases if c.draw and kernel in puzzle.kernels_of(c)]
+        assert draws and all(len({tuple(c.drawn(s).dims.items()) for s in range(8)}) > 4 for c in draws), kernel.name
+
+
+#: sizes and arrays that stay small: the side of a square filter, one sum per channel, what fits nowhere or would
+#: need a block or a warp of its own for every element
+SMALL = {
+    "F", "bias", "grad_bias", "mean", "21 grad_weights", "22 partial", "23 output", "24 weights",
+    "33 grad_weights", "33 R", "33 S", "33 C_group",
+}  # fmt: skip
+
+
+@each_kernel_puzzle
+def test_no_size_fits_into_8_bits_and_no_index_into_16(puzzle):
+    """Otherwise a kernel passes that keeps them in an `unsigned char` or a `short`."""
+    for kernel in puzzle.kernels:
+        cases = sizes(puzzle, kernel)
+        lengths = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)}
+        small = {name for name in lengths if max(d[name] for d in cases) <= 256}
+        small |= {a.name for a in kernel.arrays if max(math.prod(a.shape(d)) for d in cases) <= 1 << 16}
+        assert {n for n in small if n not in SMALL and f"{puzzle.number} {n}" not in SMALL} == set(), kernel.name
+
+
+@each_kernel_puzzle
+def test_every_kernel_has_more_work_than_one_block(puzzle):
+    """In every direction of the grid; otherwise a kernel passes that leaves its blockIdx out."""
+    t = tunables(solution_of(puzzle))
+    for kernel in puzzle.kernels:
+        grids = [kernel.launch(dict(d), t).grid for d in sizes(puzzle, kernel)]
+        most = [max(axis) for axis in zip(*(g if isinstance(g, tuple) else (g,) for g in grids))]
+        assert all(n > 1 for n in most) or kernel.name == "mean_loss", kernel.name
 
 
 @each_puzzle

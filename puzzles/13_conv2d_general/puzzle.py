@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
+from harness.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size, stress_cases
 from harness.conv_mistakes import (
     convolution, forward, input_gradient, remainder_ignored, remainder_of_the_element,
     remainder_positive_only, weight_gradient,
@@ -275,6 +275,9 @@ PUZZLE = Puzzle(
              note="exact sums", values="integers"),
         Case("resnet_block", size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
              note="the usual 3 x 3, stride 2, padding 1; several blocks"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, threads=pick(30, 90))),
+        *stress_cases(),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

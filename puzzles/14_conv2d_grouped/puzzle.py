@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
+from harness.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size, stress_cases
 from harness.conv_mistakes import convolution, forward, input_gradient, weight_gradient
 from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv
@@ -275,6 +275,11 @@ PUZZLE = Puzzle(
              values="integers"),
         Case("mobilenet_block", size(2, 16, 10, 10, 16, 3, 3, stride=(2, 2), pad=(1, 1), groups=16),
              note="depthwise, 3 x 3, stride 2"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, C_in=2 * pick(1, 2), C_out=2 * pick(1, 3), groups=2, threads=pick(30, 90))),
+        Case("many_groups", size(2, 257, 2, 3, 514, 1, 2, groups=257),
+             note="more groups than a byte can count", stress=True),
+        *stress_cases(groups=1),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

@@ -23,6 +23,13 @@ def size(
     return dict(batch=batch, C_in=C_in, C_out=C_out, **sides, **each, groups=groups, **more)
 
 
+def own_sizes(pick):
+    groups = pick(2, 3)
+    image, taps, stride, pad = (tuple(pick(*limits) for _ in range(3)) for limits in ((2, 4), (1, 2), (1, 2), (0, 1)))
+    return size(pick(257, 262), groups * pick(1, 2), image, groups * pick(1, 2), taps, stride, pad,
+                groups=groups, threads=pick(20, 90))  # fmt: skip
+
+
 def sound(batch, C_in, W, C_out, S, stride=1, pad=0, dilation=1, **more):
     """The dims of a case with one dimension."""
     triples = (1, 1, stride), (0, 0, pad), (1, 1, dilation)
@@ -401,6 +408,19 @@ PUZZLE = Puzzle(
              note="each element moved by epsilon", check="gradient"),
         Case("batch_odd", size(3, 4, (3, 7, 5), 6, (2, 3, 1), stride=(1, 1, 2), pad=(0, 1, 1),
                                dilation=(2, 1, 1), groups=2, threads=96), note="blocks of 96 threads"),
+        Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
+        Case("many_groups", size(2, 257, (1, 2, 2), 514, (1, 1, 2), groups=257), stress=True,
+             note="more groups than a byte can count"),
+        Case("large_image", size(1, 1, (263, 259, 1), 1, (2, 3, 1)), note="more elements than 16 bits can count",
+             stress=True),
+        Case("many_channels", size(2, 261, (1, 1, 1), 257, (1, 1, 1)), note="more weights than 16 bits can count",
+             stress=True),
+        Case("filter_257x1x1", size(1, 2, (259, 1, 1), 1, (257, 1, 1)), note="more taps than a byte can count",
+             stress=True),
+        Case("filter_1x257x1", size(1, 1, (1, 259, 2), 2, (1, 257, 1)), note="more taps than a byte can count",
+             stress=True),
+        Case("filter_1x1x257", size(1, 1, (2, 1, 515), 1, (1, 1, 257)), note="more taps than a byte can count",
+             stress=True),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

@@ -18,10 +18,18 @@ FORWARD, INPUT, WEIGHTS = (
 )  # fmt: skip
 
 
-def size(*sizes, out_pad=(0, 0), groups=1, **pairs):
+def size(*sizes, out_pad=(0, 0), groups=1, **more):
     """The dims of a case; pairs are (rows, columns)."""
-    more = dict(out_pad_h=out_pad[0], out_pad_w=out_pad[1], groups=groups)
-    return size_of_a_convolution(*sizes, **pairs, **more)
+    more |= dict(out_pad_h=out_pad[0], out_pad_w=out_pad[1], groups=groups)
+    return size_of_a_convolution(*sizes, **more)
+
+
+def own_sizes(pick):
+    groups, stride = pick(2, 4), (pick(1, 3), pick(1, 3))
+    return size(pick(257, 270), groups * pick(1, 2), pick(2, 4), pick(2, 4), groups * pick(1, 2), pick(2, 4),
+                pick(2, 4), stride=stride, pad=(pick(0, 1), pick(0, 1)), out_pad=(pick(0, stride[0] - 1),
+                pick(0, stride[1] - 1)),
+                groups=groups, threads=pick(20, 90))  # fmt: skip
 
 
 def options(d):
@@ -298,6 +306,16 @@ PUZZLE = Puzzle(
              note="exact sums", values="integers"),
         Case("decoder_layer", size(2, 8, 7, 7, 4, 4, 4, stride=(2, 2), pad=(1, 1)),
              note="the usual 4 x 4, stride 2, padding 1: twice the size"),
+        Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
+        Case("many_groups", size(2, 257, 2, 3, 514, 1, 2, groups=257),
+             note="more groups than a byte can count", stress=True),
+        Case("large_image", size(1, 1, 261, 257, 1, 3, 2), note="more pixels than 16 bits can count", stress=True),
+        Case("many_channels", size(2, 261, 1, 1, 257, 1, 1),
+             note="more weights than 16 bits can count", stress=True),
+        Case("filter_257x1", size(1, 2, 2, 3, 1, 257, 1),
+             note="more taps in a column than a byte can count", stress=True),
+        Case("filter_1x257", size(1, 1, 3, 2, 2, 1, 257),
+             note="more taps in a row than a byte can count", stress=True),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

@@ -35,6 +35,15 @@ def completed(d):
     return d | {COUNT[side]: windows_along(side, d, d["ceil_mode"]) for side in SIDES}
 
 
+def own_sizes(pick):
+    R, S = pick(2, 4), pick(2, 4)
+    return dict(
+        batch=pick(2, 4), C=pick(2, 5), H=pick(7, 12), W=pick(7, 12), R=R, S=S,
+        stride_h=pick(1, 3), stride_w=pick(1, 3), pad_h=pick(0, R // 2), pad_w=pick(0, S // 2),
+        ceil_mode=pick(0, 1), count_include_pad=pick(0, 1), threads=pick(20, 90),
+    )  # fmt: skip
+
+
 def both(d, name):
     return d[f"{name}_h"], d[f"{name}_w"]
 
@@ -537,6 +546,11 @@ PUZZLE = Puzzle(
                                  ceil_mode=1, threads=64), note="29 blocks forward, 50 backward"),
         Case("resnet_pool_in_small", dict(batch=1, C=2, H=16, W=16, R=3, S=3, stride_h=2, stride_w=2,
                                           pad_h=1, pad_w=1), note="the window of ResNet's only max pooling"),
+        Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
+        Case("large_image", dict(batch=1, C=1, H=263, W=259, R=2, S=2, stride_h=1, stride_w=1), stress=True,
+             note="more windows than 16 bits can count"),
+        Case("many_planes", dict(batch=259, C=257, H=1, W=1, R=1, S=1), stress=True,
+             note="more planes than 16 bits can count"),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

@@ -17,7 +17,7 @@ def places(a, lanes=32):
 
 def distinct(numbers):
     """How many different numbers stand in each row."""
-    return np.array([len(np.unique(row)) for row in numbers])
+    return 1 + np.count_nonzero(np.diff(np.sort(numbers)), axis=1)
 
 
 def sectors(a, lanes=32):
@@ -207,6 +207,15 @@ PUZZLE = Puzzle(
         Case("just_a_warp", dict(batch=2, n_in=32, n_out=8), note="one product per lane", kernels=(FORWARD,)),
         Case("nothing_divides", dict(batch=5, n_in=45, n_out=23, warps=3), note="8 x 5 blocks of 3 warps",
              kernels=(FORWARD,)),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: dict(batch=pick(3, 9), n_in=pick(20, 90), n_out=pick(9, 40),
+                                    patterns=pick(65, 300), threads=pick(20, 90), warps=pick(2, 6))),
+        Case("great_many_patterns", dict(patterns=65_601), stress=True, kernels=(PREDICT,),
+             note="more patterns than 16 bits can count"),
+        Case("large_input", dict(batch=257, n_in=261, n_out=2, warps=2), stress=True, kernels=(FORWARD,),
+             note="more than 65,536 elements in input"),
+        Case("large_weights", dict(batch=1, n_in=257, n_out=263), stress=True, kernels=(FORWARD,),
+             note="more than 65,536 elements in weights"),
         Case("fc_fw_lenet_84_10", dict(batch=4, n_in=84, n_out=10), note="LeNet's last layer",
              kernels=(FORWARD,)),
         Case("fc_fw_lenet_256_120", dict(batch=2, n_in=256, n_out=120), note="LeNet's third; it is counted",

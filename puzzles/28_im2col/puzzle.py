@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import (
-    as_columns, column_case, column_ints, column_sizes, one_tap_filters, one_thread_each, options, shape,
+    as_columns, column_case, column_ints, column_sizes, one_tap_filters, one_thread_each, options, own_sizes,
+    shape,
 )  # fmt: skip
 from harness.conv_mistakes import convolution, grid_sum
 from harness.course import Case, Gate, In, Kernel, Misconception, Mutant, Out, Puzzle
@@ -195,6 +196,16 @@ PUZZLE = Puzzle(
              note="no two parameters of rows and columns agree"),
         Case("padding_wider_than_filter", column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)),
              note="patches of zeros only"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, threads=pick(30, 90))),
+        Case("large_image", column_case(1, 1, 263, 259, 1, 2), stress=True,
+             note="more pixels than 16 bits can count"),
+        Case("many_channels", column_case(2, 261, 1, 2, 1, 1), stress=True,
+             note="more channels than a byte can count"),
+        Case("filter_257x1", column_case(1, 1, 259, 2, 257, 1), stress=True,
+             note="more taps in a column than a byte can count"),
+        Case("filter_1x257", column_case(1, 2, 2, 259, 1, 257), stress=True,
+             note="more taps in a row than a byte can count"),
         Case("counted", column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
              note="144 x 128 elements from 16 x 128 pixels; this one is counted"),
     ),

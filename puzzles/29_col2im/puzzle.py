@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.conv_cases import (
     as_columns, column_case, column_ints, column_sizes, from_columns, one_tap_filters, one_thread_each,
-    options, shape,
+    options, own_sizes, shape,
 )  # fmt: skip
 from harness.conv_mistakes import (
     convolution, gather, image_sum, position, remainder_ignored, remainder_of_the_element,
@@ -283,6 +283,16 @@ PUZZLE = Puzzle(
              note="the last row is in no column"),
         Case("measured", column_case(1, 2, 4, 5, 3, 2, stride=(2, 1), pad=(1, 1)), check="gradient",
              note="measured: the gradient of a loss, by differences"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, threads=pick(30, 90))),
+        Case("large_image", column_case(1, 1, 263, 259, 1, 2), stress=True,
+             note="more pixels than 16 bits can count"),
+        Case("many_channels", column_case(2, 261, 1, 2, 1, 1), stress=True,
+             note="more channels than a byte can count"),
+        Case("filter_257x1", column_case(1, 1, 259, 2, 257, 1), stress=True,
+             note="more taps in a column than a byte can count"),
+        Case("filter_1x257", column_case(1, 2, 2, 259, 1, 257), stress=True,
+             note="more taps in a row than a byte can count"),
         Case("counted", column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
              note="144 x 128 entries to 16 x 128 elements; this one is counted"),
     ),

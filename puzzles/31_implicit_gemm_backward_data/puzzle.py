@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, options, output_sizes, shape, size
+from harness.conv_cases import ints, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles
 from harness.conv_mistakes import convolution, input_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
@@ -321,6 +321,9 @@ PUZZLE = Puzzle(
              note="a channel more than a tile", values="integers"),
         Case("two_stretches", size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
              note="11 to 44 products for each element"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20))),
+        *stress_cases_of_tiles(),
         Case("counted", size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
              note="the usual 3 x 3, stride 2, padding 1: the case of the gates"),
     ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, one_thread_each, options, output_sizes, shape, size
+from harness.conv_cases import (
+    ints, one_thread_each, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles,
+)  # fmt: skip
 from harness.conv_mistakes import convolution, fetched, weight_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
@@ -322,6 +324,11 @@ PUZZLE = Puzzle(
              note="no two parameters of rows and columns agree"),
         Case("long_splits", size(3, 1, 7, 6, 2, 2, 2),
              note="splits of 45 positions: three stretches, the last not full"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20), splits=pick(2, 5))),
+        *stress_cases_of_tiles(),
+        Case("many_splits", size(2, 1, 12, 12, 2, 1, 1, splits=257), stress=True,
+             note="more splits than a byte can count"),
         Case("counted", size(2, 3, 12, 12, 16, 5, 5),
              note="LeNet's second layer, 3 of 6 channels, 2 images: the gates'"),
     ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from harness.conv_cases import ints, options, output_sizes, shape, size
+from harness.conv_cases import ints, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles
 from harness.conv_mistakes import convolution, weight_gradient
 from harness.course import (
     Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
@@ -340,6 +342,15 @@ PUZZLE = Puzzle(
              kernels=(DEPTHWISE,)),
         Case("counted_depthwise", size(2, 4, 16, 16, 8, 3, 3, stride=(1, 2), pad=(1, 1), groups=4),
              note="two filters for each channel: the gate's", kernels=(DEPTHWISE,)),
+        Case("own_sizes", note="sizes that belong to your file", kernels=(GROUPED,),
+             draw=lambda pick: own_sizes(pick, C_in=3 * pick(1, 3), C_out=3 * pick(1, 3), groups=3)),
+        Case("own_sizes_depthwise", note="sizes that belong to your file", kernels=(DEPTHWISE,),
+             draw=lambda pick: own_sizes(pick, C_in=3, C_out=3 * pick(1, 3), groups=3)),
+        Case("many_groups", size(2, 257, 2, 3, 514, 1, 2, groups=257), stress=True,
+             note="more groups than a byte can count"),
+        Case("large_image", size(1, 1, 263, 259, 1, 2, 2, groups=1), kernels=(DEPTHWISE,), stress=True,
+             note="more pixels than 16 bits can count"),
+        *(replace(case, kernels=(GROUPED,)) for case in stress_cases_of_tiles(groups=1)),
         Case("counted", size(2, 16, 8, 8, 16, 3, 3, pad=(1, 1), groups=4),
              note="4 groups of 4 channels and 4 filters: the gates'", kernels=(GROUPED,)),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import column_sizes, ints, options, size
+from harness.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
 from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
 from harness.tile_limits import tile_limits
@@ -223,6 +223,9 @@ PUZZLE = Puzzle(
         Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
              note="17 filters, 45 rows, 42 positions"),
         Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), note="135 rows: 9 steps"),
+        Case("own_sizes", note="sizes that belong to your file",
+             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20))),
+        *stress_cases_of_tiles(),
         Case("counted", size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
              note="2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted"),
     ),

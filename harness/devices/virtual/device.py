@@ -28,7 +28,7 @@ from .tally import Tally
 
 CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
-ENOUGH = 0.5  # seconds of launches after which it pays to optimise a module that was compiled quickly
+ENOUGH = 1.0  # seconds of launches after which it pays to optimise a module that was compiled quickly
 
 
 class Array:
