@@ -18,7 +18,8 @@ class Launch:
     stdout: the kernel's printf, cut; stdout_dropped: lines cut off. counters: exact on the virtual
     GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
     warps, as many as the virtual GPU's `keep_requests` says (counters.Request). steps: accesses of threads
-    and barriers, as many as its `keep_steps` says (steps.Steps).
+    and what orders them, as many as its `keep_steps` says (steps.Steps). hazards: with them, the bytes on which two
+    instructions race (state's Hazard).
     """
 
     stdout: str = ""
@@ -27,6 +28,7 @@ class Launch:
     notes: list[KernelFault] = field(default_factory=list)
     requests: list = field(default_factory=list)
     steps: object = None
+    hazards: object = None
 
 
 @dataclass(frozen=True)

@@ -333,6 +333,7 @@ __device__ float part[16];
         part[blockIdx.x] = blockIdx.x + 1;
         __threadfence();
         last = atomicAdd(&done, 1) == gridDim.x - 1;
+        __threadfence();
     }}
     __syncthreads();
     if (last && threadIdx.x == 0) {{

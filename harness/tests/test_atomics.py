@@ -116,7 +116,7 @@ def start_of(op: Op, t: str):
 @pytest.mark.parametrize("name, t", CASES)
 def test_global(modules, name, t, checks):
     op, dev = OPS[name], device(checks)
-    grid, block = (1, 1) if op.ordered else (4, N // 4)
+    grid, block = (1, 1) if op.ordered else (1, N) if name.endswith("_block") else (4, N // 4)
     values, start = values_of(op, t, grid * block), start_of(op, t)
     p, old = dev.array(np.array([99, start, 99], t)), dev.array(np.zeros(grid * block, t))
     whole = dev.array(values, readonly=True)

@@ -13,14 +13,16 @@ from .groups import GAP, SHARED_GAP
 from .ptx import Variable, parse_address
 from .roots import root_of
 from .state import (
+    INFO_ACQUIRE,
     INFO_ATOMIC,
-    INFO_RELAXED,
     INFO_RELEASE,
     INFO_SHARED,
     INFO_VOLATILE,
     INFO_WRITE,
     PARAM_BYTES,
     READ,
+    SCOPE_SHIFT,
+    SCOPES,
     SHARED_WINDOW,
     WRITE,
 )
@@ -221,7 +223,6 @@ class Access:
             self.set(target, value, type_)
         if ordered:
             self.line("fence acquire")
-            self._note_order(ins)
 
     def _store(self, ins) -> None:
         space, type_, lanes, ordered = self._modifiers(ins)
@@ -233,7 +234,6 @@ class Access:
             pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True, flags, value), nbytes
         if ordered:
             self.line("fence release")
-            self._note_order(ins)
         t = llvm_type(type_)
         for i, source in enumerate(_lanes(ins.operands[1])):
             where = pointer
@@ -243,11 +243,6 @@ class Access:
             value = self.value(source, type_)
             tag = "" if ordered else self.data_tag(self.root(ins.operands[0]))
             self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}{tag}")
-
-    def _note_order(self, ins) -> None:
-        """Acquire and release order blocks as fences do: racecheck then keeps quiet about them."""
-        if self.module.checks == "full" and any(f".{m}" in ins.opcode for m in ("acquire", "release", "acq_rel")):
-            self.store_field("Launch", "fenced", 1)
 
     def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
         """What a store writes as i64, where racecheck wants to know whether two threads write the same."""
@@ -274,10 +269,10 @@ class Access:
         operands = list(ins.operands)
         target = operands.pop(0) if ins.base == "atom" else "_"
         t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
-        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC | _order_flags(ins) & INFO_RELEASE)
-        if not self.module.raw:
-            self._note_order(ins)
         value = self.value(operands[1], type_)
+        self.compared = (t, value) if operation == "cas" else None
+        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC | _order_flags(ins))
+        self.compared = None
         if operation == "cas":
             new = self.value(operands[2], type_)
             pair = self.emit(f"cmpxchg ptr {pointer}, {t} {value}, {t} {new} seq_cst seq_cst")
@@ -364,10 +359,13 @@ def _lanes(operand: str) -> list[str]:
 
 
 def _order_flags(ins) -> int:
-    """How an access that is no plain one orders others."""
+    """How an access that is no plain one orders others, and whom it reaches."""
     mods = ins.opcode.split(".")
-    relaxed = INFO_RELAXED * ("volatile" not in mods)
-    return INFO_VOLATILE | relaxed | INFO_RELEASE * ("release" in mods or "acq_rel" in mods)
+    reaches = next((m for m in mods if m in SCOPES), "sys" if "volatile" in mods else "gpu")
+    acquires = "acquire" in mods or "acq_rel" in mods
+    releases = "release" in mods or "acq_rel" in mods
+    flags = INFO_VOLATILE | SCOPES.index(reaches) << SCOPE_SHIFT
+    return flags | INFO_ACQUIRE * acquires | INFO_RELEASE * releases
 
 
 def _windows(granules: int, gap: int) -> list[tuple[int, int]]:

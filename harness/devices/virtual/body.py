@@ -14,10 +14,11 @@ from .groups import access_groups
 from .modules import KernelInfo
 from .ptx import Function, Instruction, Label, Location, Variable
 from .types import llvm_type
+from .unused import unused_results
 
 #: what is known of the body that is being lowered
 _OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags", "private", "unrolled",
-              "ways")  # fmt: skip
+              "ways", "blind")  # fmt: skip
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 
 
@@ -46,6 +47,7 @@ class Body:
         self.grid_waits = grid_waits(function) if self.watches_grid else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.start_scopes()
+        self.blind = unused_results(function) if self.module.checks == "full" else set()
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
@@ -206,7 +208,7 @@ class Body:
         elif base in ("membar", "fence"):
             self.line("fence seq_cst")
             if self.module.checks == "full" and not self.module.raw:
-                self.runtime_call("rt_fence", str(int(".cta" not in ins.opcode)), site=0)
+                self.runtime_call("rt_fence", str(_scope(ins)), site=self.site(ins))
         elif base == "brkpt" or base in _IGNORED:
             pass
         elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins) or self.asynchronous(ins)
@@ -381,3 +383,10 @@ class Body:
                 part = self.cast("zext", f"i{width}", self.value(source, f"b{width}"), t)
                 value = self.op(f"or {t}", value, self.op(f"shl {t}", part, i * width))
             self.set(ins.operands[0], value, type_)
+
+
+def _scope(ins: Instruction) -> int:
+    """Whom a fence reaches: an index into state.SCOPES."""
+    old = {"membar.cta": "cta", "membar.gl": "gpu", "membar.sys": "sys"}
+    name = old.get(ins.opcode) or next((m for m in ins.opcode.split(".") if m in state.SCOPES), "sys")
+    return state.SCOPES.index(name)

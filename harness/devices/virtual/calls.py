@@ -22,10 +22,15 @@ class Calls:
             return False
         if function.body is None:
             return self._external(ins, name, returns, arguments)
+        blind = self.position in self.blind and self.module.updates_memory(name)
+        if blind:
+            self.store_field("Env", "blind", 1)
         if self.module.expands(name):
             self._expand(ins, function, returns, arguments)
         else:
             self._call_function(ins, function, returns, arguments)
+        if blind:
+            self.store_field("Env", "blind", 0)
         return False
 
     def _call_function(self, ins: Instruction, function: Function, returns, arguments) -> None:

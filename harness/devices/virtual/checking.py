@@ -11,7 +11,9 @@ from .ptx import Variable
 from .roots import origins, rooted
 from .state import (
     INFO_ATOMIC,
+    INFO_BLIND,
     INFO_COPY,
+    INFO_FINAL,
     INFO_SHARED,
     INFO_VALUE,
     INFO_WRITE,
@@ -19,6 +21,7 @@ from .state import (
     LOCAL_START,
     READ,
     SLOT_BYTES,
+    SYMMETRIC_LANES,
     WRITE,
 )
 
@@ -29,6 +32,9 @@ class FullChecks:
     roots: dict[str, str]  # see roots.rooted
     rooted: dict[str, Variable]
     written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
+    final: set[int]  # see intervals.final_accesses
+    blind: set[int]  # see unused.unused_results
+    compared: tuple[str, str] | None  # type and value that a compare-and-swap compares with
 
     def check_fully(
         self, ins, address: str, nbytes: int, need: int, info: int, value: str | None, root: Variable | None
@@ -45,6 +51,10 @@ class FullChecks:
             reads, info = False, info | INFO_COPY
         elif ins.at.trusted:
             info |= INFO_COPY
+        if self.is_final():
+            info |= INFO_FINAL
+        if atomic and self.position in self.blind:
+            info |= INFO_BLIND
         own = False  # to this thread
         if root is not None and nbytes >= 4:
             own = root.space == "local"
@@ -57,9 +67,25 @@ class FullChecks:
             self.label(race)
             if value is not None:
                 info |= INFO_VALUE
-            self.runtime_call("rt_race", address, str(info), value or "0", site=site)
+            what = self._if_equal(address, info) if self.compared else str(info)
+            self.runtime_call("rt_race", address, what, value or "0", site=site)
             self.line(f"br label %{done}")
         self.label(done)
+
+    def _if_equal(self, address: str, info: int) -> str:
+        """The info of a compare-and-swap: one that finds another value writes nothing."""
+        type_, wanted = self.compared
+        base = self.shared_memory if info & INFO_SHARED else self.arena
+        where = self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
+        found = self.emit(f"load volatile {type_}, ptr {where}, align 1")
+        equal = self.op(f"icmp eq {type_}", found, wanted)
+        return self.emit(f"select i1 {equal}, i64 {info}, i64 {info & ~INFO_WRITE}")
+
+    def is_final(self) -> bool:
+        """May a thread end after the instruction that is being lowered, while others go on to a barrier?"""
+        if self.inlined or not self.function.entry:
+            return self.module.has_barriers
+        return self.position in self.final
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int) -> None:
         """Out of line, at the end of the function: the runtime decides exactly, and goes on as if nothing were known."""
@@ -96,7 +122,7 @@ class FullChecks:
         elif info & INFO_WRITE:
             self.line(f"br label %{race}")
         else:
-            self._skip_quiet(address, nbytes, shared, race, done)
+            self._skip_quiet(address, nbytes, shared, race, done, site)
 
     def _offset_in(self, root: Variable, address: str, nbytes: int, info: int, site: str) -> str:
         """Where an access lies in its array; a fault, if it does not."""
@@ -126,7 +152,7 @@ class FullChecks:
         if shared and info & INFO_WRITE:
             self.line(f"br label %{race}")
         elif shared:
-            self._skip_quiet(address, nbytes, shared, race, done)
+            self._skip_quiet(address, nbytes, shared, race, done, site)
         elif info & INFO_WRITE:
             self.branch(self._is_local(address), done, race)
         else:  # of memory that nobody may write to, or that is quiet in this interval, or a thread's own
@@ -134,7 +160,7 @@ class FullChecks:
             t = f"i{8 * granules}"
             self.branch(self.op(f"icmp eq {t}", self.op(f"and {t}", state, WRITE), 0), done, writable)
             self.label(writable)
-            self._skip_quiet(address, nbytes, shared, loud, done)
+            self._skip_quiet(address, nbytes, shared, loud, done, site)
             self.label(loud)
             self.branch(self._is_local(address), done, race)
 
@@ -145,19 +171,30 @@ class FullChecks:
         new = self.op(f"or {t}", old, value) if old else str(value)
         self.line(f"store {t} {new}, ptr {where}, align 1{self.shadow_tag(root)}")
 
-    def _skip_quiet(self, address: str, nbytes: int, shared: bool, race: str, done: str) -> None:
-        """Further reads of what is only read in this interval need no look. There is a number for each granule."""
+    def _skip_quiet(self, address: str, nbytes: int, shared: bool, race: str, done: str, site: str) -> None:
+        """Further reads by this instruction of what is only read in this interval need no look; there is a word for each
+        granule. Where no collective orders the lanes of a warp, the same goes for those of one warp.
+        """
         quiet = self.emit(f"inttoptr i64 {self.load_field('Env', 'quiet', invariant=True)} to ptr")
         at = self.op("add i64", address, self.shared_base) if shared else address
         if nbytes < 4:
             at = self.op("and i64", at, -4)
-        epoch = self.load_field("Env", "epoch")
+        place = self.op("shl i64", at, 1)
+        bar = self.cast("zext", "i32", self.load_field("Env", "bar"), "i64")
+        known = self.cast("zext", "i32", site, "i64") if site[0] == "%" else site
+        which = self.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
+        token = self.op("or i64", self.op("shl i64", bar, 32), which)
+        tokens = [token]
+        if self.module.symmetric(self.function.name) & SYMMETRIC_LANES:
+            warp = self.op("lshr i32", self.load_field("Thread", "linear"), 5)
+            tokens.append(self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64")))
         n = max(1, nbytes // 4)
         for i in range(n):
-            where = self.emit(f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', at, 4 * i) if i else at}")
-            same = self.op("icmp eq i32", self.emit(f"load volatile i32, ptr {where}, align 4"), epoch)
+            where = self.emit(f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', place, 8 * i) if i else place}")
+            found = self.emit(f"load volatile i64, ptr {where}, align 8")
+            same = [self.op("icmp eq i64", found, t) for t in tokens]
             next_ = self.fresh_label("quiet") if i < n - 1 else done
-            self.branch(same, next_, race)
+            self.branch(same[0] if len(same) == 1 else self.op("or i1", *same), next_, race)
             if i < n - 1:
                 self.label(next_)
 

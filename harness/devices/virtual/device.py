@@ -81,7 +81,7 @@ class VirtualGPU:
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
-        self.epochs = self.events = 0  # barrier intervals, fences and collectives so far, for racecheck
+        self.events = 0  # by which threads synchronise, so far: racecheck's time
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
         self.arena = Arena(races=checks == "full", small=checks == "count")
         cores = cores or available_cores()
@@ -327,13 +327,16 @@ class Run:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         with Output(self.arena, launch) as output:
             self.workers.run(program.run, block, launch, info.recursive)
-        self.device.epochs, self.device.events = int(launch["epochs"][0]), int(launch["now"][0])
+        self.device.events = int(launch["now"][0])
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
             result.requests = self.device.tally.requests()
         if self.device.keep_steps:
             result.steps = Steps(self._steps, launch, self.module.lowered.sites)
+            result.hazards = self.arena.pool.hazards()
+        if self.arena.pool:
+            self.arena.pool.end(launch)
         if launch["kept"][0]:
             records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
             faults, result.notes = Diagnosis(self).faults(records)
@@ -394,10 +397,16 @@ class Run:
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": full, "grid_sync": full and self.kernel.info.grid_sync,
             "grid_workspace": self.device._workspace.start,
-            "first_epoch": self.device.epochs + 1, "epochs": self.device.epochs, "slots": self.slots,
-            "now": self.device.events,
+            "slots": self.slots,
+            "now": self.device.events + 1, "tag": self.device.events + 1,
+            "symmetric": self.kernel.info.symmetric, "ordered": self.kernel.info.ordered, "finals": self.kernel.info.finals,
             "site_lines": self.module.site_lines.ctypes.data if full else 0,
         }  # fmt: skip
+        if self.arena.pool:
+            values |= self.arena.pool.start()
+            if values["now"] > state.LATE:
+                self.arena.forget_races()
+                values["now"] = values["tag"] = 1
         if self.device.keep_steps:
             self._steps = state.array("Step", self.device.keep_steps)
             values["steps"] = self._steps.ctypes.data

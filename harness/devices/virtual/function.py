@@ -18,6 +18,7 @@ from .checking import FullChecks
 from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
+from .intervals import final_accesses
 from .lanes import Plan, plan
 from .leaving import Leaving, Ways
 from .matrix import Matrix
@@ -56,6 +57,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.copies: set[int] = set()
         self.guesses: set[int] = set()
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
+        self.final, self.compared, self.blind = set(), None, set()
         self.private, self.unrolled = {}, set()
         self.loops: dict[str, int] = {}
         self.ways: Ways | None = None  # out of the body that is being lowered
@@ -80,7 +82,10 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         reserved = module.mentions(f.name, "%reserved_smem")
         info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
                           module.syncs_grid(f.name), self.coroutine and module.spins(f.name), recursive,
-                          f.max_threads)  # fmt: skip
+                          f.max_threads, module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
+        if module.checks == "full":
+            self.final = final_accesses(f.body, f.tables, module.is_barrier) or set()
+            info.finals = module.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         together = module.side_by_side and not module.spins(f.name)  # a neighbour may hold what a thread waits for

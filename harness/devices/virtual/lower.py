@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import cached_property
 
 from ...errors import Unsupported
 from .callgraph import align_up, called, defined, grid_waits, has_loop, pointed_functions, spinning_loops, split_arguments
@@ -23,9 +24,10 @@ from .memory import SHARED_GUARD
 from .modules import KernelInfo, Lowered
 from .ptx import Function, Instruction, Location, Module, Variable
 from .roots import handed_back
-from .state import SHARED_START
+from .state import SHARED_START, SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
+_ORDERS = re.compile(r"^(membar|fence)\b|\.(acquire|release|acq_rel)\b|^mbarrier\b")
 _NAME = re.compile(r"[\w$]+")
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
@@ -149,6 +151,45 @@ class ModuleLowering:
         self.sites.append((at, what))
         return len(self.sites) - 1
 
+    # -- how the threads of a kernel are ordered ---------------------------------------------
+
+    def is_barrier(self, ins: Instruction) -> bool:
+        """Whether all threads of the block may have to wait there."""
+        if _is_block_barrier(ins):
+            return not _takes_part(ins)
+        callee = called(ins)
+        return callee in self.ptx.functions and self.block_barriers(callee)
+
+    @cached_property
+    def has_barriers(self) -> bool:
+        return any(self.block_barriers(f.name) for f in defined(self.ptx))
+
+    def block_barriers(self, name: str) -> bool:
+        """Whether a function, or one that it calls, has a barrier of the block."""
+        return self._any(name, _is_block_barrier)
+
+    def ordered(self, name: str) -> bool:
+        """Whether fences, or accesses that acquire or release, order the threads of a kernel."""
+        return self._any(name, lambda i: bool(_ORDERS.search(i.opcode)))
+
+    def symmetric(self, name: str) -> int:
+        """SYMMETRIC bits of a kernel. (A function that others call has none: it is lowered for all of them.)"""
+        if not self.ptx.functions[name].entry or self.ordered(name):
+            return 0
+        if self._any(name, _takes_part):
+            return SYMMETRIC_BLOCKS
+        if self._any(name, lambda i: i.base in COLLECTIVE_BASES and not _is_block_barrier(i)):
+            return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS
+        return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS | SYMMETRIC_LANES
+
+    def updates_memory(self, name: str) -> bool:
+        """Whether a function does nothing but an atomic update, as the header's functions do."""
+        return self._any(name, lambda i: i.base == "atom") and not self._any(name, lambda i: i.base in ("bra", "brx"))
+
+    def _any(self, name: str, found) -> bool:
+        bodies = (self.ptx.functions[f].body or () for f in self.closure(name))
+        return any(isinstance(i, Instruction) and found(i) for body in bodies for i in body)
+
     # -- what a function does -----------------------------------------------------------------
 
     def waits(self, name: str) -> bool:
@@ -251,3 +292,15 @@ class ModuleLowering:
             guards += SHARED_GUARD + align_up(variable.size, 128)
         alignment = max([16] + [v.align for v in symbols if v.extern])
         return tuple(arrays), packed, SHARED_START + align_up(packed, alignment) + guards
+
+
+def _is_block_barrier(ins: Instruction) -> bool:
+    return ins.base in ("bar", "barrier") and ins.opcode != "bar.warp.sync"
+
+
+def _takes_part(ins: Instruction) -> bool:
+    """A barrier that not all threads of the block need to take part in: it counts those who come."""
+    if not _is_block_barrier(ins):
+        return False
+    predicate_and_target = 2 * (".red" in ins.opcode)
+    return ".arrive" in ins.opcode or len(ins.operands) > 1 + predicate_and_target or ins.operands[0] != "0"

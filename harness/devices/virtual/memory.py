@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DeviceError
+from . import state
 from .state import DTYPES, GRANULE, INIT, LOCAL_START, PARTIAL, READ, SLOT_BYTES, WRITE
 
 MIB = 1 << 20
@@ -24,6 +25,7 @@ LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
 _SMALL_SIZES = (4 << 30, 1 << 30)  # where addresses have to fit into 32 bits; with races 16 times that for the cells
+_POOL_BYTES = 8 << 30  # of address space
 _SHIFT = 0x5840  # no address here and there is to share a processor's cache set, or its guess of the way in it
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
@@ -70,20 +72,22 @@ class Owner:
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells` and `quiet`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
+    races: also `cells`, `quiet` and `pool`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
-        self.cells = self.quiet = None
-        cell = DTYPES["Cell"].itemsize + DTYPES["Mark"].itemsize  # first all cells, then all marks
+        self.cells = self.quiet = self.pool = None
+        cell = DTYPES["Cell"].itemsize
         sizes = _SMALL_SIZES if races or small else _SIZES
         for size in sizes:
             try:
                 self._map = reserve(size)
                 self._shadow_map = reserve(size // GRANULE)
                 if races:
-                    self.cells = np.frombuffer(reserve(size // GRANULE * cell), np.uint8)
-                    self.quiet = np.frombuffer(reserve(size + _SHIFT), np.uint8)[_SHIFT:]
+                    self._race_maps = reserve(size // GRANULE * cell), reserve(2 * size + _SHIFT)
+                    self.cells = np.frombuffer(self._race_maps[0], np.uint8)
+                    self.quiet = np.frombuffer(self._race_maps[1], np.uint8)[_SHIFT:]
+                    self.pool = Pool()
                 break
             except DeviceError:
                 self._map = self._shadow_map = None
@@ -173,6 +177,11 @@ class Arena:
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
 
+    def forget_races(self) -> None:
+        """All cells are void, and nothing is quiet."""
+        for memory in self._race_maps:
+            memory.madvise(mmap.MADV_DONTNEED)
+
     def forget_local(self, slot: int) -> None:
         """Local memory of a slot belongs to nobody again."""
         self._shadow_map.madvise(mmap.MADV_DONTNEED, self.local_base(slot) // GRANULE, LOCAL_BYTES // GRANULE)
@@ -195,6 +204,38 @@ class Arena:
     def close(self) -> None:
         self.bytes = self.shadow = None  # the maps go with the last view
         self._owners, self._free = [], {}
+
+
+class Pool:
+    """Memory that racecheck takes during a launch: two tables, then what they and the cells point to.
+
+    hazards: the Hazards of the last launch. Errors: DeviceError.
+    """
+
+    _TABLES = state.HAZARDS * DTYPES["Hazard"].itemsize, 4 * (state.PLACES + state.PHASES)
+
+    def __init__(self):
+        self._map = reserve(_POOL_BYTES)
+        self.bytes = np.frombuffer(self._map, np.uint8)
+        self._used = 0
+
+    def start(self) -> dict[str, int]:
+        """The fields of a Launch; what the launch before has left is gone."""
+        if self._used:
+            self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
+        self._used, host = 0, self.bytes.ctypes.data
+        return {"pool": host, "pool_used": sum(self._TABLES), "pool_size": _POOL_BYTES,
+                "hazards": host, "places": host + self._TABLES[0]}  # fmt: skip
+
+    def end(self, launch: np.ndarray) -> None:
+        used = int(launch["pool_used"][0])
+        if used > sum(self._TABLES) or launch["hazard_count"][0]:
+            self._used = used
+
+    def hazards(self) -> np.ndarray:
+        """A copy of the Hazards that were found, in no order."""
+        table = self.bytes[: self._TABLES[0]].view(DTYPES["Hazard"])
+        return table[table["bytes"] > 0].copy()
 
 
 def _gap(nbytes: int) -> int:

@@ -34,11 +34,18 @@ _STRUCTS = {
         (_U64, "tables"),  # host address of Table[32], one for each warp; 0 when nothing is counted
         (_U64, "counting"),  # host address of the Counting
         (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
-        (_U64, "quiet"),  # host address of a number for each granule: the interval in which reads of it need no look
+        (_U64, "quiet"),  # host address of a u64 for each granule: the interval and the instruction of which reads need no look
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"), (_U32, "slot"),
-        (_U32, "epoch"),  # number of the current barrier interval, over all blocks and launches
+        (_U32, "bar"),  # time (Launch.now) of the last barrier of the block, or of its start
+        (_U32, "shared_tag"),  # of cells of shared memory in this interval
+        (_U32, "holes"),  # threads that have ended after an access that barriers since do not order
+        (_U32, "clocks"),  # a thread knows of others by more than barriers of the block and collectives of its warp
+        (_U32, "dirty"),  # threads have such knowledge left of this block
+        (_U32, "blind"),  # a call is under way whose result nobody looks at
+        (_U32, "full", 32),  # time of the last collective of all lanes of each warp
+        (_U64, "arrived_clock", 16),  # what bar.arrive has handed over, by barrier number
         (_U32, "arrived", 16),  # bar.arrive, by barrier number
         (_U32, "running"),  # the block has threads that have not ended
         (_U32, "start"),  # its threads have not started yet
@@ -60,7 +67,7 @@ _STRUCTS = {
         (_U32, "dead"),  # it has faulted or executed `exit`: unwind
         (_U32, "linear"),
         (_U32, "tid_x"), (_U32, "tid_y"), (_U32, "tid_z"),
-        (_U32, "clock"),  # when it last took part in a warp collective: orders the lanes of a warp
+        (_U32, "clock"),  # time of its last synchronising event, if that was no barrier of the block
         (_U32, "depth"),  # of device function calls
         (_U32, "stack"),  # where on the worker's stack the first recursive function was called, in 16 bytes
         (_U64, "arg0"), (_U64, "arg1"), (_U64, "arg2"),  # operands of the collective it waits at
@@ -79,34 +86,29 @@ _STRUCTS = {
         (_U64, "copy_to", 64), (_U64, "copy_from", 64),  # device addresses
         (_U32, "copy_size", 64), (_U32, "copy_bytes", 64),  # written; of these read, the rest is zero
         (_U32, "copy_site", 64), (_U32, "copy_group", 64),
-        (_U32, "fence"),  # when it last executed one
-        (_U32, "released"),  # what it did before then, others may know of: it has changed memory atomically since
-        (_U32, "acquired"),  # what others released before then, it knows of
+        (_U64, "known"),  # host address of the Clock with what it knows of others; void unless Env.clocks
+        (_U64, "fences", 8),  # two Fences: the last one, and the last one that reached other blocks
+        (_U32, "pending"),  # what it has read of others' releases and not acquired: a place in the pool
+        (_U32, "touched"),  # Env.bar when it made an access that may be the last before its end
+        (_U32, "hole"),  # it has ended after one: what others know of it at most; 0: it has not
         (_U64, "out"),  # its way out of the kernel, and the loops around that (see leaving.py)
         (_U64, "behind"),  # where it waits: the ways out that lie behind, and the loops around the place
         (_U32, "polls"),  # the site at which it waits at the barrier of its grid, while it does
         (_U32, "turns", LOOPS),  # iterations it has begun of each numbered loop, since it came to the loop
     ],
-    # Who touched a granule last, for racecheck. Entries of an earlier interval are void.
+    # Who touched a granule, for racecheck (see runtime/races.cu). Void when the tag is not that of the interval.
     "Cell": [
-        (_U32, "write_epoch"), (_U32, "read_epoch"),
-        (_U32, "write_site"), (_U32, "read1_site"), (_U32, "read2_site"),
-        (_U32, "write_time"), (_U32, "read1_time"), (_U32, "read2_time"),  # Launch.now
-        (_U32, "write_block"), (_U32, "read_block"),
-        (_U16, "writer"), (_U16, "writer2"),  # threads; writer2 while the first is atomic, NO_THREAD else
-        (_U16, "reader1"), (_U16, "reader2"),  # two different threads are enough for every write after read
-        (_U32, "flags"),  # of the write: INFO bits, and the byte mask in the lowest four; of the reads: << 16
-        (_U32, "read2_flags"),  # INFO bits of the second reader
-        (_U32, "released"),  # who reads this atomically knows what was done before then: Extra.released
+        (_U32, "tag"), (_U32, "chain"),  # more records: a place in the launch's pool
+        (_U32, "records", 16),  # two Records
+        (_U32, "writer"), (_U32, "writer_place"),  # key of the last strong write
+        (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),  # who has seen that one, and all before it
         (_U32, "unused"),
     ],
-    # What few granules need beside their Cell. Void in another interval.
-    "Mark": [
-        (_U32, "epoch"),
-        (_U32, "first_site"),  # where `first_writer` wrote it, before it did so in the place that the Cell has
-        (_U32, "first_writer"),
-        (_U32, "unused"),
-        (_U64, "counted"),  # four bits for each of the first races kept: the bytes that it has counted
+    # Two instructions that race: on which bytes of a granule, in one barrier interval of a block (global memory: of the launch).
+    "Hazard": [
+        (_U64, "address"), (_U64, "block"), (_U32, "interval"),
+        (_U32, "site"), (_U32, "other_site"), (_U32, "kind"), (_U32, "other_kind"),  # kind: 1 writes, 2 strong, scope << 2
+        (_U32, "bytes"), (_U32, "across"),  # a bit for each; across: those that different warps race on
     ],
     # One per launch, shared by all workers.
     "Launch": [
@@ -131,17 +133,29 @@ _STRUCTS = {
         (_U32, "shared_static"),  # as CUDA counts it, without guards
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
-        (_U32, "first_epoch"),
-        (_U32, "epochs"),  # the last that was given out
         (_U32, "slots"),  # blocks that a worker runs in turns
         (_U32, "grid_sync"),  # blocks wait for one another at the barrier of their grid, and threads say so
         (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
-        (_U32, "fenced"),  # a thread has executed a fence: blocks may be ordered by it
-        (_U32, "now"),  # counts fences and warp collectives, for racecheck
+        (_U32, "now"),  # time: the number of synchronising events so far, for racecheck
+        (_U32, "tag"),  # of cells of global memory in this launch
+        (_U32, "symmetric"),  # SYMMETRIC bits: which events order threads alike
+        (_U32, "ordered"),  # the kernel has fences, releases or acquires
+        (_U32, "finals"),  # it has accesses that may be the last of a thread while others go on to a barrier
+        (_U32, "silent"),  # the pool is used up: races are not told any more
+        (_U32, "races"), (_U32, "hazard_count"),
+        (_U32, "serial"),  # strong writes so far
+        (_U64, "pool"), (_U64, "pool_used"), (_U64, "pool_size"),  # host address; bytes
+        (_U64, "hazards"), (_U64, "places"),  # host addresses of tables at the pool's start
         (_U64, "steps"), (_U64, "steps_end"),  # host addresses: where the next Step goes, if there is room
     ],
-    # One access of one thread that racecheck looked at, or a barrier that opened (info 0), for who wants to see them.
-    "Step": [(_U64, "address"), (_U64, "block"), (_U32, "site"), (_U32, "thread"), (_U32, "epoch"), (_U32, "info")],
+    # Something that racecheck looked at: an access, or what threads synchronise by, one step for each that takes part.
+    "Step": [
+        (_U64, "address"),  # of a barrier: its number
+        (_U64, "value"), (_U64, "block"), (_U32, "site"), (_U32, "thread"),
+        (_U32, "what"), (_U32, "info"),
+        (_U32, "serial"),  # of the event that several threads take part in; of an arrival: the barrier's number
+        (_U32, "interval"),  # Env.bar
+    ],
     # What is counted in a launch (see runtime/counters.cu).
     "Counting": [
         (_U64, "segments"), (_U64, "accesses"),  # host addresses of Segment[], Access[]
@@ -228,7 +242,20 @@ PARTIAL = 8  # the last granule of an array: the upper half says which bytes exi
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 INFO_COPY = 1 << 13  # local memory need not have been written: the value is only handed on
-INFO_RELAXED, INFO_RELEASE = 1 << 14, 1 << 15  # as cuda::atomic loads and stores; it hands on what was done before
+INFO_RELEASE, INFO_ACQUIRE = 1 << 15, 1 << 16  # it hands on what was done before; takes over what was handed on
+SCOPE_SHIFT = 17  # two bits: whom an atomic or volatile access, or a fence, reaches
+INFO_BLIND = 1 << 20  # an atomic update whose result nobody looks at
+INFO_FINAL = 1 << 19  # the thread may end after it while others go on to a barrier
+
+#: whom synchronisation reaches, beside the block
+SCOPES = ("cta", "cluster", "gpu", "sys")
+#: nothing but barriers and collectives of whole warps orders the lanes of a warp, or but barriers of whole blocks the warps
+#: of a block; and nothing at all the blocks
+SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
+STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further block starts
+HAZARDS = 1 << 18  # room for them
+LATE = 1 << 31  # events after which racecheck's time starts anew
+PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
@@ -236,6 +263,8 @@ FAULTS = (
     "warp-race", "same-write", "went-round", "missing-block",
 )  # fmt: skip
 SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
+STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
+NO_THREAD = 0xFFFF
 WAITS = ("ready", "barrier", "warp", "exited")
 OPS = (
     "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
@@ -275,7 +304,8 @@ def c_header() -> str:
     for name, fields in _STRUCTS.items():
         members = (f"{c} {field}{f'[{n[0]}]' if n else ''};" for c, field, *n in fields)
         lines.append(f"struct {name} {{ " + " ".join(members) + " };")
-    for prefix, names in (("FAULT", FAULTS), ("WAIT", WAITS), ("OP", OPS), ("SPACE", SPACES)):
+    for prefix, names in (("FAULT", FAULTS), ("WAIT", WAITS), ("OP", OPS), ("SPACE", SPACES), ("STEP", STEPS),
+                          ("SCOPE", SCOPES)):  # fmt: skip
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
@@ -284,7 +314,9 @@ def c_header() -> str:
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
         "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
-        "INFO_RELAXED": INFO_RELAXED, "INFO_RELEASE": INFO_RELEASE,
+        "INFO_RELEASE": INFO_RELEASE, "INFO_ACQUIRE": INFO_ACQUIRE, "INFO_FINAL": INFO_FINAL, "INFO_BLIND": INFO_BLIND, "SCOPE_SHIFT": SCOPE_SHIFT,
+        "SYMMETRIC_LANES": SYMMETRIC_LANES, "SYMMETRIC_WARPS": SYMMETRIC_WARPS, "SYMMETRIC_BLOCKS": SYMMETRIC_BLOCKS,
+        "STOP_AFTER_RACES": STOP_AFTER_RACES, "HAZARDS": HAZARDS, "PLACES": PLACES, "PHASES": PHASES, "NO_THREAD": NO_THREAD,
         "DEAD_FAULT": DEAD_FAULT, "TIMEOUT_SPENT": TIMEOUT_SPENT, "TIMEOUT_BLOCKS": TIMEOUT_BLOCKS,
         "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_WAITING": TIMEOUT_WAITING, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip

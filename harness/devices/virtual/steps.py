@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .state import INFO_ATOMIC, INFO_WRITE
+from .state import INFO_ATOMIC, INFO_WRITE, STEPS
+
+_ACCESS, _START, _BARRIER = (STEPS.index(what) for what in ("access", "start", "barrier"))
 
 
 @dataclass(frozen=True)
 class Step:
     """kind: "read" | "write" | "atomic", or "barrier" where one opened, or "start" of a block.
 
-    at: its number in the launch. interval: number of the barrier interval, which a barrier begins. block, thread:
-    linear. site: number of the instruction.
+    at: its number in the launch. interval: number of the barrier interval, which a barrier of the block begins. block,
+    thread: linear. site: number of the instruction.
     """
 
     at: int
@@ -39,23 +41,32 @@ class Steps:
 
     def of(self, block: int, thread: int) -> list[Step]:
         """The accesses of one thread."""
-        return self._steps((self.rows["block"] == block) & (self.rows["thread"] == thread) & (self.rows["info"] > 0))
+        rows = self.rows
+        return self._steps((rows["block"] == block) & (rows["thread"] == thread) & (rows["what"] == _ACCESS))
 
     def touching(self, address: int) -> set[int]:
         """The numbers of the accesses to the word at a device address."""
         first, size = self.rows["address"] & ~np.uint64(3), self.rows["info"] & 255
-        inside = (first <= address & ~3) & (address & ~3 < self.rows["address"] + size) & (size > 0)
+        inside = (first <= address & ~3) & (address & ~3 < self.rows["address"] + size) & (self.rows["what"] == _ACCESS)
         return set(np.flatnonzero(inside).tolist())
 
     def barriers(self, block: int) -> list[Step]:
         """Where each barrier interval of a block begins."""
-        return self._steps((self.rows["block"] == block) & (self.rows["info"] == 0))
+        rows = self.rows
+        opened = (rows["block"] == block) & ((rows["what"] == _BARRIER) | (rows["what"] == _START))
+        numbers = np.flatnonzero(opened)
+        _, first = np.unique(rows["serial"][numbers], return_index=True)  # one step for each thread that took part
+        opened[np.delete(numbers, first)] = False
+        return self._steps(opened)
 
     def _steps(self, wanted: np.ndarray) -> list[Step]:
-        numbers, found = np.flatnonzero(wanted).tolist(), []
-        for at, (address, block, site, thread, interval, info) in zip(numbers, self.rows[wanted].tolist(), strict=True):
+        found = []
+        for at, row in zip(np.flatnonzero(wanted).tolist(), self.rows[wanted], strict=True):
+            what, info, site = int(row["what"]), int(row["info"]), int(row["site"])
             kind = "atomic" if info & INFO_ATOMIC else "write" if info & INFO_WRITE else "read"
-            if not info:
-                kind = "barrier" if site else "start"
-            found.append(Step(at, kind, self.sites[site][0].line, interval, block, thread, address, site))
+            if what != _ACCESS:
+                kind = STEPS[what]
+            interval = int(row["interval"] if what == _ACCESS else row["serial"])
+            place = int(row["block"]), int(row["thread"]), int(row["address"])
+            found.append(Step(at, kind, self.sites[site][0].line, interval, *place, site))
         return found

@@ -25,6 +25,7 @@ extern "C" __global__ void last_block_reduction(const float* x, float* partial, 
         partial[blockIdx.x] = total;
         __threadfence();
         last = atomicInc(&finished, gridDim.x - 1) == gridDim.x - 1;
+        __threadfence();
     }
     __syncthreads();
     if (!last) return;

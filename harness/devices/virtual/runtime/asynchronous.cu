@@ -79,23 +79,27 @@ EXPORT int rt_copy_wait(Env* env, Thread* thread, u32 site, u64 pending) {
 // An mbarrier is 64 bits: 20 of the expected count, 20 of the pending count, 24 of the phase.
 enum { MBARRIER_INIT, MBARRIER_ARRIVE, MBARRIER_ARRIVE_DROP, MBARRIER_TEST, MBARRIER_INVALIDATE, MBARRIER_PARITY };
 
-static __device__ void new_epoch(Env* env, u32 site);
-
 EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrier, u64 argument) {
     u64 old = *barrier, expected = old & 0xfffff, pending = old >> 20 & 0xfffff, phase = old >> 40;
     if (what == MBARRIER_INIT) {
         *barrier = argument | argument << 20;
     } else if (what == MBARRIER_TEST) {
-        return phase != argument >> 40;
+        if (phase == argument >> 40) return 0;
+        if (env->cells) learn(env, thread->linear, find_phase(env, (u64)barrier)->complete);
+        return 1;
     } else if (what == MBARRIER_PARITY) {
-        return (phase & 1) != argument;
+        if ((phase & 1) == argument) return 0;
+        if (env->cells) learn(env, thread->linear, find_phase(env, (u64)barrier)->complete);
+        return 1;
     } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
         if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
         pending = pending - argument & 0xfffff;
+        Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0;
+        if (p) p->arrived = merge(env, p->arrived, give(env, thread), 0);
         if (pending == 0) {
             pending = expected;
             phase++;
-            new_epoch(env, site);
+            if (p) p->complete = merge(env, p->complete, p->arrived, 0), p->arrived = 0;
         }
         *barrier = expected | pending << 20 | phase << 40;
     }

@@ -157,12 +157,9 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
             t->result0 = equal;
         } else if (op >= OP_REDUX_ADD && op <= OP_REDUX_XOR) t->result0 = total;
     }
-    u32 now = launch_of(env)->check_sync ? tick(env) : 0;  // from here on the lanes know of each other
+    if (env->cells) meet_lanes(env, warp, present, warp[first].site);  // from here on the lanes know of each other
     for (u32 lane = 0; lane < 32; lane++)
-        if (present >> lane & 1) {
-            warp[lane].wait = WAIT_READY;
-            warp[lane].clock = now;
-        }
+        if (present >> lane & 1) warp[lane].wait = WAIT_READY;
 }
 
 // Whether thread t, which has ended, went round the place that thread w waits at; else it had returned before (see
@@ -217,18 +214,11 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
     return progress;
 }
 
-// A new barrier interval, for racecheck. site: of the barrier that begins it; 0 where a block starts.
-static __device__ void new_epoch(Env* env, u32 site) {
-    Launch* launch = launch_of(env);
-    if (!launch->check_sync) return;
-    env->epoch = ++launch->epochs;  // one worker only
-    note_step(env, site, NO_THREAD, 0, 0);
-}
-
 // ---- barriers ---------------------------------------------------------------------------------------------------
 
 EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count) {
     env->arrived[barrier & 15] += 1;
+    if (env->cells) arrive_at(env, thread, site, (u32)barrier & 15);
     return 0;
 }
 
@@ -274,8 +264,11 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         env->faulted = 1;
     }
     if (!expected(t) && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
+    if (env->cells) {
+        if (waiting == alive && !env->arrived[number & 15]) meet_all(env, t->site, number);
+        else meet_waiting(env, number, t->site);
+    }
     env->arrived[number & 15] = 0;
-    new_epoch(env, t->site);
     for (u32 i = 0; i < n; i += lanes) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
@@ -357,7 +350,7 @@ static __device__ int resume_together(Env* env) {
         same += *(u64*)&t->wait == *(u64*)&first->wait && *(u64*)&t->mask == *(u64*)&first->mask;
     }
     if (same < n || first->wait != WAIT_BARRIER || first->op != OP_BARRIER || env->arrived[first->mask & 15]) return 0;
-    new_epoch(env, first->site);
+    if (env->cells) meet_all(env, first->site, first->mask);
     return 1;
 }
 
@@ -387,6 +380,7 @@ static __device__ int advance(Env* env) {
         if (env->tables && (i + 1 == n || order[i + 1] / 32 != order[i] / 32)) settle(env, order[i] / 32);
         if (t->wait == WAIT_EXITED) {
             env->faulted |= t->dead & DEAD_FAULT;
+            if (launch->finals) leave(env, t);
             continue;
         }
         alive++;
@@ -401,8 +395,9 @@ static __device__ int advance(Env* env) {
     env->start = 0;
     env->together = at_barrier == n && first->wait == WAIT_BARRIER && first->op == OP_BARRIER &&
                     !env->arrived[first->mask & 15];
-    if (env->together) new_epoch(env, first->site);
-    else if (!serve(env, launch->threads, alive) && !progress) {
+    if (env->together) {
+        if (env->cells) meet_all(env, first->site, first->mask);
+    } else if (!serve(env, launch->threads, alive) && !progress) {
         if (!env->faulted) deadlock(env, launch->threads);  // after a fault the rest only waits for the dead
         return 0;
     }
@@ -437,7 +432,7 @@ static __device__ int next_block(Env* env) {
     env->frames_used = 0;
     for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;
     if (env->tables) start_counting(env);
-    new_epoch(env, 0);
+    if (env->cells) start_block(env);
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
     unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
     if (launch->check_sync)  // nothing is written yet in this block's shared memory

@@ -1,0 +1,423 @@
+// racecheck: two accesses to a byte that nothing orders, one of them a write, not both atomic where they can see each other.
+//
+// A Cell for each granule of 4 bytes holds a Record for each (instruction, kind of access, bytes): groups of lanes that
+// made it, with the time of their last synchronising event (see clocks.cu). Where threads are ordered by barriers of
+// whole blocks and nothing else, two groups that such a barrier would order alike stand for all others.
+//
+// A write never drops what another instruction has left, so which pairs of lines race does not depend on the order in
+// which threads happened to run.
+
+struct Record { u32 key, value, place, stamp, lanes, place2, stamp2, lanes2; };  // place: block * 32 + warp
+struct Node { u32 next, unused; Record r; };
+
+// A key: the site in 20 bits, which bytes of the granule in 4 (see shape_of), and the kind.
+constexpr u32 KEY_SITE = (1u << 20) - 1, KEY_SHAPE = 15u << 20, KEY_WRITE = 1u << 24, KEY_STRONG = 1u << 25;
+constexpr u32 KEY_SCOPE = 26, KEY_ATOMIC = 1u << 28, KEY_KNOWN = 1u << 31;  // known: all have written `value`
+constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;
+constexpr u32 BROKEN = 1u << 31;  // beside Cell.writer: not every strong write since the first is seen in the last
+constexpr u32 CLOSED = 1u << 29;  // instead of it: a plain store has come after all of them
+
+static __device__ __forceinline__ u64* quiet_of(Env* env, u64 address) { return (u64*)(env->quiet + (address & ~3ull) * 2); }
+static __device__ __forceinline__ Cell* cell_of(Env* env, u64 address) { return (Cell*)env->cells + (address >> 2); }
+static __device__ __forceinline__ Record* records_of(Cell* c) { return (Record*)c->records; }
+
+static __device__ __forceinline__ u32 shape_of(u64 address, u32 size) {
+    return (size == 1 ? (u32)address & 3 : size == 2 ? 4 + ((u32)address >> 1 & 1) : size == 4 ? 8 : size == 8 ? 9 : 10) << 20;
+}
+
+static __device__ __forceinline__ u32 bytes_of(u32 key) {
+    u32 shape = key >> 20 & 15;
+    return shape >= 8 ? 15 : shape >= 4 ? 3u << 2 * (shape & 1) : 1u << shape;
+}
+
+// An access to one granule.
+struct Visit { u64 address; u32 key, value, place, bit, stamp, site, info, unused; };
+
+static __device__ __forceinline__ u32 stamp_of(Env* env, Thread* t) { return t->clock > env->bar ? t->clock : env->bar; }
+static __device__ __forceinline__ u32 place_of(Env* env, Thread* t) { return (u32)env->block * 32 + t->linear / 32; }
+static __device__ __forceinline__ u32 tag_of(Env* env, u64 address) {
+    return address >= env->arena_size / 2 ? env->shared_tag : launch_of(env)->tag;
+}
+
+static __device__ __forceinline__ void fill(Record* r, u32 key, u32 value, u32 place, u32 bit, u32 stamp) {
+    r->key = key; r->value = value; r->place = place; r->lanes = bit; r->stamp = stamp; r->lanes2 = 0;
+}
+
+// Where a granule has been written by a copy that is under way.
+static __device__ u32 written_at(Env* env, u64 address) {
+    Cell* c = cell_of(env, address);
+    if (c->tag != tag_of(env, address)) return 0;
+    for (u32 i = 0; i < 2; i++)
+        if (records_of(c)[i].lanes && records_of(c)[i].key & KEY_WRITE) return records_of(c)[i].key & KEY_SITE;
+    return 0;
+}
+
+// ---- what orders two accesses ---------------------------------------------------------------------------
+
+// The lanes among those of an earlier access whose access is unordered with what thread `t` does now.
+static __device__ u32 unordered(Env* env, Thread* t, u32 place, u32 stamp, u32 lanes) {
+    u32 mine = place_of(env, t);
+    if (place == mine) lanes &= ~(1u << (t->linear & 31));
+    if (!lanes) return 0;
+    if (place / 32 == mine / 32) {
+        if (stamp < env->bar) {
+            if (!env->holes) return 0;
+            u32 kept = 0;  // who has left before the barrier took no part in it
+            for (u32 i = 0; i < 32; i++) {
+                if (!(lanes >> i & 1)) continue;
+                u32 hole = extra_of(env, (place & 31) * 32 + i)->hole;
+                if (hole && stamp >= hole) kept |= 1u << i;
+            }
+            lanes = kept;
+        }
+        if (place == mine && stamp < env->full[place & 31]) return 0;
+    }
+    u64 clock = known(env, t->linear);
+    return clock && lanes ? not_known(env, clock, place, stamp, lanes) : lanes;
+}
+
+// Whether two strong accesses see each other: of the same bytes, each in the scope of the other.
+static __device__ __forceinline__ int see_each_other(u32 key, u32 other, u32 place, u32 other_place) {
+    if (!(key & other & KEY_STRONG) || (key ^ other) & KEY_SHAPE) return 0;
+    return reaches(key >> KEY_SCOPE & 3, other >> KEY_SCOPE & 3, place / 32, other_place / 32);
+}
+
+// Keep the chain of accesses to a granule in which each strong one sees all writes before, or is ordered after who has.
+static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* c) {
+    u32 strong = v->key & KEY_STRONG, write = v->key & KEY_WRITE;
+    if ((!strong && !write) || (!strong && !c->writer)) return;
+    int first = !c->writer, linked = see_each_other(v->key, c->writer & ~BROKEN, v->place, c->writer_place);
+    if (write && !(v->key & KEY_ATOMIC)) linked = 0;
+    if (!linked && !first) linked = c->seer_lane && !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane);
+    if (write) {
+        u32 broken = first || linked ? c->writer & BROKEN : BROKEN;
+        c->writer = broken | (strong ? v->key & ~BROKEN : CLOSED);
+        c->writer_place = v->place;
+    } else if (!linked) return;
+    c->seer_place = v->place; c->seer_stamp = v->stamp;
+    c->seer_lane = v->info & INFO_BLIND ? 0 : v->bit;
+}
+
+// ---- reports --------------------------------------------------------------------------------------------
+
+// One of the two accesses of a race.
+struct Side { u32 access, site; u64 block; u32 thread; };
+
+constexpr u32 ACCESS = INFO_WRITE | INFO_ATOMIC;
+
+// The order in which a race names its sides, whichever came first in this schedule: by line, writes before reads, by thread.
+static __device__ int before(u32* lines, Side a, Side b) {
+    if (lines[a.site] != lines[b.site]) return lines[a.site] < lines[b.site];
+    if ((a.access ^ b.access) & ACCESS) return (a.access & ACCESS) == INFO_WRITE || !(b.access & ACCESS);
+    return a.block != b.block ? a.block < b.block : a.thread < b.thread;
+}
+
+static __device__ u32 kind_of(u32 key) {
+    u32 scope = key >> KEY_SCOPE & 3, strong = key & KEY_STRONG;
+    return (key & KEY_WRITE ? 1 : 0) | (strong ? 2 | (scope > SCOPE_GPU ? SCOPE_GPU : scope) << 2 : 0);
+}
+
+// Note a hazard: two instructions, the bytes they conflict on, in a barrier interval of a block. Returns those that are new.
+static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 other, int how) {
+    Launch* launch = launch_of(env);
+    int shared = address >= env->arena_size / 2;
+    u32 interval = shared ? env->bar : 0, a = key & KEY_SITE, b = other & KEY_SITE, x = kind_of(key), y = kind_of(other);
+    if (a > b || (a == b && x > y)) {
+        u32 swap = a; a = b; b = swap;
+        swap = x; x = y; y = swap;
+    }
+    u64 at = address >> 2, hash = (at ^ ((u64)a << 40) ^ ((u64)b << 20) ^ ((u64)interval << 10) ^ x ^ y << 5) * 0x9e3779b97f4a7c15ull;
+    Hazard* table = (Hazard*)launch->hazards;
+    for (u32 i = (u32)(hash >> 40);; i++) {
+        Hazard* h = &table[i & (HAZARDS - 1)];
+        if (!h->bytes) {
+            if (launch->hazard_count >= HAZARDS / 2) return 0;
+            launch->hazard_count++;
+            h->address = address & ~3ull; h->block = shared ? env->block : 0; h->interval = interval;
+            h->site = a; h->other_site = b; h->kind = x; h->other_kind = y;
+        } else if (h->address != (address & ~3ull) || h->interval != interval || h->site != a || h->other_site != b ||
+                   h->kind != x || h->other_kind != y || (shared && h->block != env->block)) continue;
+        u32 fresh = bytes & ~h->bytes;
+        h->bytes |= bytes;
+        if (how == 2) h->across |= bytes;
+        return fresh;
+    }
+}
+
+// Keep a race, one for each pair of lines; it names the first threads of all. Its hazards are the bytes on which the two
+// lines conflict, each counted once in every barrier interval of a block. how: 1 in a warp, 2 between warps or blocks.
+static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32 bytes, u32 other_key, u32 place, u32 lanes, int how) {
+    Launch* launch = launch_of(env);
+    if (launch->silent) return;
+    u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0);
+    u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
+    Side a = {v->info, v->site, env->block, thread->linear}, b = {other_access, other_key & KEY_SITE, place / 32, other};
+    u32* lines = (u32*)launch->site_lines;
+    Fault* records = (Fault*)(launch + 1);
+    Side first = before(lines, a, b) ? a : b, last = before(lines, a, b) ? b : a;
+    u32 kind = how == 1 ? FAULT_WARP_RACE : FAULT_RACE, i = 0;
+    for (; i < launch->kept; i++) {
+        Fault* r = &records[i];
+        if ((r->kind == FAULT_RACE || r->kind == FAULT_WARP_RACE) && lines[r->site] == lines[last.site] &&
+            lines[r->other_site] == lines[first.site] && !((r->extra ^ last.access) & ACCESS) &&
+            !((r->extra >> 32 ^ first.access) & ACCESS)) break;
+    }
+    u32 fresh_bytes = new_bytes(env, v->address, bytes, v->key, other_key, how);
+    if (fresh_bytes && ++launch->races >= STOP_AFTER_RACES && launch->stop == 0) launch->stop = 1;
+    if (i == MAX_RECORDS) return;
+    Fault* r = &records[i];
+    int fresh = i == launch->kept, names = fresh;
+    if (fresh) {
+        launch->kept++;
+        launch->faults++;
+        r->count = 0;
+    } else if (kind != r->kind) names = kind == FAULT_RACE;  // between warps is worse than in one
+    else if (last.block != r->block) names = last.block < r->block;
+    else if (last.thread != r->thread) names = last.thread < r->thread;
+    else if (first.block != r->other_block) names = first.block < r->other_block;
+    else if (first.thread != r->other_thread) names = first.thread < r->other_thread;
+    else names = v->address < r->address;
+    if (names) {
+        r->address = v->address; r->extra = (u64)first.access << 32 | last.access; r->slot = env->slot; r->kind = kind;
+        r->block = last.block; r->site = last.site; r->thread = last.thread;
+        r->other_block = first.block; r->other_site = first.site; r->other_thread = first.thread;
+    }
+    r->count += __popc(fresh_bytes);
+}
+
+// Keep a step of the launch, while there is room.
+static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial) {
+    Launch* launch = launch_of(env);
+    if (launch->steps == launch->steps_end) return;
+    Step* s = (Step*)launch->steps;
+    s->address = address; s->value = value; s->block = env->block; s->site = site; s->thread = thread; s->what = what;
+    s->info = info; s->serial = serial; s->interval = env->bar;
+    launch->steps += sizeof(Step);
+}
+
+// ---- an access, anyhow -----------------------------------------------------------------------------------
+
+static __device__ __forceinline__ Record* next_record(Launch* launch, Cell* c, Record* r) {
+    if (r == records_of(c)) return r + 1;
+    u32 next = r == records_of(c) + 1 ? c->chain : ((Node*)((u64)r - 8))->next;
+    return next ? &((Node*)pool_at(launch, next))->r : 0;
+}
+
+// Compare an access with what one record has of a granule.
+static __device__ void compare(Env* env, Thread* t, Visit* v, Cell* c, Record* r) {
+    u32 bytes = bytes_of(r->key) & bytes_of(v->key);
+    if (!bytes || !((r->key | v->key) & KEY_WRITE)) return;
+    int strong = (r->key | v->key) & KEY_STRONG;  // two plain stores of one value do no harm
+    int alike = !strong && r->key & v->key & KEY_WRITE && r->key & v->key & KEY_KNOWN && r->value == v->value &&
+                !((r->key ^ v->key) & KEY_SHAPE);
+    for (u32 i = 0; i < 2; i++) {
+        u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
+        if (!lanes) break;
+        if (see_each_other(r->key, v->key, v->place, place)) continue;
+        lanes = unordered(env, t, place, stamp, lanes);
+        if (!lanes) continue;
+        if (alike) {
+            u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
+            if (v->address < env->arena_size / 2)  // harmless, but the same work done twice
+                record(env, t, v->site, FAULT_SAME_WRITE, v->address, v->info, r->key & KEY_SITE, other, place / 32);
+            continue;
+        }
+        u32 strong_write = KEY_STRONG | KEY_WRITE;  // who has seen every one of these is ordered after them
+        if ((r->key & strong_write) == strong_write && !(v->key & KEY_STRONG) && c->seer_lane && !(c->writer & BROKEN) &&
+            !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane)) continue;
+        race(env, t, v, bytes, r->key, place, lanes, place == v->place ? 1 : 2);
+    }
+}
+
+// Forget the lanes of a record that came before this access, by the same instruction, and are ordered before it for every
+// thread that comes. Lanes of other warps stay unless a barrier of the block orders them: a race with them is worse.
+static __device__ void forget(Env* env, Thread* t, Visit* v, Record* r) {
+    if (r->place == v->place || (r->place / 32 == v->place / 32 && r->stamp < env->bar))
+        r->lanes = unordered(env, t, r->place, r->stamp, r->lanes);
+    if (r->lanes2 && (r->place2 == v->place || (r->place2 / 32 == v->place / 32 && r->stamp2 < env->bar)))
+        r->lanes2 = unordered(env, t, r->place2, r->stamp2, r->lanes2);
+    if (!r->lanes && r->lanes2) {
+        r->place = r->place2; r->stamp = r->stamp2; r->lanes = r->lanes2; r->lanes2 = 0;
+    }
+}
+
+// Whether two groups of a record stand for this access, by a thread of `block`, and all others like it.
+static __device__ __forceinline__ int stand_for(Env* env, u64 address, u32 info, u32 block, u32 place, u32 place2) {
+    u32 symmetric = launch_of(env)->symmetric;
+    if (symmetric & SYMMETRIC_BLOCKS && address < env->arena_size / 2 && place / 32 != place2 / 32) return 1;
+    return symmetric & SYMMETRIC_WARPS && !(info & INFO_FINAL) && place / 32 == block && place2 / 32 == block && place != place2;
+}
+
+// What is known of the values of a record: a store of another value makes it nothing.
+static __device__ __forceinline__ void mix(Record* r, u32 key, u32 value) {
+    if (!(key & KEY_KNOWN) || r->value != value) r->key &= ~KEY_KNOWN;
+}
+
+// Put an access into the cell. Returns whether further ones like it, in this interval, would add nothing.
+static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
+    Launch* launch = launch_of(env);
+    Record* room = 0;
+    u32 block = v->place / 32;
+    for (Record* r = records_of(c); r; r = next_record(launch, c, r)) {
+        if (r->lanes && !((r->key ^ v->key) & ~KEY_KNOWN)) {
+            int own = r->place == v->place && r->stamp == v->stamp;
+            int own2 = r->lanes2 && r->place2 == v->place && r->stamp2 == v->stamp;
+            if (own || own2) {
+                if (own) r->lanes |= v->bit;
+                else r->lanes2 |= v->bit;
+                mix(r, v->key, v->value);
+                return r->lanes2 && stand_for(env, v->address, v->info, block, r->place, r->place2);
+            }
+            int alone = r->place == v->place && r->lanes == v->bit && !r->lanes2;
+            forget(env, t, v, r);
+            if (!r->lanes && alone) {  // the thread's own access, once more
+                mix(r, v->key, v->value);
+                fill(r, v->key & (r->key | ~KEY_KNOWN), v->value, v->place, v->bit, v->stamp);
+                return 0;
+            }
+            if (r->lanes) {
+                mix(r, v->key, v->value);
+                if (r->lanes2 && stand_for(env, v->address, v->info, block, r->place, r->place2)) return 1;
+                int both = stand_for(env, v->address, v->info, block, r->place, v->place);
+                if (both && r->lanes2 && r->place / 32 == block && r->place2 / 32 != block) both = 0;
+                if (both || !r->lanes2) {
+                    r->place2 = v->place; r->stamp2 = v->stamp; r->lanes2 = v->bit;
+                    return both;
+                }
+            }
+        }
+        if (!r->lanes && !room) room = r;
+    }
+    if (!room) {
+        u32 at = take(launch, sizeof(Node));
+        if (!at) return 0;
+        Node* made = (Node*)pool_at(launch, at);
+        made->next = c->chain;
+        c->chain = at;
+        room = &made->r;
+    }
+    fill(room, v->key, v->value, v->place, v->bit, v->stamp);
+    return 0;
+}
+
+static __device__ __forceinline__ u64 quiet_token(Env* env, u32 site) { return (u64)env->bar << 32 | (u64)site << 6; }
+static __device__ __forceinline__ u64 quiet_in_warp(u32 stamp, u32 site, u32 warp) {
+    return (u64)stamp << 32 | (u64)site << 6 | (warp + 1);
+}
+
+static __device__ void visit(Env* env, Thread* t, Visit* v) {
+    Launch* launch = launch_of(env);
+    Cell* c = cell_of(env, v->address);
+    u32 tag = tag_of(env, v->address);
+    if (c->tag != tag) {
+        c->tag = tag; c->chain = 0; c->writer = 0; c->seer_lane = 0;
+        records_of(c)[0].lanes = records_of(c)[1].lanes = 0;
+    }
+    if (v->info & INFO_FINAL) extra_of(env, t->linear)->touched = env->bar;
+    for (Record* r = records_of(c); r; r = next_record(launch, c, r))
+        if (r->lanes) compare(env, t, v, c, r);
+    extend_chain(env, t, v, c);
+    int enough = keep(env, t, v, c);
+    if (enough && !(v->key & (KEY_WRITE | KEY_STRONG)) && bytes_of(v->key) == 15 && !launch->steps_end)
+        *quiet_of(env, v->address) = quiet_token(env, v->site);
+}
+
+// An access of any size and kind.
+static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
+    Launch* launch = launch_of(env);
+    u32 size = info & 255, scope = info >> SCOPE_SHIFT & 3, handed = 0;
+    u64 in_slots = address - env->arena_size / 2;  // local memory is a thread's own
+    int shared = address >= env->arena_size / 2;
+    if (!env->cells || (shared && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW)) return 0;
+    note_step(env, STEP_ACCESS, site, thread->linear, address, info | (shared ? INFO_SHARED : 0), info & INFO_VALUE ? value : 0, 0);
+    int strong = (info & STRONG) != 0, write = (info & INFO_WRITE) != 0;
+    if (launch->ordered && strong && (!write || info & INFO_ATOMIC)) handed = strong_read(env, thread, address, size, info);
+    Visit v;
+    v.key = (site & KEY_SITE) | (write ? KEY_WRITE : 0) | (strong ? KEY_STRONG | scope << KEY_SCOPE : 0) |
+            (info & INFO_ATOMIC ? KEY_ATOMIC : 0) | (info & INFO_VALUE && write ? KEY_KNOWN : 0) | shape_of(address, size);
+    v.place = place_of(env, thread); v.bit = 1u << (thread->linear & 31); v.stamp = stamp_of(env, thread);
+    v.site = site & KEY_SITE; v.info = info;
+    for (u32 at = 0; at < size; at += 4) {
+        v.address = address + at;
+        v.value = info & INFO_VALUE && write ? (u32)(value >> 8 * at) : 0;
+        if (size < 4) v.value &= (1u << 8 * size) - 1;
+        visit(env, thread, &v);
+    }
+    if (!launch->ordered || !write) return 0;
+    if (strong) strong_write(env, thread, address, size, info, handed);
+    else plain_write(env, address, size);
+    return 0;
+}
+
+// ---- an access, quickly ----------------------------------------------------------------------------------
+
+// A plain access of 4 bytes to a granule that nobody has touched, or only this thread, or that is only read by the same
+// instruction. Returns whether it is one.
+static __device__ __forceinline__ int quickly(Env* env, Thread* t, u32 site, u64 address, u32 info, u64 value) {
+    Cell* c = cell_of(env, address);
+    Record* r = records_of(c);
+    u32 tag = tag_of(env, address), place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
+    u32 key = site | 8u << 20 | (info & INFO_WRITE ? KEY_WRITE | (info & INFO_VALUE ? KEY_KNOWN : 0) : 0);
+    if (c->tag != tag) {
+        c->tag = tag; c->chain = 0; c->writer = 0; c->seer_lane = 0;
+        fill(r, key, (u32)value, place, bit, stamp);
+        r[1].lanes = 0;
+        return 1;
+    }
+    if (c->chain || c->writer) return 0;
+    int same = ((r->key ^ key) & ~KEY_KNOWN) == 0;
+    if (r->place == place && r->lanes == bit && !r->lanes2) {  // it is this thread's, so far
+        Record* other = r + 1;
+        if (!same && !other->lanes) {
+            fill(other, key, (u32)value, place, bit, stamp);
+            return 1;
+        }
+        if (other->lanes && (other->place != place || other->lanes != bit || other->lanes2)) return 0;
+        if (!same) r = other;
+        if ((r->key ^ key) & ~KEY_KNOWN) return 0;
+        mix(r, key, (u32)value);
+        r->stamp = stamp; r->value = (u32)value;
+        return 1;
+    }
+    if (info & INFO_WRITE || !same || r[1].lanes) return 0;
+    Launch* launch = launch_of(env);
+    if (r->place == place && r->stamp == stamp && !r->lanes2) {  // lanes of a warp read a row
+        r->lanes |= bit;
+        if (launch->symmetric & SYMMETRIC_LANES) *quiet_of(env, address) = quiet_in_warp(stamp, site, t->linear / 32);
+        return 1;
+    }
+    if (r->lanes2 || r->place == place || r->place / 32 != place / 32 || r->stamp < env->bar ||
+        !(launch->symmetric & SYMMETRIC_WARPS)) return 0;
+    r->place2 = place; r->stamp2 = stamp; r->lanes2 = bit;
+    *quiet_of(env, address) = quiet_token(env, site);
+    return 1;
+}
+
+// An atomic update of 4 bytes by the one instruction that has touched the granule so far.
+static __device__ __forceinline__ int updated_quickly(Env* env, Thread* t, u32 site, u64 address, u32 info) {
+    Cell* c = cell_of(env, address);
+    Record* r = records_of(c);
+    u32 key = site | 8u << 20 | KEY_WRITE | KEY_STRONG | KEY_ATOMIC | (info >> SCOPE_SHIFT & 3) << KEY_SCOPE;
+    u32 place = place_of(env, t), stamp = stamp_of(env, t), bit = 1u << (t->linear & 31);
+    if (c->tag != tag_of(env, address) || c->chain || r[1].lanes || r->key != key || c->writer != key) return 0;
+    if ((info >> SCOPE_SHIFT & 3) < SCOPE_GPU && c->writer_place / 32 != place / 32) return 0;
+    if (r->place == place && r->stamp == stamp) r->lanes |= bit;
+    else if (r->lanes2 && r->place2 == place && r->stamp2 == stamp) r->lanes2 |= bit;
+    else if (!r->lanes2 || !stand_for(env, address, info, place / 32, r->place, r->place2)) return 0;
+    c->writer_place = c->seer_place = place;
+    c->seer_lane = info & INFO_BLIND ? 0 : bit; c->seer_stamp = stamp;
+    return 1;
+}
+
+EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
+    if (info & INFO_SHARED) address += env->shared_base;
+    if (info & INFO_ATOMIC && env->blind) info |= INFO_BLIND;
+    Launch* launch = launch_of(env);
+    if (!launch->steps_end && !launch->ordered) {
+        u32 kind = (u32)info & (255 | STRONG | INFO_FINAL);
+        if (kind == 4 && quickly(env, thread, site & KEY_SITE, address, (u32)info, value)) return 0;
+        if (kind == (4 | INFO_ATOMIC) && info & INFO_WRITE &&
+            updated_quickly(env, thread, site & KEY_SITE, address, (u32)info)) return 0;
+    }
+    return race_anyhow(env, thread, site, address, (u32)info, value);
+}
