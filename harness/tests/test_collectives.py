@@ -364,12 +364,14 @@ TILES = f"""#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 {K}rank(int* out, const int* a) {{
   auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+  out += blockIdx.x * blockDim.x;
   out[threadIdx.x] = a[threadIdx.x] + 1000 * tile.thread_rank() + 100000 * tile.meta_group_rank();
   tile.sync();
 }}
 {K}collectives(int* out, const int* a) {{
   auto tile = cg::tiled_partition<128>(cg::this_thread_block());
   int i = threadIdx.x;
+  out += blockIdx.x * blockDim.x;
   int sum = cg::reduce(tile, a[i], cg::plus<int>());
   int any = tile.any(a[i] == 77), all = tile.all(a[i] < 300), from = tile.shfl(a[i], 70);
   out[i] = sum + 100000 * any + 200000 * all + 1000000 * from + cg::inclusive_scan(tile, a[i], cg::plus<int>());
@@ -387,7 +389,7 @@ def test_tiles_of_several_warps(checks, name):
     collectives = (collectives + 1000000 * tile[:, 70:71] + tile.cumsum(1)).ravel()
     expected = {"rank": i + 1000 * (i % 64) + 100000 * (i // 64), "collectives": collectives}[name]
     for dev.schedule in (0, 1, 2):
-        out = dev.array(np.zeros(256, np.int32))
-        kernel(2, 256, (out, dev.array(i, readonly=True)))
-        np.testing.assert_array_equal(out.get(), expected)
+        out = dev.array(np.zeros((2, 256), np.int32))
+        assert kernel(2, 256, (out, dev.array(i, readonly=True))).notes == []
+        np.testing.assert_array_equal(out.get(), [expected] * 2)
     dev.schedule = 0

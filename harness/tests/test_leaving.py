@@ -29,12 +29,12 @@ __device__ void around(float* b, int n) {
   }
 }
 __device__ void either(float* b) {
-  if (b[0] > 100) __syncthreads();
-  if (b[0] < 100) {
-    b[1] = 1;
+  if (b[50] > 100) __syncthreads();
+  if (b[50] < 100) {
+    b[threadIdx.x] = 1;
     return;
   }
-  b[0] = 2;
+  b[threadIdx.x] = 2;
 }
 struct Guard { float* b; __device__ Guard(float* p) : b(p) {} __device__ ~Guard() { b[40] = 1; } };
 """
