@@ -55,7 +55,7 @@ class Flow:
         self.body = function.body
         self.blocks = basic_blocks(function.body, function.tables)
         self._starts = sorted(self.blocks)
-        self._reached: dict[int, set[int]] = {}
+        self._found: dict[tuple[int, frozenset[int]], set[int]] = {}
 
     def start_of(self, position: int) -> int:
         return self._starts[bisect_right(self._starts, position) - 1]
@@ -78,21 +78,24 @@ class Flow:
         ]  # fmt: skip
 
     def follows(self, position: int, before: int) -> bool:
-        """Whether one position can be reached from another within one iteration of every loop."""
+        """Whether one position can be reached from another within one iteration of every loop that holds both."""
         first, start = self.start_of(before), self.start_of(position)
-        return position > before if start == first else start in self._behind(first)
+        if start == first:
+            return position > before
+        return start in self._reached(first, frozenset(s.start for s in self.loops if position in s and before in s))
 
-    def _behind(self, first: int) -> set[int]:
-        if first not in self._reached:
-            again = {(start, loop.header) for loop in self._loops for start in loop.blocks}
+    def _reached(self, first: int, headers: frozenset[int]) -> set[int]:
+        """The blocks that can be reached from one without another iteration of the loops with these headers."""
+        if (first, headers) not in self._found:
+            again = {(start, loop.header) for loop in self._loops if loop.header in headers for start in loop.blocks}
             found, work = set(), [first]
             while work:
                 start = work.pop()
                 if start not in found:
                     found.add(start)
                     work += [t for t in self.blocks[start][1] if (start, t) not in again]
-            self._reached[first] = found
-        return self._reached[first]
+            self._found[first, headers] = found
+        return self._found[first, headers]
 
     @cached_property
     def returns(self) -> list[int]:
