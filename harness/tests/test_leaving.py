@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 from harness.errors import KernelFault
+from harness.tests.leaving_programs import N, THREADS, expected, some_program, text
 from harness.tests.virtual import K, device, line_of
 
 HELPERS = """
@@ -189,6 +192,12 @@ WENT_ROUND = {
       }
       if (i > 3) return;
       b[i] += 1;""",
+    "to a return behind a loop": """
+      for (int j = 0; j < 2; j++) {
+        if (i < n) __syncthreads();
+      }
+      if (i >= n) return;
+      b[i] = 1;""",
     "to a return that ends the kernel": """
       if (i < n) {
         __syncthreads();
@@ -366,3 +375,34 @@ def test_what_is_said(name, block, mark, severity, explanation):
     assert (found.severity, found.line) == (severity, line_of(MESSAGES, mark))
     assert found.explanation.startswith(explanation)
     assert found.headline.endswith("Divergent thread(s) in block")
+
+
+# -- random programs ---------------------------------------------------------------------------------------
+
+
+def check_programs(seed: int, many: int) -> dict[str, int]:
+    """Run random programs; what is found must be what their text says. Returns how many of each kind there were."""
+    rng, programs, kinds = random.Random(seed), [], dict.fromkeys(("returned", "round", "elsewhere", "nothing"), 0)
+    while len(programs) < many:
+        program = some_program(rng)
+        want = expected(program)
+        if kinds[want] <= (many // 3 if want in ("returned", "round") else many // 6):
+            programs.append((program, want))
+            kinds[want] += 1
+    kernels = (f"{K}k{x}(float* b, int n) {{\nint i = threadIdx.x;\n{text(p)}\n}}" for x, (p, _) in enumerate(programs))
+    module = device().compile("\n".join(kernels))
+    for x, (program, want) in enumerate(programs):
+        b = device().array(np.zeros(THREADS, np.float32))
+        try:
+            notes = module.get_function(f"k{x}")(1, THREADS, (b, np.int32(N))).notes
+            found = "returned" if notes else "nothing"
+        except KernelFault as fault:
+            assert fault.kind == "barrier-divergence"
+            found = "round" if any("round it" in f.explanation for f in (fault, *fault.more)) else "elsewhere"
+        assert found == want, text(program)
+    return kinds
+
+
+def test_random_programs():
+    kinds = check_programs(seed=2, many=36)
+    assert min(kinds.values()) > 3

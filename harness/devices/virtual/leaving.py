@@ -6,10 +6,10 @@ later, the barrier stands in a branch that not all threads take, which CUDA forb
 
 * A thread that reaches the closing brace of the kernel went round every barrier that it did not wait at: it never said
   that it would leave.
-* A `return` that can be reached from the barrier without beginning another iteration of a loop lies behind the barrier:
-  who leaves there without having waited went round. Any other `return` lies before it.
-* In a loop that holds both, iterations are compared first, from the outermost such loop inwards: a thread that left in an
-  earlier iteration left before the barrier; one that has begun a later iteration went round it.
+* A `return` that can be reached from the barrier lies behind it: who leaves there without having waited went round. Any
+  other `return` lies before it. Where a loop holds both, this is asked of one iteration.
+* But first iterations of such loops are compared, from the outermost inwards: a thread that left in an earlier iteration
+  left before the barrier; one that has begun a later iteration went round it.
 * A `return` of a function that is expanded in place is one of the kernel where nothing follows the call but the end, as
   in a kernel that only calls its implementation. Otherwise the thread goes on, and what it does later decides.
 * `exit` is a return, wherever it stands.
