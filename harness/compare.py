@@ -236,7 +236,7 @@ def pattern(wrong: np.ndarray, letters: str) -> str:
         return ""
     if wrong.all():
         return "every element"
-    touched = [np.unique(axis) for axis in np.nonzero(wrong)]
+    touched = [np.flatnonzero(np.moveaxis(wrong, i, 0).reshape(n, -1).any(axis=1)) for i, n in enumerate(wrong.shape)]
     found = [axis_pattern(*axis) for axis in zip(letters, touched, wrong.shape, strict=True)]
     parts = " and ".join(p for p in found if p)
     if None not in found and int(np.prod([len(t) for t in touched])) == int(wrong.sum()):

@@ -31,8 +31,9 @@ def cache_directory(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def unchecked_device():
-    """A virtual GPU for kernels that the test suite itself made: no access is checked, so compiling is quick."""
+    """A virtual GPU for kernels that the test suite itself made: no access is checked, and compiling is quick."""
     from harness.devices.virtual.device import VirtualGPU
 
     with VirtualGPU("none") as device:
+        device.quick = True
         yield device

@@ -49,8 +49,6 @@ class Wrong(Exception):
     """The device has broken a promise."""
 
 
-UNROLLED = ("gemm_128", "27_gemm_registers")  # optimising them takes seconds
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -129,6 +127,7 @@ class Bed:
     def __post_init__(self):
         self.device = VirtualGPU(self.checks)
         self.device.time_limit, self.device.step_budget = 0.5, 1 << 22
+        self.device.quick = True  # as in grading
         self.kept = self.device.array(self.values, name="kept")
         self.module = self.device.compile(_CANARY, name="canary.cu")
         self.owners = len(self.device.arena._owners)
@@ -198,7 +197,6 @@ def examine_text(subject: Subject, kind: str, text: str, rng: Random) -> Result:
     job, outcomes, results, refused = subject.job(rng), [], [], []
     for checks in FLAVOURS if kind == "cuda" else (kind,):
         bed = beds()[checks]
-        bed.device.quick = checks == "full" or subject.name in UNROLLED  # as in grading
         try:
             if kind == "cuda":
                 module = bed.device.compile(text, "kernel.cu", subject.include_dirs, subject.expressions)

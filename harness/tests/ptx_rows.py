@@ -158,6 +158,7 @@ def _samples(type_: str, rng) -> tuple[list[int], list[int]]:
     return _integers(width(type_)), _random(width(type_), _RANDOM, rng)
 
 
+@cache
 def values(types: tuple[str, ...]) -> list[tuple[int, ...]]:
     """Operand tuples: all those of one or two values that matter, and a draw that is the same every time."""
     rng = np.random.default_rng(sum(map(ord, "".join(types))))
@@ -286,13 +287,13 @@ def operand(pattern: int, type_: str):
 
 def mismatches(case: Case, inputs, results, limit: int = 3) -> list[str]:
     """A line for each of the first wrong results; none if all are right."""
-    found = []
-    for patterns, got in zip(inputs, results, strict=True):
-        expected = case.expected(*map(operand, patterns, case.operands))
-        if case.result == "pred|pred":
+    found, pair = [], case.result == "pred|pred"
+    mask = (1 << (2 if pair else width(case.result))) - 1
+    for patterns, arguments, got in zip(inputs, _arguments(case.operands, inputs), results, strict=True):
+        expected = case.expected(*arguments)
+        if pair:
             expected = expected[0] + 2 * expected[1]
         if isinstance(expected, int):
-            mask = (1 << (2 if case.result == "pred|pred" else width(case.result))) - 1
             got, expected = got & mask, expected & mask
         if got != expected and (isinstance(expected, int) or not _agrees(got, expected, case.result)):
             shown = ", ".join(f"{n}={p:#x}" for n, p in zip("abc", patterns, strict=False))
@@ -301,6 +302,16 @@ def mismatches(case: Case, inputs, results, limit: int = 3) -> list[str]:
             if len(found) == limit:
                 break
     return found
+
+
+def _arguments(types: tuple[str, ...], inputs) -> list[tuple]:
+    """Operand tuples as the functions of cases see them; worked out once for cases that follow one another."""
+    if _last[:2] != [types, inputs]:
+        _last[:] = types, inputs, [tuple(map(operand, patterns, types)) for patterns in inputs]
+    return _last[2]
+
+
+_last: list = [None, None, None]
 
 
 def _agrees(got: int, expected, type_: str) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from harness.devices.virtual import build
+from harness.devices.virtual.device import VirtualGPU
 from harness.tests import exact
 from harness.tests.exact import NAN
 from harness.tests.ptx_rows import FORMATS, Case, check
@@ -50,6 +51,7 @@ CASES += [
 
 
 @pytest.mark.parametrize("level", range(4))
-def test_a_number_goes_before_a_nan(unchecked_device, monkeypatch, level):
+def test_a_number_goes_before_a_nan(monkeypatch, level):
     monkeypatch.setitem(build.LEVEL, "none", level)
-    check(unchecked_device, CASES)
+    with VirtualGPU("none") as device:
+        check(device, CASES)

@@ -14,9 +14,9 @@ K = 'extern "C" __global__ void '
 
 @cache
 def device(checks: str = "full"):
-    """One device of each kind for the whole process; full checks and counts as grading has them."""
+    """One device of each kind for the whole process; as in grading, what it compiles is made in little time."""
     made = open_device("cpu", checks=checks)
-    made.quick = checks in ("full", "count")
+    made.quick = True
     return made
 
 
