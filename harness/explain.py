@@ -140,7 +140,7 @@ def fault(found: KernelFault, source: str) -> list[str]:
     text = found.source or nth_line(source, found.line)
     divided = is_divided(found.array, source)
     lines += source_line(found.line, text, 0 if divided else column_of(found.array, text))
-    element = f"{found.array}[{found.index}]" if found.array and found.index else ""
+    element = f"{found.array}[{found.index}]" if found.array.isidentifier() and found.index else ""
     if element and element not in found.explanation and "before its start" not in found.explanation:
         lines.append(
             f"The element is {element}"

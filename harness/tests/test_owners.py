@@ -9,13 +9,9 @@ import pytest
 
 from harness.devices.nvrtc import compile_ptx
 from harness.devices.virtual import debuginfo, ptx
+from harness.devices.virtual.declarations import Scope, declared_shape, local_arrays, template_arguments
 from harness.devices.virtual.locals import separate
-from harness.devices.virtual.owners import (
-    declared_shape,
-    extents,
-    local_arrays,
-    local_name,
-)
+from harness.devices.virtual.owners import local_name
 from harness.devices.virtual.provenance import WHOLE, Origin, Provenance
 from harness.errors import KernelFault
 from harness.tests.virtual import FLAVOURS, K, device, run, zeros
@@ -140,19 +136,80 @@ def test_shape_of_a_declaration(name, nbytes, expected):
         ("[0x10]", (16,)),
         ("[N]", ()),
         ("[]", ()),
-        ("[3 / 2]", ()),
+        ("[3u / 2 + (1 << 3) % 5]", (4,)),
+        ("[ROWS][LAST]", (17, 6)),
+        ("[sizeof(real)][Q::FIRST + 1]", (8, 6)),
+        ("[TWICE]", ()),  # two definitions
+        ("[LOOP]", ()),
+        ("[1 / 0]", ()),
+        ("[1 << 1 << 39 << 39]", ()),
         ("[9**9**9]", ()),
         ("[__import__('os')]", ()),
         ("[" + "(" * 90 + "]", ()),
     ],
 )
 def test_extents(brackets, expected):
-    assert extents("constexpr int TILE = 16;", brackets) == expected
+    source = """
+constexpr int TILE = 16, WIDTH = TILE + 1;
+#define ROWS (WIDTH)
+enum Q { FIRST = 5, LAST };
+typedef double number; using real = number;
+const int TWICE = 1; static constexpr unsigned TWICE{2};
+const int LOOP = LOOP + 1;
+"""
+    assert Scope(source).extents(brackets) == expected
+
+
+def test_arguments_of_a_template():
+    source = "template <typename T, int N = 3, bool FULL = true>\n__device__ void f(T* out) { __shared__ T s[N]; }"
+    symbol = "_ZZ1fIdLi20ELb1EEvPT_E1s"
+    assert template_arguments(source, symbol) == {"T": "double", "N": "20", "FULL": "1"}
+    assert declared_shape(source, "s", 160, symbol) == ((20,), 8)
+    assert declared_shape(source, "s", 160, access=8) == ((), 8)
+    assert template_arguments(source, "_ZZ1fI6__halfLin2EEvPT_E1s") == {"T": "__half", "N": "-2"}
+    assert template_arguments(source, "_ZZ1gPfE1s") == template_arguments(source, "_ZZ1fIP3odd") == {}
+
+
+ODD = f"""
+typedef double real;
+#define HALF (N / 2)
+constexpr int N = 8, M = 2 * N;
+struct Tap {{ float x, y, z; }};
+template <typename T, int COUNT> __device__ void fill(float* out) {{
+    __shared__ T s[COUNT][COUNT + 1]; s[threadIdx.x + COUNT][1] = 1; out[0] = s[0][0];
+}}
+{K}alias(float* out) {{ __shared__ real s[64]; s[threadIdx.x + 63] = 1; out[0] = s[0]; }}
+{K}in_template(float* out) {{ fill<short, 8>(out); }}
+{K}macro(float* out) {{ __shared__ int s[M][HALF]; s[threadIdx.x + M][1] = 1; out[0] = s[0][0]; }}
+{K}record(float* out) {{ __shared__ Tap s[N]; s[threadIdx.x].y = 1; out[0] = s[0].y; }}
+{K}dynamic(float* out) {{ extern __shared__ real pool[]; pool[threadIdx.x] = 1; }}
+{K}unknown(float* out) {{ __shared__ decltype(1.0) s[64]; s[threadIdx.x + 62] = 1; out[0] = s[0]; }}
+{K}local(float* out) {{ real s[N / 2]; for (int i = 0; i < 4; i++) s[i] = i; s[out[0] == 0 ? 5 : 0] = 1; out[1] = s[int(out[1])]; }}
+"""
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("alias", "s[64], just past its end; s has 64 elements."),
+        ("in_template", "s[8,1], 2 past its last element; s has 72 elements, shape 8 x 9."),
+        ("macro", "s[16,1], 2 past its last element; s has 64 elements, shape 16 x 4."),
+        ("record", "s[8], just past its end; s has 8 elements."),
+        ("dynamic", "pool[8], just past its end; pool has 8 elements"),
+        ("unknown", "s[64], just past its end; s has 64 elements."),
+        ("local", "s[5], 2 past its last element; s has 4 elements."),
+    ],
+)
+def test_an_index_counts_elements_of_the_declared_type(name, says, flavour):
+    with pytest.raises(KernelFault) as caught:
+        run(ODD, zeros(4, checks=flavour), name=name, checks=flavour, shared_mem=64 if name == "dynamic" else 0)
+    assert f"This writes {says}" in caught.value.explanation
 
 
 def test_local_arrays_of_a_function():
     found = local_arrays(SOURCE, 6, 14)
-    assert found == [("acc", (2, 8), 8), ("a", (4,), 4), ("unknown", (), 4), ("z", (5,), 2)]
+    assert found == [("acc", (2, 8), 8), ("a", (4,), 4), ("unknown", (4,), 4), ("z", (5,), 2)]
 
 
 def test_names_in_symbols():

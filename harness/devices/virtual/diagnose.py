@@ -91,8 +91,9 @@ class Diagnosis:
 
     def owner(self, record) -> Owner | None:
         """Whose element the access of a record was meant for."""
-        shared = bool(int(record["extra"]) & INFO_SHARED)
-        return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
+        info = int(record["extra"])
+        where = int(record["site"]), bool(info & INFO_SHARED), int(record["slot"])
+        return self.owners.find(self.address(record), *where, info & 255)
 
     def address(self, record) -> int:
         """The address of an access; below zero where it wrapped around, in shared memory at 32 bits."""

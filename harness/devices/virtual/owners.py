@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import operator
-import re
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -13,6 +10,7 @@ import numpy as np
 from ..nvrtc import demangle
 from . import debuginfo, ptx, state
 from .callgraph import align_up, call_parts
+from .declarations import declared_shape, local_arrays, symbol_names
 from .locals import separate
 from .memory import LOCAL_BYTES, Owner
 from .provenance import Origin, Provenance, calls
@@ -35,14 +33,15 @@ class Owners:
 
     def __init__(self, run):
         self.run, self.module, self.arena = run, run.module, run.arena
+        self._access = 0
 
-    def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
+    def find(self, address: int, site: int, shared: bool, slot: int, access: int = 0) -> Owner | None:
         """The owner of an element at a device address, accessed at a site; None where nothing says whose.
 
         shared: the access named shared memory. An address below zero is one that wrapped around.
-        slot: where the block ran; each has shared and local memory of its own.
+        slot: where the block ran; each has shared and local memory of its own. access: bytes at once.
         """
-        self._window = self.arena.shared_base(slot)
+        self._window, self._access = self.arena.shared_base(slot), access
         space = self._space(address, shared)
         found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
         beside = self._beside(address, space)
@@ -183,7 +182,7 @@ class Owners:
             name, shape, itemsize = arrays[0]
             if int(np.prod(shape, dtype=object)) * itemsize == nbytes:
                 return name, 0, nbytes, shape, itemsize
-        return "a local array", 0, nbytes, (), 4
+        return "a local array", 0, nbytes, (), self._access or 4
 
     def _start_of_local(self, function: ptx.Function, variable: ptx.Variable, address: int) -> int | None:
         """The device address of a local variable of the thread whose local memory holds `address`."""
@@ -219,11 +218,13 @@ class Owners:
         for d in self.declared:
             if d.symbol == symbol and (d.nbytes == nbytes or not d.nbytes):
                 return (d.shape if d.nbytes else ()), d.itemsize
-        return declared_shape(self.module.source, plain, nbytes)
+        return declared_shape(self.module.source, plain, nbytes, symbol, self._access)
 
 
 def element(owner: Owner, address: int) -> str:
     """`input[b=0,c=2]`; only the name for a variable that is no array."""
+    if not owner.name.isidentifier():
+        return f"element {owner.element(address)} of {owner.name}"
     if not owner.shape and owner.nbytes == owner.itemsize and owner.contains(address):
         return owner.name
     return f"{owner.name}[{owner.element(address)}]"
@@ -236,95 +237,4 @@ def distance(owner: Owner, address: int) -> int:
 
 def local_name(symbol: str) -> str:
     """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
-    match = re.match(r"_ZZ.*E(\d+)", symbol)
-    if match:
-        rest = symbol[match.end() :]
-        return rest[: int(match[1])]
-    return demangle(symbol)
-
-
-# -- declarations as the source has them, for the optimised flavour ------------------------------------
-
-_TYPES_OF_SIZE = {
-    1: "char int8_t uint8_t bool",
-    2: "short half __half __nv_bfloat16 int16_t uint16_t",
-    4: "int unsigned float int32_t uint32_t half2 __half2",
-    8: "double long int64_t uint64_t size_t float2 int2",
-    16: "float4 int4 double2",
-}
-_C_SIZES = {name: size for size, names in _TYPES_OF_SIZE.items() for name in names.split()}
-_CONSTANT = re.compile(
-    r"(?:\bconstexpr|\bconst|#\s*define)\s+(?:(?:static|int|unsigned|size_t|auto)\s+)*(\w+)\s*=?\s*(\d+)\b"
-)
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
-_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.S)
-_LOCAL = re.compile(
-    r"(?:^|[;{}])\s*(?P<words>(?:\w+\s+)+)(?P<name>\w+)\s*(?P<extents>(?:\[[^\]]*\])+)\s*(?=[;={,])"
-)
-
-
-def declared_shape(source: str, name: str, nbytes: int) -> tuple[tuple[int, ...], int]:
-    """(extents, bytes of an element) of an array as the source declares it; ((), 4) where that is not plain.
-
-    Only literal extents and `constexpr`, `const` or `#define` integers are understood; what does not
-    multiply to `nbytes` is not believed, and neither is one of several declarations of a name.
-    """
-    earlier = r"(?:\w+\s*(?:\[[^\]]*\])*\s*,\s*)*"  # `float a[4], b[8];`
-    pattern = rf"\b([A-Za-z_]\w*)\s+{earlier}{re.escape(name)}\s*((?:\[[^\]]*\])+)"
-    found = {(m[1], m[2]) for m in re.finditer(pattern, _blank(source)) if m[1] in _C_SIZES}
-    fitting = set()
-    for type_, brackets in found:
-        itemsize = _C_SIZES[type_]
-        shape = extents(source, brackets)
-        if shape and int(np.prod(shape, dtype=object)) * itemsize == nbytes:
-            fitting.add((shape, itemsize))
-    if len(fitting) == 1:
-        return fitting.pop()
-    sizes = {_C_SIZES[type_] for type_, _ in found}
-    return (), sizes.pop() if len(sizes) == 1 else 4 if nbytes % 4 == 0 else 1
-
-
-def local_arrays(source: str, first: int, last: int) -> list[tuple[str, tuple[int, ...], int]]:
-    """(name, extents, bytes of an element) of the local arrays declared in lines first to last.
-
-    An array that is not understood has no extents.
-    """
-    text = "\n".join(_blank(source).split("\n")[max(first - 1, 0) : last])
-    found = []
-    for match in _LOCAL.finditer(text):
-        words = match["words"].split()
-        if words[0] in ("return", "extern", "static", "typedef", "using") or any(
-            w.startswith("__") for w in words[:-1]
-        ):
-            continue
-        itemsize = _C_SIZES.get(words[-1], 0)
-        found.append((match["name"], extents(source, match["extents"]) if itemsize else (), itemsize))
-    return found
-
-
-def extents(source: str, brackets: str) -> tuple[int, ...]:
-    """`[TILE][TILE + 1]` -> (16, 17); () where an extent is not known."""
-    constants = dict(_CONSTANT.findall(source))
-    shape = []
-    for extent in re.findall(r"\[([^\]]*)\]", brackets):
-        try:
-            shape.append(_integer(ast.parse(extent.strip()[:80], mode="eval").body, constants))
-        except (SyntaxError, ValueError):
-            return ()
-    return tuple(shape)
-
-
-def _integer(node: ast.expr, constants: dict[str, str]) -> int:
-    """The value of an expression of integers, known names and + - *. Errors: ValueError for any other."""
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.Name) and node.id in constants:
-        return int(constants[node.id])
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_integer(node.left, constants), _integer(node.right, constants))
-    raise ValueError
-
-
-def _blank(source: str) -> str:
-    """The source without comments and strings; lines stay where they are."""
-    return _NOISE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
+    return symbol_names(symbol)[1] or demangle(symbol)
