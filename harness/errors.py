@@ -99,8 +99,8 @@ class KernelFault(BackwarpError):
     other: the second side of a race or of a divergent barrier.
     count: threads found doing the same at the same line; the first in the grid is named.
     more: further faults of the same run, first of each kind and line.
-    address: of a race on the virtual GPU, the word in device memory; launch: the record of the launch, where
-    there is one.
+    address: of a race on the virtual GPU, the word in device memory; no_barrier: of a race, that no barrier would
+    order it; launch: the record of the launch, where there is one.
     """
 
     kind: str
@@ -120,6 +120,7 @@ class KernelFault(BackwarpError):
     more: list[KernelFault] = field(default_factory=list)
 
     address = 0  # no fields: they mean something in the process of the launch only
+    no_barrier = False
     launch = None
 
     def __post_init__(self) -> None:

@@ -153,16 +153,37 @@ def fault(found: KernelFault, source: str) -> list[str]:
         )
     if found.other and found.other.line != found.line:
         lines += source_line(found.other.line, nth_line(source, found.other.line))
-    told = {(found.kind, found.line)}
-    more = [f for f in found.more if f.severity != "note" and (f.kind, f.line) not in told]
-    more = list({(f.kind, f.line): f for f in more}.values())
-    if more:
-        named = ", ".join(f"{WORDS.get(f.kind, f.kind)} in line {f.line}" for f in more[:3])
-        also = (
-            "Also" if found.kind not in ENDS or any(f.kind != "uninitialised-read" for f in more) else FOLLOWS
-        )
-        lines.append(f"{also}: {named}{f' and {len(more) - 3} more' if len(more) > 3 else ''}.")
+    return lines + others(found)
+
+
+def others(found: KernelFault) -> list[str]:
+    """What else went wrong in the launch: each kind once for a line, races once for an array."""
+
+    def key(f: KernelFault) -> tuple:
+        return (f.kind, f.array) if f.kind == "race" and f.array else (f.kind, f.line)
+
+    more = [f for f in found.more if f.severity != "note"]
+    again = {lines_of_race(f) for f in more if key(f) == key(found)} - {lines_of_race(found)}
+    lines = []
+    if found.array and again:
+        one = len(again) == 1
+        lines.append(f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}.")
+    rest = list({key(f): f for f in reversed(more) if key(f) != key(found)}.values())[::-1]
+    follows = [f for f in rest if f.kind == "uninitialised-read" and found.kind in ENDS]
+    for says, kinds in (("Also", [f for f in rest if f not in follows]), (FOLLOWS, follows)):
+        named = ", ".join(f"{WORDS.get(f.kind, f.kind)}{of_array(f)} in line {f.line}" for f in kinds[:3])
+        if kinds:
+            lines.append(f"{says}: {named}{f' and {len(kinds) - 3} more' if len(kinds) > 3 else ''}.")
     return lines
+
+
+def lines_of_race(found: KernelFault) -> tuple[int, int]:
+    return (found.other.line if found.other else 0), found.line
+
+
+def of_array(found: KernelFault) -> str:
+    """Which array a race is for."""
+    return f" for {found.array}" if found.kind == "race" and found.array.isidentifier() else ""
 
 
 def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str]:

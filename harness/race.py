@@ -84,7 +84,7 @@ def from_fault(fault: KernelFault, grid: tuple, block: tuple, source: str) -> di
              "text": nth_line(source, s.line).strip(), "race": s in pair}
             for _, who, s in around(events, pair)
         ],
-        "missing": missing(pair, own, [s for *_, s in events], together),
+        "missing": missing(pair, own, [s for *_, s in events], together, fault.no_barrier),
     }  # fmt: skip
 
 
@@ -102,24 +102,25 @@ def around(events: list, pair: tuple) -> list:
     return events[first : first + MOST_EVENTS]
 
 
-def missing(pair: tuple, own: list[list], events: list, together: bool) -> dict[str, Any]:
+def missing(pair: tuple, own: list[list], events: list, together: bool, no_barrier: bool) -> dict[str, Any]:
     """What would order the two accesses.
 
     kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next
     pass of a loop); "within", one line reads what another thread writes in it; "one thread", both change the
-    element in one line, which no barrier orders; "blocks", which no barrier orders either.
+    element where no barrier orders them, in the `lines`; "blocks", which no barrier orders either.
     """
     a, b = pair
     if not together:
         return {"kind": "blocks"}
+    if no_barrier:
+        return {"kind": "one thread", "lines": sorted({a.line, b.line})}
     passes = [sum(s.site == racing.site and s.at <= racing.at for s in steps)
               for racing, steps in zip(pair, own, strict=True)]  # fmt: skip
-    if a.line == b.line:
+    if a.line == b.line and passes[0] == passes[1]:
         changing = {s.thread for s in events if s.line == a.line and s.kind != "read"}
         if {a.thread, b.thread} <= changing:
-            return {"kind": "one thread", "line": a.line}
-        if passes[0] == passes[1]:
-            return {"kind": "within", "line": a.line}
+            return {"kind": "one thread", "lines": [a.line]}
+        return {"kind": "within", "line": a.line}
     first, last = (a, b) if comes_first(a, b, own, passes) else (b, a)
     return {"kind": "barrier", "after": first.line, "before": last.line, "again": last.line <= first.line}
 

@@ -75,7 +75,8 @@ def advice(found: dict[str, Any]) -> list[str]:
     if missing["kind"] == "blocks":
         return ["No barrier orders blocks: each needs elements of its own, or atomicAdd."]
     if missing["kind"] == "one thread":
-        return [f"Both threads change it in line {missing['line']}, which no barrier orders:",
+        lines = " and ".join(map(str, missing["lines"]))
+        return [f"Both threads change it in line{'s' * (len(missing['lines']) > 1)} {lines}, which no barrier orders:",
                 "each element needs a thread of its own, or atomicAdd."]  # fmt: skip
     barrier = "__syncwarp()" if found["same_warp"] else "__syncthreads()"
     also = ", or __syncthreads()," if found["same_warp"] else ""

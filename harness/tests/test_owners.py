@@ -349,6 +349,6 @@ def test_a_static_variable_of_a_function_has_its_name():
         run(source, zeros(32))
     assert (
         caught.value.kind == "race"
-        and "both write sum" in str(caught.value)
+        and "both update sum" in str(caught.value)
         and "_Z" not in str(caught.value)
     )

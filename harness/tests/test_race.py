@@ -92,7 +92,7 @@ def test_a_barrier_that_is_missing_at_the_end_of_a_loop(noting):
 
 def test_what_no_barrier_orders(noting):
     source = f"{K}both(float* out) {{\n    out[threadIdx.x / 2] = threadIdx.x;\n}}"
-    assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "line": 2}
+    assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "lines": [2]}
     source = f"{K}within(float* out) {{\n int i = threadIdx.x; out[i] = 0; __syncthreads();\n out[i] = out[i + 1];\n}}"
     assert raced(noting, source, block=40)[1]["missing"] == {"kind": "within", "line": 3}
     source = f"{K}blocks(float* out) {{\n    out[threadIdx.x] = blockIdx.x;\n}}"

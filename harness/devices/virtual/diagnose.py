@@ -13,6 +13,7 @@ from ..nvrtc import demangle
 from .memory import Owner
 from .owners import Owners, element
 from .printf import c_string
+from .races import Race, Told
 from .state import (
     FAULTS,
     INFO_ATOMIC,
@@ -27,6 +28,7 @@ from .state import (
 )
 
 NOTES = {"exited-early", "same-write"}
+RACES = {"race", "warp-race"}
 _COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
 _SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
@@ -44,7 +46,14 @@ class Diagnosis:
         self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
         line = self.run.module.site_lines
         found = sorted(records, key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]))
-        all_ = [self._fault(r) for r in found]
+        races: dict[tuple, list[Race]] = {}  # by array
+        for record in found:
+            if (kind := FAULTS[record["kind"]]) in RACES:
+                race = Race(self, record, kind)
+                races.setdefault(race.array, []).append(race)
+        all_ = [self._fault(record) for record in found if FAULTS[record["kind"]] not in RACES]
+        for group in races.values():  # of those for one array, the clearest first
+            all_ += map(self._of_race, sorted((Told(self, race, group) for race in group), key=lambda told: told.order))
         racing = {f.array for f in all_ if f.kind == "race"}
         # a dead thread or a race leaves memory unwritten: such a read comes last, or says nothing more
         all_ = [f for f in all_ if not (f.kind == "uninitialised-read" and f.array and f.array in racing)]
@@ -54,26 +63,23 @@ class Diagnosis:
 
     # -- pieces -----------------------------------------------------------------------------------
 
-    def _fault(self, record) -> KernelFault:
+    def _fault(self, record, fields: dict | None = None) -> KernelFault:
         kind = FAULTS[record["kind"]]
         describe = {
             "out-of-bounds": self._access, "misaligned": self._access, "read-only": self._access,
             "timeout": self._timeout, "assert": self._assert, "trap": self._trap,
             "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
             "exited-early": self._early, "uninitialised-read": self._uninitialised,
-            "uninitialised-register": self._register, "race": self._race, "warp-race": self._race,
-            "same-write": self._same_write, "went-round": self._round,
+            "uninitialised-register": self._register, "same-write": self._same_write, "went-round": self._round,
             "missing-block": self._missing_block,
-        }[kind]  # fmt: skip
-        fields = describe(kind, record)
+        }  # fmt: skip
+        fields = describe[kind](kind, record) if fields is None else fields
         place = self.place(record["site"], record["thread"], record["block"])
         fault = KernelFault(
             file=place.file, line=place.line, thread=place.thread, block=place.block,
             source=self.source_line(place.line), count=int(record["count"]),
             **{"kind": kind, "severity": "note" if kind in NOTES else "error", **fields},
         )  # fmt: skip
-        if fault.kind == "race":
-            fault.address = self.address(record)
         if kind in _COUNTED and fault.count > 1:
             fault.explanation += f" {'Many' if self.stopped else fault.count} threads do this."
         return fault
@@ -91,9 +97,8 @@ class Diagnosis:
 
     def owner(self, record) -> Owner | None:
         """Whose element the access of a record was meant for."""
-        info = int(record["extra"])
-        where = int(record["site"]), bool(info & INFO_SHARED), int(record["slot"])
-        return self.owners.find(self.address(record), *where, info & 255)
+        shared = bool(int(record["extra"]) & INFO_SHARED)
+        return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
 
     def address(self, record) -> int:
         """The address of an access; below zero where it wrapped around, in shared memory at 32 bits."""
@@ -255,62 +260,42 @@ class Diagnosis:
         return dict(kind="uninitialised-read", headline="Uninitialized variable read",
                     explanation="A variable used here has no value: on the way this thread took, nothing was assigned to it.")  # fmt: skip
 
-    def _race(self, kind: str, record) -> dict:
+    def _of_race(self, told: Told) -> KernelFault:
+        fault = self._fault(told.shown.record, self._race(told))
+        fault.address = self.address(told.shown.record)
+        fault.no_barrier = told.by_owner and not told.between_passes
+        return fault
+
+    def _race(self, told: Told) -> dict:
         """Both sides, the lower line as `other`. Hazards are the bytes on which the two lines conflict, each counted
         once in every barrier interval of a block.
         """
-        info, before = int(record["extra"]) & 0xFFFFFFFF, int(record["extra"]) >> 32
-        here = self.place(record["site"], record["thread"], record["block"])
-        other = self.place(record["other_site"], record["other_thread"], record["other_block"])
-        address = int(record["address"])
-        owner = self.owner(record)
-        name = element(owner, address) if owner and owner.nbytes else "the same address"
-        count = int(record["count"])
-        headline = (f"Race reported between {_access_name(before)} access at {other.file}:{other.line}"
-                    f" and {_access_name(info)} access at {here.file}:{here.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip
-        fields = dict(kind="race", headline=headline, other=other)
-        if owner:
-            fields |= _named(owner, address)
-        verb = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
-        where = f" (line {other.line})" if other.line != here.line else ""
-        if owner and owner.space == "global" and _access_name(before) == _access_name(info) == "Write":
-            return fields | dict(explanation=f"{self._both(here, other)} both write {name}{where}. Each element"
-                                 " must have one thread: does the index use every part of the thread's number?")  # fmt: skip
-        if other.block != here.block:
-            who = f"thread {triple(other.thread)} of block {triple(other.block)}"
-            why = "blocks run in any order"
-        elif kind == "warp-race":
-            who, why = f"thread {triple(other.thread)} of the same warp", "lanes of a warp need not run in step (__syncwarp)"
+        race = told.shown
+        count, (before, now) = int(race.record["count"]), race.accesses
+        headline = (f"Race reported between {before} access at {race.first.file}:{race.first.line}"
+                    f" and {now} access at {race.last.file}:{race.last.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip
+        fields = dict(kind="race", headline=headline, other=race.first, explanation=told.explanation())
+        if race.owner:
+            fields |= _named(race.owner, int(race.record["address"]))
+        if race.kind == "warp-race" and not (told.by_owner and race.owner and race.owner.space == "global"):
             fields["severity"] = "warning"
-        else:
-            who, why = f"thread {triple(other.thread)}", self._no_barrier(other, here)
-        if self._is_copy(other) and _access_name(before) == "Write":  # it goes on until its wait, past barriers
-            return fields | dict(explanation=f"A copy that {who} starts{where} fills {name}; this thread"
-                                 f" {verb[_access_name(info)]} it. A __syncthreads() must stand between the wait"
-                                 " for the copy and this use, and one between this use and the next"
-                                 " copy.")  # fmt: skip
-        return fields | dict(explanation=f"{who[0].upper() + who[1:]} {verb[_access_name(before)]} {name}{where},"
-                             f" this thread {verb[_access_name(info)]} it too; {why}.")  # fmt: skip
+        return fields
 
-    def _is_copy(self, place: Place) -> bool:
+    def accesses(self, record) -> tuple[str, str]:
+        """What the first and the last side of a race do."""
+        info = int(record["extra"])
+        return _access_name(info >> 32), _access_name(info & 0xFFFFFFFF)
+
+    def named(self, record, owner: Owner | None) -> str:
+        """The element of a race."""
+        return element(owner, int(record["address"])) if owner and owner.nbytes else "the same address"
+
+    def is_copy(self, place: Place) -> bool:
         """Whether a cp.async is started there: a function of a header, as a rule, so the line's words tell."""
         line = self.source_line(place.line) if place.file == self.run.module.name else ""
         return bool(re.search(r"(copy|cpy)_async\s*\(|\bcp\.async\b", line))
 
-    def _no_barrier(self, first: Place, second: Place) -> str:
-        """What is missing between two lines; where a barrier stands between them, it is missing on the way back."""
-        lines = self.run.module.source.splitlines()[: second.line]
-        if not first.file == second.file == self.run.module.name or not 0 < first.line < second.line == len(lines):
-            return "no __syncthreads() stands between"
-        indents = [len(line) - len(line.lstrip()) for line in lines]
-        most = min(indents[first.line - 1], indents[-1])  # one further in may be in a branch that is not taken
-        for number in range(first.line + 1, second.line):
-            if lines[number - 1].lstrip().startswith("__syncthreads();") and indents[number - 1] <= most:
-                return (f"after the barrier of line {number}, no __syncthreads() stands on the way from line"
-                        f" {second.line} round the loop to line {first.line}")  # fmt: skip
-        return "no __syncthreads() stands between"
-
-    def _both(self, here: Place, other: Place) -> str:
+    def both(self, here: Place, other: Place) -> str:
         """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""
         if here.block == other.block:
             return f"Threads {triple(min(here.thread, other.thread))} and {triple(max(here.thread, other.thread))}"
@@ -322,10 +307,9 @@ class Diagnosis:
         """Two threads stored one value in one element: harmless, but it explains a kernel that is slow or wrong."""
         here = self.place(record["site"], record["thread"], record["block"])
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
-        owner, address = self.owner(record), int(record["address"])
-        name = element(owner, address) if owner and owner.nbytes else "the same address"
+        name = self.named(record, self.owner(record))
         return dict(headline="Several threads write the same element", other=other,
-                    explanation=f"{self._both(here, other)} both write {name}; each element belongs to one thread.")  # fmt: skip
+                    explanation=f"{self.both(here, other)} both write {name}; each element belongs to one thread.")  # fmt: skip
 
     def _round(self, kind: str, record) -> dict:
         gone, waiting = int(record["extra"]), int(record["address"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -35,13 +36,13 @@ class Owners:
         self.run, self.module, self.arena = run, run.module, run.arena
         self._access = 0
 
-    def find(self, address: int, site: int, shared: bool, slot: int, access: int = 0) -> Owner | None:
+    def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
         """The owner of an element at a device address, accessed at a site; None where nothing says whose.
 
         shared: the access named shared memory. An address below zero is one that wrapped around.
-        slot: where the block ran; each has shared and local memory of its own. access: bytes at once.
+        slot: where the block ran; each has shared and local memory of its own.
         """
-        self._window, self._access = self.arena.shared_base(slot), access
+        self._window, self._access = self.arena.shared_base(slot), accessed(self.module.lowered.sites[site][1])
         space = self._space(address, shared)
         found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
         beside = self._beside(address, space)
@@ -228,6 +229,13 @@ def element(owner: Owner, address: int) -> str:
     if not owner.shape and owner.nbytes == owner.itemsize and owner.contains(address):
         return owner.name
     return f"{owner.name}[{owner.element(address)}]"
+
+
+def accessed(text: str) -> int:
+    """Bytes of an element that an instruction accesses, of each where it is a vector; 0 where it does not say."""
+    opcode = re.match(r"(?:@\S+ )?(?:ld|ldu|st|atom|red)\.\S*", text)
+    type_ = opcode[0].rsplit(".", 1)[1] if opcode else ""
+    return ptx.TYPE_BYTES.get(type_, 0)
 
 
 def distance(owner: Owner, address: int) -> int:
