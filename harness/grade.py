@@ -161,7 +161,8 @@ def on_device(
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict)
         if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
-            verdict.timeline = race.timeline(puzzle, source, verdict, benches[0], options.seed)
+            shown = next(o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel))
+            verdict.timeline = race.timeline(puzzle, source, shown, benches[0], options.seed)
         if verdict.status == FAILED:
             verdict.lines = explain.with_warnings(
                 verdict.lines, getattr(benches[0].module, "warnings", ()), source

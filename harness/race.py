@@ -11,48 +11,49 @@ from typing import Any
 from .checkout import tunables
 from .course import Puzzle
 from .devices.launching import triple
+from .devices.virtual.steps import Steps
 from .errors import KernelFault
 from .explain import nth_line
 from .trial import Bench, Outcome, Pace, Trial, place, start
-from .verdict import Verdict
 
 MOST_STEPS = 1 << 20  # of a launch: 40 MB
 MOST_EVENTS = 5  # shown
 SIDES = re.compile(r"Race reported between (\w+) access at .* and (\w+) access at ")
 
 
-def timeline(puzzle: Puzzle, source: str, verdict: Verdict, bench: Bench, seed: int = 0) -> dict[str, Any]:
-    """The timeline of the race in a verdict, in JSON's types; {} where it does not happen again.
+def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: int = 0) -> dict[str, Any]:
+    """The timeline of the race that an outcome has met, in JSON's types; {} where it does not happen again.
 
     array, index: the element. threads, blocks: coordinates of the two. begins, ends: the lines of the
     barriers around the interval, 0 for the start and the end of the block. events: in order of time, {"who":
     0 | 1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
     same_warp: are both lanes of one.
     """
-    case = next(c for c in puzzle.cases if c.name == verdict.case)
-    kernel = puzzle.kernel(verdict.kernel)
-    trial = Trial(Outcome(case, kernel), Pace())
+    trial = Trial(Outcome(raced.case, raced.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
     bench.device.keep_steps = MOST_STEPS
     try:
         start(
-            trial, bench, bench.schedules[0], {p.name: place(bench.device, p, trial) for p in kernel.passed}
+            trial,
+            bench,
+            bench.schedules[0],
+            {p.name: place(bench.device, p, trial) for p in raced.kernel.passed},
         )
-    except KernelFault as fault:
-        return from_fault(
-            fault, triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block"), source
-        )
+    except KernelFault as again:  # it may name other threads of the race, as more reads are looked at
+        shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
+        steps = getattr(again.launch, "steps", None)
+        return from_fault(raced.error, *shape, source, steps) or from_fault(again, *shape, source, steps)
     finally:
         bench.device.keep_steps = 0
     return {}
 
 
-def from_fault(fault: KernelFault, grid: tuple, block: tuple, source: str) -> dict[str, Any]:
-    """`timeline` of a fault whose launch kept its steps."""
+def from_fault(fault: KernelFault, grid: tuple, block: tuple, source: str, steps: Steps | None) -> dict[str, Any]:
+    """`timeline` of a fault in a launch that kept its steps."""
     sides = SIDES.match(fault.headline)
-    if fault.kind != "race" or not sides or not getattr(fault.launch, "steps", None):
+    if fault.kind != "race" or not sides or not steps:
         return {}
-    places, steps = (fault.other, fault), fault.launch.steps
+    places = (fault.other, fault)
     blocks = [linear(p.block, grid) for p in places]
     threads = [linear(p.thread, block) for p in places]
     own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # all that each of the two does

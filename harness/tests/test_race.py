@@ -54,7 +54,7 @@ def raced(device, source: str, grid=1, block=64) -> tuple[KernelFault, dict]:
     function = device.compile(source).get_function(name)
     with pytest.raises(KernelFault) as caught:
         function(grid, block, (device.empty((192,), name="out"),))
-    return caught.value, from_fault(caught.value, (grid, 1, 1), (block, 1, 1), source)
+    return caught.value, from_fault(caught.value, (grid, 1, 1), (block, 1, 1), source, caught.value.launch.steps)
 
 
 def racing(found: dict) -> list[tuple]:
