@@ -20,13 +20,15 @@ SECONDS = 60.0  # for one launch; counting takes its time
 class Quantity:
     """noun: what it is a number of. value: of a launch's counters. cost: of one line's, by default the same.
 
-    says: where too much of it comes from, and what saves it.
+    says: where too much of it comes from, and what saves it. of: what the cost of a line is a share of, where that
+    is not the quantity itself.
     """
 
     noun: str
     value: Callable[[dict], float]
     cost: Callable[[dict], float] | None = None
     says: str = ""
+    of: str = "it"
 
     def of_line(self, counts: dict) -> float:
         return (self.cost or self.value)(counts)
@@ -108,6 +110,14 @@ QUANTITIES = {
         says="A request can bring each lane a number of its own. One for which all lanes name the same element, or "
         "elements that they have had before, takes as long.",
     ),
+    "global_requests_busiest": Quantity(
+        "requests to global memory by the busiest warps",
+        lambda n: n.get("global_requests_busiest", 0),
+        c.global_requests,
+        of="all requests to global memory",
+        says="While one warp of a block fetches, the others wait for it: let all threads of the block share what there "
+        "is to fetch.",
+    ),
     "local_bytes": Quantity(
         "bytes of local memory moved",
         _local_bytes,
@@ -157,6 +167,14 @@ QUANTITIES = {
         "per cent of the FLOP with no copy under way", lambda n: 100 * _per_flop(_alone)(n), _alone
     ),
     "integer_divisions": _plain("integer_divisions", "divisions of integers"),
+    "async_copies_idle": Quantity(
+        "copies waited for at once",
+        lambda n: n.get("async_copies_idle", 0),
+        lambda n: n.get("async_copies", 0),
+        of="all copies by cp.async",
+        says="A copy saves time if the thread computes while it is under way: both copies of a step are to be started "
+        "before the products of an earlier step, and waited for after them.",
+    ),
     "async_copies": _plain(
         "async_copies",
         "copies by cp.async",
@@ -330,7 +348,7 @@ def explain(m: Measure, source: str) -> list[str]:
     """What costs, where, and what to do about it."""
     lines = [sentence(m)]
     if m.line:
-        lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of it:")
+        lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of {quantity(m.quantity).of}:")
         rows = source.splitlines()
         lines += source_line(m.line, rows[m.line - 1])[:1] if m.line <= len(rows) else []
     return [*lines, m.says]

@@ -25,9 +25,10 @@ def tile_limits(
     def warps(side: int) -> int:
         return ceil_div(side * side, 32)
 
-    def requests(d: dict[str, int]) -> float:
-        blocks, pairs = steps(d, 16)
-        return 1.25 * warps(16) * (2 * pairs + 2 * blocks)  # a bias, and the sum
+    def requests(d: dict[str, int], side: int) -> float:
+        """Of a warp in every block: two for each pair of tiles, one for a bias, one for its sums."""
+        blocks, pairs = steps(d, side)
+        return 2 * pairs + 2 * blocks
 
     def wavefronts(d: dict[str, int]) -> float:
         return 1.15 * steps(d, d["TILE"])[1] * warps(d["TILE"]) * (2 * d["TILE"] + 2)
@@ -36,7 +37,8 @@ def tile_limits(
         case,
         kernel,
         flops=lambda d: 1.05 * 2 * steps(d, d["TILE"])[1] * d["TILE"] ** 3,
-        global_requests=requests,
+        global_requests=lambda d: 1.25 * warps(16) * requests(d, 16),
+        global_requests_busiest=lambda d: 2 * requests(d, d["TILE"]),
         shared_wavefronts=wavefronts,
         barriers=lambda d: 1.25 * 2 * steps(d, 16)[1] * warps(16),
     )

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..devices import ptxas
 from ..devices.virtual import counters as c
-from ..gates import per_cent, sentence
+from ..gates import Measure, per_cent, quantity, sentence
 from ..profile import KernelProfile, Profile
 from .text import printable, terminal_width, wants_colour
 from .text import wrap as wrap_text
@@ -40,8 +40,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
         console.print(f"To pass backwarp grade {profile.verdict.puzzle.split('_')[0]}:")
         for measure in filter(lambda m: m.told, profile.targets):
             mark, style = ("ok  ", "green") if measure.passed else ("over", "yellow")
-            worst = "" if measure.passed or not measure.line else f"; line {measure.line} has {percent(measure.line_share)} of it"
-            first, *rest = wrap_text(sentence(measure) + worst, console.width - 7, hang="")
+            first, *rest = wrap_text(sentence(measure) + worst_line(measure), console.width - 7, hang="")
             console.print(Text.assemble("  ", (mark, style), f" {first}"), soft_wrap=True)
             for part in rest:
                 console.print(f"       {part}", soft_wrap=True)
@@ -58,6 +57,13 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
     if not metrics:
         notes.append("Every counter, with its name in Nsight Compute: --metrics")
     console.print("\n".join(notes), soft_wrap=True)
+
+
+def worst_line(measure: Measure) -> str:
+    """Where the most of it is, if it is too much."""
+    if measure.passed or not measure.line:
+        return ""
+    return f"; line {measure.line} has {percent(measure.line_share)} of {quantity(measure.quantity).of}"
 
 
 def kernel_parts(kernel: KernelProfile, source: str, width: int) -> list:

@@ -161,6 +161,15 @@ STORES = """*(float4*)to = make_float4(a.x, b.x, c.x, d.x);
     *(float4*)(to + rows) = make_float4(a.y, b.y, c.y, d.y);
     *(float4*)(to + 2 * rows) = make_float4(a.z, b.z, c.z, d.z);
     *(float4*)(to + 3 * rows) = make_float4(a.w, b.w, c.w, d.w);"""
+LOADS = """float4 a = *(const float4*)from;
+    float4 b = *(const float4*)(from + columns);
+    float4 c = *(const float4*)(from + 2 * columns);
+    float4 d = *(const float4*)(from + 3 * columns);"""
+ARRAY = """float e[4][4];
+#pragma unroll 1
+    for (int i = 0; i < 4; i++) *(float4*)e[i] = *(const float4*)(from + i * columns);
+#pragma unroll 1
+    for (int j = 0; j < 4; j++) *(float4*)(to + j * rows) = make_float4(e[0][j], e[1][j], e[2][j], e[3][j]);"""
 #: (a column of the block, a row of it) four times: what is stored, and what a copy would store
 STORED = [
     (", ".join(f"{row}.{i}" for row in "abcd"), ", ".join(f"{row}.{j}" for j in "xyzw"))
@@ -223,6 +232,8 @@ MUTANTS = (
            ("wrong", "out-of-bounds", "misaligned")),
     Mutant("blocks: element by element", BLOCKS, ODD, "true", "slow",
            line="to[j * rows + i] = from[i * columns + j];"),
+    Mutant("blocks: in an array that is indexed at run time", BLOCKS, LOADS, ARRAY, "slow", ((STORES, ""),),
+           "bytes of local memory moved"),
 )  # fmt: skip
 
 

@@ -129,6 +129,16 @@ CHUNK = """\
 int share = (batch * plane + blockDim.x - 1) / blockDim.x;
     for (int i = tid * share; i < min((tid + 1) * share, batch * plane); i++) {"""
 
+ADD_TO_ONE = """\
+if (tid == 0) part[0] = 0.0f;
+    __syncthreads();
+    atomicAdd(&part[0], sum);
+    __syncthreads();"""
+ADD_TO_BIAS = """\
+if (tid == 0) grad_bias[k] = 0.0f;
+    __syncthreads();
+    atomicAdd(&grad_bias[k], sum);"""
+
 MUTANTS = (
     # right, not yet fast
     mutant("the kernel of puzzle 09", START, BELOW, "slow",
@@ -138,6 +148,16 @@ MUTANTS = (
     mutant("interleaved addressing by threads in a row", WHOLE_TREE, SPREAD, "slow",
            line="part[i] += part[i + s];"),
     mutant("thread 0 adds up all parts", WHOLE_TREE, SERIAL, "slow", line="part[0] += part[t];"),
+    mutant("a chunk for every thread, and loads that change the average", LOOP, CHUNK, "slow", (
+               (FILL, "for (int i = 0; i < 64; i++) {\n        if (grad_output[i % plane] > 1e30f) sum += 1.0f;\n    }\n    "
+                + FILL),),
+           "global load sectors, target at most 2,304"),
+    mutant("everybody adds to one element", FILL, ADD_TO_ONE, "slow", ((WHOLE_TREE, ""),),
+           "rounds of atomic updates of shared memory"),
+    mutant("everybody adds to the bias", FILL, ADD_TO_BIAS, "slow", ((WHOLE_TREE, ""), (STORE, "")),
+           "requests to global memory, target at most 595"),
+    mutant("the first warp alone", LOOP, LOOP.replace("i < batch", "tid < 32 && i < batch").replace(
+               "blockDim.x", "min(32, (int)blockDim.x)"), "slow", line="by the busiest warps"),
     # the share of a thread
     mutant("image 0 only", LOOP, LOOP.replace("batch * plane", "plane"), "batch_0_only"),
     mutant("b missing", GRAD, "grad_output[k * plane + i % plane]", "batch_missing"),
@@ -251,12 +271,13 @@ PUZZLE = Puzzle(
         Gate("shared_load_requests", lambda d: 40 * d["C_out"], case="counted", hint=3,
              says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
                   "the same time."),
-        # as many additions as with puzzle 20's shuffles; two barriers for each step of the tree
+        # additions as with puzzle 20's shuffles, in every warp and twice; two barriers for each step of the tree
         *Gate.limits("counted",
-                global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
-                flops=lambda d: 1.05 * (32 * loads(d) + 5 * d["C_out"] * (d["threads"] + 32)),
-                shared_store_requests=lambda d: 40 * d["C_out"],
-                barriers=lambda d: 2 * d["C_out"] * d["threads"].bit_length() * d["threads"] // 32),
+                     global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
+                     global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["C_out"],
+                     flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["C_out"] * d["threads"]),
+                     shared_store_requests=lambda d: 40 * d["C_out"],
+                     barriers=lambda d: 2 * d["C_out"] * d["threads"].bit_length() * d["threads"] // 32),
     ),
     hints=(
         "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread "

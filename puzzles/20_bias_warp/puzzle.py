@@ -116,6 +116,11 @@ MUTANTS = (
            "slow",
            also=((TAKE, "sum = lane == 0 ? slot[0] : 0.0f;"),), line="atomicAdd(&slot[0], sum);"),
     mutant("a chunk of neighbours for every thread", LOOP, CHUNK, "slow", line=ADD),
+    mutant("32 shuffles", STEPS, "float all = 0.0f;\n    for (int n = 0; n < 32; n++) all += __shfl_sync(0xffffffff, "
+           "value, n);\n    value = all;\n    for (int offset = 0; offset > 0; offset /= 2) {", "slow", line="FLOP"),
+    mutant("warps add to the bias", FILL, "if (threadIdx.x == 0) grad_bias[k] = 0.0f;\n    __syncthreads();\n    "
+           "if (lane == 0) atomicAdd(&grad_bias[k], sum);", "slow",
+           ((LAST, LAST.replace("warp == 0", "false")),), "atomic updates of global memory"),
     # the shuffles
     mutant("mask of half a warp", SHUFFLE, SHUFFLE.replace("0xffffffff", "0xffff"), "shuffle-mask"),
     mutant("mask of the lanes with a slot", TAKE,
@@ -225,9 +230,10 @@ PUZZLE = Puzzle(
         Gate("global_load_sectors", lambda d: 4.5 * loads(d), case="counted", hint=1,
              says="Neighbouring threads should read neighbouring elements, as in puzzle 19."),
         *Gate.limits("counted",
-                global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
-                flops=lambda d: 1.05 * (32 * loads(d) + 5 * d["C_out"] * (d["threads"] + 32)),
-                shared_wavefronts=lambda d: 2.5 * d["C_out"] * d["threads"] // 32),
+                     global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
+                     global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["C_out"],
+                     flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["C_out"] * d["threads"]),
+                     shared_wavefronts=lambda d: 2.5 * d["C_out"] * d["threads"] // 32),
     ),
     hints=(
         "The share of a thread is that of puzzle 19: number its elements over all images, begin with the "

@@ -133,6 +133,10 @@ MUTANTS = (
            line=f"sum += grad * {INPUT};"),
     mutant("the tree of puzzle 19", f"sum = warp_sum(sum);\n    {FILL}", TREE, "slow",
            also=((TAKE, "sum = lane == 0 ? slot[0] : 0.0f;"),), line="__syncthreads();  // after every step"),
+    mutant("products that nobody needs", f"sum += grad * {INPUT};", f"float x = {INPUT}, y = x;\n        sum += grad * x;\n"
+           "        for (int n = 0; n < 8; n++) y = y * x + grad;\n        if (y > 1e30f) sum += y;", "slow", line="FLOP"),
+    mutant("the first warp alone", LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace(
+               "blockDim.x", "32"), "slow", line="by the busiest warps"),
     # which product
     mutant("image 0 only", LOOP, LOOP.replace("batch * ", ""), "batch_0_only"),
     mutant("b missing in the input", INPUT, "input[(c * H + p + r) * W + q + s]", "input_batch_missing"),
@@ -240,8 +244,9 @@ PUZZLE = Puzzle(
              case="counted", hint=3,
              says="Add up within the warps with shuffles first, as in puzzle 20: the block waits only once."),
         *Gate.limits("counted",
-                flops=lambda d: 1.05 * (32 * loads(d) + 5 * d["weights"] * (d["threads"] + 32)),
-                shared_wavefronts=lambda d: 2.5 * d["weights"] * d["threads"] // 32),
+                     global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["weights"],
+                     flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["weights"] * d["threads"]),
+                     shared_wavefronts=lambda d: 2.5 * d["weights"] * d["threads"] // 32),
     ),
     hints=(
         "The block plays the part of a thread of puzzle 09, so the number of the weight is that of the "

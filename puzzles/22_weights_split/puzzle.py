@@ -157,6 +157,13 @@ MUTANTS = (
     mutant("sums in an array that is indexed at run time", TAPS,
            "for (int s = 0; s < F; s++) sum[s] += grad * x[s];\n", "slow",
            line="for (int s = 0; s < F; s++) sum[s] += grad * x[s];"),
+    mutant("sums in shared memory", "float sum[MAX_F] = {};", "__shared__ float sum[MAX_F][1024];\n    "
+           "for (int s = 0; s < MAX_F; s++) sum[s][threadIdx.x] = 0.0f;", "slow",
+           (("sum[s] += grad", "sum[s][threadIdx.x] += grad"), ("warp_sum(sum[s])", "warp_sum(sum[s][threadIdx.x])")),
+           "passes over the banks of shared memory"),
+    mutant("second pass: neighbours far apart", ADD_GUARD, ADD_GUARD
+           + "\n    if (weights % 4 == 0) idx = idx % (weights / 4) * 4 + idx / (weights / 4);", "slow",
+           line="add_parts: 15,008 bytes of global memory", kernel=ADD),
     # the parts of the batch
     mutant("images rounded down", IMAGES, "int images = batch / parts;", "remainder_lost"),
     mutant("an image too many", LAST, LAST.replace("images,", "images + 1,"), "one_image_twice"),
@@ -303,11 +310,15 @@ PUZZLE = Puzzle(
         Gate("barriers", lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] * d["parts"] * d["threads"] // 32,
              case="counted", kernels=(PARTIAL,), hint=3,
              says="All F sums can share one barrier: give each warp a slot for every weight of the row."),
-        *Gate.limits("counted", PARTIAL, flops=lambda d: 1.05 * flops(d), shared_wavefronts=lambda d: 1.5 * slots(d)),
+        *Gate.limits("counted", PARTIAL,
+                     global_requests_busiest=lambda d: 2 * (3100 * 32 / d["threads"] + d["parts"] * d["weights"] / d["F"]),
+                     flops=lambda d: 1.05 * flops(d),
+                     shared_wavefronts=lambda d: 1.5 * slots(d)),
         *Gate.limits("counted", ADD,
-                global_requests=lambda d: 1.1 * (d["parts"] + 1) * ceil_div(d["weights"], 32),
-                global_bytes=lambda d: 1.3 * 4 * (d["parts"] + 1) * d["weights"],
-                flops=lambda d: 1.05 * d["parts"] * d["weights"]),
+                     flops=lambda d: 1.05 * d["parts"] * d["weights"],
+                     global_bytes=lambda d: 1.3 * 4 * (d["parts"] + 1) * d["weights"],
+                     global_requests=lambda d: 1.1 * (d["parts"] + 1) * ceil_div(d["weights"], 32),
+                     global_requests_busiest=lambda d: 2 * (d["parts"] + 1) * ceil_div(d["weights"], d["threads"])),
     ),
     hints=(
         "A part has batch / parts images, rounded up. From that follow its first image and the one after "

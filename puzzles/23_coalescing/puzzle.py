@@ -145,6 +145,11 @@ MUTANTS = (
            "int each = (n_in + 31) / 32;\n    for (int i = lane * each; i < n_in && i < (lane + 1) * each; "
            "i++) {",
            "slow", line=PRODUCT),
+    mutant("lanes add up by atomics", STEPS, "__shared__ float all[32];\n    if (lane == 0) all[threadIdx.y] = 0.0f;\n"
+           "    __syncwarp();\n    atomicAdd(&all[threadIdx.y], sum);\n    __syncwarp();\n    sum = all[threadIdx.y];\n    "
+           + STEPS.replace("step = 16", "step = 0"), "slow", line="rounds of atomic updates of shared memory"),
+    mutant("one warp for all outputs of the block", WARP, "for (int n = 0; n < blockDim.y && threadIdx.y == 0; n++) {\n"
+           "    int o = blockIdx.x * blockDim.y + n;", "slow", ((STORE, STORE + "\n    }"),), "by the busiest warps"),
     mutant("width of a block for its height", WARP, WARP.replace("blockDim.y", "blockDim.x"), "unwritten"),
     mutant("lanes without an input leave", GUARD, "if (o >= n_out || lane >= n_in) return;", "shuffle-mask"),
     mutant("b missing", "input[b * n_in + i]", "input[i]", "sample_0_only"),
@@ -237,6 +242,8 @@ PUZZLE = Puzzle(
         *Gate.limits(
             "fc_fw_lenet_256_120", FORWARD,
             global_requests=lambda d: d["batch"] * d["n_out"] * (1.1 * 2 * ceil_div(d["n_in"], 32) + 2),
+            # a warp per output: those of the block that has the most are all that a block has, divided by its warps
+            global_requests_busiest=lambda d: d["batch"] * d["n_out"] * 2 * (2 * ceil_div(d["n_in"], 32) + 2) / d["warps"],
             flops=lambda d: 1.05 * d["batch"] * d["n_out"] * (2 * d["n_in"] + 5 * 32 + 1),
         ),  # fmt: skip
     ),

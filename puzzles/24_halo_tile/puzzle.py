@@ -102,6 +102,12 @@ MUTANTS = (
     mutant("small tiles", "constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 1;", "slow", line=FILL),
     mutant("two rows in a warp", "constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;", "slow", line=ADD,
            also=(("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 16;"),)),
+    mutant("two rows in a warp, and requests that change the average", "constexpr int WIDTH = 32;",
+           "constexpr int WIDTH = 16;", "slow",
+           ((USED, "for (int i = 0; i < 120; i++) {\n            if (*(volatile float*)tile > 1e30f) output[0] = sum;\n        }\n        "
+             + USED),), "passes over the banks of shared memory"),
+    mutant("the first warp fills the tile", ROWS, ROWS.replace("i = y", "i = 0").replace("HEIGHT", "1").replace(
+               "i < down", "y == 0 && i < down"), "slow", line="by the busiest warps"),
     # the tile
     mutant("tile not waited for", FULL, "", "race"),
     mutant("tile filled again too early", USED, "", "race"),
@@ -209,6 +215,7 @@ PUZZLE = Puzzle(
         *Gate.limits(
             "conv_fw_lenet_conv1",
             global_requests=lambda d: 6 * warps(d),
+            global_requests_busiest=lambda d: 8 * warps(d) / d["HEIGHT"],
             shared_wavefronts=lambda d: 1.15 * warps(d) * d["C_in"] * d["F"] ** 2,
             flops=lambda d: 1.05 * 2 * 32 * warps(d) * d["C_in"] * d["F"] ** 2,
         ),

@@ -87,6 +87,10 @@ MUTANTS = (
     mutant("no tile, columns read", WRITE,
            "if (line < columns && place < rows) output[line * rows + place] = input[place * columns + line];",
            "slow", line="output[line * rows + place] = input"),
+    mutant("written twice", WRITE, WRITE + "\n        __syncthreads();\n        " + WRITE, "slow",
+           line="bytes of global memory"),
+    mutant("the first warp reads", FILL, FILL.replace("i = threadIdx.y", "i = 0").replace("HEIGHT", "1").replace(
+               "i < TILE", "threadIdx.y == 0 && i < TILE"), "slow", line="by the busiest warps"),
     # the tile
     mutant("no barrier", WAIT, "", "race"),
     mutant("threads without an element leave", READ, READ + " else return;",
@@ -176,6 +180,7 @@ PUZZLE = Puzzle(
             "counted",
             global_bytes=lambda d: 1.05 * 2 * 4 * d["rows"] * d["columns"],
             global_requests=lambda d: 1.05 * 2 * d["rows"] * d["columns"] / 32,
+            global_requests_busiest=lambda d: 2 * 2 * d["rows"] * d["columns"] / 32 / d["HEIGHT"],
             shared_wavefronts=lambda d: 1.05 * 2 * d["rows"] * d["columns"] / 32,
         ),
     ),

@@ -78,6 +78,13 @@ def mutant(name, old, new, expect="wrong", also=(), line=""):
     return Mutant(name, KERNEL, old, new, expect, also, line)
 
 
+FIRST_WARP = """\
+for (int i = y * TILE + x; y * TILE < 32 && i < TILE * TILE; i += 32) {
+            int v = i / TILE, u = i % TILE, m = row - y + v, n = col - x + u;
+            a[v][u] = m < M && start + u < K ? A[m * K + start + u] : 0.0f;
+            b[v][u] = start + v < K && n < N ? B[(start + v) * N + n] : 0.0f;
+        }"""
+
 MUTANTS = (
     # right, not yet fast
     mutant("no tiles, as in puzzle 02", LOOP, PUZZLE_02 + LOOP.replace("start = 0", "start = K"), "slow",
@@ -88,6 +95,10 @@ MUTANTS = (
     mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
     mutant("tile of B kept by columns", FILL_B, FILL_B.replace("b[y][x]", "b[x][y]"), "slow",
            also=((ADD, "sum += a[y][k] * b[x][k];"),), line="sum += a[y][k] * b[x][k];"),
+    mutant("no tiles, and FLOP that nobody needs", LOOP, PUZZLE_02 + "for (int i = 0; i < 7 * K; i++) {\n        "
+           "if (fmaf(sum, 1.5f, i) > 1e30f) sum += 1.0f;\n    }\n    " + LOOP.replace("start = 0", "start = K"), "slow",
+           line="FLOP, target at most 550,502"),
+    mutant("the first warp fills the tiles", FILL_A, FIRST_WARP, "slow", ((FILL_B, ""),), "by the busiest warps"),
     # barriers
     mutant("tiles not waited for", FULL, "", "race"),
     mutant("tiles filled again too early", USED, "", "race"),

@@ -118,6 +118,9 @@ def mutant(name, old, new, expect="wrong", also=(), line=""):
     return Mutant(name, KERNEL, old, new, expect, (*also, *SHORT), line)
 
 
+ROW_OF_SUMS = """for (int i = 0; i < TM; i++) {
+                for (int j = 0; j < TN; j++) sum"""
+
 MUTANTS = (
     # right, not yet fast
     mutant("an element per thread, as in puzzle 26", "constexpr int THREADS",
@@ -126,6 +129,9 @@ MUTANTS = (
            line="for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];"),
     mutant("blocks of 32 x 32", *sized(BM=32)[0], "slow", also=sized(BN=32),
            line="v = *reinterpret_cast<const float4*>(p);"),
+    mutant("sums indexed at run time", ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS, "slow",
+           line="4,784,128 bytes of local memory"),
+    mutant("tile of A not padded", TILE_A, TILE_A.replace(" + 4", ""), "slow", line="a[k][m] = v.x"),
     # fours
     mutant("aligned or not", ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns"),
            "misaligned"),

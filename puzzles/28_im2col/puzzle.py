@@ -127,6 +127,13 @@ MUTANTS = (
                       ("int p = column / W_out % H_out;", "int p = column % H_out;"),
                       (STORE, "columns[row * width + (b * H_out + p) * W_out + q] = pixel;")),
         line="columns[row * width + (b * H_out + p) * W_out + q] = pixel;"),
+    one("zeros everywhere first", PIXEL, "columns[((c * R + r) * S + s) * width + column] = 0.0f;\n            "
+        "__syncwarp(__activemask());\n            " + PIXEL, "slow", line="global store sectors"),
+    one("the patch in an array that is indexed at run time", STORE, "patch[row % (R * S)] = pixel;", "slow",
+        (("for (int r = 0; r < R; r++) {", "float patch[64];\n    for (int r = 0; r < R; r++) {"),
+         ("            patch[row % (R * S)] = pixel;\n        }\n    }\n",
+          "            patch[row % (R * S)] = pixel;\n        }\n    }\n#pragma unroll 1\n    for (int n = 0; n < R * S; n++) "
+          "columns[(c * R * S + n) * width + column] = patch[n];\n")), "bytes of local memory"),
     # where the taps lie
     both("stride ignored", ROW.replace(" * stride_h", ""), COL.replace(" * stride_w", ""), "stride_ignored"),
     both("dilation ignored", ROW.replace(" * dilation_h", ""), COL.replace(" * dilation_w", ""),

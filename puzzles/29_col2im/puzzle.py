@@ -201,6 +201,8 @@ MUTANTS = (
     one("scattered with atomics", SUM, SCATTER, "slow", line="atomicAdd("),
     one("neighbours down the image", SPLIT, "int h = idx % H, w = idx / H % W;", "slow", line=ADD,
         also=(("grad_input[idx] = sum;", "grad_input[((b * C_in + c) * H + h) * W + w] = sum;"),)),
+    one("added to memory tap by tap", ADD, ADD.replace("sum", "grad_input[idx]"), "slow",
+        (("    grad_input[idx] = sum;\n", ""),), "global load sectors"),
     # the position
     both("remainder ignored", ROW_EXISTS.replace("down % stride_h != 0 || ", ""),
          COLUMN_EXISTS.replace("right % stride_w != 0 || ", ""), "remainder_ignored",

@@ -134,6 +134,10 @@ MUTANTS = (
     mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
     mutant("tile of pixels kept by columns", PATCHES, PATCHES.replace("[y][x]", "[x][y]"), "slow",
            also=((ADD, ADD.replace("[i][x]", "[x][i]")),), line=ADD.replace("[i][x]", "[x][i]")),
+    mutant("a line of the tile in an array that is indexed at run time", ADD, "line[i] = patches[i][x];", "slow",
+           (("for (int i = 0; i < TILE; i++) {", "float line[TILE];\n        for (int i = 0; i < TILE; i++) {"),
+            ("        " + USED, "#pragma unroll 1\n        for (int i = 0; i < TILE; i++) sum += filters[y][i] * line[i];\n"
+             "        " + USED)), "bytes of local memory"),
     # the convolution
     mutant("bias in every step", USED, USED + "\n        if (k < C_out) sum += bias[k];", "bias_in_every_step",
            also=((STORE, STORE.replace("bias[k] + ", "")),)),

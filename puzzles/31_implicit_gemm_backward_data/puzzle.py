@@ -212,6 +212,8 @@ MUTANTS = (
                      "c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s")),
                  (Q, Q.replace("taps_s;", "taps_s / stride_w;")),
                  (P, P.replace("taps_r;", "taps_r / stride_h;")))),
+    mutant("tile of grad_output kept by columns", GRADS, GRADS.replace("[y][x]", "[x][y]"), "slow",
+           (("grads[j][x];", "grads[x][j];"),), "sum += filters[y][j] * grads[x][j];"),
     # the classes
     mutant("first class only", PLACE, PLACE + "\n    if (class_h + class_w > 0) return;", "first_class_only"),
     mutant("classes not told apart when storing", PLACE, "int h = row * stride_h, w = column * stride_w;",

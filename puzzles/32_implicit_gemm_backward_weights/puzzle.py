@@ -195,6 +195,11 @@ MUTANTS = (
            line="atomicAdd(",
            also=((ADD_LOOP, "grad_weights[idx] = sum;\n    " + ADD_LOOP),
                  ("    }\n    grad_weights[idx] = sum;", "    }"))),
+    mutant("a barrier for every product", PRODUCT, "__syncthreads();\n            " + PRODUCT, "slow",
+           line="waits of warps at barriers"),
+    mutant("second pass: neighbours far apart", "if (idx >= weights) return;", "if (idx >= weights) return;\n"
+           "    if (weights % 16 == 0) idx = idx % (weights / 16) * 16 + idx / (weights / 16);", "slow",
+           line="add_splits: 115,200 bytes of global memory", kernel=ADD),
     # the splits
     mutant("length rounded down", LENGTH, "int length = positions / splits;", "remainder_lost"),
     mutant("a position too many", SHARE, SHARE.replace("first + length,", "first + length + 1,"),
@@ -348,6 +353,10 @@ PUZZLE = Puzzle(
              says="Lanes next to each other want the same position of windows next to each other: words a "
                   "row of the tile apart. Make the rows one word longer (puzzle 25)."),
         *tile_limits("counted", SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]),
+        *Gate.limits("counted", ADD, flops=lambda d: 1.05 * d["splits"] * d["weights"],
+                     global_bytes=lambda d: 1.3 * 4 * (d["splits"] + 1) * d["weights"],
+                     global_requests=lambda d: 1.1 * (d["splits"] + 1) * ceil_div(d["weights"], 32),
+                     global_requests_busiest=lambda d: 2 * (d["splits"] + 1) * ceil_div(d["weights"], d["threads"])),
     ),
     hints=(
         "The gradient is a matrix with a row for each output channel and a column for each weight of a "

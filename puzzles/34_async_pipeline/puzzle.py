@@ -143,6 +143,14 @@ MUTANTS = (
            line="stands after the wait"),
     mutant("divisions in every step", NEXT, NEXT + SPLIT, "slow", line=SPLIT.strip(),
            also=((MOVE, ""), (CARRY, ""))),
+    mutant("waits for all but a copy of nothing", END, "}\n        commit_copies();\n        wait_copies<0>();\n        "
+           "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
+           "commit_copies();", "slow", line="copies waited for at once"),
+    mutant("waits for the pixels", PATCHES, PATCHES + "\n            commit_copies();\n            wait_copies<0>();", "slow",
+           (("copy_async(&filters[to]", "if (false) copy_async(&filters[to]"),
+            (END, "}\n        if (next < steps) {\n            int i = next * TILE + x;\n            copy_async("
+             "&filters[to][y][x], &weights[k * rows + i], k < C_out && i < rows);\n        }\n        commit_copies();")),
+           "copies waited for at once"),
     # waits
     mutant("no wait", WAIT, "", "uninitialised-read", line="may still be under way"),
     mutant("waits for a group too few", WAIT, WAIT.replace("- 2", "- 1"), "uninitialised-read",
@@ -253,7 +261,11 @@ PUZZLE = Puzzle(
             says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "
             "find the next (c, r, s) by adding.",
         ),
-        *Gate.limits("counted", async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32)),
+        *Gate.limits(
+            "counted",
+            async_copies_idle=lambda d: 2 * 2 * d["C_out"] * d["width"],  # those of two steps: nothing comes before
+            async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32),
+        ),
         *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])], but="barriers"),
     ),
     hints=(

@@ -211,6 +211,11 @@ MUTANTS = (
     mutant("B's fragments loaded half by half", B_ROWS, BY_HAND, "slow", kernel=HALF,
            line="__half_as_ushort(b[at])"),
     mutant("not swizzled", "(piece ^ row % 8) * 8", "piece * 8", "slow", kernel=HALF, line="ldmatrix_x4"),
+    mutant("scalar products beside mma.sync that nobody needs", MULTIPLY,
+           SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))") + """
+            float more[4] = {};
+            for (int n = 0; n < 5; n++) mma_m16n8k8_tf32(more, x, y);
+            if (more[0] > 1e30f) sum[0] += 1.0f;""", "slow", line="FLOP, target at most 688,128"),
     # numbers
     mutant("not rounded", A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint"), "cut_off",
            also=((B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),)),

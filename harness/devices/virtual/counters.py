@@ -57,6 +57,7 @@ def _metrics() -> dict[str, Metric]:
         "global_atomic_operations": Metric("thread operations", "atomic updates"),
         "global_atomic_sectors": Metric("sectors", "updated", "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum + l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum"),
         "global_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
+        "global_requests_busiest": Metric("warp instructions", "of that warp of each block that makes most of them, all blocks together"),
         "shared_atomic_requests": Metric("warp instructions", "atom and red", "smsp__inst_executed_op_shared_atom.sum"),
         "shared_atomic_operations": Metric("thread operations", "atomic updates"),
         "shared_atomic_serial": Metric("rounds", "per request, the most lanes that update one address"),
@@ -67,6 +68,7 @@ def _metrics() -> dict[str, Metric]:
         "divergent_branches": Metric("warp instructions", "conditional branches whose lanes went both ways", "smsp__sass_branch_targets_threads_divergent.sum"),
         "barriers": Metric("warp instructions", "__syncthreads() and its kin"),
         "async_copies": Metric("warp instructions", "cp.async, which are global loads and shared stores as well", "smsp__inst_executed_op_ldgsts.sum"),
+        "async_copies_idle": Metric("thread operations", "copies by cp.async of threads that computed nothing until they waited for them"),
         "flops_overlapped": Metric("FLOP", "in threads that have copies by cp.async under way"),
         "integer_divisions": Metric("thread instructions", "div and rem of integers, dozens of instructions each on a GPU"),
         "warp_collectives": Metric("warp instructions", "shuffles, votes, match, redux, __syncwarp()"),
@@ -83,6 +85,8 @@ def _metrics() -> dict[str, Metric]:
 
 #: name -> what it counts, in the order in which they are shown
 METRICS = _metrics()
+#: those that no line has a part of
+OF_NO_LINE = {"global_requests_busiest", "async_copies_idle"}
 
 @dataclass
 class Request:
@@ -116,8 +120,8 @@ _DIVISION = re.compile(r"(?:div|rem)\.[us](?:8|16|32|64)")
 _COLLECTIVE = re.compile(r"bar\.warp|shfl|vote|match|redux")
 
 #: FLOP of one operation of a kind
-_FLOPS = {f"{type_}_{op}": 1 + (op == "fma") for type_ in ("fp16", "fp32", "fp64") for op in ("add", "mul", "fma", "other")}
-_FLOPS["flops_tensor"] = 1
+FLOPS = {f"{type_}_{op}": 1 + (op == "fma") for type_ in ("fp16", "fp32", "fp64") for op in ("add", "mul", "fma", "other")}
+FLOPS["flops_tensor"] = 1
 
 
 @cache
@@ -146,11 +150,11 @@ def kinds(opcode: str) -> dict[str, int]:
 # -- from what was counted to METRICS --------------------------------------------------------------------
 
 
-def collect(segments, counted, totals, split: int = 0) -> dict:
+def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | None = None) -> dict:
     """`launch.counters`.
 
     segments: counting.CountedSegment, and with the same index `counted` (state: Segment). totals (state: Total): three
-    for each access, by SPACES, in the order of the segments.
+    for each access, by SPACES, in the order of the segments. more: those OF_NO_LINE.
     """
     lines: dict[int, Counter] = {}
     first = 0
@@ -163,7 +167,7 @@ def collect(segments, counted, totals, split: int = 0) -> dict:
                 into["warp_instructions"] += amount * warps
             else:
                 into[kind] += amount * (warps if kind in _PER_WARP or kind == CONDITIONAL else threads)
-                into["flops_overlapped"] += amount * _FLOPS.get(kind, 0) * int(row["overlapped"])
+                into["flops_overlapped"] += amount * FLOPS.get(kind, 0) * int(row["overlapped"])
             if kind == CONDITIONAL:
                 into["divergent_branches"] += int(row["divergent"])
         for i, access in enumerate(segment.accesses, first):
@@ -175,7 +179,7 @@ def collect(segments, counted, totals, split: int = 0) -> dict:
     for line in lines.values():
         _add_flops(line)
         whole.update(line)
-    result = {name: whole[name] for name in METRICS}
+    result = {name: whole[name] for name in METRICS} | (more or {})
     result["split"] = split
     result["lines"] = {
         line: {name: counts[name] for name in METRICS if counts[name]} for line, counts in sorted(lines.items()) if counts
@@ -199,7 +203,7 @@ def _of_access(access, space: str, total) -> dict[str, int]:
 
 def _add_flops(counts: Counter) -> None:
     for type_ in ("fp16", "fp32", "fp64"):
-        counts[f"flops_{type_}"] = sum(n * counts[kind] for kind, n in _FLOPS.items() if kind.startswith(type_))
+        counts[f"flops_{type_}"] = sum(n * counts[kind] for kind, n in FLOPS.items() if kind.startswith(type_))
 
 
 def add(*launches: dict) -> dict:

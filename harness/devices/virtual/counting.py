@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from . import state
-from .counters import CONDITIONAL, kinds
+from .counters import CONDITIONAL, FLOPS, kinds
 from .flow import Loop, basic_blocks, find_loops
 from .ptx import Instruction
 from .state import INFO_ATOMIC, SPACE
@@ -77,6 +77,7 @@ class Counting:
     flow: _Flow | None = None
     outer_loops: tuple[str, ...] = ()  # registers of the loops around a function that is expanded in place
     copying = False  # there are asynchronous copies to look at
+    worked = False  # since the last of them, in this segment, it has been noted that the thread computes
     lane_bit = lane_offset = path = key = ""
 
     def start_counting(self) -> None:
@@ -144,10 +145,21 @@ class Counting:
             return
         self._open()
         line = self.location(ins).line
-        for kind, amount in kinds(ins.opcode).items():
+        found = kinds(ins.opcode)
+        for kind, amount in found.items():
             self.segment.kinds[line, kind] += amount
+        if self.copying:
+            self._note_work(found)
         if ins.base == "bra" and ins.pred:
             self.segment.kinds[line, CONDITIONAL] += 1
+
+    def _note_work(self, found: dict[str, int]) -> None:
+        """A copy that arrives after this has not been waited for idly."""
+        if "async_copies" in found:
+            self.worked = False
+        elif not self.worked and FLOPS.keys() & found:
+            self.worked = True
+            self.store_field("Extra", "work", self.op("add i32", self.load_field("Extra", "work"), 1))
 
     def count_access(self, ins: Instruction, address: str, space: str, size: int, write: bool, flags: int = 0) -> None:
         """Note the address of an access: i64, an offset in the window for shared memory."""
@@ -199,7 +211,7 @@ class Counting:
         """Start a segment unless one is open: enter the expected entry if it is the right one, else ask the runtime."""
         if self.segment is not None:
             return
-        self.segment = CountedSegment()
+        self.segment, self.worked = CountedSegment(), False
         self.module.segments.append(self.segment)
         number = len(self.module.segments) - 1
         loops = self.outer_loops + tuple(map(self.flow.register, self.flow.around[self.position]))

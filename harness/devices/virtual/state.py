@@ -86,6 +86,8 @@ _STRUCTS = {
         (_U64, "copy_to", 64), (_U64, "copy_from", 64),  # device addresses
         (_U32, "copy_size", 64), (_U32, "copy_bytes", 64),  # written; of these read, the rest is zero
         (_U32, "copy_site", 64), (_U32, "copy_group", 64),
+        (_U32, "copy_work", 64),  # when counting: `work` as it was when a copy was started
+        (_U32, "work"),  # grows with what the thread computes in floating point
         (_U64, "known"),  # host address of the Clock with what it knows of others; void unless Env.clocks
         (_U64, "fences", 8),  # two Fences: the last one, and the last one that reached other blocks
         (_U32, "pending"),  # what it has read of others' releases and not acquired: a place in the pool
@@ -161,6 +163,8 @@ _STRUCTS = {
         (_U64, "segments"), (_U64, "accesses"),  # host addresses of Segment[], Access[]
         (_U64, "totals"),  # host address of Total[], three for each access: global, shared, local
         (_U64, "split"),  # entries that had to be added up before every lane had passed them
+        (_U64, "idle_copies"),  # waited for by threads that had computed nothing since they started them
+        (_U64, "busiest"),  # requests to global memory by that warp of each block that makes most
         (_U64, "kept"), (_U64, "kept_end"),  # host addresses: where the next Request goes, if there is room
     ],
     # Code without a branch, a call or a wait in it: all of it is executed, or none.
@@ -195,6 +199,8 @@ _STRUCTS = {
         (_U32, "index_size"),  # 0: there is none
         (_U32, "entries"),
         (_U32, "creators"),  # lanes that made them
+        (_U32, "requests"),  # to global memory, of the warp in this block
+        (_U32, "most"),  # in the first table of a block: the most requests of a warp
         (_U32, "unused"),
     ],
     "Fault": [

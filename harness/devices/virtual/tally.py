@@ -53,7 +53,9 @@ class Tally:
     def result(self) -> dict:
         """`launch.counters`."""
         self._map.madvise(mmap.MADV_DONTNEED)  # give the memory back
-        return collect(self.segments, self.counted, self.totals, int(self.counting["split"][0]))
+        split, busiest, idle = (int(self.counting[name][0]) for name in ("split", "busiest", "idle_copies"))
+        more = {"global_requests_busiest": busiest, "async_copies_idle": idle}
+        return collect(self.segments, self.counted, self.totals, split, more)
 
     def requests(self) -> list[Request]:
         """The first requests of the launch: warp by warp from one barrier to the next, each warp's in order."""

@@ -10,6 +10,7 @@ EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
 static __device__ void arrive(Env* env, Thread* thread, Extra* e, u32 i) {
     u64 to = e->copy_to[i], from = e->copy_from[i];
     u32 size = e->copy_size[i], bytes = e->copy_bytes[i], site = e->copy_site[i];
+    if (env->counting && e->copy_work[i] == e->work) ((Counting*)env->counting)->idle_copies++;
     if (launch_of(env)->check_sync) {
         for (u32 k = 0; k < bytes; k++)
             if (!byte_written(env, from + k)) {
@@ -37,6 +38,7 @@ static __device__ void arrive_before(Env* env, Thread* thread, Extra* e, u64 gro
         e->copy_to[kept] = e->copy_to[i]; e->copy_from[kept] = e->copy_from[i];
         e->copy_size[kept] = e->copy_size[i]; e->copy_bytes[kept] = e->copy_bytes[i];
         e->copy_site[kept] = e->copy_site[i]; e->copy_group[kept] = e->copy_group[i];
+        e->copy_work[kept] = e->copy_work[i];
         kept++;
     }
     e->copies = kept;
@@ -59,7 +61,7 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
     if (e->copies == MAX_COPIES) arrive_before(env, thread, e, e->copy_group[0] + 1);
     u32 i = e->copies++;
     e->copy_to[i] = to; e->copy_from[i] = from; e->copy_size[i] = (u32)size; e->copy_bytes[i] = (u32)bytes;
-    e->copy_site[i] = site; e->copy_group[i] = e->group;
+    e->copy_site[i] = site; e->copy_group[i] = e->group; e->copy_work[i] = e->work;
     return 1;
 }
 

@@ -106,6 +106,14 @@ static __device__ void keep_request(Env* env, Thread* warp, u32 access, u32 spac
     counting->kept += sizeof(Request);
 }
 
+// One more request of a warp to global memory: one more of its block's busiest warp as well?
+static __device__ void count_busiest(Env* env, Thread* warp) {
+    Table* block = (Table*)env->tables;
+    if (++block[warp->linear / 32].requests <= block->most) return;
+    block->most++;
+    ((Counting*)env->counting)->busiest++;
+}
+
 static __device__ void count_access(Env* env, Thread* warp, Access* access, Total* totals, u32* lanes) {
     u32 masks[3] = {0, 0, 0};  // lanes by space: global, shared, local
     for (u32 lane = 0; lane < 32; lane++) {
@@ -124,8 +132,10 @@ static __device__ void count_access(Env* env, Thread* warp, Access* access, Tota
         total->requests++;
         total->lanes += __popc(masks[space]);
         keep_request(env, warp, access - (Access*)((Counting*)env->counting)->accesses, space, lanes, masks[space]);
-        if (space == SPACE_GLOBAL) count_global(total, lanes, masks[space], access->size);
-        else if (space == SPACE_LOCAL) count_local(total, warp, lanes, masks[space], access->size);
+        if (space == SPACE_GLOBAL) {
+            count_global(total, lanes, masks[space], access->size);
+            count_busiest(env, warp);
+        } else if (space == SPACE_LOCAL) count_local(total, warp, lanes, masks[space], access->size);
         else {
             count_shared(total, lanes, masks[space], access->size);
             if (access->atomic) total->serial += most_at_one_address(lanes, masks[space]);
@@ -234,7 +244,10 @@ static __device__ void start_counting(Env* env) {
     u32 n = launch_of(env)->threads;
     for (u32 i = 0; i < n; i++) {
         Table* t = (Table*)env->tables + i / 32;
-        if (i % 32 == 0) clear_table(t, t->base);
+        if (i % 32 == 0) {
+            clear_table(t, t->base);
+            t->requests = t->most = 0;
+        }
         extra_of(env, i)->cursor = t->base;
         threads_of(env)[i].wait = WAIT_READY;
     }
