@@ -379,7 +379,7 @@ namespace cg = cooperative_groups;
 """
 
 
-@pytest.mark.parametrize("checks, name", [("memory", "rank"), ("memory", "collectives"), ("full", "rank")])
+@pytest.mark.parametrize("checks, name", [(c, n) for c in FLAVOURS for n in ("rank", "collectives")])
 def test_tiles_of_several_warps(checks, name):
     """They meet in shared memory that is reserved for them."""
     dev, i = device(checks), np.arange(256, dtype=np.int32)
