@@ -6,14 +6,20 @@ the kernel's body inwards.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import count
 
 THREADS, N = 8, 10
-_KINDS = {"barrier": 4, "work": 2, "if": 4, "loop": 3, "return": 3, "break": 1, "continue": 0.6}
-_HEADS = {
-    "for": "for (int {k} = 0; {k} < {trips}; {k}++) {{",
-    "while": "for (int {k} = -1; ++{k} < {trips};) {{",
-    "forever": "for (int {k} = 0;; {k}++) {{\nif ({k} >= {trips}) break;",
+_KINDS = {"barrier": 4, "work": 2, "if": 3, "switch": 1, "loop": 3, "call": 1, "return": 3, "break": 1, "continue": 0.6}
+_LOOPS = {  # before and after the body
+    "for": ("for (int {k} = 0; {k} < {trips}; {k}++) {{", "}}"),
+    "while": ("for (int {k} = -1; ++{k} < {trips};) {{", "}}"),
+    "forever": ("for (int {k} = 0;; {k}++) {{\nif ({k} >= {trips}) break;", "}}"),
+    "do": ("for (int {k} = 0, once = 1; once; once = 0)\ndo {{", "}} while (++{k} < {trips});"),
+}
+_BRANCHES = {
+    "if": ("if ({condition}) {{", "}} else {{", "}}"),
+    "switch": ("switch ({condition}) {{\ncase 1: {{", "}}\nbreak;\ndefault: {{", "}}\n}}"),
 }
 
 
@@ -29,17 +35,19 @@ def some_program(rng, depth: int = 0, loops: str = "") -> list[tuple]:
 
 
 def _statement(rng, depth: int, loops: str) -> tuple:
-    left_out = {"if", "loop"} if depth == 3 else {"loop"} if len(loops) == 2 else set()
+    left_out = {"if", "switch", "loop", "call"} if depth == 3 else {"loop"} if len(loops) == 2 else set()
     left_out |= set() if loops else {"break", "continue"}
     kinds = [k for k in _KINDS if k not in left_out]
     kind = rng.choices(kinds, [_KINDS[k] for k in kinds])[0]
-    if kind == "if":
+    if kind == "call":
+        return kind, some_program(rng, depth + 1)
+    if kind in _BRANCHES:
         other = some_program(rng, depth + 1, loops) if rng.random() < 0.4 else []
         return kind, _condition(rng, loops), some_program(rng, depth + 1, loops), other
     if kind == "loop":
         name = "kj"[len(loops)]
         trips = rng.choice(["1", "2", "3"] * 3 + ["(1 + i % 2)", "(i < 3)"])
-        return kind, name, trips, some_program(rng, depth + 1, loops + name), rng.choice([*_HEADS])
+        return kind, name, trips, some_program(rng, depth + 1, loops + name), rng.choice([*_LOOPS])
     if kind in ("return", "break", "continue"):
         before = [("work",)] if rng.random() < 0.4 else []
         condition = rng.choice([f"i >= {rng.randint(3, 8)}", _condition(rng, loops)])
@@ -56,18 +64,32 @@ def _condition(rng, loops: str) -> str:
     return rng.choice(forms).format(**values)
 
 
-def text(program: list[tuple]) -> str:
-    """The program in CUDA C++, a statement a line."""
+def source(name: str, program: list[tuple]) -> str:
+    """A kernel in CUDA C++, a statement a line, and the functions that it calls."""
+    functions: list[str] = []
+    head = f'extern "C" __global__ void {name}(float* b, int n) {{\nint i = threadIdx.x;'
+    kernel = "\n".join([head, *_lines(program, name, functions), "}"])
+    return "\n".join([*functions, kernel])
+
+
+def _lines(program: list[tuple], name: str, functions: list[str]) -> list[str]:
     lines = []
     for kind, *parts in program:
-        if kind == "if":
-            lines += [f"if ({parts[0]}) {{", text(parts[1]), *(["} else {", text(parts[2])] if parts[2] else []), "}"]
+        if kind in _BRANCHES:
+            before, between, after = (line.format(condition=parts[0]) for line in _BRANCHES[kind])
+            arms = [_lines(arm, name, functions) for arm in parts[1:]]
+            lines += [before, *arms[0], *([between, *arms[1]] if arms[1] or kind == "switch" else []), after]
         elif kind == "loop":
-            name, trips, body, how = parts
-            lines += [_HEADS[how].format(k=name, trips=trips), text(body), "}"]
+            before, after = (line.format(k=parts[0], trips=parts[1]) for line in _LOOPS[parts[3]])
+            lines += [before, *_lines(parts[2], name, functions), after]
+        elif kind == "call":
+            body = _lines(parts[0], name, functions)
+            function = f"{name}_{len(functions)}"
+            functions.append("\n".join([f"__device__ void {function}(float* b, int n, int i) {{", *body, "}"]))
+            lines.append(f"{function}(b, n, i);")
         else:
             lines.append({"barrier": "__syncthreads();", "work": "b[i] += 1;"}.get(kind, f"{kind};"))
-    return "\n".join(lines)
+    return lines
 
 
 # -- what they do ----------------------------------------------------------------------------------------
@@ -75,7 +97,7 @@ def text(program: list[tuple]) -> str:
 
 def expected(program: list[tuple]) -> str:
     """"elsewhere", "round" or "returned": what is the matter at the first barrier at which threads are missing; or "nothing"."""
-    running = {i: _walk(program, {"i": i, "n": N}, (), {}) for i in range(THREADS)}
+    running = {i: _walk(program, {"i": i, "n": N}, (), {}, True) for i in range(THREADS)}
     waits, left, found = {}, [], "nothing"
     while True:
         for i in list(running):
@@ -94,30 +116,41 @@ def expected(program: list[tuple]) -> str:
         found = "returned" if left else found
 
 
-def _walk(program: list[tuple], names: dict, path: tuple, turns: dict):
-    """Yields (place, iterations) at each barrier. Errors: Jump."""
+def _walk(program: list[tuple], names: dict, path: tuple, turns: dict, last: bool):
+    """Yields (place, iterations) at each barrier. last: nothing follows but the end of the kernel. Errors: Jump."""
     for at, (kind, *parts) in enumerate(program):
+        inside = (*path, (at, kind))
+        ends = last and at == len(program) - 1
         if kind == "barrier":
-            yield (*path, (at, kind)), dict(turns)
+            yield inside, dict(turns)
         elif kind in ("return", "break", "continue"):
-            raise Jump(kind, (*path, (at, kind)), dict(turns))
-        elif kind == "if":
+            raise Jump(kind, inside, dict(turns))
+        elif kind in _BRANCHES:
             arm = 1 if eval(parts[0], {}, names) else 2
-            yield from _walk(parts[arm], names, (*path, (at, arm)), turns)
+            with _caught("break" if kind == "switch" else ""):
+                yield from _walk(parts[arm], names, (*path, (at, arm)), turns, ends)
+        elif kind == "call":
+            waits = "barrier" in str(parts[0])  # else the compiled function is called as it is
+            with _caught("" if ends and waits else "return"):
+                yield from _walk(parts[0], {"i": names["i"], "n": N}, inside, turns, ends and waits)
         elif kind == "loop":
-            name, trips, body, _ = parts
-            inside = (*path, (at, kind))
-            for turns[inside] in count():
-                names[name] = turns[inside]
-                if names[name] >= eval(trips, {}, names):
-                    break
-                try:
-                    yield from _walk(body, names, inside, turns)
-                except Jump as jump:
-                    if jump.args[0] == "return":
-                        raise
-                    if jump.args[0] == "break":
+            name, trips, body, how = parts
+            with _caught("break"):
+                for turns[inside] in count():
+                    names[name] = turns[inside]
+                    if not (how == "do" and turns[inside] == 0) and names[name] >= eval(trips, {}, names):
                         break
+                    with _caught("continue"):
+                        yield from _walk(body, names, inside, turns, False)
+
+
+@contextmanager
+def _caught(kind: str):
+    try:
+        yield
+    except Jump as jump:
+        if jump.args[0] != kind:
+            raise
 
 
 def _went_round(wait: tuple, out: tuple) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.errors import KernelFault
-from harness.tests.leaving_programs import N, THREADS, expected, some_program, text
+from harness.tests.leaving_programs import N, THREADS, expected, some_program, source
 from harness.tests.virtual import K, device, line_of
 
 HELPERS = """
@@ -389,8 +389,7 @@ def check_programs(seed: int, many: int) -> dict[str, int]:
         if kinds[want] <= (many // 3 if want in ("returned", "round") else many // 6):
             programs.append((program, want))
             kinds[want] += 1
-    kernels = (f"{K}k{x}(float* b, int n) {{\nint i = threadIdx.x;\n{text(p)}\n}}" for x, (p, _) in enumerate(programs))
-    module = device().compile("\n".join(kernels))
+    module = device().compile("\n".join(source(f"k{x}", program) for x, (program, _) in enumerate(programs)))
     for x, (program, want) in enumerate(programs):
         b = device().array(np.zeros(THREADS, np.float32))
         try:
@@ -399,7 +398,7 @@ def check_programs(seed: int, many: int) -> dict[str, int]:
         except KernelFault as fault:
             assert fault.kind == "barrier-divergence"
             found = "round" if any("round it" in f.explanation for f in (fault, *fault.more)) else "elsewhere"
-        assert found == want, text(program)
+        assert found == want, source(f"k{x}", program)
     return kinds
 
 
