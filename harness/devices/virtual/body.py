@@ -18,7 +18,7 @@ from .unused import unused_results
 
 #: what is known of the body that is being lowered
 _OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags", "private", "unrolled",
-              "ways", "blind")  # fmt: skip
+              "ways", "blind", "intervals", "final")  # fmt: skip
 _IGNORED = {"pragma", "nanosleep", "pmevent"}
 
 
@@ -32,6 +32,7 @@ class Body:
             self.prefix = f"{function.name}#{self.serial}:"
             self.serial += 1
             self.ways = self.ways and self.ways.inside.get(self.position)
+        self.find_intervals(function)
         self.declare_registers(function, self.prefix)
         self._declare_flags(function)
         if not any(r == "%carry" for r in self.slots):

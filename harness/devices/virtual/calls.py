@@ -50,6 +50,9 @@ class Calls:
         self.count_call()
         if not self.module.raw:
             self._give_steps()
+        final = self.position in self.final
+        if final:
+            self.store_field("Env", "final", 1)
         text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
         if returned == "void":
             self.line(text)
@@ -58,6 +61,8 @@ class Calls:
             self.line(f"{result} = {text}")
             if returns:
                 self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+        if final:
+            self.store_field("Env", "final", 0)
         self.end_segment()
         if not self.module.raw:
             alive = self.fresh_label("returned")

@@ -6,6 +6,7 @@ at everything else.
 
 from __future__ import annotations
 
+from .intervals import Around, Intervals
 from .private import private, short_loops
 from .ptx import Variable
 from .roots import origins, rooted
@@ -32,7 +33,8 @@ class FullChecks:
     roots: dict[str, str]  # see roots.rooted
     rooted: dict[str, Variable]
     written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
-    final: set[int]  # see intervals.final_accesses
+    intervals: Intervals | None
+    final: set[int]  # of these, see Intervals.final
     blind: set[int]  # see unused.unused_results
     compared: tuple[str, str] | None  # type and value that a compare-and-swap compares with
 
@@ -51,7 +53,7 @@ class FullChecks:
             reads, info = False, info | INFO_COPY
         elif ins.at.trusted:
             info |= INFO_COPY
-        if self.is_final():
+        if self.position in self.final:
             info |= INFO_FINAL
         if atomic and self.position in self.blind:
             info |= INFO_BLIND
@@ -81,11 +83,15 @@ class FullChecks:
         equal = self.op(f"icmp eq {type_}", found, wanted)
         return self.emit(f"select i1 {equal}, i64 {info}, i64 {info & ~INFO_WRITE}")
 
-    def is_final(self) -> bool:
-        """May a thread end after the instruction that is being lowered, while others go on to a barrier?"""
-        if self.inlined or not self.function.entry:
-            return self.module.has_barriers
-        return self.position in self.final
+    def find_intervals(self, function) -> None:
+        """Find out, of the body to be lowered, after what a thread may end while others go on to a barrier."""
+        module = self.module
+        if module.checks != "full" or module.raw or not (self.inlined or function.entry):
+            return  # what is called knows it from its caller: Env.final
+        if module.block_barriers(self.function.name):
+            around = self.intervals.around_call(self.position) if self.inlined else Around()
+            self.intervals = Intervals(function.body, function.tables, module.may_meet, module.must_meet, around)
+            self.final = self.intervals.final()
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int) -> None:
         """Out of line, at the end of the function: the runtime decides exactly, and goes on as if nothing were known."""
@@ -180,13 +186,16 @@ class FullChecks:
         if nbytes < 4:
             at = self.op("and i64", at, -4)
         place = self.op("shl i64", at, 1)
-        bar = self.cast("zext", "i32", self.load_field("Env", "bar"), "i64")
+        bar = self.load_field("Env", "bar")
+        if not self.function.entry and self.module.has_barriers:  # what is final has no token
+            bar = self.emit(f"select i1 {self.op('icmp eq i32', self.load_field('Env', 'final'), 0)}, i32 {bar}, i32 0")
+        bar = self.cast("zext", "i32", bar, "i64")
         known = self.cast("zext", "i32", site, "i64") if site[0] == "%" else site
         which = self.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
         token = self.op("or i64", self.op("shl i64", bar, 32), which)
         tokens = [token]
         if self.module.symmetric(self.function.name) & SYMMETRIC_LANES:
-            warp = self.op("lshr i32", self.load_field("Thread", "linear"), 5)
+            warp = self.op("lshr i32", self.load_field("Thread", "linear", invariant=True), 5)
             tokens.append(self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64")))
         n = max(1, nbytes // 4)
         for i in range(n):

@@ -18,7 +18,7 @@ from .checking import FullChecks
 from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
-from .intervals import final_accesses
+from .intervals import Intervals
 from .lanes import Plan, plan
 from .leaving import Leaving, Ways
 from .matrix import Matrix
@@ -58,6 +58,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.guesses: set[int] = set()
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
         self.final, self.compared, self.blind = set(), None, set()
+        self.intervals: Intervals | None = None  # of the body that is being lowered
         self.private, self.unrolled = {}, set()
         self.loops: dict[str, int] = {}
         self.ways: Ways | None = None  # out of the body that is being lowered
@@ -84,7 +85,6 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
                           module.syncs_grid(f.name), self.coroutine and module.spins(f.name), recursive,
                           f.max_threads, module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
         if module.checks == "full":
-            self.final = final_accesses(f.body, f.tables, module.is_barrier) or set()
             info.finals = module.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))

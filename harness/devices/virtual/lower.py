@@ -21,6 +21,7 @@ from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
 from .memory import SHARED_GUARD
+from .intervals import passes_freely
 from .modules import KernelInfo, Lowered
 from .ptx import Function, Instruction, Location, Module, Variable
 from .roots import handed_back
@@ -66,6 +67,7 @@ class ModuleLowering:
         self.kernels: dict[str, KernelInfo] = {}
         self.exchanges = False  # lanes give each other rows or matrices
         self._waits: dict[str, bool] = {}
+        self._free: dict[str, bool] = {}
         self._hands_back: dict[str, int | None] = {}
         self.pointed = pointed_functions(module)
         self._calls = {f.name: self._callees(f) for f in defined(module)}
@@ -153,12 +155,26 @@ class ModuleLowering:
 
     # -- how the threads of a kernel are ordered ---------------------------------------------
 
-    def is_barrier(self, ins: Instruction) -> bool:
+    def may_meet(self, ins: Instruction) -> bool:
         """Whether all threads of the block may have to wait there."""
         if _is_block_barrier(ins):
             return not _takes_part(ins)
         callee = called(ins)
         return callee in self.ptx.functions and self.block_barriers(callee)
+
+    def must_meet(self, ins: Instruction) -> bool:
+        """Whether they have to, if they come there."""
+        callee = called(ins)
+        if ins.pred or not self.may_meet(ins):
+            return False
+        return callee is None or not self._passes_freely(callee)
+
+    def _passes_freely(self, name: str) -> bool:
+        if name not in self._free:
+            self._free[name] = True  # for recursion
+            function = self.ptx.functions[name]
+            self._free[name] = function.body is None or passes_freely(function.body, function.tables, self.must_meet)
+        return self._free[name]
 
     @cached_property
     def has_barriers(self) -> bool:

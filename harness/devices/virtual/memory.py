@@ -72,21 +72,22 @@ class Owner:
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, `quiet` and `pool`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
+    races: also `cells`, `colds`, `quiet` and `pool`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
-        self.cells = self.quiet = self.pool = None
-        cell = DTYPES["Cell"].itemsize
+        self.cells = self.colds = self.quiet = self.pool = None
+        cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
         sizes = _SMALL_SIZES if races or small else _SIZES
         for size in sizes:
             try:
                 self._map = reserve(size)
                 self._shadow_map = reserve(size // GRANULE)
                 if races:
-                    self._race_maps = reserve(size // GRANULE * cell), reserve(2 * size + _SHIFT)
-                    self.cells = np.frombuffer(self._race_maps[0], np.uint8)
-                    self.quiet = np.frombuffer(self._race_maps[1], np.uint8)[_SHIFT:]
+                    granules = size // GRANULE
+                    self._race_maps = reserve(granules * cell), reserve(granules * cold), reserve(2 * size + _SHIFT)
+                    self.cells, self.colds, quiet = (np.frombuffer(m, np.uint8) for m in self._race_maps)
+                    self.quiet = quiet[_SHIFT:]
                     self.pool = Pool()
                 break
             except DeviceError:

@@ -60,7 +60,7 @@ class Workers:
         self.envs["slot"] = np.arange(slots)
         self.envs["worker"] = np.arange(slots) // self.slots
         if arena.cells is not None:
-            self.envs["cells"] = arena.cells.ctypes.data
+            self.envs["cells"], self.envs["colds"] = arena.cells.ctypes.data, arena.colds.ctypes.data
             self.envs["quiet"] = arena.quiet.ctypes.data
 
     def in_use(self, slots: int) -> list[int]:

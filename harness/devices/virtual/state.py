@@ -33,17 +33,21 @@ _STRUCTS = {
         (_U64, "extras"),  # host address of Extra[1024]
         (_U64, "tables"),  # host address of Table[32], one for each warp; 0 when nothing is counted
         (_U64, "counting"),  # host address of the Counting
-        (_U64, "cells"),  # host address of the race cell of device address 0; 0 when races are not looked for
+        (_U64, "cells"), (_U64, "colds"),  # host addresses of Cell, Cold of device address 0; 0 when races are not looked for
         (_U64, "quiet"),  # host address of a u64 for each granule: the interval and the instruction of which reads need no look
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"), (_U32, "slot"),
         (_U32, "bar"),  # time (Launch.now) of the last barrier of the block, or of its start
-        (_U32, "shared_tag"),  # of cells of shared memory in this interval
+        (_U32, "shared_tag"), (_U32, "global_tag"),  # of cells of shared memory in this interval, of global memory
+        (_U32, "careful"),  # every access is looked at with care: it is noted down, or fences order threads
+        (_U32, "noted"),  # differs between quiet words of launches that note their steps down and others
+        (_U32, "symmetric"),  # as in the Launch
         (_U32, "holes"),  # threads that have ended after an access that barriers since do not order
         (_U32, "clocks"),  # a thread knows of others by more than barriers of the block and collectives of its warp
         (_U32, "dirty"),  # threads have such knowledge left of this block
         (_U32, "blind"),  # a call is under way whose result nobody looks at
+        (_U32, "final"),  # a call after which the thread may end while others go on to a barrier
         (_U32, "full", 32),  # time of the last collective of all lanes of each warp
         (_U64, "arrived_clock", 16),  # what bar.arrive has handed over, by barrier number
         (_U32, "arrived", 16),  # bar.arrive, by barrier number
@@ -100,8 +104,15 @@ _STRUCTS = {
     ],
     # Who touched a granule, for racecheck (see runtime/races.cu). Void when the tag is not that of the interval.
     "Cell": [
-        (_U32, "tag"), (_U32, "chain"),  # more records: a place in the launch's pool
-        (_U32, "records", 16),  # two Records
+        (_U32, "tag"),
+        (_U32, "more"),  # the granule's Cold is in use
+        (_U32, "record", 8),
+    ],
+    # What few granules need beside their Cell.
+    "Cold": [
+        (_U32, "record", 8),
+        (_U32, "launch"),  # Launch.tag of the launch that has made the chain
+        (_U32, "chain"),  # more records: a place in the launch's pool
         (_U32, "writer"), (_U32, "writer_place"),  # key of the last strong write
         (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),  # who has seen that one, and all before it
         (_U32, "unused"),

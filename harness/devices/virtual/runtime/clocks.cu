@@ -154,6 +154,9 @@ static __device__ void start_block(Env* env) {
         ((Fence*)e->fences)[0].tick = ((Fence*)e->fences)[1].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
+    env->careful = launch->ordered || launch->steps_end;
+    env->noted = launch->steps_end ? 63 : 0;
+    env->global_tag = launch->tag; env->symmetric = launch->symmetric;
     env->bar = env->shared_tag = tick(env);
     for (u32 i = 0; i < 16; i++) env->arrived_clock[i] = 0;
     note_step(env, STEP_START, 0, NO_THREAD, 0, 0, 0, env->bar);

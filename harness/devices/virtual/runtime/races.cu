@@ -1,8 +1,9 @@
 // racecheck: two accesses to a byte that nothing orders, one of them a write, not both atomic where they can see each other.
 //
-// A Cell for each granule of 4 bytes holds a Record for each (instruction, kind of access, bytes): groups of lanes that
-// made it, with the time of their last synchronising event (see clocks.cu). Where threads are ordered by barriers of
-// whole blocks and nothing else, two groups that such a barrier would order alike stand for all others.
+// For each granule of 4 bytes there is a Record for each (instruction, kind of access, bytes): groups of lanes that made
+// it, with the time of their last synchronising event (see clocks.cu). Where threads are ordered by barriers of whole
+// blocks and nothing else, two groups that such a barrier would order alike stand for all others. The first record is in
+// the granule's Cell, the second in its Cold, more in the launch's pool.
 //
 // A write never drops what another instruction has left, so which pairs of lines race does not depend on the order in
 // which threads happened to run.
@@ -19,7 +20,26 @@ constexpr u32 CLOSED = 1u << 29;  // instead of it: a plain store has come after
 
 static __device__ __forceinline__ u64* quiet_of(Env* env, u64 address) { return (u64*)(env->quiet + (address & ~3ull) * 2); }
 static __device__ __forceinline__ Cell* cell_of(Env* env, u64 address) { return (Cell*)env->cells + (address >> 2); }
-static __device__ __forceinline__ Record* records_of(Cell* c) { return (Record*)c->records; }
+static __device__ __forceinline__ Cold* cold_of(Env* env, u64 address) { return (Cold*)env->colds + (address >> 2); }
+static __device__ __forceinline__ Record* first_of(Cell* c) { return (Record*)c->record; }
+
+// What few granules need beside their cell: empty where it has not been used in this interval.
+static __device__ Cold* open_cold(Env* env, Cell* c, u64 address) {
+    Launch* launch = launch_of(env);
+    Cold* cold = cold_of(env, address);
+    if (c->more) return cold;
+    c->more = 1;
+    if (cold->launch != launch->tag) cold->chain = 0;
+    cold->launch = launch->tag;
+    ((Record*)cold->record)->lanes = 0;
+    cold->writer = cold->seer_lane = 0;
+    for (u32 at = cold->chain; at;) {
+        Node* node = (Node*)pool_at(launch, at);
+        node->r.lanes = 0;
+        at = node->next;
+    }
+    return cold;
+}
 
 static __device__ __forceinline__ u32 shape_of(u64 address, u32 size) {
     return (size == 1 ? (u32)address & 3 : size == 2 ? 4 + ((u32)address >> 1 & 1) : size == 4 ? 8 : size == 8 ? 9 : 10) << 20;
@@ -47,9 +67,9 @@ static __device__ __forceinline__ void fill(Record* r, u32 key, u32 value, u32 p
 static __device__ u32 written_at(Env* env, u64 address) {
     Cell* c = cell_of(env, address);
     if (c->tag != tag_of(env, address)) return 0;
-    for (u32 i = 0; i < 2; i++)
-        if (records_of(c)[i].lanes && records_of(c)[i].key & KEY_WRITE) return records_of(c)[i].key & KEY_SITE;
-    return 0;
+    if (first_of(c)->key & KEY_WRITE) return first_of(c)->key & KEY_SITE;
+    Record* second = (Record*)cold_of(env, address)->record;
+    return c->more && second->lanes && second->key & KEY_WRITE ? second->key & KEY_SITE : 0;
 }
 
 // ---- what orders two accesses ---------------------------------------------------------------------------
@@ -83,9 +103,10 @@ static __device__ __forceinline__ int see_each_other(u32 key, u32 other, u32 pla
 }
 
 // Keep the chain of accesses to a granule in which each strong one sees all writes before, or is ordered after who has.
-static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* c) {
+static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* cell) {
     u32 strong = v->key & KEY_STRONG, write = v->key & KEY_WRITE;
-    if ((!strong && !write) || (!strong && !c->writer)) return;
+    if (!strong && (!write || !cell->more || !cold_of(env, v->address)->writer)) return;
+    Cold* c = open_cold(env, cell, v->address);
     int first = !c->writer, linked = see_each_other(v->key, c->writer & ~BROKEN, v->place, c->writer_place);
     if (write && !(v->key & KEY_ATOMIC)) linked = 0;
     if (!linked && !first) linked = c->seer_lane && !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane);
@@ -197,14 +218,15 @@ static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 a
 
 // ---- an access, anyhow -----------------------------------------------------------------------------------
 
-static __device__ __forceinline__ Record* next_record(Launch* launch, Cell* c, Record* r) {
-    if (r == records_of(c)) return r + 1;
-    u32 next = r == records_of(c) + 1 ? c->chain : ((Node*)((u64)r - 8))->next;
-    return next ? &((Node*)pool_at(launch, next))->r : 0;
+static __device__ __forceinline__ Record* next_record(Env* env, Cell* c, u64 address, Record* r) {
+    Record* second = (Record*)cold_of(env, address)->record;
+    if (r == first_of(c)) return c->more ? second : 0;
+    u32 next = r == second ? cold_of(env, address)->chain : ((Node*)((u64)r - 8))->next;
+    return next ? &((Node*)pool_at(launch_of(env), next))->r : 0;
 }
 
-// Compare an access with what one record has of a granule.
-static __device__ void compare(Env* env, Thread* t, Visit* v, Cell* c, Record* r) {
+// Compare an access with one record of its granule.
+static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
     u32 bytes = bytes_of(r->key) & bytes_of(v->key);
     if (!bytes || !((r->key | v->key) & KEY_WRITE)) return;
     int strong = (r->key | v->key) & KEY_STRONG;  // two plain stores of one value do no harm
@@ -223,6 +245,7 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Cell* c, Record* r
             continue;
         }
         u32 strong_write = KEY_STRONG | KEY_WRITE;  // who has seen every one of these is ordered after them
+        Cold* c = cold_of(env, v->address);
         if ((r->key & strong_write) == strong_write && !(v->key & KEY_STRONG) && c->seer_lane && !(c->writer & BROKEN) &&
             !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane)) continue;
         race(env, t, v, bytes, r->key, place, lanes, place == v->place ? 1 : 2);
@@ -258,7 +281,7 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
     Launch* launch = launch_of(env);
     Record* room = 0;
     u32 block = v->place / 32;
-    for (Record* r = records_of(c); r; r = next_record(launch, c, r)) {
+    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r)) {
         if (r->lanes && !((r->key ^ v->key) & ~KEY_KNOWN)) {
             int own = r->place == v->place && r->stamp == v->stamp;
             int own2 = r->lanes2 && r->place2 == v->place && r->stamp2 == v->stamp;
@@ -288,37 +311,40 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
         }
         if (!r->lanes && !room) room = r;
     }
+    if (!room && !c->more) room = (Record*)open_cold(env, c, v->address)->record;
     if (!room) {
+        Cold* cold = cold_of(env, v->address);
         u32 at = take(launch, sizeof(Node));
         if (!at) return 0;
         Node* made = (Node*)pool_at(launch, at);
-        made->next = c->chain;
-        c->chain = at;
+        made->next = cold->chain;
+        cold->chain = at;
         room = &made->r;
     }
     fill(room, v->key, v->value, v->place, v->bit, v->stamp);
     return 0;
 }
 
-static __device__ __forceinline__ u64 quiet_token(Env* env, u32 site) { return (u64)env->bar << 32 | (u64)site << 6; }
-static __device__ __forceinline__ u64 quiet_in_warp(u32 stamp, u32 site, u32 warp) {
-    return (u64)stamp << 32 | (u64)site << 6 | (warp + 1);
+static __device__ __forceinline__ u64 quiet_token(Env* env, u32 site) {
+    return ((u64)env->bar << 32 | (u64)site << 6) ^ env->noted;
+}
+static __device__ __forceinline__ u64 quiet_in_warp(Env* env, u32 stamp, u32 site, u32 warp) {
+    return ((u64)stamp << 32 | (u64)site << 6 | (warp + 1)) ^ env->noted;
 }
 
 static __device__ void visit(Env* env, Thread* t, Visit* v) {
-    Launch* launch = launch_of(env);
     Cell* c = cell_of(env, v->address);
     u32 tag = tag_of(env, v->address);
     if (c->tag != tag) {
-        c->tag = tag; c->chain = 0; c->writer = 0; c->seer_lane = 0;
-        records_of(c)[0].lanes = records_of(c)[1].lanes = 0;
+        c->tag = tag; c->more = 0;
+        first_of(c)->lanes = 0;
     }
     if (v->info & INFO_FINAL) extra_of(env, t->linear)->touched = env->bar;
-    for (Record* r = records_of(c); r; r = next_record(launch, c, r))
-        if (r->lanes) compare(env, t, v, c, r);
+    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r))
+        if (r->lanes) compare(env, t, v, r);
     extend_chain(env, t, v, c);
     int enough = keep(env, t, v, c);
-    if (enough && !(v->key & (KEY_WRITE | KEY_STRONG)) && bytes_of(v->key) == 15 && !launch->steps_end)
+    if (enough && !(v->key & (KEY_WRITE | KEY_STRONG)) && bytes_of(v->key) == 15)
         *quiet_of(env, v->address) = quiet_token(env, v->site);
 }
 
@@ -326,10 +352,6 @@ static __device__ void visit(Env* env, Thread* t, Visit* v) {
 static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
     Launch* launch = launch_of(env);
     u32 size = info & 255, scope = info >> SCOPE_SHIFT & 3, handed = 0;
-    u64 in_slots = address - env->arena_size / 2;  // local memory is a thread's own
-    int shared = address >= env->arena_size / 2;
-    if (!env->cells || (shared && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW)) return 0;
-    note_step(env, STEP_ACCESS, site, thread->linear, address, info | (shared ? INFO_SHARED : 0), info & INFO_VALUE ? value : 0, 0);
     int strong = (info & STRONG) != 0, write = (info & INFO_WRITE) != 0;
     if (launch->ordered && strong && (!write || info & INFO_ATOMIC)) handed = strong_read(env, thread, address, size, info);
     Visit v;
@@ -351,73 +373,146 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
 
 // ---- an access, quickly ----------------------------------------------------------------------------------
 
-// A plain access of 4 bytes to a granule that nobody has touched, or only this thread, or that is only read by the same
-// instruction. Returns whether it is one.
-static __device__ __forceinline__ int quickly(Env* env, Thread* t, u32 site, u64 address, u32 info, u64 value) {
-    Cell* c = cell_of(env, address);
-    Record* r = records_of(c);
-    u32 tag = tag_of(env, address), place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
-    u32 key = site | 8u << 20 | (info & INFO_WRITE ? KEY_WRITE | (info & INFO_VALUE ? KEY_KNOWN : 0) : 0);
-    if (c->tag != tag) {
-        c->tag = tag; c->chain = 0; c->writer = 0; c->seer_lane = 0;
-        fill(r, key, (u32)value, place, bit, stamp);
-        r[1].lanes = 0;
-        return 1;
-    }
-    if (c->chain || c->writer) return 0;
-    int same = ((r->key ^ key) & ~KEY_KNOWN) == 0;
-    if (r->place == place && r->lanes == bit && !r->lanes2) {  // it is this thread's, so far
-        Record* other = r + 1;
-        if (!same && !other->lanes) {
-            fill(other, key, (u32)value, place, bit, stamp);
-            return 1;
-        }
-        if (other->lanes && (other->place != place || other->lanes != bit || other->lanes2)) return 0;
-        if (!same) r = other;
-        if ((r->key ^ key) & ~KEY_KNOWN) return 0;
-        mix(r, key, (u32)value);
-        r->stamp = stamp; r->value = (u32)value;
-        return 1;
-    }
-    if (info & INFO_WRITE || !same || r[1].lanes) return 0;
-    Launch* launch = launch_of(env);
+// A thread does once more what only it has done so far.
+static __device__ __forceinline__ int repeat(Record* r, u32 key, u32 value, u32 stamp) {
+    mix(r, key, value);
+    r->stamp = stamp; r->value = value;
+    return 1;
+}
+
+// Another thread makes a read that is on record. Returns whether it is noted: then others in this interval need no look.
+static __device__ __noinline__ int read_on(Env* env, Record* r, u64 address, u32 site, u32 place, u32 bit, u32 stamp) {
+    u32 symmetric = env->symmetric;
     if (r->place == place && r->stamp == stamp && !r->lanes2) {  // lanes of a warp read a row
         r->lanes |= bit;
-        if (launch->symmetric & SYMMETRIC_LANES) *quiet_of(env, address) = quiet_in_warp(stamp, site, t->linear / 32);
+        if (symmetric & SYMMETRIC_LANES) *quiet_of(env, address) = quiet_in_warp(env, stamp, site, place & 31);
         return 1;
     }
-    if (r->lanes2 || r->place == place || r->place / 32 != place / 32 || r->stamp < env->bar ||
-        !(launch->symmetric & SYMMETRIC_WARPS)) return 0;
-    r->place2 = place; r->stamp2 = stamp; r->lanes2 = bit;
+    u32 block = place / 32;
+    if (!(symmetric & SYMMETRIC_WARPS) || r->place / 32 != block || r->stamp < env->bar) return 0;
+    if (!r->lanes2) {
+        if (r->place == place) return 0;
+        r->place2 = place; r->stamp2 = stamp; r->lanes2 = bit;
+    } else if (r->place2 / 32 != block || r->stamp2 < env->bar || r->place == r->place2) return 0;
     *quiet_of(env, address) = quiet_token(env, site);
     return 1;
+}
+
+// As `quickly`, where several instructions have touched the granule.
+static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address, u32 key, u32 value) {
+    Cell* c = cell_of(env, address);
+    u32 place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
+    Record *like = 0, *room = 0;
+    for (Record* r = first_of(c); r; r = next_record(env, c, address, r)) {
+        if (!r->lanes) {
+            if (!room) room = r;
+            continue;
+        }
+        int mine = r->place == place && r->lanes == bit && !r->lanes2;
+        if ((r->key | key) & (KEY_WRITE | KEY_STRONG) && !mine) return 0;
+        if (!((r->key ^ key) & ~KEY_KNOWN)) like = r;
+    }
+    if (!like) {
+        if (!room && c->more) return 0;
+        fill(room ? room : (Record*)open_cold(env, c, address)->record, key, value, place, bit, stamp);
+        return 1;
+    }
+    if (like->place == place && like->lanes == bit && !like->lanes2) return repeat(like, key, value, stamp);
+    return read_on(env, like, address, key & KEY_SITE, place, bit, stamp);
 }
 
 // An atomic update of 4 bytes by the one instruction that has touched the granule so far.
 static __device__ __forceinline__ int updated_quickly(Env* env, Thread* t, u32 site, u64 address, u32 info) {
     Cell* c = cell_of(env, address);
-    Record* r = records_of(c);
+    Record* r = first_of(c);
+    Cold* cold = cold_of(env, address);
     u32 key = site | 8u << 20 | KEY_WRITE | KEY_STRONG | KEY_ATOMIC | (info >> SCOPE_SHIFT & 3) << KEY_SCOPE;
     u32 place = place_of(env, t), stamp = stamp_of(env, t), bit = 1u << (t->linear & 31);
-    if (c->tag != tag_of(env, address) || c->chain || r[1].lanes || r->key != key || c->writer != key) return 0;
-    if ((info >> SCOPE_SHIFT & 3) < SCOPE_GPU && c->writer_place / 32 != place / 32) return 0;
+    if (c->tag != tag_of(env, address) || !c->more || r->key != key || cold->writer != key || cold->chain ||
+        ((Record*)cold->record)->lanes) return 0;
+    if ((info >> SCOPE_SHIFT & 3) < SCOPE_GPU && cold->writer_place / 32 != place / 32) return 0;
     if (r->place == place && r->stamp == stamp) r->lanes |= bit;
     else if (r->lanes2 && r->place2 == place && r->stamp2 == stamp) r->lanes2 |= bit;
     else if (!r->lanes2 || !stand_for(env, address, info, place / 32, r->place, r->place2)) return 0;
-    c->writer_place = c->seer_place = place;
-    c->seer_lane = info & INFO_BLIND ? 0 : bit; c->seer_stamp = stamp;
+    cold->writer_place = cold->seer_place = place;
+    cold->seer_lane = info & INFO_BLIND ? 0 : bit; cold->seer_stamp = stamp;
     return 1;
 }
 
+static __device__ __forceinline__ int is_local(Env* env, u64 address) {  // a thread's own
+    u64 in_slots = address - env->arena_size / 2;
+    return address >= env->arena_size / 2 && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW;
+}
+
+// As rt_race, where that does not decide.
+static __device__ __noinline__ int race_otherwise(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
+    if (info & INFO_ATOMIC && env->blind) info |= INFO_BLIND;
+    if (env->final) info |= INFO_FINAL;
+    u32 kind = info & (255 | STRONG | INFO_FINAL | INFO_WRITE);
+    if (kind == (4 | INFO_ATOMIC | INFO_WRITE) && !launch_of(env)->ordered && updated_quickly(env, thread, site & KEY_SITE, address, info)) return 0;
+    return is_local(env, address) ? 0 : race_anyhow(env, thread, site, address, info, value);
+}
+
+EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value);
+
+// Reads that need no look come here too if steps are noted down; what is found is the same.
+static __device__ int is_quiet(Env* env, Thread* t, u32 site, u64 address, u32 info) {
+    if (info & (INFO_WRITE | STRONG | INFO_FINAL) || env->final) return 0;
+    for (u32 at = 0; at < (info & 255); at += 4) {
+        u64 found = *quiet_of(env, address + at);
+        if (found != quiet_token(env, site) && found != quiet_in_warp(env, stamp_of(env, t), site, t->linear / 32)) return 0;
+    }
+    return 1;
+}
+
+// As rt_race, where fences order threads, or steps are noted down.
+static __device__ __noinline__ int race_carefully(Env* env, Thread* t, u32 site, u64 address, u64 info, u64 value) {
+    if (!env->cells || is_local(env, address)) return 0;
+    u32 shared = address >= env->arena_size / 2 ? INFO_SHARED : 0, blind = info & INFO_ATOMIC && env->blind ? INFO_BLIND : 0;
+    u64 known = info & INFO_VALUE ? value : 0;
+    note_step(env, STEP_ACCESS, site, t->linear, address, (u32)info | shared | blind, known, 0);
+    if (launch_of(env)->ordered) return race_otherwise(env, t, site, address, (u32)info, value);
+    if (is_quiet(env, t, site & KEY_SITE, address, (u32)info)) return 0;
+    env->careful = 0;
+    rt_race(env, t, site, address, info & ~(u64)INFO_SHARED, value);
+    env->careful = 1;
+    return 0;
+}
+
+// An access. What comes all the time is decided here, in one function without calls, which the compiler would make slow:
+// a plain access of 4 bytes to a granule that nobody has touched in this interval, or this thread by this instruction,
+// or others of the block by it if it only reads.
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value) {
     if (info & INFO_SHARED) address += env->shared_base;
-    if (info & INFO_ATOMIC && env->blind) info |= INFO_BLIND;
-    Launch* launch = launch_of(env);
-    if (!launch->steps_end && !launch->ordered) {
-        u32 kind = (u32)info & (255 | STRONG | INFO_FINAL);
-        if (kind == 4 && quickly(env, thread, site & KEY_SITE, address, (u32)info, value)) return 0;
-        if (kind == (4 | INFO_ATOMIC) && info & INFO_WRITE &&
-            updated_quickly(env, thread, site & KEY_SITE, address, (u32)info)) return 0;
+    if (env->careful) return race_carefully(env, thread, site, address, info, value);
+    if ((info & (255 | STRONG | INFO_FINAL)) == 4 && !env->final) {
+        u32* tags = info & INFO_SHARED || address >= env->arena_size / 2 ? &env->shared_tag : &env->global_tag;
+        Cell* c = (Cell*)env->cells + (address >> 2);
+        Record* r = (Record*)c->record;
+        u32 linear = thread->linear, stamp = thread->clock > env->bar ? thread->clock : env->bar;
+        u32 place = (u32)env->block * 32 + linear / 32, bit = 1u << (linear & 31);
+        u32 key = site & KEY_SITE | 8u << 20 | ((u32)info & INFO_WRITE) << 16 | ((u32)info & INFO_VALUE) << 19;
+        if (c->tag != *tags) {
+            c->tag = *tags; c->more = 0;
+            r->key = key; r->value = (u32)value; r->place = place; r->stamp = stamp; r->lanes = bit; r->lanes2 = 0;
+            return 0;
+        }
+        if (!c->more && !((r->key ^ key) & ~KEY_KNOWN)) {
+            if (r->place == place && !r->lanes2) {
+                if (r->lanes == bit) {
+                    if (r->value != (u32)value) r->key &= ~KEY_KNOWN;
+                    r->stamp = stamp; r->value = (u32)value;
+                    return 0;
+                }
+                if (!(info & INFO_WRITE) && r->stamp == stamp) {  // lanes of a warp read a row
+                    r->lanes |= bit;
+                    if (env->symmetric & SYMMETRIC_LANES)
+                        *(u64*)(env->quiet + (address & ~3ull) * 2) = ((u64)stamp << 32 | (u64)(site & KEY_SITE) << 6 | (linear / 32 + 1)) ^ env->noted;
+                    return 0;
+                }
+            }
+            if (!(info & INFO_WRITE) && read_on(env, r, address, site & KEY_SITE, place, bit, stamp)) return 0;
+        } else if (less_quickly(env, thread, address, key, (u32)value)) return 0;
     }
-    return race_anyhow(env, thread, site, address, (u32)info, value);
+    return race_otherwise(env, thread, site, address, (u32)info, value);
 }
