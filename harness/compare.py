@@ -69,6 +69,7 @@ class Mismatch:
     unwritten: int  # how many of the differing elements still hold what was there before the kernel ran
     pattern: str
     expected_by: str = ""
+    updated: bool = False  # the array came in with values: these elements are as they were
 
 
 def reference_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -165,31 +166,49 @@ def finite_differences(
     return result
 
 
-def compare(target: Expected, got: np.ndarray, before: np.ndarray | None = None) -> Mismatch | None:
-    """None where every element is right. `before`: the array as it was before the kernel ran (poison)."""
+def compare(
+    target: Expected, got: np.ndarray, before: np.ndarray | None = None, written: np.ndarray | None = None
+) -> Mismatch | None:
+    """None where every element is right. before: the array as it was before the kernel ran (poison). written: see
+    `untouched`."""
     wrong = ~target.right(got)
-    if target.special and before is not None and not target.array.is_input:
-        wrong |= np.isnan(target.values) & same_bits(got, before)  # poison is a NaN too
+    left = untouched(target, got, before, written)
+    if target.special and not target.array.is_input:
+        wrong |= np.isnan(target.values) & left  # poison is a NaN too
     if not wrong.any():
         return None
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(got.astype(np.float64) - target.values) / np.maximum(target.magnitude, ATOL)
     error[~np.isfinite(error)] = np.inf
-    where = np.argwhere(wrong)
     worst = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), wrong.shape)
-    left = same_bits(got, before) & wrong if before is not None else np.zeros_like(wrong)
+    left &= wrong
     if target.array.is_input and (left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()):
         left[:] = False  # updated in place: some elements may come out as they were, above all as 0
+    stored = wrong & ~left  # of elements that nothing wrote, the value says nothing
+    first = np.argwhere(stored if stored.any() else wrong)[0]
     return Mismatch(
         array=target.array.name,
-        count=len(where),
+        count=int(wrong.sum()),
         total=wrong.size,
-        first=element(target, got, tuple(where[0])),
+        first=element(target, got, tuple(first)),
         worst=element(target, got, worst),
         unwritten=int(left.sum()),
         pattern=pattern(wrong, target.array.letters),
         expected_by=target.by,
+        updated=target.array.is_input,
     )
+
+
+def untouched(
+    target: Expected, got: np.ndarray, before: np.ndarray | None, written: np.ndarray | None
+) -> np.ndarray:
+    """The elements that nothing has written: they hold what they held before, and, where the device has an eye on it, no
+    store went there. written: the elements of an output to which one may have gone; None where that is not known. A kernel
+    can store the very bits of poison, which are -1 in an integer."""
+    if before is None:
+        return np.zeros(got.shape, bool)
+    left = same_bits(got, before)
+    return left if written is None or target.array.is_input else left & ~written
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -202,7 +221,7 @@ def element(target: Expected, got: np.ndarray, index: tuple[int, ...]) -> Elemen
     return Element(axis_index(target.array.letters, index), got[index].item(), target.values[index].item())
 
 
-def error_map(target: Expected, got: np.ndarray, before: np.ndarray) -> dict:
+def error_map(target: Expected, got: np.ndarray, before: np.ndarray, written: np.ndarray | None = None) -> dict:
     """{"array", "axes", "shape", "errors"}: every element's error in units of what is allowed, row by row.
 
     0 where it is right, NaN where nothing was written, infinite where it is not a number. {} for a large
@@ -215,7 +234,7 @@ def error_map(target: Expected, got: np.ndarray, before: np.ndarray) -> dict:
             target.tolerance, np.finfo(np.float32).tiny
         )
     errors = np.where(np.isfinite(got), errors, np.inf)
-    errors = np.where(same_bits(got, before), np.nan, errors)
+    errors = np.where(untouched(target, got, before, written), np.nan, errors)
     errors = np.where(target.right(got), 0.0, errors)
     return {
         "array": target.array.name,

@@ -279,6 +279,8 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
         todo = re.search(r"TODO\(\d+\)", body)
         line = source.count("\n", 0, at + (todo.start() if todo else 0)) + 1
         return [f"{kernel.name} is still empty: {f'{todo[0]}, ' if todo else ''}line {line}."]
+    if found[0].updated:
+        return ["Nothing changed it: does an `if` or a `return` keep all threads away, or do they store what was there?"]
     return ["No thread reached a store to it: does an `if` or a `return` keep all of them away?"]
 
 
@@ -382,8 +384,9 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
     name = f"{m.array}[{m.first.index}]"
     if m.unwritten == m.count:
         which = pattern(m)
+        says = "is as it was before the launch" if m.updated else "was never written"
         lines = [
-            f"{name} was never written   ({m.count} of {m.total} elements{f': {which}' if which else ''})"
+            f"{name} {says}   ({m.count} of {m.total} elements{f': {which}' if which else ''})"
         ]
     else:
         got, want = show_pair(m.first.got, m.first.expected)

@@ -362,7 +362,7 @@ def wrong_elements(shown: Outcome) -> dict:
     """The error map of the first output that is wrong."""
     seen, name = shown.observation, shown.mismatches[0].array
     target = next(t for t in seen.targets if t.array.name == name)
-    return error_map(target, seen.results[name], seen.before[name])
+    return error_map(target, seen.results[name], seen.before[name], seen.written.get(name))
 
 
 def again(outcome: Outcome, shown: Outcome) -> bool:

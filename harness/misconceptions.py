@@ -7,7 +7,7 @@ that failed and in those that passed, and no other candidate does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
@@ -24,7 +24,8 @@ MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
 class Observation:
     """What one kernel wrote in one case: inputs, expectations and results by output name.
 
-    before: the outputs as they were before the kernel ran, so that unwritten elements are known.
+    before: the outputs as they were before the kernel ran, so that unwritten elements are known; written: see
+    compare.untouched.
     """
 
     case: Case
@@ -33,6 +34,7 @@ class Observation:
     targets: tuple[Expected, ...]
     results: Mapping[str, np.ndarray]
     before: Mapping[str, np.ndarray]
+    written: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:

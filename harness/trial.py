@@ -83,6 +83,7 @@ class Run:
 
     bench: Bench
     before: dict[str, np.ndarray]
+    written: dict[str, np.ndarray]  # of outputs: where a store may have gone; {} on a device that does not know
     results: dict[str, np.ndarray]
     mismatches: list[Mismatch]
 
@@ -129,7 +130,7 @@ class Trial:
                     return
         first, outcome = self.runs[0], self.outcome
         outcome.observation = misconceptions.Observation(
-            outcome.case, self.dims, self.arrays, self.targets, first.results, first.before
+            outcome.case, self.dims, self.arrays, self.targets, first.results, first.before, first.written
         )
         weigh(self.runs, self.targets, outcome)
 
@@ -189,8 +190,10 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
         outcome.kind, outcome.lines = damage
         return None
     results = {p.name: handles[p.name].get() for p in kernel.outputs}
-    found = [compare(x, results[x.array.name], before[x.array.name]) for x in trial.targets]
-    return Run(bench, before, results, [m for m in found if m])
+    masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
+    written = {name: mask for name, mask in masks.items() if mask is not None}
+    found = [compare(x, results[n := x.array.name], before[n], written.get(n)) for x in trial.targets]
+    return Run(bench, before, written, results, [m for m in found if m])
 
 
 def start(trial: Trial, bench: Bench, schedule: int, handles: Mapping):
@@ -252,7 +255,10 @@ def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> N
     if not failed:
         return
     outcome.mismatches = failed[0].mismatches
-    outcome.observation = replace(outcome.observation, results=failed[0].results, before=failed[0].before)
+    seen = failed[0]
+    outcome.observation = replace(
+        outcome.observation, results=seen.results, before=seen.before, written=seen.written
+    )
     odd = next((run for run in runs if not same(run, failed[0], targets)), None)
     if odd:
         builds = [run.bench for run in runs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.compare import ATOL, RTOL, compare, expectations, pattern, show_pair
+from harness.compare import ATOL, RTOL, compare, error_map, expectations, pattern, show_pair
 from harness.course import Case, Gradient, In, InOut, Kernel, Launch, Out, Puzzle
 from harness.errors import CourseError
 
@@ -184,6 +184,19 @@ def test_unwritten_elements_are_those_that_still_hold_the_poison():
     got[0, 0] = -poison[0, 0]  # another NaN: the kernel computed it
     wrong = compare(found, got, poison)
     assert (wrong.count, wrong.unwritten) == (4, 3)
+
+
+def test_the_bits_of_poison_may_have_been_stored():
+    found = target()
+    poison, got = np.full((4, 3), np.nan, np.float32), found.values.astype(np.float32)
+    got[0], got[3] = poison[0], poison[3]
+    written = np.zeros((4, 3), bool)
+    written[3] = True
+    wrong = compare(found, got, poison, written)
+    assert (wrong.count, wrong.unwritten, wrong.updated) == (6, 3, False)
+    assert wrong.first.index == "n=3,m=0"  # one that has been stored
+    errors = np.reshape(error_map(found, got, poison, written)["errors"], (4, 3))
+    assert np.isnan(errors[0]).all() and np.isinf(errors[3]).all()
 
 
 @pytest.mark.parametrize(

@@ -405,3 +405,16 @@ def test_launches_from_several_threads(dev, module):
     for thread in threads:
         thread.join()
     assert all((results[n] == 2 * n).all() for n in range(4))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
+def test_which_elements_have_been_written(dtype):
+    """Also where what was stored are the bits of poison."""
+    type_ = {"int8": "signed char", "float16": "short", "int32": "int", "float64": "long long"}[dtype]
+    dev = device("full")
+    kernel = dev.compile(f"{K}k({type_}* out) {{ if (threadIdx.x % 3 == 1) out[threadIdx.x] = -1; }}").get_function("k")
+    out = dev.empty((4, 6), np.dtype(dtype), name="out")
+    assert not out.written.any()
+    kernel(1, 24, (out,))
+    assert out.written.ravel().tolist() == [i % 3 == 1 for i in range(24)]
+    assert device("memory").empty((3,), np.dtype(dtype)).written is None

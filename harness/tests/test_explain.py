@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from harness.checkout import open_course
+from harness.compare import Element, Mismatch
 from harness.errors import Diagnostic, KernelFault
-from harness.explain import fault, remedy, returned_early, surplus_thread, with_warnings, wrong_line
+from harness.explain import fault, mismatch, remedy, returned_early, surplus_thread, with_warnings, wrong_line
 from harness.report.ticker import Ticker
 from harness.tests.virtual import K, run, zeros
 
@@ -76,6 +77,21 @@ def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
     reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2)
     found = KernelFault(kind, "", "", file="k.cu", line=1, more=[reads])
     assert fault(found, "")[-1] == f"{says}a read of what nothing has written in line 2."
+
+
+@pytest.mark.parametrize(
+    ("unwritten", "updated", "says"),
+    [
+        (2, False, ["w[i=0] was never written   (2 of 4 elements: exactly the elements with i<=1)"]),
+        (2, True, ["w[i=0] is as it was before the launch   (2 of 4 elements: exactly the elements with i<=1)"]),
+        (1, False, ["w[i=0] = 1, expected 2   (2 of 4 elements differ)", "Wrong: exactly the elements with i<=1.",
+                    "1 of them was never written."]),
+    ],
+)  # fmt: skip
+def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says):
+    first = Element("i=0", 1.0, 2.0)
+    m = Mismatch("w", 2, 4, first, first, unwritten, "exactly the elements with i<=1", updated=updated)
+    assert mismatch([m]) == says
 
 
 def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():

@@ -58,6 +58,13 @@ class Array:
         self._view()[...] = values
         self.device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
 
+    @property
+    def written(self) -> np.ndarray | None:
+        """The elements to which a store has gone; None where nobody kept an eye on it."""
+        if self.device.checks != "full":
+            return None
+        return self.device.arena.written(self._owner.start, self.nbytes).reshape(self.size, -1).any(1).reshape(self.shape)
+
     def intact(self) -> str | None:
         """Always None: a write outside an array has already raised a KernelFault."""
         return None

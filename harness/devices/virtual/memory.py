@@ -175,6 +175,15 @@ class Arena:
         if rest:
             self.shadow[first + whole] = PARTIAL | (INIT if writable else 0) | (1 << rest) - 1 << 4
 
+    def written(self, start: int, nbytes: int) -> np.ndarray:
+        """Which of these bytes have been written; start is a multiple of 4. Of the last granule of an array whose length
+        is no multiple, none are said to be."""
+        granules = self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)]
+        whole = (granules & INIT).astype(bool) & ~(granules & PARTIAL).astype(bool)
+        each = granules[:, None] >> 4 & 1 << np.arange(GRANULE, dtype=np.uint8) > 0
+        each &= ~(granules & PARTIAL).astype(bool)[:, None]
+        return (each | whole[:, None]).ravel()[:nbytes]
+
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
 
