@@ -188,9 +188,9 @@ def through_gates(
     failed = [m for m in measures if not m.passed]
     if not failed:
         return replace(verdict, lines=[gates.sentence(m) for m in measures if m.idea])
-    case = next(c for c in puzzle.cases if c.name == failed[0].case)
+    first = failed[0]
     verdict = replace(
-        verdict, status=FAILED, kind="slow", case=case.name, dims=case.dims, kernel=failed[0].kernel
+        verdict, status=FAILED, kind="slow", case=first.case, dims=first.dims, kernel=first.kernel
     )
     verdict.lines = gates.explain(failed[0], source)
     if len(failed) > 1:

@@ -100,6 +100,8 @@ def gates_table(verdict: Verdict) -> str:
 
     rows = ["<tr><th>counted</th><th>yours</th><th>target</th><th>one rung below</th></tr>"]
     for gate in verdict.gates:
+        if not (gate["value"] or gate["most"]):
+            continue  # none of it, as it should be
         below = "" if gate["below"] is None else number(gate["below"])
         cells = (quantity(gate["quantity"]).noun, number(gate["value"]), number(gate["most"]), below)
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")

@@ -129,8 +129,39 @@ def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path,
     assert graded(tmp_path, source, own, gate(name, 10**9)).passed  # as the puzzle says otherwise
 
 
+def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path):
+    """Counted are sizes that the file's seed draws as well."""
+    puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
+    gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
+    text = puzzle.solution_path.read_text()
+    path.write_text(text.replace("    float sum = 0.0f;\n", """    float sum = 0.0f;
+    if (M != 64) {
+        for (int k = 0; k < K; k++) sum += A[row * K + k] * B[k * N + col];
+        C[row * N + col] = sum;
+        return;
+    }
+"""))
+    for seed, rows, moved in ((0, 128, "2.03"), (1, 192, "2.03")):
+        verdict = grade_file(gated, path, Options("cpu", seed))
+        assert (verdict.kind, verdict.dims["M"]) == ("slow", rows)
+        assert verdict.lines[0].startswith(f"matmul: {moved} bytes of global memory moved per FLOP, target at most 0.3")
+        assert "With the sizes of counted itself it passes, with larger ones it has to as well." in verdict.lines
+    path.write_text(text)
+    passed = grade_file(gated, path, Options("cpu", 1))
+    assert passed.passed and all(m["dims"]["M"] == 64 for m in passed.gates)
+
+
+def test_what_is_counted_is_told_of_the_case_of_the_gates(tmp_path):
+    """Also where another case is larger."""
+    puzzle, path = puzzle_with(gate("global_requests", 10**9)), tmp_path / "kernel.cu"
+    path.write_text(solution())
+    larger = replace(puzzle.cases[-1], name="larger", dims={"n": 4096, "threads": 256})
+    found = profile_file(replace(puzzle, cases=(*puzzle.cases, larger)), path)
+    assert [k.case for k in found.kernels] == ["counted"] and found.targets[0].value == 96
+
+
 def test_numbers_that_differ_look_different():
-    over = gates.Measure("k", "counted", "bytes_per_flop", 0.30001, 0.3, None, 0, 0.0, "", 1)
+    over = gates.Measure("k", "counted", {}, "bytes_per_flop", 0.30001, 0.3, None, 0, 0.0, "", 1)
     assert gates.sentence(over) == "k: 0.30001 bytes of global memory moved per FLOP, target at most 0.3"
     assert gates.sentence(replace(over, value=0.29999)).startswith("k: 0.3 bytes")
     assert (gates.per_cent(1.0), gates.per_cent(0.9999), gates.per_cent(0.5)) == ("100 %", "99 %", "50 %")

@@ -149,8 +149,8 @@ MUTANTS = (
            line="part[i] += part[i + s];"),
     mutant("thread 0 adds up all parts", WHOLE_TREE, SERIAL, "slow", line="part[0] += part[t];"),
     mutant("a chunk for every thread, and loads that change the average", LOOP, CHUNK, "slow", (
-               (FILL, "for (int i = 0; i < 64; i++) {\n        if (grad_output[i % plane] > 1e30f) sum += 1.0f;\n    }\n    "
-                + FILL),),
+               (FILL, "for (int i = 0; i < 64; i++) {\n"
+                "        if (grad_output[i % plane] > 1e30f) sum += 1.0f;\n    }\n    " + FILL),),
            "global load sectors, target at most 2,304"),
     mutant("everybody adds to one element", FILL, ADD_TO_ONE, "slow", ((WHOLE_TREE, ""),),
            "rounds of atomic updates of shared memory"),

@@ -133,7 +133,8 @@ MUTANTS = (
            line=f"sum += grad * {INPUT};"),
     mutant("the tree of puzzle 19", f"sum = warp_sum(sum);\n    {FILL}", TREE, "slow",
            also=((TAKE, "sum = lane == 0 ? slot[0] : 0.0f;"),), line="__syncthreads();  // after every step"),
-    mutant("products that nobody needs", f"sum += grad * {INPUT};", f"float x = {INPUT}, y = x;\n        sum += grad * x;\n"
+    mutant("products that nobody needs", f"sum += grad * {INPUT};",
+           f"float x = {INPUT}, y = x;\n        sum += grad * x;\n"
            "        for (int n = 0; n < 8; n++) y = y * x + grad;\n        if (y > 1e30f) sum += y;", "slow", line="FLOP"),
     mutant("the first warp alone", LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace(
                "blockDim.x", "32"), "slow", line="by the busiest warps"),

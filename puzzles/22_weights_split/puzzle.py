@@ -206,6 +206,11 @@ def derived(d):
     }  # fmt: skip
 
 
+def loads(d):
+    """Requests that bring, for every position and row of a filter, one gradient and F elements of the input."""
+    return d["weights"] / d["F"] * (d["F"] + 1) * d["batch"] * d["H_out"] * d["W_out"] / 32
+
+
 def slots(d):
     """Sums that the warps of all blocks have, one for each weight of a row."""
     return d["weights"] * d["parts"] * d["threads"] // 32
@@ -311,7 +316,8 @@ PUZZLE = Puzzle(
              case="counted", kernels=(PARTIAL,), hint=3,
              says="All F sums can share one barrier: give each warp a slot for every weight of the row."),
         *Gate.limits("counted", PARTIAL,
-                     global_requests_busiest=lambda d: 2 * (3100 * 32 / d["threads"] + d["parts"] * d["weights"] / d["F"]),
+                     global_requests_busiest=lambda d: (
+                         2.2 * loads(d) * 32 / d["threads"] + d["parts"] * d["weights"] / d["F"]),
                      flops=lambda d: 1.05 * flops(d),
                      shared_wavefronts=lambda d: 1.5 * slots(d)),
         *Gate.limits("counted", ADD,

@@ -242,8 +242,9 @@ PUZZLE = Puzzle(
         *Gate.limits(
             "fc_fw_lenet_256_120", FORWARD,
             global_requests=lambda d: d["batch"] * d["n_out"] * (1.1 * 2 * ceil_div(d["n_in"], 32) + 2),
-            # a warp per output: those of the block that has the most are all that a block has, divided by its warps
-            global_requests_busiest=lambda d: d["batch"] * d["n_out"] * 2 * (2 * ceil_div(d["n_in"], 32) + 2) / d["warps"],
+            # twice what a warp needs for an output
+            global_requests_busiest=lambda d: (
+                2 * (2 * ceil_div(d["n_in"], 32) + 2) * d["batch"] * d["n_out"] / d["warps"]),
             flops=lambda d: 1.05 * d["batch"] * d["n_out"] * (2 * d["n_in"] + 5 * 32 + 1),
         ),  # fmt: skip
     ),

@@ -225,7 +225,7 @@ PUZZLE = Puzzle(
             "position changes, q the fastest: let it change from thread to thread, the channel the slowest.",
         ),
         Gate(
-            "global_load_sectors", lambda d: 6 * stores(d), case="counted", below=9_216, hint=3,
+            "global_load_sectors", lambda d: 6 * stores(d), case="counted", below=8_448, hint=3,
             says="Lanes next to each other read pixels that are far apart: let q change from thread to "
             "thread.",
         ),
