@@ -419,7 +419,10 @@ def input_changed(name: str, index: str, was: float, now: float) -> list[str]:
 
 def great_sizes(case: Case) -> str:
     """Only a case of sizes that no layer has fails."""
-    return f"Every smaller case is right. This one has {case.note}: is an index kept in a short or a char?"
+    return (
+        f"Every smaller case is right. This one has {case.note}: does the kernel take a size for granted, "
+        "or keep an index in a short or a char?"
+    )
 
 
 def schedule(same_build: bool, gpu: bool) -> str:

@@ -283,7 +283,7 @@ def conclude(
     verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
     verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict)
-    if shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
+    if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
         verdict.lines.append(explain.great_sizes(shown.case))
     if skipped:
         verdict.lines.append("The other cases were not run.")

@@ -509,3 +509,12 @@ def test_a_device_that_fails_while_compiling_is_an_error_of_the_machine(puzzle):
 
     verdict = grade_file(puzzle, puzzle.stub_path, Options(), opener)
     assert (verdict.exit_status, verdict.kind, verdict.next) == (2, "device", "backwarp doctor")
+
+
+def test_what_only_great_sizes_break_is_told_by_them(tmp_path):
+    great = Case("great", {"N": 300}, stress=True, note="more elements than a byte can count")
+    puzzle = make_puzzle(tmp_path, cases=(*CASES, great))
+    byte = lambda a, device: np.copyto(a["y"], 2 * a["x"][np.arange(a["x"].size) % 256])  # noqa: E731
+    verdict = grade(puzzle, byte)
+    assert verdict.case == "great" and "has more elements than a byte can count: does" in verdict.lines[-1]
+    assert grade(puzzle, lambda a, device: np.copyto(a["y"], a["x"])).misconception == "not_doubled"

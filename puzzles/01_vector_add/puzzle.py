@@ -127,6 +127,7 @@ def mutant(name, old, new, expect="wrong", also=()):
 
 
 MUTANTS = (
+    mutant("numbers in 16 bits", f"int i = {INDEX}", f"unsigned short i = {INDEX}", ("schedule", "unwritten", "race")),
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, "if (i > n) return;", "out-of-bounds"),
     mutant("guard one too early", GUARD, "if (i >= n - 1) return;", "last_missing"),

@@ -166,6 +166,8 @@ MUTANTS = (
     # the threads
     mutant("x and y exchanged", O_NUMBER, "int o = blockIdx.y * blockDim.y + threadIdx.y;", "axes_swapped",
            also=((B_NUMBER, "int b = blockIdx.x * blockDim.x + threadIdx.x;"),)),
+    mutant("outputs counted in a byte", "int o = ", "unsigned char o = ", ("unwritten", "race")),
+    mutant("places in 16 bits", "output[b * n_out + o] =", "output[(unsigned short)(b * n_out + o)] =", "race"),
     mutant("no guard", GUARD, "", ("out-of-bounds", "race")),
     mutant("guard with and", GUARD, "if (b >= batch && o >= n_out) return;", ("out-of-bounds", "race")),
     mutant("guard one too late", GUARD, "if (b > batch || o > n_out) return;", ("out-of-bounds", "race")),
@@ -246,7 +248,7 @@ PUZZLE = Puzzle(
              note="more than 65,536 elements in input", stress=True),
         Case("large_weights", dict(batch=2, n_in=257, n_out=263),
              note="more than 65,536 elements in weights", stress=True),
-        Case("large_output", dict(batch=259, n_in=2, n_out=257),
+        Case("large_output", dict(batch=259, n_in=2, n_out=257, tx=1, ty=1),
              note="more than 65,536 elements in output", stress=True),
     ),
     misconceptions=MISCONCEPTIONS,

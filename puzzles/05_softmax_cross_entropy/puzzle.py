@@ -319,6 +319,7 @@ MUTANTS = (
     mutant("divided by batch", VALUE, f"({VALUE}) / batch", "divided_by_batch"),
     mutant("size of a block written as 64", "blockDim.x + threadIdx.x;\n    " + GIVEN,
            "64 + threadIdx.x;\n    " + GIVEN, "unwritten"),
+    mutant("256 classes at most", "k < classes; k++) sum", "k < min(classes, 256); k++) sum"),
     mutant("no guard", GIVEN, GIVEN.replace("if (b >= batch) return;", ""), "out-of-bounds"),
     mutant("not stored", f"losses[b] = {VALUE};", "", "unwritten"),
     # the mean
@@ -450,8 +451,8 @@ PUZZLE = Puzzle(
         Case("own_sizes", draw=lambda pick: dict(batch=pick(70, 300), classes=pick(3, 40), threads=pick(20, 90)),
              note="sizes that belong to your file"),
         Case("many_classes", dict(batch=2, classes=259), note="more classes than a byte can count", stress=True),
-        Case("great_many_samples", dict(batch=65_541, classes=2),
-             note="more samples than 16 bits can count", stress=True),
+        Case("great_many_samples", dict(batch=65_541, classes=2, threads=1),
+             note="more samples, and blocks, than 16 bits can count", stress=True),
     ),
     misconceptions=MISCONCEPTIONS,
     mutants=MUTANTS,

@@ -254,6 +254,7 @@ def mutant(name, old, new, expect="wrong", also=()):
 
 
 MUTANTS = (
+    mutant("divided by a rounded inverse", "idx % W_out", "idx - int(idx * (1.0f / W_out)) * W_out"),
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, GUARD.replace(">=", ">"), "out-of-bounds"),
     mutant("guard forgets the batch", GUARD, "if (idx >= C_out * H_out * W_out) return;",
@@ -376,9 +377,9 @@ PUZZLE = Puzzle(
         Case("own_sizes", note="sizes that belong to your file",
              draw=lambda pick: dict(batch=pick(257, 290), C_in=pick(2, 4), H=pick(4, 8), W=pick(4, 8),
                                     C_out=pick(2, 5), F=pick(1, 3), threads=pick(30, 90))),
-        Case("large_image", dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2, threads=1), stress=True,
+        Case("large_image", dict(batch=1, C_in=1, H=263, W=329, C_out=1, F=2, threads=1), stress=True,
              note="more pixels, and blocks, than 16 bits can count"),
-        Case("many_channels", dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1), stress=True,
+        Case("many_channels", dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1, threads=96), stress=True,
              note="more weights than 16 bits can count"),
     ),
     misconceptions=MISCONCEPTIONS,

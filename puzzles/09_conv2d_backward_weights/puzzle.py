@@ -352,6 +352,7 @@ MUTANTS = (
     mutant("added to what was there", STORE, "grad_weights[idx] += sum;",
            ("uninitialised-read", "wrong", "unwritten")),
     # the threads
+    mutant("weights counted in 16 bits", "int idx = ", "short idx = ", "out-of-bounds"),
     mutant("no guard", GUARD, "", "out-of-bounds"),
     mutant("guard one too late", GUARD, GUARD.replace(">=", ">"), "out-of-bounds"),
     mutant("last weight left out", GUARD, "if (idx >= C_out * C_in * F * F - 1) return;", "unwritten"),

@@ -231,6 +231,7 @@ MUTANTS = (
     one("c missing in the row", TAP, "int row = r * S + s;", "channel_0_of_the_rows"),
     one("b missing in the column", PLACE, "int column = p * W_out + q;", "image_0_of_the_columns"),
     # which entry
+    one("elements counted in 16 bits", "int idx = ", "short idx = ", "out-of-bounds"),
     one("taps by columns", TAP, "int row = (c * S + s) * R + r;", "taps_by_columns"),
     one("images fastest", PLACE, "int column = (p * W_out + q) * batch + b;", "images_fastest"),
     one("matrix turned", ADD, "sum += grad_columns[column * C_in * R * S + row];", "matrix_turned"),
@@ -287,8 +288,8 @@ PUZZLE = Puzzle(
              note="measured: the gradient of a loss, by differences"),
         Case("own_sizes", note="sizes that belong to your file",
              draw=lambda pick: own_sizes(pick, threads=pick(30, 90))),
-        Case("large_image", column_case(1, 1, 263, 259, 1, 2), stress=True,
-             note="more pixels than 16 bits can count"),
+        Case("wide_images", column_case(129, 1, 2, 263, 1, 2, threads=1), stress=True,
+             note="more pixels, and blocks, than 16 bits can count"),
         Case("many_channels", column_case(2, 261, 1, 2, 1, 1), stress=True,
              note="more channels than a byte can count"),
         Case("filter_257x1", column_case(1, 1, 259, 2, 257, 1), stress=True,
