@@ -441,6 +441,16 @@ def schedule(same_build: bool, gpu: bool) -> str:
     )
 
 
+def come_between(lines: tuple[int, ...]) -> str:
+    """The result is another one where nobody comes between what threads read of each other and what they do next."""
+    place = f" in line {lines[0]}" if len(lines) == 1 else ""
+    return (
+        f"The result depends on what other threads do between a thread's look at what they change{place} and its next "
+        "step: an update in two steps, a read and a store, loses what others store in between. Update in one step, "
+        "with atomicAdd() or the like, or put a barrier between the steps."
+    )
+
+
 def printing(shown: str, dropped: int) -> list[str]:
     """Right so far, but the output took all the time."""
     return [

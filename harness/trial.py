@@ -86,6 +86,7 @@ class Run:
     written: dict[str, np.ndarray]  # of outputs: where a store may have gone; {} on a device that does not know
     results: dict[str, np.ndarray]
     mismatches: list[Mismatch]
+    turns: tuple[int, ...] = ()  # lines after which others came between
 
 
 @dataclass
@@ -128,13 +129,16 @@ class Trial:
             for schedule in bench.doubt:
                 if not self._run(bench, schedule):
                     return
+            if self.runs[0].turns and not self._run(bench, bench.schedules[0], turns=False):
+                return
         first, outcome = self.runs[0], self.outcome
         outcome.observation = misconceptions.Observation(
             outcome.case, self.dims, self.arrays, self.targets, first.results, first.before, first.written
         )
         weigh(self.runs, self.targets, outcome)
 
-    def _run(self, bench: Bench, schedule: int) -> bool:
+    def _run(self, bench: Bench, schedule: int, turns: bool = True) -> bool:
+        bench.device.turns = turns
         run = run_once(self, bench, schedule)
         if run:
             self.runs.append(run)
@@ -193,7 +197,7 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
     written = {name: mask for name, mask in masks.items() if mask is not None}
     found = [compare(x, results[n := x.array.name], before[n], written.get(n)) for x in trial.targets]
-    return Run(bench, before, written, results, [m for m in found if m])
+    return Run(bench, before, written, results, [m for m in found if m], getattr(done, "turns", ()))
 
 
 def start(trial: Trial, bench: Bench, schedule: int, handles: Mapping):
@@ -260,7 +264,11 @@ def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> N
         outcome.observation, results=seen.results, before=seen.before, written=seen.written
     )
     odd = next((run for run in runs if not same(run, failed[0], targets)), None)
-    if odd:
+    alone = next((run for run in runs if run.bench is failed[0].bench and not run.turns), None)
+    if failed[0].turns and alone and not same(alone, failed[0], targets):
+        outcome.kind = "schedule"
+        outcome.lines = [explain.come_between(failed[0].turns)]
+    elif odd:
         builds = [run.bench for run in runs]
         same_build = any(
             not same(a, b, targets)

@@ -27,7 +27,7 @@ class Body:
 
     def _body(self, function: Function) -> None:
         """Lower a body at the current place; ends in a branch to `self.return_label`."""
-        outer = self.prefix, self.spins, self.grid_waits
+        outer = self.prefix, self.spins, self.turns, self.grid_waits
         if self.inlined:
             self.prefix = f"{function.name}#{self.serial}:"
             self.serial += 1
@@ -46,6 +46,7 @@ class Body:
         self.known = {}
         self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
         self.grid_waits = grid_waits(function) if self.watches_grid else set()
+        self.turns = self.module.turns(function.name) if self.module.takes_turns(function.name) else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.start_scopes()
         self.blind = unused_results(function) if self.module.checks == "full" else set()
@@ -53,7 +54,7 @@ class Body:
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
             self.line(f"br label %{self.return_label}")
-        self.prefix, self.spins, self.grid_waits = outer
+        self.prefix, self.spins, self.turns, self.grid_waits = outer
 
     def _items(self, body, start: int, end: int, ended: bool) -> bool:
         """Lower the positions [start, end). ended: the block before has ended. Returns whether the last one has."""
@@ -167,12 +168,13 @@ class Body:
         """Lower one instruction; True when it ends the block."""
         self.position = index
         self.note_way(index)
-        if not self.undefined:
-            return self._guarded(ins)
-        self._check_registers(ins)
+        if self.undefined:
+            self._check_registers(ins)
         ended = self._guarded(ins)
-        if not ended:
+        if not ended and self.undefined:
             self._assign_registers(ins)
+        if not ended and self.coroutine and index in self.turns:
+            self._take_turn()
         return ended
 
     def _guarded(self, ins: Instruction) -> bool:
@@ -267,7 +269,7 @@ class Body:
         self.branch(self.op("icmp eq i32", left, 0), slice_, self._label(target), unlikely=True)
         self.label(slice_)
         counting = self.module.counting and self.coroutine
-        size = state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
+        size = state.TURN_SLICE if self._loop_takes_turns(target) else state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
         granted = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
         go_on = self.fresh_label("alive")
         self.branch(self.op("icmp ne i32", granted, 0), go_on, self.dead_label)
@@ -291,12 +293,26 @@ class Body:
         """Of the kernel that is being lowered."""
         return self.module.kernels[self.function.name]
 
+    def _loop_takes_turns(self, target: str) -> bool:
+        """Whether a turn is taken between a label and the branch back to it."""
+        return self.coroutine and any(self.positions[target] <= p <= self.position for p in self.turns)
+
     def _loop(self, header: str) -> int:
         """What LLVM is told of a loop: to unroll it, if it can."""
         if header not in self.loops:
             how = self.module.metadata('!{{!"llvm.loop.unroll.full"}}')
             self.loops[header] = self.module.metadata(f"distinct !{{{{!{{n}}, !{how}}}}}")
         return self.loops[header]
+
+    def _take_turn(self) -> None:
+        """Let others come between what this thread has read and what it does with it."""
+        turn, go_on = self.fresh_label("turn"), self.fresh_label("alone")
+        waits = self.runtime_call("rt_turn", site=0)
+        self.branch(self.op("icmp ne i32", waits, 0), turn, go_on)
+        self.label(turn)
+        self.suspend()
+        self.line(f"br label %{go_on}")
+        self.label(go_on)
 
     def suspend(self) -> None:
         if not self.coroutine:

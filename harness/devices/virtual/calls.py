@@ -25,7 +25,7 @@ class Calls:
         blind = self.position in self.blind and self.module.updates_memory(name)
         if blind:
             self.store_field("Env", "blind", 1)
-        if self.module.expands(name):
+        if self.module.expands(name, self.coroutine):
             self._expand(ins, function, returns, arguments)
         else:
             self._call_function(ins, function, returns, arguments)
@@ -77,7 +77,7 @@ class Calls:
             raise Unsupported(f"the function {register}")
         pointer, after = self.value(register, "u64"), self.fresh_label("after")
         candidates = [f for f in self.module.pointed if self._fits(f, returns, arguments)]
-        if any(self.module.waits(f.name) for f in candidates):
+        if any(self.module.must_wait(f.name) for f in candidates):
             raise Unsupported("a barrier or warp collective in a function that is called through a pointer")
         labels = [self.fresh_label("target") for _ in candidates]
         cases = " ".join(f"i64 {self.module.function_address(f.name)}, label %{label}"

@@ -86,6 +86,7 @@ class VirtualGPU:
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
+        self.turns = True  # with full checks: others come between what a thread reads of theirs and its next step
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
         self.events = 0  # by which threads synchronise, so far: racecheck's time
@@ -314,7 +315,7 @@ class Run:
                 f"{blocks} blocks synchronise as a grid; {resident} fit on the virtual GPU together",
                 "cudaErrorCooperativeLaunchTooLarge",
             )
-        self.slots = self.workers.slots if kernel.info.resident and blocks > 1 else 1
+        self.slots = min(self.workers.slots, blocks) if kernel.info.resident else 1
         check_launch(kernel, grid, block, shared_mem)
         self._write_params(args)
 
@@ -339,6 +340,8 @@ class Run:
         if self.device.tally:
             result.counters = self.device.tally.result()
             result.requests = self.device.tally.requests()
+        if launch["turns"][0]:
+            result.turns = info.turns
         if self.device.keep_steps:
             result.steps = Steps(self._steps, launch, self.module.lowered.sites)
             result.hazards = self.arena.pool.hazards()
@@ -407,6 +410,7 @@ class Run:
             "slots": self.slots,
             "now": self.device.events + 1, "tag": self.device.events + 1,
             "symmetric": self.kernel.info.symmetric, "ordered": self.kernel.info.ordered, "finals": self.kernel.info.finals,
+            "chance": self.device.turns and self.device.schedule + 1,
             "site_lines": self.module.site_lines.ctypes.data if full else 0,
         }  # fmt: skip
         if self.arena.pool:

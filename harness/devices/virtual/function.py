@@ -50,6 +50,7 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.coroutine = False
         self.spins: set[int] = set()
         self.grid_waits: set[int] = set()
+        self.turns: set[int] = set()
         self.position = 0
         self.positions: dict[str, int] = {}
         self.groups: dict = {}
@@ -82,8 +83,8 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         recursive = any(map(module.is_recursive, module.closure(f.name)))
         reserved = module.mentions(f.name, "%reserved_smem")
         info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
-                          module.syncs_grid(f.name), self.coroutine and module.spins(f.name), recursive,
-                          f.max_threads, module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
+                          module.syncs_grid(f.name), self.coroutine and module.meets(f.name), recursive,
+                          f.max_threads, module.turn_lines(f.name), module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
         if module.checks == "full":
             info.finals = module.block_barriers(f.name)
         module.kernels[f.name] = info

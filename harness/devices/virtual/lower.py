@@ -26,10 +26,12 @@ from .modules import KernelInfo, Lowered
 from .ptx import Function, Instruction, Location, Module, Variable
 from .roots import handed_back
 from .state import SHARED_START, SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
+from .turns import reads_order, turns
 
 _WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
 _ORDERS = re.compile(r"^(membar|fence)\b|\.(acquire|release|acq_rel)\b|^mbarrier\b")
 _NAME = re.compile(r"[\w$]+")
+_MOST_EXPANDED = 20_000  # instructions that a function may become where it is expanded only to take turns
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 #: parts of the runtime that write to nothing that a kernel's code reads later, but for what it reads as volatile
@@ -68,6 +70,8 @@ class ModuleLowering:
         self.exchanges = False  # lanes give each other rows or matrices
         self._waits: dict[str, bool] = {}
         self._free: dict[str, bool] = {}
+        self._turns: dict[str, set[int]] = {}
+        self._takes_turns: dict[str, bool] = {}
         self._hands_back: dict[str, int | None] = {}
         self.pointed = pointed_functions(module)
         self._calls = {f.name: self._callees(f) for f in defined(module)}
@@ -84,7 +88,7 @@ class ModuleLowering:
         for function in self._reachable():
             if function.entry:
                 text.append(Lowering(function, self).kernel())
-            elif self.raw or not self.waits(function.name):
+            elif self.raw or not self.waits(function.name) or function.name in self._called_plainly:
                 text.append(Lowering(function, self).device_function())
         head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
@@ -209,20 +213,67 @@ class ModuleLowering:
     # -- what a function does -----------------------------------------------------------------
 
     def waits(self, name: str) -> bool:
-        """Whether a function may suspend: a collective, or a loop that may spin on memory."""
+        """Whether a function may suspend."""
+        return self.must_wait(name) or self.takes_turns(name)
+
+    def must_wait(self, name: str) -> bool:
+        """Whether a function cannot do without: it has a collective, or a loop that may spin on memory."""
         if name not in self._waits:
             self._waits[name] = False  # for recursion
             function = self.ptx.functions[name]
             self._waits[name] = function.body is not None and (
                 any(isinstance(i, Instruction) and i.base in COLLECTIVE_BASES for i in function.body)
                 or bool(spinning_loops(function, self._touches_order))
-                or any(self.waits(callee) for callee in self._calls.get(name, ()))
+                or any(self.must_wait(callee) for callee in self._calls.get(name, ()))
             )
         return self._waits[name]
 
-    def expands(self, name: str) -> bool:
+    def takes_turns(self, name: str) -> bool:
+        """Whether a function lets others come between its accesses: what is recursive, or called through a pointer, cannot."""
+        if name not in self._takes_turns:
+            self._takes_turns[name] = False  # for recursion
+            self._takes_turns[name] = self.checks == "full" and not self.raw and bool(
+                self.turns(name) or any(self.takes_turns(callee) for callee in self._calls.get(name, ()))
+            ) and self._can_suspend(name)  # fmt: skip
+        return self._takes_turns[name]
+
+    def turns(self, name: str) -> set[int]:
+        """Positions in a function's body after which it lets others come between."""
+        if name not in self._turns:
+            function = self.ptx.functions[name]
+            self._turns[name] = turns(function, self._hands_over, self.hands_back) if function.body else set()
+        return self._turns[name]
+
+    def turn_lines(self, name: str) -> tuple[int, ...]:
+        """Lines of the file at which a kernel lets others come between."""
+        functions = [f for f in self.closure(name) if self.takes_turns(f)]
+        return tuple(sorted({self.ptx.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0}))
+
+    def _hands_over(self, name: str) -> bool:
+        """Whether a function, or through a pointer any, may return what others change, and takes no turn itself."""
+        callees = [f.name for f in self.pointed] if name[0] == "%" else [name]
+        return any(reads_order(ins) for callee in callees if callee in self.ptx.functions and not self.takes_turns(callee)
+                   for f in self.closure(callee) for ins in self.ptx.functions[f].body or ())  # fmt: skip
+
+    def _can_suspend(self, name: str) -> bool:
+        """Whether a function can be expanded in a coroutine, in reasonable time."""
+        function = self.ptx.functions[name]
+        if function.entry:
+            return True
+        if any(f is function for f in self.pointed) or self.is_recursive(name):
+            return False
+        calls = sum(called(item) == name for f in defined(self.ptx) for item in f.body)
+        return calls * sum(len(self.ptx.functions[f].body or ()) for f in self.closure(name)) <= _MOST_EXPANDED
+
+    @cached_property
+    def _called_plainly(self) -> set[str]:
+        """Functions that are reached from one that cannot suspend."""
+        rigid = [f.name for f in defined(self.ptx) if not f.entry and not self._can_suspend(f.name)]
+        return {f for name in rigid for f in self.closure(name) if not self.must_wait(f)}
+
+    def expands(self, name: str, coroutine: bool) -> bool:
         """Whether a call of a function is replaced by its body: a coroutine can suspend only in its own frame."""
-        return not self.raw and self.waits(name)
+        return not self.raw and (self.must_wait(name) or coroutine and self.takes_turns(name))
 
     def hands_back(self, name: str) -> int | None:
         """Which parameter of a function the address that it returns was computed from."""
@@ -246,6 +297,10 @@ class ModuleLowering:
         """Whether a kernel synchronises its whole grid; one that only asks for the grid's size does not."""
         functions = (self.ptx.functions[f] for f in self.closure(name))
         return self.mentions(name, "%envreg") and any(f.body is not None and grid_waits(f) for f in functions)
+
+    def meets(self, name: str) -> bool:
+        """Whether blocks of a kernel meet in memory, so that they have to run in turns."""
+        return self.spins(name) or self.takes_turns(name)
 
     def function_address(self, name: str) -> int:
         """What a pointer to a function holds: no address of memory, so that reading there is a fault."""

@@ -31,6 +31,7 @@ class KernelInfo:
     resident: bool  # its blocks may wait for one another: as many as fit run in turns
     recursive: bool  # it needs a worker's large stack
     max_threads: int
+    turns: tuple[int, ...]  # lines after which others come between
     symmetric: int = 0  # state.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     finals: bool = False  # a thread may end after an access while others go on to a barrier

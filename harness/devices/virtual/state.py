@@ -159,6 +159,8 @@ _STRUCTS = {
         (_U32, "serial"),  # strong writes so far
         (_U64, "pool"), (_U64, "pool_used"), (_U64, "pool_size"),  # host address; bytes
         (_U64, "hazards"), (_U64, "places"),  # host addresses of tables at the pool's start
+        (_U64, "turns"),  # loads after which a thread lets others come between, so far
+        (_U64, "chance"),  # random bits, for who waits how long
         (_U64, "steps"), (_U64, "steps_end"),  # host addresses: where the next Step goes, if there is room
     ],
     # Something that racecheck looked at: an access, or what threads synchronise by, one step for each that takes part.
@@ -231,6 +233,8 @@ STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
 SHARERS = 64  # threads that take turns: with more, each has less of a slice
 SPIN_SLICE = 64  # in a loop in which a thread may wait for memory to change: then others run
+TURN_SLICE = 2  # where it lets others run after every look at memory: then most looks are in vain
+TURNS = 1 << 17  # so many loads are all followed by a turn; then every second is, and so on
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
 MAX_DEPTH = 1024  # nested calls of recursive device functions
 STACK_BYTES = 48 << 20  # of a worker's stack that such calls may take
@@ -282,7 +286,7 @@ FAULTS = (
 SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
 STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
-WAITS = ("ready", "barrier", "warp", "exited")
+WAITS = ("ready", "barrier", "warp", "exited", "turn")
 OPS = (
     "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
     "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
@@ -326,7 +330,7 @@ def c_header() -> str:
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
-        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "SHARERS": SHARERS,
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "SHARERS": SHARERS, "TURNS": TURNS, "TURN_SLICE": TURN_SLICE,
         "CACHE_LINE": CACHE_LINE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,

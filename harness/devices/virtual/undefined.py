@@ -14,12 +14,12 @@ from .guesses import guesses
 from .ptx import Function, Instruction, Label
 
 _REGISTER = re.compile(r"%[\w$.]+")
-_READS_ALL = {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "call", "prefetch", "trap"}
+READS_ALL = {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "call", "prefetch", "trap"}
 
 
 def _reads_all(ins: Instruction) -> bool:
     """No operand is a result; `bar.red` has one, other barriers do not."""
-    return ins.base in _READS_ALL and not ins.opcode.startswith(("bar.red", "barrier.red", "barrier.cta.red", "bar.cta.red"))
+    return ins.base in READS_ALL and not ins.opcode.startswith(("bar.red", "barrier.red", "barrier.cta.red", "bar.cta.red"))
 
 
 def reads(ins: Instruction) -> set[str]:

@@ -10,18 +10,30 @@ static __device__ u32 full_slice(Env* env) {
     return env->start_function && threads > SHARERS ? SLICE * SHARERS / threads : SLICE;
 }
 
+// A thread ends in a loop in which another one has waited too long: of them all, the first in the grid speaks.
+static __device__ void join_timeout(Env* env, Thread* thread, u32 site) {
+    Launch* launch = launch_of(env);
+    Fault* records = (Fault*)(launch + 1);
+    for (u32 i = 0; i < launch->kept && i < MAX_RECORDS; i++)
+        if (records[i].kind == FAULT_TIMEOUT && records[i].site == site) {
+            record(env, thread, site, FAULT_TIMEOUT, 0, records[i].extra, 0, 0, env->block);
+            return;
+        }
+}
+
 // A slice has been used up. next: the size of the one to come; called: by calls, which do not count for a loop that
 // may wait, lest it never lets others run. Returns the new slice, or 0 to give up.
 EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     Launch* launch = launch_of(env);
     if (called) env->calls = SLICE;
     else env->slice = 1;  // should this thread end here, the next one asks at once
+    int waits = next == SPIN_SLICE || next == TURN_SLICE;  // in this loop a thread may wait for memory to change
     if (launch->stop == 2) {
+        if (waits) join_timeout(env, thread, site);
         thread->dead = DEAD_FAULT;
         return 0;
     }
     u64 steps = called || env->tables ? next : env->granted;
-    int waits = next == SPIN_SLICE;  // in this loop a thread may wait for memory to change
     if (waits) steps = launch->blocks == 1 ? 16 * next : 0;  // another block may take its time
     int spent = thread->steps <= steps;
     thread->steps -= steps;
@@ -35,6 +47,26 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     else if (waits) why = spent ? TIMEOUT_WAITED : TIMEOUT_WAITING;
     return rt_fault(env, thread, site, FAULT_TIMEOUT, 0, why);
 }
+
+// ---- turns --------------------------------------------------------------------------------------------------
+
+// A thread has read what others may change without a race. That is where the least lucky thing can happen: it goes on
+// only when others have come between, as a rule in the next round of its block, so that threads in step meet, and now
+// and then many rounds later, so that others do. Returns whether it is to wait. It rarely is when there have been many.
+EXPORT int rt_turn(Env* env, Thread* thread, u32 site) {
+    Launch* launch = launch_of(env);
+    if (!launch->chance) return 0;
+    u32 seldom = 64 - __clzll(launch->turns++ / TURNS);
+    u64 random = launch->chance = launch->chance * 6364136223846793005ull + 1442695040888963407ull;
+    if (random >> 40 & ((1u << seldom) - 1)) return 0;
+    u32 most = __clz((u32)(random >> 8) | 1 << 24);  // 0 to 7
+    thread->wait = WAIT_TURN;
+    thread->arg0 = (random >> 58) & ((1u << most) - 1) >> 1;
+    return 1;
+}
+
+// Whether a thread waits in this round for its turn.
+static __device__ int is_held(Thread* t) { return t->arg0 && t->arg0--; }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
     u64 address = (u64)&address;
@@ -373,8 +405,8 @@ static __device__ int advance(Env* env) {
             t->wait = WAIT_READY;
             call_start((u64)env, (u64)t);
             progress = 1;
-        } else if (together || t->wait == WAIT_READY) {
-            call_resume(t->handle);
+        } else if (together || t->wait == WAIT_READY || t->wait == WAIT_TURN) {
+            if (t->wait != WAIT_TURN || !is_held(t)) call_resume(t->handle);
             progress = 1;
         }
         if (env->tables && (i + 1 == n || order[i + 1] / 32 != order[i] / 32)) settle(env, order[i] / 32);
@@ -447,6 +479,7 @@ static __device__ int only_polls(Env* env) {
     u32 polls = 0;
     for (u32 i = 0; i < launch_of(env)->threads; i++) {
         Thread* t = &threads_of(env)[i];
+        if (t->wait == WAIT_TURN) return 0;
         if (t->wait != WAIT_READY) continue;
         if (!extra_of(env, t->linear)->polls) return 0;
         polls++;
