@@ -269,7 +269,9 @@ class Body:
         self.branch(self.op("icmp eq i32", left, 0), slice_, self._label(target), unlikely=True)
         self.label(slice_)
         counting = self.module.counting and self.coroutine
-        size = state.TURN_SLICE if self._loop_takes_turns(target) else state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
+        size = state.SPIN_SLICE if spin else state.COUNT_SLICE if counting else state.SLICE
+        if spin and self._looks(target, ins):
+            size = state.TURN_SLICE
         granted = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
         go_on = self.fresh_label("alive")
         self.branch(self.op("icmp ne i32", granted, 0), go_on, self.dead_label)
@@ -293,9 +295,11 @@ class Body:
         """Of the kernel that is being lowered."""
         return self.module.kernels[self.function.name]
 
-    def _loop_takes_turns(self, target: str) -> bool:
-        """Whether a turn is taken between a label and the branch back to it."""
-        return self.coroutine and any(self.positions[target] <= p <= self.position for p in self.turns)
+    def _looks(self, target: str, back: Instruction) -> bool:
+        """Whether a loop of a kernel that takes turns looks at what others change; loops of CUDA's headers do."""
+        if not self.module.takes_turns(self.function.name):
+            return False
+        return back.at.trusted or any(self.positions[target] <= p <= self.position for p in self.turns)
 
     def _loop(self, header: str) -> int:
         """What LLVM is told of a loop: to unroll it, if it can."""

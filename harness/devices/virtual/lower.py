@@ -250,10 +250,13 @@ class ModuleLowering:
         return tuple(sorted({self.ptx.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0}))
 
     def _hands_over(self, name: str) -> bool:
-        """Whether a function, or through a pointer any, may return what others change, and takes no turn itself."""
+        """Whether a function, or through a pointer any, may return what others change, and takes no turn itself.
+
+        What a barrier of the C++ library returns is its own affair.
+        """
         callees = [f.name for f in self.pointed] if name[0] == "%" else [name]
-        return any(reads_order(ins) for callee in callees if callee in self.ptx.functions and not self.takes_turns(callee)
-                   for f in self.closure(callee) for ins in self.ptx.functions[f].body or ())  # fmt: skip
+        return any(self._any(callee, reads_order) and not self._any(callee, lambda i: i.base == "mbarrier")
+                   for callee in callees if callee in self.ptx.functions and not self.takes_turns(callee))  # fmt: skip
 
     def _can_suspend(self, name: str) -> bool:
         """Whether a function can be expanded in a coroutine, in reasonable time."""

@@ -18,9 +18,9 @@ from .unused import unused_results
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 
 
-def reads_order(ins) -> bool:
+def reads_order(ins: Instruction) -> bool:
     """Whether an instruction reads what others may change at any time."""
-    return isinstance(ins, Instruction) and (ins.base == "atom" or _is_ordered_load(ins))
+    return ins.base == "atom" or _is_ordered_load(ins)
 
 
 def turns(function: Function, hands_over: Callable[[str], bool], hands_back: HandsBack) -> set[int]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from .collectives import BASES as COLLECTIVE_BASES
 from .ptx import Function, Instruction, call_parts, parse_address
 from .undefined import READS_ALL, reads, writes
 
-_EFFECTS = READS_ALL | COLLECTIVE_BASES | {"atom"}
+_READS_ALL = READS_ALL | {"cp", "mbarrier", "wmma", "stmatrix", "nanosleep"}
+_EFFECTS = _READS_ALL | COLLECTIVE_BASES | {"atom"}
+_REGISTER = re.compile(r"%[\w$.]+")
 
 
 def unused_results(function: Function) -> set[int]:
@@ -29,7 +33,7 @@ def _used(body) -> set[str]:
     steps = []
     for ins in reversed(body):
         if isinstance(ins, Instruction):
-            sources = reads(ins)
+            sources = reads(ins) | set(_REGISTER.findall(" ".join(ins.operands)) if ins.base in _READS_ALL else ())
             if ins.opcode.startswith("ld.param"):
                 sources.add(parse_address(ins.operands[1])[0])
             steps.append((ins.base in _EFFECTS, writes(ins), sources))

@@ -335,6 +335,13 @@ static __device__ u32 hand_on(Env* env, Thread* thread, u64 clock, u32 tick, u32
     return at;
 }
 
+// Whether what has been handed on last includes what was handed on before: that a thread that polls has seen it, too,
+// need not be remembered.
+static __device__ int hands_on_too(Launch* launch, u32 last, u32 before) {
+    for (u32 i = 0; last && last != before && i < 64; i++) last = ((Handed*)pool_at(launch, last))->before;
+    return last == before;
+}
+
 // A strong access reads: what it sees is acquired now, or by a fence to come. Returns what an update goes on to hand on.
 static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 size, u32 info) {
     Launch* launch = launch_of(env);
@@ -346,6 +353,11 @@ static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 siz
     Extra* e = extra_of(env, thread->linear);
     Pending* last = (Pending*)pool_at(launch, e->pending);
     if (e->pending && last->handed == p->handed) return p->handed;
+    if (e->pending && hands_on_too(launch, p->handed, last->handed)) {
+        last->handed = p->handed;
+        env->dirty = 1;
+        return p->handed;
+    }
     u32 at = take(launch, sizeof(Pending));
     if (!at) return p->handed;
     Pending* made = (Pending*)pool_at(launch, at);
