@@ -183,7 +183,9 @@ def through_gates(
         try:
             measures = gates.measure(puzzle, bench, tunables(source), options.seed)
         except gates.NotCounted as stop:
-            return conclude(puzzle, source, [stop.outcome], [], verdict)
+            own = stop.outcome.case  # perhaps with larger sizes than the puzzle's
+            cases = tuple(own if case.name == own.name else case for case in puzzle.cases)
+            return conclude(replace(puzzle, cases=cases), source, [stop.outcome], [], verdict)
     verdict.gates = [asdict(m) for m in measures]
     failed = [m for m in measures if not m.passed]
     if not failed:

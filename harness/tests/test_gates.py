@@ -151,6 +151,14 @@ def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path):
     assert passed.passed and all(m["dims"]["M"] == 64 for m in passed.gates)
 
 
+def test_a_kernel_may_be_wrong_with_larger_sizes_alone(tmp_path):
+    puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
+    path.write_text(puzzle.solution_path.read_text().replace("float sum = 0.0f;", "float sum = M > 100;"))
+    gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
+    verdict = grade_file(gated, path, Options("cpu", 0))
+    assert (verdict.kind, verdict.case, verdict.dims["M"]) == ("wrong", "counted", 128)
+
+
 def test_what_is_counted_is_told_of_the_case_of_the_gates(tmp_path):
     """Also where another case is larger."""
     puzzle, path = puzzle_with(gate("global_requests", 10**9)), tmp_path / "kernel.cu"

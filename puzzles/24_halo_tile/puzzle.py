@@ -105,7 +105,7 @@ MUTANTS = (
     mutant("two rows in a warp, and requests that change the average", "constexpr int WIDTH = 32;",
            "constexpr int WIDTH = 16;", "slow",
            ((USED, "for (int i = 0; i < 120; i++) {\n"
-             "            if (*(volatile float*)tile > 1e30f) output[0] = sum;\n        }\n        " + USED),), "passes over the banks of shared memory"),
+             "            if (tile[i * (F / 100)] > 1e30f) output[0] = sum;\n        }\n        " + USED),), "passes over the banks of shared memory"),
     mutant("the first warp fills the tile", ROWS, ROWS.replace("i = y", "i = 0").replace("HEIGHT", "1").replace(
                "i < down", "y == 0 && i < down"), "slow", line="by the busiest warps"),
     # the tile
