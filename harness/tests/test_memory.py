@@ -50,7 +50,7 @@ def test_exactly_the_bytes_of_an_allocation_are_valid(arena, nbytes):
     assert (arena.shadow[first : first + whole] & (READ | WRITE) == READ | WRITE).all()
     if rest:
         last = int(arena.shadow[first + whole])
-        assert last & PARTIAL and not last & READ and last >> 4 == (1 << rest) - 1
+        assert last & PARTIAL and not last & READ and last >> 4 == (2 << rest) - 1
     assert arena.shadow[first - 1] == 0 and arena.shadow[first + whole + (rest > 0)] == 0
 
 

@@ -186,16 +186,19 @@ class Access:
         self.slow_check(slow, good, accesses, info)
         self.label(good)
 
-    def slow_check(self, slow: str, good: str, accesses, info: int) -> None:
-        """Out of line, at the end of the function: the runtime decides exactly, one access after the other."""
-        self.module.declare("rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info")
+    def slow_check(self, slow: str, good: str, accesses, info: int, unread: int = 0) -> None:
+        """Out of line, at the end of the function: the runtime decides exactly, one access after the other.
+
+        unread: a bit for each byte that does not count.
+        """
+        self.module.declare("rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info, i64 unread")
         label = slow
         for i, (base, offset, site) in enumerate(accesses):
             next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
             self.slow_paths += [
                 f"{label}:",
                 f"  %at.{label} = add i64 {base}, {offset}",
-                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {self.thread}, i64 %at.{label}, i32 {site}, i32 {info})",
+                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {self.thread}, i64 %at.{label}, i32 {site}, i32 {info}, i64 {unread})",
                 f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
                 f"  br i1 %good.{label}, label %{next_}, label %{self.dead_label}",
             ]

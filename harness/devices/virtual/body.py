@@ -11,15 +11,15 @@ from ...errors import Unsupported
 from . import opcodes, state
 from .callgraph import branch_targets, grid_waits, spinning_loops
 from .groups import access_groups
+from .isa import IGNORED
 from .modules import KernelInfo
 from .ptx import Function, Instruction, Label, Location, Variable
 from .types import llvm_type
 from .unused import unused_results
 
 #: what is known of the body that is being lowered
-_OF_A_BODY = ("positions", "groups", "undefined", "copies", "guesses", "roots", "rooted", "tags", "private", "unrolled",
-              "ways", "blind", "intervals", "final")  # fmt: skip
-_IGNORED = {"pragma", "nanosleep", "pmevent"}
+_OF_A_BODY = ("positions", "groups", "undefined", "sets_bits", "followed", "guesses", "roots", "rooted", "tags", "private",
+              "unrolled", "ways", "blind", "intervals", "final")  # fmt: skip
 
 
 class Body:
@@ -35,6 +35,7 @@ class Body:
         self.find_intervals(function)
         self.declare_registers(function, self.prefix)
         self._declare_flags(function)
+        self.start_following(function)
         if not any(r == "%carry" for r in self.slots):
             if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
                    for i in function.body):  # fmt: skip
@@ -111,6 +112,7 @@ class Body:
             pointer = f'%"{key}"'
             self.entry.append(f"  {pointer} = alloca [{max(variable.size, 1)} x i8], align {max(variable.align, 8)}")
             self.params[key] = (pointer, 0)
+            self.follow_parameter(pointer, variable.size)
         elif variable.space == "local":
             if self.module.raw:
                 pointer = f'%"{key}"'
@@ -168,10 +170,13 @@ class Body:
         """Lower one instruction; True when it ends the block."""
         self.position = index
         self.note_way(index)
-        if self.undefined:
+        if self.module.tracking and ins.pred:
+            self.check_used(ins, [ins.pred], "branch")
+        flags = self.undefined and not self.module.tracking
+        if flags:
             self._check_registers(ins)
         ended = self._guarded(ins)
-        if not ended and self.undefined:
+        if not ended and flags:
             self._assign_registers(ins)
         if not ended and self.coroutine and index in self.turns:
             self._take_turn()
@@ -199,6 +204,15 @@ class Body:
         return False
 
     def _unguarded(self, ins: Instruction) -> bool:
+        if not self.module.tracking:
+            return self._plainly(ins)
+        finish = self.follow(ins)
+        ended = self._plainly(ins)
+        if not ended:
+            finish()
+        return ended
+
+    def _plainly(self, ins: Instruction) -> bool:
         base = ins.base
         if ins.opcode == "ld.acquire.cta.u32" and self.coroutine and self._info.reserved:
             # cooperative groups of several warps take it that the lanes which skip an `if` wait for those in it
@@ -212,7 +226,7 @@ class Body:
             self.line("fence seq_cst")
             if self.module.checks == "full" and not self.module.raw:
                 self.runtime_call("rt_fence", str(_scope(ins)), site=self.site(ins))
-        elif base == "brkpt" or base in _IGNORED:
+        elif base in IGNORED:
             pass
         elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins) or self.asynchronous(ins)
                   or self.matrix(ins)):

@@ -40,13 +40,14 @@ class Built:
     code: bytes  # an object file
 
 
-def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False) -> Built:
+def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False,
+          tracking=False) -> Built:  # fmt: skip
     """Compile a kernel file for the virtual GPU. fixed: the arguments of `fixed.fix`, where there are some.
-    quick: for little work, in a sixth of the time.
+    quick: for little work, in a sixth of the time. tracking: code that follows unset values.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size, fixed, quick
+    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size, fixed, quick, tracking
     key = digest(fingerprint(*request[:4]), *map(str, request[4:]), jit.own_text(), jit.machine())
     if data := _store.get(key):
         try:
@@ -59,13 +60,13 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
     return built
 
 
-def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick) -> Built:
+def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick, tracking) -> Built:
     """The build itself, in this process."""
     compiled = compile_ptx(source, name, FLAVOUR[checks], include_dirs, name_expressions)
-    return build_ptx(compiled, name, checks, arena_size, fixed, quick)
+    return build_ptx(compiled, name, checks, arena_size, fixed, quick, tracking)
 
 
-def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False) -> Built:
+def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False) -> Built:
     try:
         module = ptx.parse(compiled.text, name)
         if checks == "full":
@@ -76,11 +77,11 @@ def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), 
         from . import lower  # the table of opcodes takes a while to load, and what is cached does not need it
 
         side_by_side = not quick and checks in ("memory", "none")
-        lowered = lower.lower(module, name, checks, arena_size, side_by_side=side_by_side)
+        lowered = lower.lower(module, name, checks, arena_size, side_by_side=side_by_side, tracking=tracking)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: what the compiler writes itself is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
-    level = 0 if quick else LEVEL[checks]
+    level = 0 if quick or tracking else LEVEL[checks]
     return Built(compiled, lowered, jit.compile_object(lowered.text, level, own_frames=checks == "full"))
 
 

@@ -48,6 +48,8 @@ class Calls:
             else:
                 returned = f"i{8 * formal.size}"
         self.count_call()
+        if self.module.tracking:
+            self.hand_over([self._memory_of(a) for a in arguments], function.params)
         if not self.module.raw:
             self._give_steps()
         final = self.position in self.final
@@ -63,6 +65,8 @@ class Calls:
                 self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")
         if final:
             self.store_field("Env", "final", 0)
+        if self.module.tracking:
+            self.hand_over([self._memory_of(r) for r in returns], function.returns, back=True)
         self.end_segment()
         if not self.module.raw:
             alive = self.fresh_label("returned")
@@ -101,6 +105,10 @@ class Calls:
             return False
         sizes = [self._variable(a).size if self._variable(a) else 0 for a in arguments]
         return all(not size or size == p.size for size, p in zip(sizes, function.params, strict=True))
+
+    def _memory_of(self, name: str) -> str | None:
+        """The LLVM name of the memory of an argument or a result."""
+        return self.params.get(self.prefix + name, (None, 0))[0]
 
     def _argument(self, actual: str, formal: Variable) -> str:
         key = self.prefix + actual

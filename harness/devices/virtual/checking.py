@@ -13,7 +13,6 @@ from .roots import origins, rooted
 from .state import (
     INFO_ATOMIC,
     INFO_BLIND,
-    INFO_COPY,
     INFO_FINAL,
     INFO_SHARED,
     INFO_VALUE,
@@ -48,11 +47,8 @@ class FullChecks:
         slow, site = self.fresh_label("slow"), self.site(ins)
         race, done = self.fresh_label("race"), self.fresh_label("checked")
         write, atomic = bool(info & INFO_WRITE), bool(info & INFO_ATOMIC)
-        reads = not write or atomic
-        if self.position in self.copies:
-            reads, info = False, info | INFO_COPY
-        elif ins.at.trusted:
-            info |= INFO_COPY
+        reads = (not write or atomic) and not self.module.tracking and self.position not in self.sets_bits
+        unread = 0 if write else -1 if self.position in self.sets_bits else ~ins.used & (1 << nbytes) - 1
         if self.position in self.final:
             info |= INFO_FINAL
         if atomic and self.position in self.blind:
@@ -61,10 +57,10 @@ class FullChecks:
         if root is not None and nbytes >= 4:
             own = root.space == "local"
             self._check_in_root(ins, root, address, nbytes, info, reads, slow, race, done, site)
-            self.slow_check(slow, done if own else race, [(address, 0, site)], info)
+            self.slow_check(slow, done if own else race, [(address, 0, site)], info, unread)
         else:
             self._check_anywhere(address, nbytes, need, info, reads, slow, race, done, site)
-            self._look_closer(slow, race, address, site, info)
+            self._look_closer(slow, race, address, site, info, unread)
         if not own:
             self.label(race)
             if value is not None:
@@ -93,10 +89,10 @@ class FullChecks:
             self.intervals = Intervals(function.body, function.tables, module.may_meet, module.must_meet, around)
             self.final = self.intervals.final()
 
-    def _look_closer(self, slow: str, race: str, address: str, site: str, info: int) -> None:
+    def _look_closer(self, slow: str, race: str, address: str, site: str, info: int, unread: int) -> None:
         """Out of line, at the end of the function: the runtime decides exactly, and goes on as if nothing were known."""
         checked = self.fresh_label("closer")
-        self.slow_check(slow, checked, [(address, 0, site)], info)
+        self.slow_check(slow, checked, [(address, 0, site)], info, unread)
         self.slow_paths.append(f"{checked}:")
         if info & INFO_WRITE and not info & INFO_ATOMIC:
             self.module.declare("rt_written", "i32", "i64 env, i64 thr, i32 site, i64 address, i64 info")
@@ -119,9 +115,9 @@ class FullChecks:
         shared = bool(info & INFO_SHARED)
         if reads:
             self.check_shadow(index, nbytes // 4, INIT, shared, slow, self.shadow_tag(root))
-            if not ins.pred:
+            if not ins.pred and ins.used < 0:
                 self.written.add((address, nbytes))
-        elif (address, nbytes) not in self.written:  # `x += y` has just read it
+        elif info & INFO_WRITE and (address, nbytes) not in self.written:  # `x += y` has just read it
             self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared, root=root)
         if root.space == "local":
             self.line(f"br label %{done}")
@@ -223,7 +219,7 @@ class FullChecks:
         everything = {**self.module.ptx.variables, **function.variables}
         self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
         found = origins(function.body, self.rooted, self.module.hands_back)
-        self.roots, names = rooted(found), private(function, found)
+        self.roots, names = rooted(found), set() if self.module.tracking else private(function, found)
         self.private = {name: f'"{self.prefix}{name}.' for name in names}
         self.unrolled = short_loops(function, self.roots, names)
 
@@ -246,16 +242,18 @@ class FullChecks:
         self.label(straight)
         granules, index = nbytes // 4, self.op("lshr i64", offset, 2)
         t, every = f"i{8 * granules}", int.from_bytes(bytes([INIT]) * granules, "little")
+        if not info & INFO_WRITE:
+            every = sum(INIT << 8 * i for i in range(granules) if ins.used >> 4 * i & 15)
         where = self.emit(f'getelementptr i8, ptr %{self.private[root.name]}written", i64 {index}')
         if info & INFO_WRITE:
             self.line(f"store {t} {every}, ptr {where}, align 1")
-        elif self.position not in self.copies and not ins.at.trusted:
-            unwritten, good = self.fresh_label("unwritten"), self.fresh_label("good")
+        else:
+            unset, good = self.fresh_label("unset"), self.fresh_label("good")
             state = self.emit(f"load {t}, ptr {where}, align 1")
-            self.branch(self.op(f"icmp ne {t}", state, every), unwritten, good, unlikely=True)
-            self.label(unwritten)
-            self.runtime_call("rt_unwritten", address, str(info), self.resize(state, t, "i64"), site=site)
-            self.line(f"br label %{good}")
+            if ins.used >= 0:
+                state = self.op(f"and {t}", state, every)
+            self.branch(self.op(f"icmp ne {t}", state, every), unset, good, unlikely=True)
+            self.suspect_at(unset)
             self.label(good)
         return self.emit(f'getelementptr i8, ptr %{self.private[root.name]}values", i64 {offset}')
 

@@ -13,7 +13,8 @@ _COMPILE_UNIT, _ARRAY, _SUBRANGE, _VARIABLE, _SUBPROGRAM = 17, 1, 33, 52, 46
 _POINTERS = {15, 16, 66}  # pointer, reference, rvalue reference
 _NAME, _BYTES, _TYPE, _LOCATION, _COUNT, _UPPER, _LINE = 3, 11, 73, 2, 55, 47, 59
 _LINKAGE = 0x2007
-_ADDRESS_OP, _PLUS_OP = 3, 35
+_PARAMETER = 5
+_ADDRESS_OP, _PLUS_OP, _REGISTER_OP = 3, 35, 144
 _SECTION = re.compile(r"\.section\s+\.(debug_\w+)\s*\{(.*?)\}", re.S)
 _DATUM = re.compile(r"\.b(8|16|32|64)\s+([^\n]+)")
 
@@ -40,12 +41,24 @@ class _Entry:
 
 def variables(text: str) -> list[Declared]:
     """Variables with a place in memory; an empty list for PTX without debugging sections, or odd ones."""
+    return _read(text, _Reader.variables)
+
+
+def in_registers(text: str) -> dict[tuple[str, str], str]:
+    """(function, register) -> the variable that it holds, where it is only ever one of them."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for function, register, name in _read(text, _Reader.in_registers):
+        found.setdefault((function, register), set()).add(name)
+    return {key: names.pop() for key, names in found.items() if len(names) == 1}
+
+
+def _read(text: str, question) -> list:
     sections = dict(_SECTION.findall(text))
     if "debug_info" not in sections or "debug_abbrev" not in sections:
         return []
     try:
-        reader = _Reader(sections["debug_info"], _abbreviations(_Bytes(sections["debug_abbrev"])))
-        return list(reader.variables())
+        abbreviations = _abbreviations(_Bytes(sections["debug_abbrev"]))
+        return list(question(_Reader(sections["debug_info"], abbreviations, sections.get("debug_loc", ""))))
     except (IndexError, KeyError, ValueError, RecursionError):
         return []
 
@@ -108,8 +121,8 @@ def _abbreviations(section: _Bytes) -> dict[int, tuple[int, bool, list[tuple[int
 
 
 class _Reader:
-    def __init__(self, text: str, abbreviations):
-        self.section, self.abbreviations = _Bytes(text), abbreviations
+    def __init__(self, text: str, abbreviations, places: str = ""):
+        self.section, self.abbreviations, self.places = _Bytes(text), abbreviations, _Bytes(places)
         self.entries: dict[int, _Entry] = {}
         self.section.take(4 + 2 + 4 + 1)  # length, version, abbreviations, bytes of an address
         self.root = self._entry()
@@ -128,6 +141,8 @@ class _Reader:
 
     def _value(self, form: int):
         s = self.section
+        if form == 6 and s.symbols.get(s.at, "").startswith(".debug_loc"):
+            return s.symbols[(s.at, s.take(4))[0]]
         if form in (1, 5, 6, 7, 11, 12, 17, 18, 19, 20):  # addresses, data, flags, references
             return s.take({1: 8, 5: 2, 6: 4, 7: 8, 11: 1, 12: 1, 17: 1, 18: 2, 19: 4, 20: 8}[form])
         if form in (3, 4, 9, 10):  # blocks
@@ -154,6 +169,34 @@ class _Reader:
                     nbytes, shape, itemsize = self._type(entry.values.get(_TYPE, 0))
                     yield Declared(str(entry.values.get(_NAME, "")), symbol, offset, nbytes, shape, itemsize,
                                    int(entry.values.get(_LINE, 0)))  # fmt: skip
+
+    def in_registers(self):
+        """(function, register, variable), for each place that a variable of a function has."""
+        work = [(self.root, "")]
+        while work:
+            entry, function = work.pop()
+            if entry.tag == _SUBPROGRAM:
+                function = str(entry.values.get(_LINKAGE, entry.values.get(_NAME, "")))
+            work += [(child, function) for child in entry.children]
+            place = entry.values.get(_LOCATION)
+            if entry.tag in (_VARIABLE, _PARAMETER) and place:
+                for section, start in self._expressions(place):
+                    section.at = start
+                    if section.take(1) == _REGISTER_OP:
+                        number = section.uleb()  # its name, as a number
+                        register = number.to_bytes(-(-number.bit_length() // 8), "big").decode("ascii", "replace")
+                        yield function, register, str(entry.values.get(_NAME, ""))
+
+    def _expressions(self, place):
+        """(section, start) of what says where a variable is: in one place, or in several, one after the other."""
+        if isinstance(place, tuple):
+            yield self.section, place[0]
+        elif isinstance(place, str):
+            at, places = int(place.partition("+")[2] or 0), self.places
+            while places.data[at : at + 16] != bytes(16) or at in places.symbols:
+                length = int.from_bytes(places.data[at + 16 : at + 18], "little")
+                yield places, at + 18
+                at += 18 + length
 
     def _place(self, start: int, end: int) -> tuple[str, int]:
         """`DW_OP_addr symbol [DW_OP_plus_uconst n]` -> (symbol, n); ("", 0) for a register."""

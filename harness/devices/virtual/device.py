@@ -16,7 +16,7 @@ from ..launching import Launch, Limits, check_arguments, check_shape, constant_b
 from ..nvrtc import Ptx, demangle
 from . import ptx, state
 from .build import Built, build, build_ptx
-from .diagnose import Diagnosis
+from .diagnose import Diagnosis, unset_outputs
 from .jit import Program
 from .memory import Arena, Owner
 from .modules import KernelInfo
@@ -166,7 +166,7 @@ class Module:
     """Compiled kernels. functions: their plain names."""
 
     def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False):
-        self.quick, self.seconds = quick, 0.0
+        self.quick, self.seconds, self.tracking = quick, 0.0, False
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
         for kernel in built.lowered.kernels.values():
@@ -207,14 +207,23 @@ class Module:
 
     def optimise(self) -> None:
         """Replace code that was compiled quickly by better code, where that can be done in time."""
-        if not self.quick:
+        if not self.quick or self.tracking:
             return
-        self.quick, checks, size = False, self.device.checks, self.device.arena.size
+        self.quick = False
         with contextlib.suppress(CompileError, DeviceError):
-            if self.request:
-                self._load(build(*self.request, checks, size))
-            else:
-                self._load(build_ptx(self.compiled, self.name, checks, size))
+            self._build_again()
+
+    def track(self) -> None:
+        """Replace the code, from now on, by code that follows unset values."""
+        self.tracking = True
+        self._build_again()
+
+    def _build_again(self) -> None:
+        checks, size = self.device.checks, self.device.arena.size
+        if self.request:
+            self._load(build(*self.request, checks, size, quick=self.quick, tracking=self.tracking))
+        else:
+            self._load(build_ptx(self.compiled, self.name, checks, size, quick=self.quick, tracking=self.tracking))
 
     # -- module variables -----------------------------------------------------------------------------
 
@@ -307,7 +316,7 @@ class Run:
     def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int):
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
-        self.grid, self.block, self.shared_mem = grid, block, shared_mem
+        self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem
         self.lanes = kernel.info.lanes if block[0] % kernel.info.lanes == 0 else 1
         blocks, resident = grid[0] * grid[1] * grid[2], self.workers.slots * self.workers.count
         if kernel.info.grid_sync and blocks > resident:
@@ -320,6 +329,17 @@ class Run:
         self._write_params(args)
 
     def go(self) -> Launch:
+        """Run. What reads something unset is run once more, by code that follows such values."""
+        unsure = self.device.checks == "full" and not self.module.tracking
+        before = self.arena.snapshot() if unsure else []
+        try:
+            return self._launch()
+        except _Suspect:
+            self.arena.restore(before)
+            self.module.track()
+            return Run(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
+
+    def _launch(self) -> Launch:
         self.arena.bytes[self.device._workspace.start :][:64] = 0
         self._mark_shared()
         self.workers.shape_threads(self.block, self.slots)
@@ -333,9 +353,14 @@ class Run:
         envs["start_function"] = program.address(f"{info.name}.{start}") if info.coroutine else 0
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
+        self._follow()
         with Output(self.arena, launch) as output:
             self.workers.run(program.run, block, launch, info.recursive)
         self.device.events = int(launch["now"][0])
+        if launch["suspect"][0]:
+            if self.arena.pool:
+                self.arena.pool.end(launch)
+            raise _Suspect
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
@@ -347,14 +372,24 @@ class Run:
             result.hazards = self.arena.pool.hazards()
         if self.arena.pool:
             self.arena.pool.end(launch)
-        if launch["kept"][0]:
-            records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
+        records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
+        if self.module.tracking:
+            records = np.concatenate([records, unset_outputs(self.arena)])
+        if len(records):
             faults, result.notes = Diagnosis(self).faults(records)
             if faults:
                 fault = faults[0]
                 fault.more, fault.launch = faults[1:], result
                 raise fault
         return result
+
+    def _follow(self) -> None:
+        arena, envs = self.arena, self.workers.envs
+        arena.following = self.module.tracking
+        envs["unset"] = envs["traces"] = 0
+        if arena.following:
+            arena.follow()
+            envs["unset"], envs["traces"] = arena.unset.ctypes.data, arena.traces.ctypes.data
 
     # -- setting up ---------------------------------------------------------------------------------------
 
@@ -424,6 +459,10 @@ class Run:
             values["steps_end"] = values["steps"] + self._steps.nbytes
         launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # quicker than one by one
         return launch
+
+
+class _Suspect(Exception):
+    """A launch has read something unset."""
 
 
 # -- helpers ----------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from ...errors import KernelFault, Place
 from ..nvrtc import demangle
 from .memory import Owner
@@ -15,20 +17,32 @@ from .owners import Owners, element
 from .printf import c_string
 from .races import Race, Told
 from .state import (
+    DTYPES,
+    FAULT,
     FAULTS,
+    GRANULE,
     INFO_ATOMIC,
     INFO_SHARED,
     INFO_WRITE,
+    ORIGIN_ADDRESS,
+    ORIGIN_KIND,
+    ORIGIN_SITE,
+    ORIGINS,
+    SLOT_BYTES,
     STOP_AFTER,
     TIMEOUT_BLOCKS,
     TIMEOUT_CALLED,
     TIMEOUT_SPENT,
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
+    USE,
+    USES,
 )
+from .types import TYPES
 
 NOTES = {"exited-early", "same-write"}
 RACES = {"race", "warp-race"}
+_LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
 _COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
 _SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
@@ -51,13 +65,11 @@ class Diagnosis:
             if (kind := FAULTS[record["kind"]]) in RACES:
                 race = Race(self, record, kind)
                 races.setdefault(race.array, []).append(race)
-        all_ = [self._fault(record) for record in found if FAULTS[record["kind"]] not in RACES]
+        all_ = [(record, self._fault(record)) for record in found if FAULTS[record["kind"]] not in RACES]
         for group in races.values():  # of those for one array, the clearest first
-            all_ += map(self._of_race, sorted((Told(self, race, group) for race in group), key=lambda told: told.order))
-        racing = {f.array for f in all_ if f.kind == "race"}
-        # a dead thread or a race leaves memory unwritten: such a read comes last, or says nothing more
-        all_ = [f for f in all_ if not (f.kind == "uninitialised-read" and f.array and f.array in racing)]
-        all_.sort(key=lambda f: (f.kind == "uninitialised-read" and bool(f.array), f.severity == "warning"))
+            told = sorted((Told(self, race, group) for race in group), key=lambda told: told.order)
+            all_ += [(one.shown.record, self._of_race(one)) for one in told]
+        all_ = _in_order(all_)
         faults = [f for f in all_ if f.severity != "note"]
         return faults, [] if faults else all_  # a note beside a fault is only its consequence
 
@@ -69,12 +81,11 @@ class Diagnosis:
             "out-of-bounds": self._access, "misaligned": self._access, "read-only": self._access,
             "timeout": self._timeout, "assert": self._assert, "trap": self._trap,
             "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
-            "exited-early": self._early, "uninitialised-read": self._uninitialised,
-            "uninitialised-register": self._register, "same-write": self._same_write, "went-round": self._round,
-            "missing-block": self._missing_block,
+            "exited-early": self._early, "uninitialised-read": self._unset, "same-write": self._same_write,
+            "went-round": self._round, "missing-block": self._missing_block,
         }  # fmt: skip
         fields = describe[kind](kind, record) if fields is None else fields
-        place = self.place(record["site"], record["thread"], record["block"])
+        place = fields.pop("place", None) or self.place(record["site"], record["thread"], record["block"])
         fault = KernelFault(
             file=place.file, line=place.line, thread=place.thread, block=place.block,
             source=self.source_line(place.line), count=int(record["count"]),
@@ -240,11 +251,32 @@ class Diagnosis:
             fields |= dict(other=other, explanation=f"The mask 0x{mask:08x} {what}.")
         return fields
 
-    def _uninitialised(self, kind: str, record) -> dict:
-        info = int(record["extra"])
-        address = int(record["address"])
-        owner = self.owner(record)
-        fields = dict(headline=f"Uninitialized {space_name(owner)} memory read of size {info & 255} bytes")
+    def _unset(self, kind: str, record) -> dict:
+        """The line that first read the unset value, and where that matters."""
+        origin, use = int(record["extra"]), int(record["address"])
+        site, begun = origin >> ORIGIN_SITE, ORIGINS[origin >> ORIGIN_KIND & 15]
+        place = self.place(site, record["thread"], record["block"])
+        used = self.place(record["site"], record["thread"], record["block"])
+        if begun == "register":
+            fields = self._variable(site)
+        elif begun == "lane":
+            fields = self._lane(origin & ORIGIN_ADDRESS, int(record["thread"]))
+        else:
+            fields = self._unwritten(site, origin & ORIGIN_ADDRESS, record)
+        if used.line != place.line:
+            stored = use >> 8
+            owner = self.owners.find(stored, int(record["site"]), False, 0) if stored else None
+            name = element(owner, stored) if owner and owner.nbytes else "an array"
+            fields["explanation"] += f" {_MATTERS[USES[use & 255]].format(line=used.line, element=name)}"
+            fields["other"] = used
+        return fields | dict(place=place)
+
+    def _unwritten(self, site: int, address: int, record) -> dict:
+        """Memory in which nothing has been written."""
+        slot = max(0, address - self.run.arena.slots_start) // SLOT_BYTES
+        owner = self.owners.find(address, site, False, slot)
+        size = _access_size(self.run.module.lowered.sites[site][1])
+        fields = dict(headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size))
         if owner is None or not owner.nbytes:
             what = owner.name if owner else "memory"
             return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
@@ -256,9 +288,21 @@ class Diagnosis:
                     " n groups have been closed after it.")  # fmt: skip
         return fields | _named(owner, address) | dict(explanation=what)
 
-    def _register(self, kind: str, record) -> dict:
-        return dict(kind="uninitialised-read", headline="Uninitialized variable read",
-                    explanation="A variable used here has no value: on the way this thread took, nothing was assigned to it.")  # fmt: skip
+    def _variable(self, site: int) -> dict:
+        """A variable in a register."""
+        register, _, function = self.run.module.lowered.sites[site][1].partition(" of ")
+        name = self.owners.variable(function, register)
+        what = f"{name} has no value here" if name else "A variable used here has no value"
+        return dict(headline="Uninitialized variable read", array=name,
+                    explanation=f"{what}: on the way this thread took, nothing was assigned to it.")  # fmt: skip
+
+    def _lane(self, lane: int, thread: int) -> dict:
+        """A lane that a shuffle asks for, and that need not take part in it."""
+        threads = self.run.block[0] * self.run.block[1] * self.run.block[2]
+        last = thread // 32 * 32 + lane >= threads
+        why = f"is not there: the block has {threads} threads" if last else "its mask leaves out"
+        return dict(headline="Uninitialized value of a shuffle",
+                    explanation=f"This shuffle asks for the value of lane {lane}, which {why}.")  # fmt: skip
 
     def _of_race(self, told: Told) -> KernelFault:
         fault = self._fault(told.shown.record, self._race(told))
@@ -339,7 +383,68 @@ class Diagnosis:
                     " it does not wait for them.")  # fmt: skip
 
 
+#: what an unset value does in another line than the one that reads it
+_MATTERS = {
+    "branch": "Which way the thread goes at line {line} depends on it.",
+    "address": "An address at line {line} is computed from it.",
+    "atomic": "The atomic operation at line {line} uses it.",
+    "collective": "The barrier or warp function at line {line} uses it.",
+    "operand": "Line {line} uses it.",
+    "printf": "Line {line} prints it.",
+    "read": "Line {line} uses it.",
+    "output": "It goes into {element}, which line {line} stores.",
+}
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
+
+
+def unset_outputs(arena) -> np.ndarray:
+    """A record for each line that has stored something unset in an array, where it still lies when the launch ends."""
+    found = {}
+    for _, places in arena.stored_unset():
+        traces = arena.traces[places // GRANULE]
+        lines = traces["site"].astype(np.uint64) << np.uint64(32) | traces["origin"] >> np.uint64(ORIGIN_SITE)
+        for line, first in zip(*np.unique(lines, return_index=True), strict=True):
+            found.setdefault(int(line), (int(places[first]), traces[first]))
+    records = np.zeros(len(found), DTYPES["Fault"])
+    for record, (place, trace) in zip(records, found.values(), strict=True):
+        record["kind"], record["address"], record["extra"] = FAULT["uninitialised-read"], place << 8 | USE["output"], trace["origin"]
+        record["site"], record["thread"], record["block"], record["count"] = trace["site"], trace["thread"], trace["block"], 1
+        if ORIGINS[int(trace["origin"]) >> ORIGIN_KIND & 15] == "copying":
+            record["other_site"] = arena.traces[(int(trace["origin"]) & ORIGIN_ADDRESS) // GRANULE]["copy_site"]
+    return records
+
+
+def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
+    """The faults of these records, causes first.
+
+    What a thread's own variables lack is its own doing, and may lead it anywhere. Shared and global memory is left
+    unwritten by a dead thread or a race: who reads that comes last, or says nothing more. But an unset address comes
+    before the access that it leads to.
+    """
+    racing = {f.array for _, f in found if f.kind == "race"}
+    told = set()
+    places = {(f.thread, f.block, f.other.line if f.other else f.line) for r, f in found
+              if f.kind == "uninitialised-read" and int(r["address"]) & 255 == USE["address"]}  # fmt: skip
+    order = []
+    for _, f in found:
+        rank = 1
+        if f.kind == "uninitialised-read":
+            if (f.line, f.array) in told or f.array and f.array in racing:
+                continue
+            told.add((f.line, f.array))
+            rank = 2 if f.array and not any(own in f.headline for own in ("variable", "__local__")) else 0
+        elif f.kind in _LED_TO and (f.thread, f.block, f.line) in places:
+            rank = 3
+        order.append((rank, f))
+    return [f for _, f in sorted(order, key=lambda o: (o[0], o[1].severity == "warning"))]
+
+
+def _access_size(text: str) -> int:
+    """Bytes that one thread reads with a PTX instruction; 0 where it does not say."""
+    opcode = text.split(" ")[1 if text.startswith("@") else 0].split(".")
+    if opcode[0] not in ("ld", "ldu", "atom", "red") or opcode[-1] not in TYPES:
+        return 0
+    return TYPES[opcode[-1]][1] // 8 * next((int(m[1]) for m in opcode if m in ("v2", "v4")), 1)
 
 
 def space_name(owner: Owner | None) -> str:

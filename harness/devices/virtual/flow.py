@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .isa import ENDS_BLOCK
 from .ptx import Instruction, Label
-
-_ENDS = ("bra", "brx", "ret", "exit", "trap")
 
 #: start of a block -> (its end, the starts of the blocks that may follow)
 Blocks = dict[int, tuple[int, list[int]]]
@@ -20,7 +19,7 @@ def basic_blocks(body, tables=None) -> Blocks:
     labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
     starts = {0} | set(labels.values())
     for i, item in enumerate(body):
-        if isinstance(item, Instruction) and item.base in _ENDS:
+        if isinstance(item, Instruction) and item.base in ENDS_BLOCK:
             starts.add(i + 1)
     starts = sorted(s for s in starts if s <= len(body))
     blocks = {}

@@ -18,6 +18,7 @@ from .checking import FullChecks
 from .collectives import Collectives
 from .counting import Counting
 from .emit import Emitter
+from .initialised import Following
 from .intervals import Intervals
 from .lanes import Plan, plan
 from .leaving import Leaving, Ways
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from .lower import ModuleLowering
 
 
-class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChecks, Leaving, Matrix, RegisterCheck,
-               SideBySide, Special, Symbols, Emitter):
+class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Following, FullChecks, Leaving, Matrix,
+               RegisterCheck, SideBySide, Special, Symbols, Emitter):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -55,7 +56,9 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, FullChe
         self.positions: dict[str, int] = {}
         self.groups: dict = {}
         self.undefined: set[str] = set()
-        self.copies: set[int] = set()
+        self.sets_bits: set[int] = set()
+        self.followed: set[str] = set()
+        self.parameters: dict[str, tuple[str, str, int]] = {}  # .param memory -> (unset bits, origins, bytes)
         self.guesses: set[int] = set()
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
         self.final, self.compared, self.blind = set(), None, set()
@@ -205,6 +208,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
                 returns = f"i{8 * p.size}"
                 self.entry.append(f'  %"{p.name}" = alloca {returns}')
                 self.params[p.name] = (f'%"{p.name}"', 0)
+            self.follow_parameter(f'%"{p.name}"', p.size)
         if module.raw:
             linkage = "" if f.name.startswith("rt_") else "internal "
             self.inherited_site = "0"
@@ -212,6 +216,8 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             linkage = "internal "
             args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         self._prologue()
+        if module.tracking:
+            self.hand_over([f'%"{p.name}"' for p in f.params], f.params, back=True)
         if not module.raw:
             self._count_call_as_step()
             if module.loops(f.name):
@@ -222,6 +228,8 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         self.lines.append("return:")
         self._give_steps()
         self._leave(f)
+        if module.tracking:
+            self.hand_over([f'%"{p.name}"' for p in f.returns], f.returns)
         if returns == "void":
             self.line("ret void")
         else:
@@ -233,6 +241,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
     def _formal(self, p: Variable, args: list[str]) -> None:
         name = f'%"{p.name}"'
         self.params[p.name] = (name, 0)
+        self.follow_parameter(name, p.size)
         if p.is_array:
             args.append(f"ptr {name}")
         else:
@@ -265,6 +274,9 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             f"  %globals.a = getelementptr i8, ptr %envp, i64 {state.offset('Env', 'globals_base')}",
             "  %globals = load i64, ptr %globals.a, !invariant.load !1",
         ]
+        if self.module.tracking:
+            self.entry += [f"  %unset.a = getelementptr i8, ptr %envp, i64 {state.offset('Env', 'unset')}",
+                           "  %unset = load ptr, ptr %unset.a, !invariant.load !1"]  # fmt: skip
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
         self.start_counting()

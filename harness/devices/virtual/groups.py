@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from .isa import ENDS_BLOCK, writes
 from .ptx import Instruction, Label
 from .types import TYPES
 
 GAP = 252  # bytes; every red zone outside shared memory is longer
 SHARED_GAP = 2044
-_WRITES_NOTHING = {"st", "red", "bra", "brx", "ret", "exit", "membar", "fence", "prefetch", "prefetchu", "bar", "barrier"}
-_ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "atom"}
+_ENDS = ENDS_BLOCK | {"call", "bar", "barrier", "shfl", "vote", "match", "redux", "atom"}
 _ADDRESS = re.compile(r"\[\s*(%[\w$.]+)\s*(?:\+\s*(-?\d+))?\s*\]")
-_REGISTER = re.compile(r"%[\w$.]+")
 
 
 @dataclass
@@ -71,8 +70,7 @@ def access_groups(body) -> dict[int, Group]:
             if group is None:
                 groups.append(group := Group(*key[:4], offset, offset))
             group.add(position, item, offset)
-        if item.operands and item.base not in _WRITES_NOTHING:
-            written = set(_REGISTER.findall(item.operands[0]))
+        if written := writes(item):
             close([key for key in open_ if key[0] in written])
     close(open_)
     return found

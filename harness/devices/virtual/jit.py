@@ -214,7 +214,7 @@ def _runtime(whole: bool):
 
 
 def _runtime_object(whole: bool) -> bytes:
-    parts = ("common", "sanitizer", "clocks", "races", *(_RARE if whole else ("absent",)), "schedule")
+    parts = ("common", "initialised", "sanitizer", "clocks", "races", *(_RARE if whole else ("absent",)), "schedule")
     source = state.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
     key = digest(source, own_text(), machine())
     code = _store.get(key)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from .collectives import BASES as COLLECTIVE
 from .flow import Blocks, Loop, basic_blocks, find_loops
+from .isa import reads, writes
 from .ptx import Function, Instruction, Label
-from .undefined import reads, writes
 
 #: threads that go together: of kernels without barriers, and of kernels with
 LANES, LANES_WITH_BARRIERS = 4, 8

@@ -20,6 +20,7 @@ from .callgraph import align_up, called, defined, grid_waits, has_loop, pointed_
 from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
+from .isa import ENDS_BLOCK
 from .memory import SHARED_GUARD
 from .intervals import passes_freely
 from .modules import KernelInfo, Lowered
@@ -35,27 +36,29 @@ _MOST_EXPANDED = 20_000  # instructions that a function may become where it is e
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 #: parts of the runtime that write to nothing that a kernel's code reads later, but for what it reads as volatile
-_CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_uninitialised", "rt_unwritten"}
+_CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_suspect"}
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
-_CONTROL = {"bra", "brx", "ret", "exit", "trap", "call"}
 
 
 def lower(
-    module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False
-) -> Lowered:
+    module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False,
+    tracking: bool = False,
+) -> Lowered:  # fmt: skip
     """Lower a parsed module. checks: "full" | "memory" | "count" | "none". raw: the runtime itself, host pointers.
 
-    side_by_side: threads go several together, where that is possible.
+    side_by_side: threads go several together, where that is possible. tracking: with full checks, unset values are
+    followed (see `initialised`).
     Errors: Unsupported, with the line, for anything that has no exact translation.
     """
-    return ModuleLowering(module, name, checks, arena_size, raw, side_by_side).lower()
+    return ModuleLowering(module, name, checks, arena_size, raw, side_by_side, tracking).lower()
 
 
 class ModuleLowering:
-    BLOCK_ENDS = _CONTROL
+    BLOCK_ENDS = ENDS_BLOCK | {"call"}
 
-    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool, side_by_side: bool = False):
-        self.side_by_side = side_by_side
+    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool, side_by_side: bool = False,
+                 tracking: bool = False):  # fmt: skip
+        self.side_by_side, self.tracking = side_by_side, tracking
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
         self.slots_start = arena_size // 2
         self.counting = checks == "count" and not raw
@@ -90,12 +93,21 @@ class ModuleLowering:
                 text.append(Lowering(function, self).kernel())
             elif self.raw or not self.waits(function.name) or function.name in self._called_plainly:
                 text.append(Lowering(function, self).device_function())
+        if self.tracking:
+            text.insert(0, self._given())
         head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
                        self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
                        {f.name: self.function_address(f.name) for f in self.pointed}, self.segments)  # fmt: skip
+
+    def _given(self) -> str:
+        """Where functions hand over what is unset of their parameters, and of their result."""
+        sizes = [sum(align_up(v.size, 8) for v in group) for f in defined(self.ptx) for group in (f.params, f.returns)]
+        most = max(sizes, default=0) + 8
+        return (f"@given.unset = internal global [{most} x i8] zeroinitializer, align 8\n"
+                f"@given.from = internal global [{2 * most} x i8] zeroinitializer, align 8")  # fmt: skip
 
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}

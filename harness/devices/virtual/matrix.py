@@ -35,6 +35,7 @@ _MMA_SHAPES = {"f16": ("m16n8k8", "m16n8k16"), "bf16": ("m16n8k8", "m16n8k16"), 
 _WMMA_SHAPES = {"f16": ("m16n16k16", "m32n8k16", "m8n32k16"), "bf16": ("m16n16k16", "m32n8k16", "m8n32k16"),
                 "s8": ("m16n16k16", "m32n8k16", "m8n32k16"), "u8": ("m16n16k16", "m32n8k16", "m8n32k16"),
                 "tf32": ("m16n16k8",), "f64": ("m8n8k4",)}  # fmt: skip
+_REGISTER = re.compile(r"%[\w$.]+")
 _A, _B, _C = 0, 8, 16  # where the operands lie in Extra.data
 _WMMA, _SATFINITE = 1, 2
 
@@ -104,17 +105,53 @@ class Matrix:
         row = self.cast("zext", "i32", self.op("lshr i32", lane, 2), "i64")
         for i, target in enumerate(targets):
             if transposed:
-                low, high = (self._half(self._take(2 * i + k), row) for k in (0, 1))
-                value = self.op("or i32", self.op("shl i32", high, 16), low)
+                parts = [self.op("add i64", self._take(2 * i + k), self.op("mul i64", row, 2)) for k in (0, 1)]
             else:
-                at = self.op("add i64", self._take(i), self.op("mul i64", quarter, 4))
-                value = self.emit(f"load i32, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}, align 4")
-            self.set(target, value, "b32")
+                parts = [self.op("add i64", self._take(i), self.op("mul i64", quarter, 4))]
+            bits = 32 // len(parts)
+            values = [self.emit(f"load i{bits}, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}") for at in parts]
+            self.set(target, self._packed(values, bits), "b32")
+            if self.module.tracking:
+                unset, origins = zip(*(self.loaded_unset(ins, at, bits // 8) for at in parts), strict=True)
+                self.set_unset(target, self._packed(unset, bits), 32, self._first_of(origins))
 
-    def _half(self, address: str, column: str) -> str:
-        at = self.op("add i64", address, self.op("mul i64", column, 2))
-        half = self.emit(f"load i16, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}, align 2")
-        return self.cast("zext", "i16", half, "i32")
+    def _packed(self, parts, bits: int, width: int = 32) -> str:
+        """Integers of `bits` bits, the lowest first, as one of `width`."""
+        whole = "0"
+        for i, part in enumerate(parts):
+            part = self.op(f"shl i{width}", self.resize(part, f"i{bits}", f"i{width}"), i * bits)
+            whole = self.op(f"or i{width}", whole, part)
+        return whole
+
+    def _first_of(self, origins) -> str:
+        """The first origin that there is; 0: nothing is unset."""
+        first = "0"
+        for origin in reversed(origins):
+            first = self.emit(f"select i1 {self.op('icmp ne i64', origin, 0)}, i64 {origin}, i64 {first}")
+        return first
+
+    # -- what is unset of the operands of a product ----------------------------------------------------
+
+    def follow_matrix(self, ins):
+        """Every lane gives what is unset of its operands, and gets that of its results. Returns what comes after."""
+        if ".load." in ins.opcode or ".store." in ins.opcode:
+            self.check_used(ins, _REGISTER.findall(ins.operands[-1]), "address")  # the rows' distance
+            return lambda: None
+        names = [[r.strip() for r in o.strip("{}").split(",")] for o in ins.operands]
+        for start, registers in zip((_A, _B, _C), names[1:], strict=True):
+            for i, register in enumerate(registers[:8]):
+                unset = self.resize(self.unset(register), self._int(register), "i64") if register in self.followed else "0"
+                self.line(f"store i64 {unset}, ptr {self.field_pointer('Extra', 'unset', 8 * (start + i))}")
+        self.store_field("Extra", "from", self.any_unset(ins, [r for group in names[1:] for r in group])[1])
+
+        def after() -> None:
+            origin = self.load_field("Extra", "given_from")
+            for i, target in enumerate(names[0]):
+                unset = self.emit(f"load i64, ptr {self.field_pointer('Extra', 'unset', 8 * i)}")
+                if target in self.followed:
+                    self.set_unset(target, self.resize(unset, "i64", self._int(target)), self._bits(target), origin)
+
+        return after
 
     # -- mma, wmma.mma -------------------------------------------------------------------------------
 
@@ -156,7 +193,7 @@ class Matrix:
         if self.module.counting:
             at = (per_lane, columns if layout == "row" else rows, stride, nbytes)
             self._count_fragment(ins, base, space or "generic", at, store)
-        values = []
+        values, unset, origins = [], [], []
         for i in range(per_lane):
             number = self.op("add i64", first, i)
             row, column = self.op("udiv i64", number, columns), self.op("urem i64", number, columns)
@@ -169,8 +206,20 @@ class Matrix:
                 self.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
             else:
                 values.append(self.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
+            if self.module.tracking:
+                place = self.op("add i64", address, self.shared_base) if space == "shared" else address
+                if store:
+                    part = self._element(registers, i, element, unset=True)
+                    self.store_unset(ins, place, nbytes, part, self.any_unset(ins, registers)[1])
+                else:
+                    unset.append((found := self.loaded_unset(ins, place, nbytes))[0])
+                    origins.append(found[1])
         if not store:
             self._set_fragment(registers, values, element)
+        if unset:
+            origin, bits = self._first_of(origins), TYPES[element][1]
+            for register, whole in self._fragment_of(registers, unset, element):
+                self.set_unset(register, whole, 64 if bits == 64 else 32, origin)
 
     def _count_fragment(self, ins, base: str, space: str, at, store: bool) -> None:
         """Count what a compiler could make of it: 16 bytes per lane at a time, the lanes in the order of memory.
@@ -186,26 +235,23 @@ class Matrix:
             where = self.op("mul i64", self.op("add i64", where, self.op("urem i64", number, row)), nbytes)
             self.count_access(ins, self.op("add i64", base, where), space, size, store)
 
-    def _element(self, registers, i: int, element: str) -> str:
-        """Element i of a fragment in registers: several to a register where they are small."""
+    def _element(self, registers, i: int, element: str, unset: bool = False) -> str:
+        """Element i of a fragment in registers: several to a register where they are small. unset: which bits of it are."""
         bits = TYPES[element][1]
         width = 64 if bits == 64 else 32
         each = width // bits
-        whole = self.value(registers[i // each], f"b{width}")
+        whole = self.unset(registers[i // each]) if unset else self.value(registers[i // each], f"b{width}")
         part = self.op(f"lshr i{width}", whole, i % each * bits) if i % each else whole
         return self.resize(part, f"i{width}", f"i{bits}")
 
     def _set_fragment(self, registers, values, element: str) -> None:
-        """Pack elements into registers; a fragment with more registers than elements repeats them."""
+        for register, whole in self._fragment_of(registers, values, element):
+            self.set(register, whole, f"b{64 if TYPES[element][1] == 64 else 32}")
+
+    def _fragment_of(self, registers, values, element: str) -> list[tuple[str, str]]:
+        """Elements packed into registers; a fragment with more registers than elements repeats them."""
         bits = TYPES[element][1]
         width = 64 if bits == 64 else 32
         each = width // bits
-        packed = []
-        for start in range(0, len(values), each):
-            whole = "0"
-            for i, value in enumerate(values[start : start + each]):
-                part = self.op(f"shl i{width}", self.resize(value, f"i{bits}", f"i{width}"), i * bits)
-                whole = self.op(f"or i{width}", whole, part)
-            packed.append(whole)
-        for i, register in enumerate(registers):
-            self.set(register, packed[i % len(packed)], f"b{width}")
+        packed = [self._packed(values[i : i + each], bits, width) for i in range(0, len(values), each)]
+        return [(register, packed[i % len(packed)]) for i, register in enumerate(registers)]

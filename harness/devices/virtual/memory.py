@@ -73,10 +73,12 @@ class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
     races: also `cells`, `colds`, `quiet` and `pool`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
+    unset, traces: where unset values are followed (see initialised.py), what is unset of each byte, and a Trace for each granule.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
-        self.cells = self.colds = self.quiet = self.pool = None
+        self.cells = self.colds = self.quiet = self.pool = self.unset = self.traces = None
+        self.following = False  # whether the launch under way follows unset values
         cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
         sizes = _SMALL_SIZES if races or small else _SIZES
         for size in sizes:
@@ -173,7 +175,7 @@ class Arena:
         first = start // GRANULE
         self.shadow[first : first + whole] = READ | (WRITE if writable else 0) | (INIT if written else 0)
         if rest:
-            self.shadow[first + whole] = PARTIAL | (INIT if writable else 0) | (1 << rest) - 1 << 4
+            self.shadow[first + whole] = PARTIAL | (INIT if writable else 0) | (1 << rest | ((1 << rest) - 1) * written) << 4
 
     def written(self, start: int, nbytes: int) -> np.ndarray:
         """Which of these bytes have been written; start is a multiple of 4. Of the last granule of an array whose length
@@ -191,6 +193,57 @@ class Arena:
         """All cells are void, and nothing is quiet."""
         for memory in self._race_maps:
             memory.madvise(mmap.MADV_DONTNEED)
+
+    # -- unset values --------------------------------------------------------------------------------
+
+    def snapshot(self) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
+        """What kernels may change: a copy of each array, and of its shadow."""
+        return [(o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
+                for o in self._owners if not o.readonly and o.space != "param"]  # fmt: skip
+
+    def restore(self, snapshot) -> None:
+        for owner, values, shadow in snapshot:
+            self.bytes[owner.start : owner.start + owner.nbytes] = values
+            self.shadow[_granules(owner)] = shadow
+
+    def follow(self) -> None:
+        """Before a launch that follows unset values: say of all arrays what is unset."""
+        if self.unset is None:
+            self.unset = np.frombuffer(reserve(self.size), np.uint8)
+            self.traces = np.frombuffer(reserve(self.size // GRANULE * DTYPES["Trace"].itemsize), DTYPES["Trace"])
+        for owner in self._owners:
+            part = self.unset[owner.start : owner.start + owner.nbytes]
+            part[:] = 0
+            if owner.space == "global":
+                state = self.shadow[_granules(owner)]
+                written = np.where((state & (INIT | PARTIAL)) == INIT, 15, state >> 4)
+                part[:] = 255 * (1 - np.unpackbits(written[:, None], axis=1, count=4, bitorder="little").ravel()[: owner.nbytes])
+            self.traces["origin"][_granules(owner)] = 0
+
+    def stored_unset(self):
+        """(owner, addresses) of the bytes of each array that a launch has left with something unset stored in them.
+
+        Later launches find that nothing has been written there.
+        """
+        for owner in self._owners:
+            places = owner.start + np.flatnonzero(self.unset[owner.start : owner.start + owner.nbytes])
+            places = places[self.traces["origin"][places // GRANULE] != 0]
+            if places.size and not owner.readonly:
+                if owner.space == "global":
+                    self._forget(places)
+                yield owner, places
+
+    def _forget(self, places: np.ndarray) -> None:
+        granules = np.unique(places // GRANULE)
+        state = self.shadow[granules]
+        whole = (state & PARTIAL) == 0
+        kept = np.where(whole, (state & (READ | WRITE)) | np.where(state & INIT, 0xF0, state & 0xF0), state).astype(np.uint8)
+        np.bitwise_and.at(kept, np.searchsorted(granules, places // GRANULE), ~(1 << 4 + places % GRANULE).astype(np.uint8))
+        self.shadow[granules] = kept
+
+    def is_unset(self, start: int, nbytes: int) -> bool:
+        """Whether something unset lies there, in a launch that follows it."""
+        return self.following and 0 <= start <= self.size - nbytes and bool(self.unset[start : start + nbytes].any())
 
     def forget_local(self, slot: int) -> None:
         """Local memory of a slot belongs to nobody again."""
@@ -212,7 +265,7 @@ class Arena:
         return _gap(owner.nbytes)
 
     def close(self) -> None:
-        self.bytes = self.shadow = None  # the maps go with the last view
+        self.bytes = self.shadow = self.unset = self.traces = None  # the maps go with the last view
         self._owners, self._free = [], {}
 
 
@@ -251,6 +304,10 @@ class Pool:
 def _gap(nbytes: int) -> int:
     """Length of the red zone after an allocation of `nbytes`."""
     return min(max(64 << 10, nbytes), 256 * MIB)
+
+
+def _granules(owner: Owner) -> slice:
+    return slice(owner.start // GRANULE, -(-(owner.start + owner.nbytes) // GRANULE))
 
 
 def _extent(nbytes: int) -> int:

@@ -122,6 +122,22 @@ class Owners:
         return _declarations(self.module.compiled.text)
 
     @cached_property
+    def _in_registers(self) -> dict[tuple[str, str], str]:
+        return debuginfo.in_registers(self.module.compiled.text)
+
+    def variable(self, function: str, register: str) -> str:
+        """The name of the variable that a register of a function holds, or a copy of; "" where that is not known."""
+        body = self.parsed.functions[function].body if function in self.parsed.functions else None
+        for _ in range(8):
+            if name := self._in_registers.get((function, register)):
+                return name
+            copied = {i.operands[1] for i in body or () if isinstance(i, ptx.Instruction) and i.base == "mov" and i.operands[0] == register}
+            if len(copied) != 1:
+                return ""
+            register = copied.pop()
+        return ""
+
+    @cached_property
     def provenance(self) -> Provenance:
         return Provenance(self.parsed, self.run.kernel.info.name)
 

@@ -47,7 +47,9 @@ class Output:
         return "".join(self.parts)
 
     def write(self, format_address: int, arguments: int) -> int:
-        formatted, count = format_c(c_bytes(self.arena, format_address), Arguments(self.arena, arguments))
+        taken = Arguments(self.arena, arguments)
+        formatted, count = format_c(c_bytes(self.arena, format_address), taken)
+        self.launch["unset_argument"] = taken.unset
         text = formatted.decode("utf-8", "replace")
         self.parts.append(text)
         self.characters += len(text)
@@ -61,11 +63,13 @@ class Arguments:
     """Packed varargs in device memory: 4-byte values aligned to 4, 8-byte values to 8."""
 
     def __init__(self, arena: Arena, address: int):
-        self.arena, self.address, self.offset, self.taken = arena, address, 0, 0
+        self.arena, self.address, self.offset, self.taken, self.unset = arena, address, 0, 0, 0
 
     def take(self, size: int, kind: str):
         self.offset = -(-self.offset // size) * size
         start = self.address + self.offset
+        if self.arena.is_unset(start, size):
+            self.unset = self.unset or start
         self.offset += size
         self.taken += 1
         if not 0 <= start <= self.arena.size - size:
@@ -91,7 +95,7 @@ def c_bytes(arena: Arena, address: int, limit: int = 4096) -> bytes:
 
 def readable(arena: Arena, address: int) -> bool:
     state = int(arena.shadow[address // GRANULE])
-    return bool(state & READ) or bool(state & PARTIAL and state >> 4 + address % GRANULE & 1)
+    return bool(state & READ) or bool(state & PARTIAL and state >> 5 + address % GRANULE)
 
 
 def format_c(template: bytes, arguments: Arguments) -> tuple[bytes, int]:

@@ -12,10 +12,10 @@ import re
 from dataclasses import replace
 
 from .flow import Loop, basic_blocks, find_loops
+from .isa import writes
 from .ptx import Function, Instruction, Label, Module, Variable, call_parts
 from .roots import root_of, rooted
 from .types import TYPES
-from .undefined import writes
 
 _REGISTER = re.compile(r"%[\w$.]+")
 _MOST_BYTES = 2048  # of the arrays of a function: a coroutine may have to keep them in its frame

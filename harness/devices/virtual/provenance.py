@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from .isa import writes
 from .ptx import Function, Instruction, Location, Module, call_parts, parse_address
 
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
@@ -180,12 +181,8 @@ class Provenance:
         if function.name not in self._definitions:
             table = self._definitions.setdefault(function.name, {})
             for ins in function.body or ():
-                if (
-                    isinstance(ins, Instruction)
-                    and ins.operands
-                    and ins.base not in ("st", "red", "bra", "call")
-                ):
-                    for name in re.findall(r"%[\w$.]+", ins.operands[0]):
+                if isinstance(ins, Instruction):
+                    for name in writes(ins):
                         table.setdefault(name, []).append(ins)
         return self._definitions[function.name]
 

@@ -56,6 +56,7 @@ class Instruction:
     at: Location
     pred: str = ""
     negated: bool = False
+    used: int = -1  # of a load: a bit for each byte that counts; others are the padding of a struct
 
     @cached_property
     def base(self) -> str:
@@ -104,6 +105,7 @@ _FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operand
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which stays
 _NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
+_USED = re.compile(r'\.pragma\s+"used_bytes_mask\s+(\w+)"')
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _VARIABLE = re.compile(r"(?P<space>reg|param|local|shared|const|global)\b(?P<rest>.*)", re.S)
@@ -134,6 +136,7 @@ class _Parser:
         beside = {posixpath.dirname(files[n]) for n in self.student}
         self.course = {n for n, name in files.items() if name.endswith(".cuh") and posixpath.dirname(name) in beside}
         self.at = Location()
+        self.used = -1  # of the next instruction
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
         self.scopes: list[dict[str, str]] = []  # renamings of block-scoped registers and params
@@ -157,6 +160,8 @@ class _Parser:
             if line[0] == "." and (directive := _LINE_DIRECTIVE.match(line)):
                 if directive[1] == "loc":
                     self._loc(line)
+                elif match := _USED.match(line):
+                    self.used = int(match[1], 0)
                 continue
             if depth == 0 and not buffer and _SIMPLE.fullmatch(line):  # nearly all lines
                 self._statement(line[:-1].rstrip())
@@ -402,8 +407,9 @@ class _Parser:
         negated, pred, opcode, rest = match.groups()
         operands = tuple(self._operand(o) for o in _split_operands(rest))
         self.function.body.append(
-            Instruction(opcode, operands, self.at, self._name(pred) if pred else "", negated == "!")
+            Instruction(opcode, operands, self.at, self._name(pred) if pred else "", negated == "!", self.used)
         )
+        self.used = -1
 
     def _operand(self, text: str) -> str:
         if len(self.scopes) > 1 or self.scopes[0]:

@@ -35,6 +35,8 @@ _STRUCTS = {
         (_U64, "counting"),  # host address of the Counting
         (_U64, "cells"), (_U64, "colds"),  # host addresses of Cell, Cold of device address 0; 0 when races are not looked for
         (_U64, "quiet"),  # host address of a u64 for each granule: the interval and the instruction of which reads need no look
+        (_U64, "unset"),  # host address of a byte for each of device memory: its unset bits; 0 when no values are followed
+        (_U64, "traces"),  # host address of the Trace of device address 0
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"), (_U32, "slot"),
@@ -85,6 +87,9 @@ _STRUCTS = {
         (_U64, "cursor"),  # host address of the Entry that it is expected to come to next
         (_U64, "path"),  # of calls that led to the function it is in, as a hash
         (_U64, "data", 24),  # elements given to a matrix instruction, then its results
+        (_U64, "unset", 24),  # which bits of `data` are unset; of the operand of a shuffle, the first
+        (_U64, "from"),  # the origin of them
+        (_U64, "given_unset"), (_U64, "given_from"),  # of what the thread gets
         (_U32, "copies"),
         (_U32, "group"),  # number of the group of copies that is not committed yet
         (_U64, "copy_to", 64), (_U64, "copy_from", 64),  # device addresses
@@ -117,6 +122,11 @@ _STRUCTS = {
         (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),  # who has seen that one, and all before it
         (_U32, "unused"),
     ],
+    # Of a granule with an unset value in it: where that came from, and who stored it. `copy_site`: the last copy
+    # (cp.async) into it.
+    "Trace": [
+        (_U64, "origin"), (_U64, "block"), (_U32, "site"), (_U32, "thread"), (_U32, "copy_site"), (_U32, "unused"),
+    ],
     # Two instructions that race: on which bytes of a granule, in one barrier interval of a block (global memory: of the launch).
     "Hazard": [
         (_U64, "address"), (_U64, "block"), (_U32, "interval"),
@@ -146,6 +156,8 @@ _STRUCTS = {
         (_U32, "shared_static"),  # as CUDA counts it, without guards
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
+        (_U32, "suspect"),  # it has read something unset, and is to be run again in code that follows such values
+        (_U64, "unset_argument"),  # device address of one of printf's
         (_U32, "slots"),  # blocks that a worker runs in turns
         (_U32, "grid_sync"),  # blocks wait for one another at the barrier of their grid, and threads say so
         (_U64, "grid_workspace"),  # device address of what cooperative groups synchronise a grid with
@@ -258,11 +270,11 @@ TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_WAITING, TIMEOUT_CALLED =
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
 INIT = 4  # something has been written to all of it; the upper half of the byte says which bytes, until then
-PARTIAL = 8  # the last granule of an array: the upper half says which bytes exist, INIT that they may be written
+PARTIAL = 8  # the last granule of an array, of 1 to 3 bytes: INIT says that they may be written, the upper half which
+#              of them are; its highest bit that is set stands behind the last of them
 
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
-INFO_COPY = 1 << 13  # local memory need not have been written: the value is only handed on
 INFO_RELEASE, INFO_ACQUIRE = 1 << 15, 1 << 16  # it hands on what was done before; takes over what was handed on
 SCOPE_SHIFT = 17  # two bits: whom an atomic or volatile access, or a fence, reaches
 INFO_BLIND = 1 << 20  # an atomic update whose result nobody looks at
@@ -280,9 +292,16 @@ PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 
 FAULTS = (
     "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
-    "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "uninitialised-register", "race",
+    "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "race",
     "warp-race", "same-write", "went-round", "missing-block",
 )  # fmt: skip
+#: the origin of an unset value is a number: an address, what lies there (Origin), and the site of who read it first
+ORIGIN_KIND, ORIGIN_SITE = 36, 40
+ORIGIN_ADDRESS = (1 << ORIGIN_KIND) - 1
+#: memory that nothing has written; that a copy (cp.async) is to fill; a register; a lane that a shuffle asks for
+ORIGINS = ("memory", "copying", "register", "lane")
+#: how an unset value is used
+USES = ("branch", "address", "atomic", "collective", "operand", "printf", "read", "output")
 SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
 STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
@@ -298,6 +317,8 @@ WAIT = {name: i for i, name in enumerate(WAITS)}
 OP = {name: i for i, name in enumerate(OPS)}
 NO_ADDRESS = 0xFFFFFFFF  # of a lane that took no part in an access
 SPACE = {name: i for i, name in enumerate(SPACES)}
+ORIGIN = {name: i for i, name in enumerate(ORIGINS)}
+USE = {name: i for i, name in enumerate(USES)}
 
 DTYPES = {
     name: np.dtype([(field, FIELDS[c][1], tuple(n)) for c, field, *n in fields], align=True)
@@ -326,7 +347,7 @@ def c_header() -> str:
         members = (f"{c} {field}{f'[{n[0]}]' if n else ''};" for c, field, *n in fields)
         lines.append(f"struct {name} {{ " + " ".join(members) + " };")
     for prefix, names in (("FAULT", FAULTS), ("WAIT", WAITS), ("OP", OPS), ("SPACE", SPACES), ("STEP", STEPS),
-                          ("SCOPE", SCOPES)):  # fmt: skip
+                          ("SCOPE", SCOPES), ("ORIGIN", ORIGINS), ("USE", USES)):  # fmt: skip
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
@@ -334,7 +355,7 @@ def c_header() -> str:
         "CACHE_LINE": CACHE_LINE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,
-        "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "INFO_COPY": INFO_COPY,
+        "INFO_VOLATILE": INFO_VOLATILE, "INFO_VALUE": INFO_VALUE, "ORIGIN_KIND": ORIGIN_KIND, "ORIGIN_SITE": ORIGIN_SITE,
         "INFO_RELEASE": INFO_RELEASE, "INFO_ACQUIRE": INFO_ACQUIRE, "INFO_FINAL": INFO_FINAL, "INFO_BLIND": INFO_BLIND, "SCOPE_SHIFT": SCOPE_SHIFT,
         "SYMMETRIC_LANES": SYMMETRIC_LANES, "SYMMETRIC_WARPS": SYMMETRIC_WARPS, "SYMMETRIC_BLOCKS": SYMMETRIC_BLOCKS,
         "STOP_AFTER_RACES": STOP_AFTER_RACES, "HAZARDS": HAZARDS, "PLACES": PLACES, "PHASES": PHASES, "NO_THREAD": NO_THREAD,
@@ -342,4 +363,5 @@ def c_header() -> str:
         "TIMEOUT_WAITED": TIMEOUT_WAITED, "TIMEOUT_WAITING": TIMEOUT_WAITING, "TIMEOUT_CALLED": TIMEOUT_CALLED, "SHARED_WINDOW": SHARED_WINDOW, "SLOT_BYTES": SLOT_BYTES, "LOCAL_START": LOCAL_START, "SHARED_START": SHARED_START, "LOCAL_GUARD": LOCAL_GUARD,
     }  # fmt: skip
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
+    lines.append(f"constexpr unsigned long long ORIGIN_ADDRESS = {ORIGIN_ADDRESS:#x};")
     return "\n".join(lines) + "\n"

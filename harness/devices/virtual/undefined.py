@@ -2,39 +2,15 @@
 
 In unoptimised PTX a variable without an initialiser is a register that some path never writes. Copies (`mov`) are
 not uses: the compiler moves variables about where paths join, whether or not they are used later. So copies
-hand the state on, and only another instruction that reads the register is a fault.
+hand the state on, and only another instruction that reads the register looks at it (see `initialised`).
 """
 
 from __future__ import annotations
 
-import re
-
 from .flow import basic_blocks
 from .guesses import guesses
+from .isa import reads, writes
 from .ptx import Function, Instruction, Label
-
-_REGISTER = re.compile(r"%[\w$.]+")
-READS_ALL = {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "membar", "fence", "call", "prefetch", "trap"}
-
-
-def _reads_all(ins: Instruction) -> bool:
-    """No operand is a result; `bar.red` has one, other barriers do not."""
-    return ins.base in READS_ALL and not ins.opcode.startswith(("bar.red", "barrier.red", "barrier.cta.red", "bar.cta.red"))
-
-
-def reads(ins: Instruction) -> set[str]:
-    """Registers an instruction reads, its guard included."""
-    operands = ins.operands if _reads_all(ins) else ins.operands[1:]
-    found = set(_REGISTER.findall(" ".join(operands)))
-    if ins.pred:
-        found.add(ins.pred)
-    return found
-
-
-def writes(ins: Instruction) -> set[str]:
-    if _reads_all(ins) or not ins.operands:
-        return set()
-    return set(_REGISTER.findall(ins.operands[0]))
 
 
 def maybe_undefined(body, registers) -> set[str]:
@@ -57,34 +33,6 @@ def maybe_undefined(body, registers) -> set[str]:
         if assigned[start] is not None:
             found |= _through(uses[start:end], assigned[start])[1]
     return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
-
-
-def local_copies(body, names=()) -> set[int]:
-    """Positions of loads from local memory whose values only go to local memory or into a call.
-
-    names: of the local variables. The compiler copies a struct with its padding, which nothing ever writes: that is no use of it.
-    """
-    local = {"%SP", "%SPL", *names}
-    loads: dict[str, list[int]] = {}
-    used: set[str] = set()
-    for position, ins in enumerate(body):
-        if isinstance(ins, Label):
-            continue
-        if ins.base in ("add", "cvta", "mov") and len(ins.operands) > 1 and ins.operands[1].split("+")[0] in local:
-            local.add(ins.operands[0])
-        if ins.base == "ld" and not ins.pred and _base(ins.operands[1]) in local:
-            for name in writes(ins):
-                loads.setdefault(name, []).append(position)
-        elif ins.base == "st" and (".param" in ins.opcode or _base(ins.operands[0]) in local):
-            used |= set(_REGISTER.findall(ins.operands[0]))
-        else:
-            used |= reads(ins)
-    return {p for name, positions in loads.items() if name not in used for p in positions}
-
-
-def _base(address: str) -> str:
-    match = _REGISTER.search(address)
-    return match[0] if match else address.strip("[] ").split("+")[0]
 
 
 def _with_copies(body, found: set[str], number) -> set[str]:
@@ -116,6 +64,39 @@ def _through(uses, state: int) -> tuple[int, int]:
     return state, found
 
 
+def without_value(body) -> set[str]:
+    """Registers that stand for empty structs: nothing ever writes them, and they are only passed on, as one byte."""
+    written, read = set(), set()
+    for ins in body:
+        if isinstance(ins, Instruction):
+            written |= writes(ins)
+            if ins.opcode != "st.param.b8":
+                read |= reads(ins)
+    found = {ins.operands[1] for ins in body if isinstance(ins, Instruction) and ins.opcode == "st.param.b8"}
+    return found - written - read
+
+
+def sets_bits(body) -> set[int]:
+    """Positions of loads that CUDA's headers make to set a part of a word: `ld; and; or; st`, to the same place.
+
+    What was there is only kept: that is no use of it.
+    """
+    places: dict[str, tuple[int, str]] = {}  # register -> the load whose bits it has, and its address
+    found = set()
+    for position, ins in enumerate(body):
+        if isinstance(ins, Label):
+            places.clear()
+        elif ins.base == "ld" and ins.at.trusted and not ins.pred:
+            places[ins.operands[0]] = position, ins.operands[1]
+        elif ins.base in ("and", "or"):
+            kept = next((places[o] for o in ins.operands[1:] if o in places), None)
+            if kept and (ins.base == "or" or ins.operands[2].lstrip("-").isdigit()):
+                places[ins.operands[0]] = kept
+        elif ins.base == "st" and places.get(ins.operands[1], (0, ""))[1] == ins.operands[0]:
+            found.add(places[ins.operands[1]][0])
+    return found
+
+
 class RegisterCheck:
     """Mixin of `function.Lowering`: a flag for each register that may be read before it is assigned."""
 
@@ -123,13 +104,14 @@ class RegisterCheck:
         return f'%"defined {self.prefix}{register}"'
 
     def _declare_flags(self, function: Function) -> None:
-        self.undefined, self.copies, self.guesses = set(), set(), set()
+        self.undefined, self.sets_bits, self.guesses = set(), set(), set()
         if self.module.checks == "full" and not self.module.raw:
-            self.undefined = maybe_undefined(function.body, function.regs)
-            self.copies = local_copies(function.body, [v.name for v in function.variables.values() if v.space == "local"])
+            self.undefined = maybe_undefined(function.body, function.regs) - without_value(function.body)
+            self.sets_bits = sets_bits(function.body)
             self.guesses = guesses(function.body)
-        for register in sorted(self.undefined):
-            self.entry += [f"  {self._flag(register)} = alloca i1", f"  store i1 false, ptr {self._flag(register)}"]
+        for register in sorted(() if self.module.tracking else self.undefined):
+            self.entry.append(f"  {self._flag(register)} = alloca i1")
+            self.line(f"store i1 false, ptr {self._flag(register)}")
 
     def _defined(self, registers) -> str:
         """i1: all of these registers have a value."""
@@ -142,14 +124,10 @@ class RegisterCheck:
         used = reads(ins) & self.undefined
         if ins.base == "mov":
             used &= {ins.pred}
-        if ins.at.trusted or ins.opcode == "st.param.b8":
-            return  # an empty struct is passed as a byte that nobody sets
         if used:
-            report, go_on = self.fresh_label("undefined"), self.fresh_label("defined")
-            self.branch(self._defined(used), go_on, report)
-            self.label(report)
-            self.runtime_call("rt_uninitialised", site=self.site(ins))
-            self.line(f"br label %{go_on}")
+            unset, go_on = self.fresh_label("unset"), self.fresh_label("defined")
+            self.branch(self._defined(used), go_on, unset)
+            self.suspect_at(unset)
             self.label(go_on)
 
     def _assign_registers(self, ins: Instruction) -> None:

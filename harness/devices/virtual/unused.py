@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from .collectives import BASES as COLLECTIVE_BASES
+from .isa import has_result, reads, writes
 from .ptx import Function, Instruction, call_parts, parse_address
-from .undefined import READS_ALL, reads, writes
 
-_READS_ALL = READS_ALL | {"cp", "mbarrier", "wmma", "stmatrix", "nanosleep"}
-_EFFECTS = _READS_ALL | COLLECTIVE_BASES | {"atom"}
-_REGISTER = re.compile(r"%[\w$.]+")
+_EFFECTS = COLLECTIVE_BASES | {"atom", "mbarrier"}  # beside their result
 
 
 def unused_results(function: Function) -> set[int]:
@@ -33,10 +29,10 @@ def _used(body) -> set[str]:
     steps = []
     for ins in reversed(body):
         if isinstance(ins, Instruction):
-            sources = reads(ins) | set(_REGISTER.findall(" ".join(ins.operands)) if ins.base in _READS_ALL else ())
+            sources = reads(ins)
             if ins.opcode.startswith("ld.param"):
                 sources.add(parse_address(ins.operands[1])[0])
-            steps.append((ins.base in _EFFECTS, writes(ins), sources))
+            steps.append((not has_result(ins) or ins.base in _EFFECTS, writes(ins), sources))
     used: set[str] = set()
     before = -1
     while len(used) > before:

@@ -6,17 +6,25 @@ EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     return 0;
 }
 
+// What is unset of what is copied.
+static __device__ void follow_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u32 size, u32 bytes) {
+    for (u32 k = 0; k < size; k++) {
+        unsigned char unset = k < bytes ? *unset_of(env, from + k) : 0;
+        *unset_of(env, to + k) = unset;
+        if (unset) rt_unset_stored(env, thread, site, to + k, 1, rt_unset_loaded(env, thread, site, from + k, 1, 1));
+    }
+}
+
 // Let copy `i` arrive: what is read, is read now.
 static __device__ void arrive(Env* env, Thread* thread, Extra* e, u32 i) {
     u64 to = e->copy_to[i], from = e->copy_from[i];
     u32 size = e->copy_size[i], bytes = e->copy_bytes[i], site = e->copy_site[i];
     if (env->counting && e->copy_work[i] == e->work) ((Counting*)env->counting)->idle_copies++;
     if (launch_of(env)->check_sync) {
-        for (u32 k = 0; k < bytes; k++)
-            if (!byte_written(env, from + k)) {
-                record(env, thread, site, FAULT_UNINITIALISED_READ, from + k, bytes, 0, 0, 0);
-                break;
-            }
+        if (env->unset) follow_copy(env, thread, site, to, from, size, bytes);
+        else
+            for (u32 k = 0; k < bytes; k++)
+                if (!byte_written(env, from + k)) suspect(env, thread);
         for (u32 k = 0; k < size; k += 4) {
             if (k < bytes) rt_race(env, thread, site, from + k, 4, 0);
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
@@ -57,6 +65,11 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
         for (u32 k = 0; k < size; k += 4) {  // it may arrive at once: others may not use the place any more, and nobody yet
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
             *shadow_of(env, to + k) &= READ | WRITE;
+            if (env->unset) {
+                unset_all(env, to + k, 4);
+                trace_of(env, to + k)->origin = origin(ORIGIN_COPYING, site, to + k);
+                trace_of(env, to + k)->copy_site = site;
+            }
         }
     if (e->copies == MAX_COPIES) arrive_before(env, thread, e, e->copy_group[0] + 1);
     u32 i = e->copies++;

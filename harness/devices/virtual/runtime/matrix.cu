@@ -73,6 +73,42 @@ static __device__ void gather(Env* env, Thread* warp, int wmma, char which, u32 
     }
 }
 
+// Which elements of an operand are unset, as `gather`.
+static __device__ void gather_unset(Env* env, Thread* warp, int wmma, char which, u32 start, u32 rows, u32 columns, u32 type, unsigned char* into) {
+    u32 each = per_register(type), count = rows * columns / 32, bits = each > 1 ? 32 / each : 64;
+    for (u32 lane = 0; lane < 32; lane++) {
+        u64* unset = extra_of(env, warp[lane].linear)->unset + start;
+        for (u32 i = 0; i < count; i++) {
+            u32 row, column;
+            place(wmma, which, rows, columns, each, lane, i, &row, &column);
+            into[row * columns + column] = (unset[i / each] >> i % each * bits & ~0ull >> (64 - bits)) != 0;
+        }
+    }
+}
+
+// An element of a product is unset where one of its row, of its column, or the one that is added is.
+static __device__ void follow_product(Env* env, Thread* warp, u32 types, u32 m, u32 n, u32 k, int wmma) {
+    unsigned char a[512], b[512], c[256];
+    gather_unset(env, warp, wmma, 'a', MATRIX_A, m, k, types & 15, a);
+    gather_unset(env, warp, wmma, 'b', MATRIX_B, k, n, types >> 4 & 15, b);
+    gather_unset(env, warp, wmma, 'c', MATRIX_C, m, n, types >> 8 & 15, c);
+    u64 from = 0;
+    for (u32 lane = 0; lane < 32 && !from; lane++) from = extra_of(env, warp[lane].linear)->from;
+    u32 type = types >> 12, each = per_register(type), bits = each > 1 ? 32 / each : 64, count = m * n / 32;
+    for (u32 lane = 0; lane < 32; lane++) {
+        Extra* e = extra_of(env, warp[lane].linear);
+        e->given_from = from;
+        for (u32 i = 0; i < count; i++) {
+            u32 row, column;
+            place(wmma, 'c', m, n, each, lane, i, &row, &column);
+            int unset = c[row * n + column];
+            for (u32 j = 0; j < k; j++) unset |= a[row * k + j] | b[j * n + column];
+            u64 mask = unset ? ~0ull >> (64 - bits) << i % each * bits : 0;
+            e->unset[i / each] = i % each ? e->unset[i / each] | mask : mask;
+        }
+    }
+}
+
 static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
     u32 types = (u32)warp[__ffs(present) - 1].arg0, shape = (u32)warp[__ffs(present) - 1].arg1;
     u32 flags = (u32)warp[__ffs(present) - 1].arg2, m = shape & 255, n = shape >> 8 & 255, k = shape >> 16;
@@ -84,6 +120,7 @@ static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
                 for (u32 i = 0; i < 8; i++) extra_of(env, warp[lane].linear)->data[i] = POISON;
         return;
     }
+    if (env->unset) follow_product(env, warp, types, m, n, k, wmma);
     gather(env, warp, wmma, 'a', MATRIX_A, m, k, types & 15, a);
     gather(env, warp, wmma, 'b', MATRIX_B, k, n, types >> 4 & 15, b);
     gather(env, warp, wmma, 'c', MATRIX_C, m, n, types >> 8 & 15, c);

@@ -63,14 +63,6 @@ static __device__ __forceinline__ void fill(Record* r, u32 key, u32 value, u32 p
     r->key = key; r->value = value; r->place = place; r->lanes = bit; r->stamp = stamp; r->lanes2 = 0;
 }
 
-// Where a granule has been written by a copy that is under way.
-static __device__ u32 written_at(Env* env, u64 address) {
-    Cell* c = cell_of(env, address);
-    if (c->tag != tag_of(env, address)) return 0;
-    if (first_of(c)->key & KEY_WRITE) return first_of(c)->key & KEY_SITE;
-    Record* second = (Record*)cold_of(env, address)->record;
-    return c->more && second->lanes && second->key & KEY_WRITE ? second->key & KEY_SITE : 0;
-}
 
 // ---- what orders two accesses ---------------------------------------------------------------------------
 

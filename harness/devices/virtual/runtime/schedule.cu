@@ -91,6 +91,7 @@ EXPORT u64 rt_local(Env* env, Thread* thread, u32 site, u64 bytes) {
         words[i] = (u32)POISON;
         shadow[i] = READ | WRITE;  // and not INIT
     }
+    if (env->unset) unset_all(env, address, end - address);
     return address;
 }
 
@@ -121,7 +122,14 @@ EXPORT u64 rt_frame(Env* env, Thread* thread, u64 bytes) {
 
 EXPORT int rt_printf(Env* env, Thread* thread, u32 site, u64 format, u64 arguments) {
     Launch* launch = launch_of(env);
-    if (launch->printf_open) return bw_printf((u64)launch, format, arguments);
+    if (launch->printf_open) {
+        int count = bw_printf((u64)launch, format, arguments);
+        if (launch->unset_argument) {
+            rt_unset_used(env, thread, site, USE_PRINTF, rt_unset_loaded(env, thread, site, launch->unset_argument, 1, 1));
+            launch->unset_argument = 0;
+        }
+        return count;
+    }
     atomicAdd(&launch->printf_lines, 1ull);
     return 0;
 }
@@ -156,6 +164,20 @@ static __device__ u64 reduce(u32 op, u64 x, u64 y) {
     }
 }
 
+// What is unset of what a lane gets by a shuffle: all of it, where the other lane is not in the mask or not in the block.
+// (One that the mask names and that has ended is a fault by itself.)
+static __device__ void follow_shuffle(Env* env, Thread* warp, Thread* t, u32 from, u32 present) {
+    int there = present >> from & 1;
+    int free = !(t->mask >> from & 1) || (t->linear & ~31u) + from >= launch_of(env)->threads;
+    if (!env->unset) {
+        if (free) suspect(env, t);
+        return;
+    }
+    Extra* e = extra_of(env, t->linear);
+    e->given_unset = there ? extra_of(env, warp[from].linear)->unset[0] : free ? ~0ull : 0;
+    e->given_from = there ? extra_of(env, warp[from].linear)->from : origin(ORIGIN_LANE, t->site, from);
+}
+
 // All lanes of `present` have arrived at `op`: give each its result.
 static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
     if (op == OP_MATRIX) multiply_matrices(env, warp, present);
@@ -177,6 +199,7 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
             u32 from = shuffle_source(op, lane, (u32)t->arg1, (u32)t->arg2, &valid);
             t->result0 = present >> from & 1 ? warp[from].arg0 : POISON;  // a lane that is not there: undefined
             t->result1 = valid;
+            if (launch_of(env)->check_sync) follow_shuffle(env, warp, t, from, present);
         } else if (op == OP_VOTE_ALL) t->result0 = ballot == present;
         else if (op == OP_VOTE_ANY) t->result0 = ballot != 0;
         else if (op == OP_VOTE_UNI) t->result0 = ballot == 0 || ballot == present;
@@ -468,8 +491,12 @@ static __device__ int next_block(Env* env) {
     u64* shared = (u64*)(env->arena + env->shared_base + SHARED_START);
     unsigned char* shadow = shadow_of(env, env->shared_base + SHARED_START);
     if (launch->check_sync)  // nothing is written yet in this block's shared memory
-        for (u32 k = 0; k < launch->shared_bytes / 4; k++)
+        for (u32 k = 0; k < (launch->shared_bytes + 3) / 4; k++) {
+            u32 bytes = shadow[k] >> 4;
             if (!(shadow[k] & PARTIAL)) shadow[k] &= READ | WRITE;
+            else shadow[k] = shadow[k] & 15 | (bytes < 4 ? 2 : bytes < 8 ? 4 : 8) << 4;
+        }
+    if (env->unset) unset_all(env, env->shared_base + SHARED_START, (launch->shared_bytes + 3) & ~3ull);
     for (u32 k = 0; k < (launch->shared_bytes + 7) / 8; k++) shared[k] = POISON;
     return 1;
 }

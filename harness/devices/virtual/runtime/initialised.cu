@@ -1,0 +1,67 @@
+// initcheck: is what a kernel computes with set?
+//
+// Ordinary code only notices that something unset is read: that launch is run again by code that follows the value
+// (tracking.py), since copying it is no mistake. Then every byte of memory has a byte that says which of its bits are
+// unset, and every granule a Trace.
+
+static __device__ __forceinline__ unsigned char* shadow_of(Env* env, u64 address) { return (unsigned char*)(env->shadow + (address >> 2)); }
+static __device__ __forceinline__ unsigned char* unset_of(Env* env, u64 address) { return (unsigned char*)(env->unset + address); }
+static __device__ __forceinline__ Trace* trace_of(Env* env, u64 address) { return (Trace*)env->traces + (address >> 2); }
+
+static __device__ u64 origin(u32 kind, u32 site, u64 address) { return (u64)site << ORIGIN_SITE | (u64)kind << ORIGIN_KIND | address; }
+
+// End the launch: it is to be run again.
+static __device__ void suspect(Env* env, Thread* thread) {
+    Launch* launch = launch_of(env);
+    launch->suspect = 1;
+    launch->stop = 2;
+    thread->dead = DEAD_FAULT;
+}
+
+EXPORT int rt_suspect(Env* env, Thread* thread, u32 site) {
+    suspect(env, thread);
+    return 0;
+}
+
+// Whether a byte has been written, in code that follows nothing. Of the last granule of an array, whose bits say
+// which of its bytes are, the highest bit only says how many there are.
+static __device__ int byte_written(Env* env, u64 address) {
+    u32 shadow = *shadow_of(env, address);
+    return (shadow & (INIT | PARTIAL)) == INIT || shadow >> (4 + (address & 3)) & 1;
+}
+
+// Where an unset value that has just been loaded comes from. used: a bit for each byte that counts.
+EXPORT u64 rt_unset_loaded(Env* env, Thread* thread, u32 site, u64 address, u64 size, u64 used) {
+    u32 i = 0;
+    while (i + 1 < size && !(used >> i & 1 && *unset_of(env, address + i))) i++;
+    Trace* t = trace_of(env, address + i);
+    int copying = (t->origin >> ORIGIN_KIND & 15) == ORIGIN_COPYING && trace_of(env, t->origin & ORIGIN_ADDRESS) == t;
+    if (t->origin && !copying) return t->origin;
+    return origin(copying ? ORIGIN_COPYING : ORIGIN_MEMORY, site, address + i);
+}
+
+// Unset bits have been stored. from: their origin.
+EXPORT int rt_unset_stored(Env* env, Thread* thread, u32 site, u64 address, u64 size, u64 from) {
+    for (u64 at = address; at < address + size; at++) {
+        if (!*unset_of(env, at)) continue;
+        Trace* t = trace_of(env, at);
+        t->origin = from; t->block = env->block; t->site = site; t->thread = thread->linear;
+    }
+    return 0;
+}
+
+// An unset value is used in a way that matters.
+EXPORT int rt_unset_used(Env* env, Thread* thread, u32 site, u64 how, u64 from) {
+    u32 copied = 0;
+    if (((from >> ORIGIN_KIND) & 15) == ORIGIN_COPYING) copied = trace_of(env, from & ORIGIN_ADDRESS)->copy_site;
+    record(env, thread, site, FAULT_UNINITIALISED_READ, how, from, copied, 0, 0);
+    return 0;
+}
+
+// Memory of nobody's yet: nothing in it is set. size: a multiple of 4.
+static __device__ void unset_all(Env* env, u64 address, u64 size) {
+    for (u64 at = address; at < address + size; at += 4) {
+        *(u32*)unset_of(env, at) = FULL;
+        trace_of(env, at)->origin = 0;
+    }
+}
