@@ -108,19 +108,23 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, no_barri
 
     kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next
     pass of a loop); "within", one line reads what another thread writes in it; "one thread", both change the
-    element where no barrier orders them, in the `lines`; "blocks", which no barrier orders either.
+    element where no barrier orders them, in the `lines`; "blocks", which no barrier orders either. updates: both
+    threads read the element in these lines, and write it.
     """
     a, b = pair
+    lines = sorted({a.line, b.line})
+    done = {(s.thread, s.block, s.kind) for s in events if s.line in lines}
+    updates = all((s.thread, s.block, kind) in done for s in pair for kind in ("read", "write"))
     if not together:
-        return {"kind": "blocks"}
+        return {"kind": "blocks", "updates": updates}
     if no_barrier:
-        return {"kind": "one thread", "lines": sorted({a.line, b.line})}
+        return {"kind": "one thread", "lines": lines, "updates": updates}
     passes = [sum(s.site == racing.site and s.at <= racing.at for s in steps)
               for racing, steps in zip(pair, own, strict=True)]  # fmt: skip
     if a.line == b.line and passes[0] == passes[1]:
         changing = {s.thread for s in events if s.line == a.line and s.kind != "read"}
         if {a.thread, b.thread} <= changing:
-            return {"kind": "one thread", "lines": [a.line]}
+            return {"kind": "one thread", "lines": lines, "updates": updates}
         return {"kind": "within", "line": a.line}
     first, last = (a, b) if comes_first(a, b, own, passes) else (b, a)
     return {"kind": "barrier", "after": first.line, "before": last.line, "again": last.line <= first.line}

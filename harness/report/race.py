@@ -72,12 +72,13 @@ def closing(found: dict[str, Any]) -> str:
 def advice(found: dict[str, Any]) -> list[str]:
     """What would order the two accesses, in one or two lines."""
     missing = found["missing"]
+    atomic = ", or an atomic" if missing.get("updates") else ""
     if missing["kind"] == "blocks":
-        return ["No barrier orders blocks: each needs elements of its own, or atomicAdd."]
+        return [f"No barrier orders blocks: each needs elements of its own{atomic}."]
     if missing["kind"] == "one thread":
         lines = " and ".join(map(str, missing["lines"]))
         return [f"Both threads change it in line{'s' * (len(missing['lines']) > 1)} {lines}, which no barrier orders:",
-                "each element needs a thread of its own, or atomicAdd."]  # fmt: skip
+                f"each element needs a thread of its own{atomic}."]  # fmt: skip
     barrier = "__syncwarp()" if found["same_warp"] else "__syncthreads()"
     also = ", or __syncthreads()," if found["same_warp"] else ""
     if missing["kind"] == "within":

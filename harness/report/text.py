@@ -26,6 +26,7 @@ HEADS = {
     "compile": "does not compile",
     "unsupported": "uses what the virtual GPU does not have",
     "missing-kernel": "a kernel is missing",
+    "missing-constant": "a __constant__ variable is missing, or too small",
     "missing-function": "a function is missing",
     "syntax": "is not Python",
     "exception": "does not run",

@@ -92,12 +92,16 @@ def test_a_barrier_that_is_missing_at_the_end_of_a_loop(noting):
 
 def test_what_no_barrier_orders(noting):
     source = f"{K}both(float* out) {{\n    out[threadIdx.x / 2] = threadIdx.x;\n}}"
-    assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "lines": [2]}
+    assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "lines": [2], "updates": False}
+    source = f"{K}more(float* out) {{\n    out[threadIdx.x] = 0; __syncthreads();\n    out[0] += threadIdx.x;\n}}"
+    _, found = raced(noting, source)
+    assert found["missing"] == {"kind": "one thread", "lines": [3], "updates": True}
+    assert advice(found)[1] == "each element needs a thread of its own, or an atomic."
     source = f"{K}within(float* out) {{\n int i = threadIdx.x; out[i] = 0; __syncthreads();\n out[i] = out[i + 1];\n}}"
     assert raced(noting, source, block=40)[1]["missing"] == {"kind": "within", "line": 3}
     source = f"{K}blocks(float* out) {{\n    out[threadIdx.x] = blockIdx.x;\n}}"
     _, found = raced(noting, source, grid=3)
-    assert found["missing"] == {"kind": "blocks"} and found["blocks"][0] != found["blocks"][1]
+    assert found["missing"] == {"kind": "blocks", "updates": False} and found["blocks"][0] != found["blocks"][1]
     assert racing(found) == [(0, "write", 2), (1, "write", 2)]
 
 

@@ -231,8 +231,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "sectors_over_ideal", 1.1, kernels=(FORWARD,), case="fc_fw_lenet_256_120", below=6.49, hint=2,
-            says="Lanes next to each other read places far apart, each in a sector of its own: let the "
-            "lanes of a warp share an output, and read neighbouring inputs and weights.",
+            says="Lanes that read places far apart take a sector each: let the lanes of a warp share an output, and "
+            "read neighbouring inputs and weights.",
         ),
         Gate(
             "global_bytes", 560_000, kernels=(FORWARD,), case="fc_fw_lenet_256_120", below=2_033_536, hint=2,

@@ -204,8 +204,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "global_bytes", 300_000, case="conv_fw_lenet_conv1", below=2_239_488, hint=1,
-            says="Neighbouring windows overlap, and every thread reads its own: let the block read "
-            "the part of the input that its windows cover once, into shared memory.",
+            says="Neighbouring windows overlap: let the block read the part of the input that its windows cover once, "
+            "into shared memory, and not every thread its own.",
         ),
         Gate(
             "conflicts_per_request", 0.1, case="conv_fw_lenet_conv1", below=0.488, hint=2,

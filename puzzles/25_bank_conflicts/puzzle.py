@@ -173,8 +173,8 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "sectors_over_ideal", 1.05, case="counted", below=4.5, hint=1,
-            says="Lanes next to each other touch different rows of a matrix in global memory: let the tile "
-            "turn the columns into rows, so that both sides are coalesced.",
+            says="Where lanes next to each other touch different rows of a matrix in global memory, each moves a "
+            "sector for one element: let the tile turn the columns into rows, so that both sides are coalesced.",
         ),
         *Gate.limits(
             "counted",

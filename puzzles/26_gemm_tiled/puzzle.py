@@ -178,8 +178,8 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "conflicts_per_request", 0.1, case="counted", hint=3,
-            says="Lanes next to each other want words of the tile from the same bank (puzzle 25): the "
-            "thread's x should be the last index.",
+            says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
+            "be the last index.",
         ),
         *tile_limits("counted", KERNEL, lambda d: [(d["M"], d["N"], d["K"])]),
     ),

@@ -213,8 +213,8 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "shared_requests_per_flop", 0.005, case="counted", below=0.0332, hint=3,
-            says="Two requests to the tiles for every product: a thread with a square of sums uses each "
-            "number that it takes from a tile for a whole row or column of them, and takes four at a time.",
+            says="A thread with one sum takes two numbers from the tiles for every product. With a square of sums it "
+            "uses each number for a whole row or column of them; and it can take four at a time.",
         ),
         Gate(
             "bytes_per_flop", 0.1, case="counted", below=0.281, hint=2,

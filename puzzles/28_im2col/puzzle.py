@@ -221,13 +221,12 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "global_store_sectors", lambda d: 4.5 * stores(d), case="counted", below=9_216, hint=3,
-            says="Lanes next to each other write elements that are far apart. Along a row of the matrix the "
-            "position changes, q the fastest: let it change from thread to thread, the channel the slowest.",
+            says="Elements that lie far apart take a sector each. Along a row of the matrix the position changes, q "
+            "the fastest: let it change from thread to thread, the channel the slowest.",
         ),
         Gate(
             "global_load_sectors", lambda d: 6 * stores(d), case="counted", below=8_448, hint=3,
-            says="Lanes next to each other read pixels that are far apart: let q change from thread to "
-            "thread.",
+            says="Pixels that lie far apart take a sector each: let q change from thread to thread.",
         ),
         *Gate.limits("counted", global_requests=lambda d: 1.1 * 2 * stores(d), flops=0),
     ),

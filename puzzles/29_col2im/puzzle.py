@@ -304,13 +304,13 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "global_atomic_operations", 0, case="counted", below=15488, hint=1,
-            says="Every entry is added to an element to which others are added too. Let each element of the "
-            "image fetch its own entries: then its sum is in a register, and has one order.",
+            says="An atomic is for an element to which several threads add. Let each element of the image fetch its "
+            "own entries: then one thread has its sum, in one order, and stores it.",
         ),
         Gate(
             "global_load_sectors", lambda d: 5 * entries(d) / 32, case="counted", below=4_224, hint=3,
-            says="Lanes next to each other read entries that are far apart. Along a row of the matrix q "
-            "changes, and along a row of the image w: let neighbours have neighbouring w.",
+            says="Entries that lie far apart take a sector each. Along a row of the matrix q changes, and along a row "
+            "of the image w: let neighbours have neighbouring w.",
         ),
         *Gate.limits(
             "counted",

@@ -233,8 +233,9 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.8, hint=2,
-            says="Neighbours need the same filters and patches: let the block read each of them once, into "
-            "shared memory, and let x go along a filter in the one tile and along positions in the other.",
+            says="Neighbours need the same filters and patches: let the block read each of them once, into shared "
+            "memory, and let x go along a filter in the one tile and along positions in the other. The larger "
+            "the tiles, the fewer blocks read the same.",
         ),
         Gate(
             "global_bytes", 160_000, case="counted", below=226_304, hint=2,
@@ -243,8 +244,8 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "conflicts_per_request", 0.1, case="counted", hint=2,
-            says="Lanes next to each other want words of the tile from the same bank (puzzle 25): the "
-            "thread's x should be the last index.",
+            says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
+            "be the last index.",
         ),
         *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])]),
     ),

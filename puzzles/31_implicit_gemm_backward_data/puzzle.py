@@ -333,11 +333,11 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     gates=(
         Gate("flops", lambda d: int(1.2 * 2 * products(d)), case="counted", below=2_359_296, hint=1,
-             says="Products with the zeros between the steps of the stride are computed: let every class go "
-                  "over its own taps alone."),
+             says="The zeros between the steps of the stride need no products: let every class go over its own taps "
+                  "alone."),
         Gate("global_bytes", 550_000, case="counted", below=2_293_760, hint=2,
-             says="Every thread reads its own weights and grad_output, though its neighbours need the same: "
-                  "let the block read each element of a tile once, into shared memory."),
+             says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "
+                  "into shared memory."),
         *tile_limits("counted", KERNEL, dense, but="flops"),
     ),
     hints=(

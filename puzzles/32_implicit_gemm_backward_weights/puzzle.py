@@ -350,8 +350,8 @@ PUZZLE = Puzzle(
                   "sum. Store every split's sums in a place of its own; the second kernel adds them in "
                   "order."),
         Gate("conflicts_per_request", 0.1, case="counted", kernels=(SPLIT,), hint=3,
-             says="Lanes next to each other want the same position of windows next to each other: words a "
-                  "row of the tile apart. Make the rows one word longer (puzzle 25)."),
+             says="Lanes that want the same position of neighbouring windows want words a row of the tile apart: rows "
+             "of an odd length bring them into different banks (puzzle 25)."),
         *tile_limits("counted", SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]),
         *Gate.limits("counted", ADD, flops=lambda d: 1.05 * d["splits"] * d["weights"],
                      global_bytes=lambda d: 1.3 * 4 * (d["splits"] + 1) * d["weights"],

@@ -332,13 +332,12 @@ PUZZLE = Puzzle(
     gates=(
         Gate(
             "scalar_share", 10, case="counted", kernels=(TF32,), below=100, hint=1,
-            says="Products that are made one by one: the tensor cores stand idle. One mma.sync makes "
-            "1,024 of them.",
+            says="Products that are made one by one leave the tensor cores idle: one mma.sync makes 1,024 of them.",
         ),
         Gate(
             "shared_conflicts", 0, case="counted", kernels=(TF32,), hint=2,
-            says="The 8 rows of a fragment begin in the same bank. Make the rows of the tiles so much longer "
-            "that the lanes of a register, 4 to a row, fall into 32 different banks.",
+            says="The lanes of a register take 4 neighbours from each of 8 rows: make the rows of the tiles so much "
+            "longer that these fall into 32 different banks.",
         ),
         Gate(
             "bytes_per_flop", 0.45, case="counted", kernels=(TF32,), hint=1,
@@ -346,14 +345,13 @@ PUZZLE = Puzzle(
         ),
         Gate(
             "scalar_share", 10, case="counted", kernels=(HALF,), below=100, hint=1,
-            says="Products that are made one by one: the tensor cores stand idle. One mma.sync makes "
-            "2,048 of them.",
+            says="Products that are made one by one leave the tensor cores idle: one mma.sync makes 2,048 of them.",
         ),
         Gate(
             "shared_conflicts", 0, case="counted", kernels=(HALF,), hint=3,
             says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks; "
-            "here rows of the tile are 128 bytes long, so a column of pieces has the same banks. Swizzle, or "
-            "make the rows longer.",
+            "rows of 128 bytes without a swizzle have a column of pieces in the same banks. Swizzle, or make the "
+            "rows longer.",
         ),
         Gate(
             "shared_requests_per_flop", 0.0004, case="counted", kernels=(HALF,), below=0.00128, hint=3,
