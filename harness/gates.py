@@ -293,7 +293,7 @@ def count(
     return [try_kernel(puzzle, case, kernel, bench, t, seed, Patience()) for case, kernel in pairs]
 
 
-#: sizes of which all costs are multiples, and which the lessons' numbers do not name
+#: sizes that all costs grow in proportion to
 GROWING = ("batch", "M", "rows")
 
 
@@ -318,7 +318,7 @@ def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measur
 
 
 def measured(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int, times: int = 1) -> list[Measure]:
-    """All gates in their cases, which are so many times as large as those that the gates were declared for."""
+    """All gates in their cases. times: as large as those that the gates were declared for."""
     counted: dict[tuple[str, str], dict] = {}
     found = []
     for gate in gates_of(puzzle):
