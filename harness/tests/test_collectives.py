@@ -393,3 +393,86 @@ def test_tiles_of_several_warps(checks, name):
         assert kernel(2, 256, (out, dev.array(i, readonly=True))).notes == []
         np.testing.assert_array_equal(out.get(), [expected] * 2)
     dev.schedule = 0
+
+
+# --- lanes that are not there -----------------------------------------------------------------------------
+
+ABSENT = f"""
+{K}fine_guarded(float* out, const float* in) {{
+  int lane = threadIdx.x % 32;
+  float sum = in[threadIdx.x], other = __shfl_down_sync(0xffffffff, sum, 8);
+  if (lane < 8) sum += other;
+  out[threadIdx.x] = lane < 8 ? other : sum;
+}}
+{K}fine_lane_0(float* out, const float* in) {{
+  float sum = in[threadIdx.x];
+  for (int step = 8; step > 0; step /= 2) sum += __shfl_down_sync(0xffff, sum, step);
+  out[threadIdx.x] = __shfl_sync(0xffff, sum, 0);
+}}
+{K}branch(float* out, const float* in) {{
+  int other = __shfl_down_sync(0xffff, (int)in[threadIdx.x], 8);  // branch
+  if (other > 3) out[threadIdx.x] = 1;
+}}
+{K}address(float* out, const float* in) {{
+  int other = __shfl_sync(0xffff, threadIdx.x, 20);  // address
+  out[other] = 1;
+}}
+{K}atomic(float* out, const float* in) {{
+  float other = __shfl_xor_sync(0xffff, in[threadIdx.x], 16);  // atomic
+  atomicAdd(out, other * 2);
+}}
+{K}shared(float* out, const float* in) {{
+  __shared__ float s[32];
+  s[threadIdx.x] = __shfl_xor_sync(0xffff, in[threadIdx.x], 16) + 1;  // shared
+  __syncthreads();
+  out[threadIdx.x] = s[threadIdx.x ^ 1];
+}}
+{K}wide(double* out, const float* in) {{
+  double other = __shfl_down_sync(0xffff, (double)in[threadIdx.x], 8);  // wide
+  out[threadIdx.x] = other;
+}}
+{K}chain(float* out, const float* in) {{
+  float other = __shfl_down_sync(0xffff, in[threadIdx.x], 8);  // chain
+  out[threadIdx.x] = __shfl_sync(0xffff, other, 12);
+}}
+{K}last_warp(float* out, const float* in) {{
+  float sum = in[threadIdx.x];
+  for (int step = 16; step > 0; step /= 2)
+    sum += __shfl_down_sync(0xffffffff, sum, step);  // last_warp
+  if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = sum;
+}}
+{K}mask(float* out, const float* in) {{
+  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_down_sync(0xffff, in[threadIdx.x], 8);  // mask
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "name, block, says",
+    [
+        ("fine_guarded", 16, ""),
+        ("fine_lane_0", 16, ""),
+        ("branch", 16, "lane 16, which is not there: the block has 16 threads. Which way the thread goes at line"),
+        ("address", 16, "lane 20, which is not there: the block has 16 threads. An address at line"),
+        ("atomic", 16, "lane 16, which is not there: the block has 16 threads. The atomic operation at line"),
+        ("shared", 16, "lane 17, which is not there: the block has 16 threads. It goes into out[0], which line"),
+        ("wide", 16, "lane 16, which is not there: the block has 16 threads. It goes into out[8], which line"),
+        ("chain", 16, "lane 20, which is not there: the block has 16 threads. It goes into out[0], which line"),
+        ("last_warp", 48, "lane 16, which is not there: the block has 48 threads. It goes into out[1], which line"),
+        ("mask", 32, "lane 16, which its mask leaves out."),
+    ],
+)
+def test_a_lane_that_is_not_there(name, block, says):
+    """Its value may be computed with; it is told where it matters."""
+    dev = device()
+    kernel = dev.compile(ABSENT).get_function(name)
+    out = dev.array(np.zeros(64, np.float64 if name == "wide" else np.float32), name="out")
+    arguments = 1, block, (out, dev.array(np.arange(64, dtype=np.float32), readonly=True))
+    if not says:
+        assert kernel(*arguments).notes == []
+        return
+    with pytest.raises(KernelFault) as caught:
+        kernel(*arguments)
+    fault = caught.value
+    assert (fault.kind, fault.line) == ("uninitialised-read", line_of(ABSENT, name))
+    assert f"This shuffle asks for the value of {says}" in fault.explanation
