@@ -288,6 +288,7 @@ PUZZLE = Puzzle(
              note="measured: the gradient of a loss, by differences"),
         Case("own_sizes", note="sizes that belong to your file",
              draw=lambda pick: own_sizes(pick, threads=pick(30, 90))),
+        Case("tall_images", column_case(2, 1, 263, 2, 1, 2), note="more rows than a byte can count", stress=True),
         Case("wide_images", column_case(129, 1, 2, 263, 1, 2, threads=1), stress=True,
              note="more pixels, and blocks, than 16 bits can count"),
         Case("many_channels", column_case(2, 261, 1, 2, 1, 1), stress=True,

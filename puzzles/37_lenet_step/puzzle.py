@@ -152,6 +152,7 @@ PUZZLE = Puzzle(
         Case("all_parameters_zero", dict(batch=2, parameters=0), note="done by hand in the lesson"),
         Case("one_image", dict(batch=1)),
         Case("three_images", dict(batch=3)),
+        Case("own_sizes", draw=lambda pick: dict(batch=pick(4, 9)), note="a size that belongs to your file"),
         Case("numerical_gradient_check", dict(batch=2), check="gradient",
              note="the float64 loss, differenced"),
         Case("real_digits", dict(batch=10, digits=1)),

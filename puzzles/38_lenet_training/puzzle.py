@@ -218,6 +218,8 @@ PUZZLE = Puzzle(
     cases=(
         Case("learning_rate", dict(steps=20), note="done by hand in the lesson"),
         Case("learning_rate_few_steps", dict(steps=7), note="a warm-up of one step"),
+        Case("learning_rate_own_steps", draw=lambda pick: dict(steps=pick(21, 90)),
+             note="a number that belongs to your file"),
         Case("update", {}, note="every parameter, against the rule of puzzle 11"),
         Case("six_steps", dict(steps=6, batch=8), note="the last batch is smaller"),
         Case("accuracy", dict(batch=16), note="the last batch is smaller"),
