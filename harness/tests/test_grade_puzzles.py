@@ -122,7 +122,10 @@ def test_every_stub_compiles_and_fails(puzzle_id, grade):
 
 @pytest.mark.parametrize(("puzzle_id", "mutant"), MUTANTS)
 def test_every_mutant_fails_with_its_diagnosis(puzzle_id, mutant, grade):
-    verdict = grade(*alone(PUZZLES[puzzle_id], mutant))
+    puzzle, text = alone(PUZZLES[puzzle_id], mutant)
+    verdict = grade(replace(puzzle, cases=tuple(c for c in puzzle.cases if not c.stress)), text)
+    if verdict.passed:  # nearly all fail sooner
+        verdict = grade(puzzle, text)
     assert verdict.exit_status == 1
     assert verdict.diagnosis in mutant.expected, lines(verdict)
     assert mutant.line in "\n".join(verdict.lines)

@@ -287,7 +287,7 @@ PUZZLE = Puzzle(
              note="more pixels than 16 bits can count"),
         Case("many_filters", dict(batch=2, C_in=2, H=1, W=1, C_out=257, F=1, parts=1, threads=32), stress=True,
              note="more filters than a byte can count"),
-        Case("many_channels", dict(batch=2, C_in=257, H=1, W=1, C_out=2, F=1, parts=1, threads=32), stress=True,
+        Case("many_channels", dict(batch=300, C_in=257, H=1, W=1, C_out=2, F=1, parts=1, threads=32), stress=True,
              note="more channels than a byte can count"),
         Case("many_weights", dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1), kernels=(ADD,), stress=True,
              note="more weights than 16 bits can count"),
