@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.errors import KernelFault
+from harness.tests import samples
 from harness.tests.virtual import device, line_of
 
 SOURCE = (Path(__file__).parent / "kernels" / "unset.cu").read_text()
@@ -93,3 +94,12 @@ def test_unset_values_are_told_where_they_matter(module, name):
         says = says.format(other=fault.other.line)
     assert fault.explanation.endswith(says)
     assert fault.source == SOURCE.splitlines()[fault.line - 1]
+
+
+@pytest.mark.parametrize("name", ["axpy_half2", "md5", "block_scan", "lookback_scan", "int8_product", "spin_lock"])
+def test_code_that_follows_values_computes_the_same(name):
+    """Where nothing is unset, nothing is said."""
+    entry = samples.SAMPLES[name]
+    module, job = samples.compile_sample(device(), entry), entry.job(entry.cases[0])
+    module.track()
+    samples.compare(job, samples.run(job, device(), module)[0])

@@ -40,10 +40,11 @@ EXPORT u64 rt_unset_loaded(Env* env, Thread* thread, u32 site, u64 address, u64 
     return origin(copying ? ORIGIN_COPYING : ORIGIN_MEMORY, site, address + i);
 }
 
-// Unset bits have been stored. from: their origin.
+// Unset bits have been stored. from: their origin. A Trace is of the first byte of its granule that has some.
 EXPORT int rt_unset_stored(Env* env, Thread* thread, u32 site, u64 address, u64 size, u64 from) {
     for (u64 at = address; at < address + size; at++) {
-        if (!*unset_of(env, at)) continue;
+        u32 below = *(u32*)unset_of(env, at & ~3ull) & (1u << 8 * (at & 3)) - 1;
+        if (!*unset_of(env, at) || below) continue;
         Trace* t = trace_of(env, at);
         t->origin = from; t->block = env->block; t->site = site; t->thread = thread->linear;
     }
