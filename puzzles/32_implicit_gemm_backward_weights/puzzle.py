@@ -332,6 +332,8 @@ PUZZLE = Puzzle(
         Case("own_sizes", note="sizes that belong to your file",
              draw=lambda pick: own_sizes(pick, C_out=pick(2, 20), splits=pick(2, 5))),
         *stress_cases_of_tiles(),
+        Case("many_tiles", size(1, 4129, 1, 2, 2, 1, 1), stress=True,
+             note="more tiles of 16 channels than a byte can count"),
         Case("many_splits", size(2, 1, 12, 12, 2, 1, 1, splits=257), stress=True,
              note="more splits than a byte can count"),
         Case("counted", size(2, 3, 12, 12, 16, 5, 5),

@@ -354,6 +354,8 @@ PUZZLE = Puzzle(
              draw=lambda pick: own_sizes(pick, C_in=3 * pick(1, 3), C_out=3 * pick(1, 3), groups=3)),
         Case("own_sizes_depthwise", note="sizes that belong to your file", kernels=(DEPTHWISE,),
              draw=lambda pick: own_sizes(pick, C_in=3, C_out=3 * pick(1, 3), groups=3)),
+        Case("many_tiles", size(1, 4129, 1, 2, 2, 1, 1, groups=1), kernels=(GROUPED,), stress=True,
+             note="more tiles of 16 channels than a byte can count"),
         Case("many_groups", size(2, 257, 2, 3, 514, 1, 2, groups=257), stress=True,
              note="more groups than a byte can count"),
         Case("large_image", size(1, 1, 263, 259, 1, 2, 2, groups=1), kernels=(DEPTHWISE,), stress=True,
