@@ -187,7 +187,7 @@ class Run:
 
     def fits(self) -> None:
         """Errors: CourseError where the virtual GPU has no room for the arrays, with what goes."""
-        room = self.device.arena.slots_start // 2 if hasattr(self.device, "arena") else 0
+        room = self.device.arena.room // 2 if hasattr(self.device, "arena") else 0
         nbytes = shapes.array_bytes(self.kernel, self.dims)
         if not room or nbytes <= room:
             return

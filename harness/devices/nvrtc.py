@@ -24,11 +24,12 @@ from harness.devices.messages import describe, parse_log
 from harness.devices.store import Store, cache_root, digest, session_directory
 from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
 
-FLAVOURS = {"debug": ("-G",), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
+#: a kernel is not to know which of its builds runs
+FLAVOURS = {"debug": ("-G", "-U__CUDACC_DEBUG__"), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
 #: what few kernels need and takes long: textures, the runtime's types, launches from kernels; libcu++ in cooperative groups
 _SOONER = ("-minimal", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
 _LONGEST = 8 << 20  # characters of PTX
-_FORMAT = "5"  # of the cache entries
+_FORMAT = "6"  # of the cache entries
 _HEADERS = Path(__file__).with_name("headers")
 _PRELUDE = "backwarp/prelude.h"
 _IN_PRELUDE = """

@@ -332,7 +332,8 @@ class Access:
         address = self.value(ins.operands[1], "u64")
         worker = self.op("sub i64", address, self.shared_base)
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
-        local = self.op("icmp uge i64", address, self.module.slots_start)
+        in_slots = self.op("sub i64", address, self.module.slots_start)
+        local = self.op("icmp ult i64", in_slots, self.module.slots_start)  # which is as long as what lies before
         outside = self.op("xor i1", in_shared, "true")
         params = self.load_field("Env", "params", invariant=True)
         first, nbytes = self.module.constants

@@ -442,7 +442,7 @@ class Run:
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": full, "grid_sync": full and self.kernel.info.grid_sync,
             "grid_workspace": self.device._workspace.start,
-            "slots": self.slots,
+            "slots": self.slots, "ticks": time.monotonic_ns(),
             "now": self.device.events + 1, "tag": self.device.events + 1,
             "symmetric": self.kernel.info.symmetric, "ordered": self.kernel.info.ordered, "finals": self.kernel.info.finals,
             "chance": self.device.turns and self.device.schedule + 1,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 import re
+import zlib
 from functools import cached_property
 
 from ...errors import Unsupported
@@ -21,7 +22,7 @@ from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
 from .isa import ENDS_BLOCK
-from .memory import SHARED_GUARD
+from .memory import SHARED_GUARD, slots_start
 from .intervals import passes_freely
 from .modules import KernelInfo, Lowered
 from .ptx import Function, Instruction, Location, Module, Variable
@@ -60,7 +61,7 @@ class ModuleLowering:
                  tracking: bool = False):  # fmt: skip
         self.side_by_side, self.tracking = side_by_side, tracking
         self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
-        self.slots_start = arena_size // 2
+        self.slots_start = slots_start(arena_size)
         self.counting = checks == "count" and not raw
         self.segments: list[CountedSegment] = []
         self._numbers = random.Random(1)
@@ -319,7 +320,7 @@ class ModuleLowering:
 
     def function_address(self, name: str) -> int:
         """What a pointer to a function holds: no address of memory, so that reading there is a fault."""
-        return _FUNCTIONS + 16 * list(self.ptx.functions).index(name)
+        return _FUNCTIONS + 16 * zlib.crc32(name.encode())  # the same in every build
 
     def mentions(self, name: str, text: str) -> bool:
         """Whether the opcode or an operand of a function, or of one that it calls, has `text` in it."""

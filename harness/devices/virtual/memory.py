@@ -26,8 +26,16 @@ _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
 _SMALL_SIZES = (4 << 30, 1 << 30)  # where addresses have to fit into 32 bits; with races 16 times that for the cells
 _POOL_BYTES = 8 << 30  # of address space
+_SLOTS = 2 << 30  # bytes for the memory of running blocks
 _SHIFT = 0x5840  # no address here and there is to share a processor's cache set, or its guess of the way in it
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+def slots_start(size: int) -> int:
+    """Where the memory of running blocks begins, as long as what lies before: a kernel sees it at the same place in every
+    build, however large the arena.
+    """
+    return min(size // 2, _SLOTS)
 
 
 @dataclass(frozen=True)
@@ -99,8 +107,10 @@ class Arena:
         self.size = size
         self.bytes = np.frombuffer(self._map, np.uint8)
         self.shadow = np.frombuffer(self._shadow_map, np.uint8)
-        self.slots_start = size // 2
+        self.slots_start = slots_start(size)
+        self.slots_end = 2 * self.slots_start
         self.slots = self.slots_start // SLOT_BYTES
+        self.room = size - self.slots_start  # bytes for arrays
         self._top = _FIRST
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
@@ -125,7 +135,9 @@ class Arena:
                 start = starts.pop()
             else:
                 start = self._top
-                if start + extent > self.slots_start:
+                if start < self.slots_start < start + extent:
+                    start = self.slots_end
+                if start + extent > self.size:
                     raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
                 self._top = start + extent
             owner = owner_of(start)

@@ -13,7 +13,7 @@ _SPECIAL = {
     "%ntid.x": ("Launch", "block_x"), "%ntid.y": ("Launch", "block_y"), "%ntid.z": ("Launch", "block_z"),
     "%ctaid.x": ("Env", "ctaid_x"), "%ctaid.y": ("Env", "ctaid_y"), "%ctaid.z": ("Env", "ctaid_z"),
     "%nctaid.x": ("Launch", "grid_x"), "%nctaid.y": ("Launch", "grid_y"), "%nctaid.z": ("Launch", "grid_z"),
-    "%smid": ("Env", "worker"), "%dynamic_smem_size": ("Launch", "shared_dynamic"),
+    "%dynamic_smem_size": ("Launch", "shared_dynamic"),
 }  # fmt: skip
 _REFUSED_SPECIAL = {
     "%cluster": "thread block clusters",
@@ -60,7 +60,7 @@ class Special:
         if name == "WARP_SZ":
             return "32", "i32"
         if name in ("%clock", "%clock64", "%globaltimer"):
-            value = self.emit("call i64 @rt_clock()")
+            value = self.emit("call i64 @rt_ticks(i64 %env)")
             return (value, "i64") if name != "%clock" else (self.cast("trunc", "i64", value, "i32"), "i32")
         if (name, self.lane) not in self.specials:
             lines, self.lines = self.lines, self.entry
@@ -71,8 +71,8 @@ class Special:
     def _read_special(self, name: str) -> str:
         if name in _SPECIAL:
             return self.load_field(*_SPECIAL[name], invariant=True)
-        if name in ("%nsmid", "%gridid"):
-            return "1"
+        if name in ("%smid", "%nsmid", "%gridid"):  # one multiprocessor, however many cores there are
+            return str(int(name != "%smid"))
         if name.startswith("%reserved_smem_offset_"):
             return str(state.RESERVED[name.rsplit("_", 1)[1]])
         linear = self.load_field("Thread", "linear", invariant=True)

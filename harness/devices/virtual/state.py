@@ -172,6 +172,7 @@ _STRUCTS = {
         (_U64, "pool"), (_U64, "pool_used"), (_U64, "pool_size"),  # host address; bytes
         (_U64, "hazards"), (_U64, "places"),  # host addresses of tables at the pool's start
         (_U64, "turns"),  # loads after which a thread lets others come between, so far
+        (_U64, "ticks"),  # what clocks show
         (_U64, "chance"),  # random bits, for who waits how long
         (_U64, "steps"), (_U64, "steps_end"),  # host addresses: where the next Step goes, if there is room
     ],
