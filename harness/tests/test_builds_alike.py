@@ -12,6 +12,7 @@ from .virtual import K
 BUILDS = ("full", "memory", "count")
 SOURCE = f"""
 __device__ int one;
+static __device__ int unused[100000];  // but in unoptimised code
 __device__ __noinline__ int f(int x) {{ return x + 1; }}
 __device__ __noinline__ int g(int x) {{ return x + 2; }}
 __device__ int (*table[2])(int) = {{f, g}};
@@ -28,6 +29,7 @@ __device__ int (*table[2])(int) = {{f, g}};
     extern __shared__ float more[];
     float mine[32];
     for (int i = 0; i < 32; i++) mine[i] = tile[i] = more[i] = out[i % 4] + one;
+    if (threadIdx.x > 2000000000u) unused[out[0]] = 1;
     out[0] = (unsigned long long)out;
     out[1] = (unsigned long long)tile;
     out[2] = (unsigned long long)more;

@@ -243,7 +243,7 @@ class Module:
                 " __constant__ memory is for small tables"
             )
         try:
-            self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes)
+            self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes, module=True)
         except DeviceError:
             wanted = sum(v.size for _, v in self.lowered.variables.values())
             raise CompileError(

@@ -111,7 +111,7 @@ class Arena:
         self.slots_end = 2 * self.slots_start
         self.slots = self.slots_start // SLOT_BYTES
         self.room = size - self.slots_start  # bytes for arrays
-        self._top = _FIRST
+        self._top, self._end = _FIRST, self.slots_start  # what is free before the memory of blocks
         self._owners: list[Owner] = []  # sorted by start
         self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
         self._released: deque[Owner] = deque()
@@ -126,16 +126,24 @@ class Arena:
     def host(self, address: int = 0) -> int:
         return self.bytes.ctypes.data + address
 
-    def allocate(self, owner_of, nbytes: int, writable: bool = True, written: bool = True) -> Owner:
-        """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full."""
+    def allocate(
+        self, owner_of, nbytes: int, writable: bool = True, written: bool = True, module: bool = False
+    ) -> Owner:
+        """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full.
+
+        module: for the variables of a module, of which one build may have more than another: they lie at the end, so that
+        arrays are at the same place in all builds.
+        """
         extent = _extent(nbytes)
         with self._lock:
             self._settle()
             if starts := self._free.get(extent):
                 start = starts.pop()
+            elif module and self._end - extent >= self._top:
+                start = self._end = self._end - extent
             else:
                 start = self._top
-                if start < self.slots_start < start + extent:
+                if start < self.slots_end and start + extent > self._end:
                     start = self.slots_end
                 if start + extent > self.size:
                     raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
@@ -170,7 +178,7 @@ class Arena:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
         self._free.setdefault(extent, []).append(owner.start)
         if not self._owners:
-            self._top, self._free = _FIRST, {}
+            self._top, self._end, self._free = _FIRST, self.slots_start, {}
 
     def clear(self, start: int, nbytes: int) -> None:
         """Make bytes zero; whole pages are given back instead of written to."""
