@@ -79,9 +79,10 @@ class Body:
                 if ended:  # unreachable code after a branch
                     self.lines.append(f"{self.fresh_label('unreachable')}:")
                     self.known.clear()
-                mine = {name: getattr(self, name) for name in _OF_A_BODY}
+                # a function may be expanded in place
+                mine = {name: getattr(self, name) for name in _OF_A_BODY} if item.base == "call" else {}
                 ended = self.side_by_side(i, item) if self.plan else self._lower(i, item)
-                vars(self).update(mine)  # a function may have been expanded in place
+                vars(self).update(mine)
             i += 1
         return ended
 

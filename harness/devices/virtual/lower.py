@@ -76,6 +76,7 @@ class ModuleLowering:
         self._free: dict[str, bool] = {}
         self._turns: dict[str, set[int]] = {}
         self._takes_turns: dict[str, bool] = {}
+        self._symmetric: dict[str, int] = {}
         self._hands_back: dict[str, int | None] = {}
         self.pointed = pointed_functions(module)
         self._calls = {f.name: self._callees(f) for f in defined(module)}
@@ -207,6 +208,11 @@ class ModuleLowering:
 
     def symmetric(self, name: str) -> int:
         """SYMMETRIC bits of a kernel. (A function that others call has none: it is lowered for all of them.)"""
+        if name not in self._symmetric:
+            self._symmetric[name] = self._symmetry(name)
+        return self._symmetric[name]
+
+    def _symmetry(self, name: str) -> int:
         if not self.ptx.functions[name].entry or self.ordered(name):
             return 0
         if self._any(name, _takes_part):
