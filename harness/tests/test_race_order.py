@@ -175,3 +175,36 @@ def test_lanes_meet_only_those_who_come():
     assert (
         found(source.replace("if (threadIdx.x > 0) __syncwarp(0xfffffffe)", "__syncwarp()"), zeros(1)) is None
     )
+
+
+def test_the_last_block_resets_the_counter_in_every_phase():
+    """Its plain store comes after the updates that its own has seen, and before those of the next phase."""
+    source = f"""{K}k(int* data, int* out, int* count, int* go) {{
+    for (int phase = 1; phase <= 3; phase++) {{
+        if (threadIdx.x == 0) {{
+            data[blockIdx.x] = phase;
+            __threadfence();
+            if (atomicAdd(count, 1) == gridDim.x - 1) {{
+                __threadfence();
+                for (int i = 0; i < gridDim.x; i++) out[phase] += data[i];
+                *count = 0;
+                __threadfence();
+                atomicExch(go, phase);
+            }} else while (*(volatile int*)go < phase) {{}}
+            __threadfence();
+        }}
+        __syncthreads();
+    }}
+}}"""
+    out = zeros(4, np.int32)
+    assert found(source, zeros(4, np.int32), out, zeros(1, np.int32), zeros(1, np.int32), grid=4) is None
+    assert out.get().tolist() == [0, 4, 8, 12]
+
+
+def test_who_sees_the_last_of_several_stores_has_not_seen_the_others():
+    source = f"""{K}k(int* word, int* out) {{
+    if (threadIdx.x % 32 == 0) *(volatile int*)word = *(volatile int*)word + 1;
+    if (threadIdx.x == 64) out[0] = *word;
+}}"""
+    fault = found(source, zeros(1, np.int32), zeros(1, np.int32), block=96)
+    assert fault.kind == "race" and {fault.line, fault.other.line} == {2, 3}

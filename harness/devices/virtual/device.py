@@ -367,11 +367,11 @@ class Run:
             result.requests = self.device.tally.requests()
         if launch["turns"][0]:
             result.turns = info.turns
+        if self.arena.pool:
+            self.arena.pool.end(launch)
         if self.device.keep_steps:
             result.steps = Steps(self._steps, launch, self.module.lowered.sites)
             result.hazards = self.arena.pool.hazards()
-        if self.arena.pool:
-            self.arena.pool.end(launch)
         records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
         if self.module.tracking:
             records = np.concatenate([records, unset_outputs(self.arena)])

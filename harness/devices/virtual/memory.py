@@ -290,17 +290,18 @@ class Arena:
 
 
 class Pool:
-    """Memory that racecheck takes during a launch: two tables, then what they and the cells point to.
+    """Memory that racecheck takes during a launch: two tables, the places that are taken in the first, then what the
+    tables and the cells point to.
 
     hazards: the Hazards of the last launch. Errors: DeviceError.
     """
 
-    _TABLES = state.HAZARDS * DTYPES["Hazard"].itemsize, 4 * (state.PLACES + state.PHASES)
+    _TABLES = state.HAZARDS * DTYPES["Hazard"].itemsize, 4 * (state.PLACES + state.PHASES), 2 * state.HAZARDS
 
     def __init__(self):
         self._map = reserve(_POOL_BYTES)
         self.bytes = np.frombuffer(self._map, np.uint8)
-        self._used = 0
+        self._used = self._hazards = 0
 
     def start(self) -> dict[str, int]:
         """The fields of a Launch; what the launch before has left is gone."""
@@ -311,14 +312,14 @@ class Pool:
                 "hazards": host, "places": host + self._TABLES[0]}  # fmt: skip
 
     def end(self, launch: np.ndarray) -> None:
-        used = int(launch["pool_used"][0])
-        if used > sum(self._TABLES) or launch["hazard_count"][0]:
+        used, self._hazards = int(launch["pool_used"][0]), int(launch["hazard_count"][0])
+        if used > sum(self._TABLES) or self._hazards:
             self._used = used
 
     def hazards(self) -> np.ndarray:
         """A copy of the Hazards that were found, in no order."""
         table = self.bytes[: self._TABLES[0]].view(DTYPES["Hazard"])
-        return table[table["bytes"] > 0].copy()
+        return table[self.bytes[sum(self._TABLES[:2]) :][: 4 * self._hazards].view(np.uint32)]
 
 
 def _gap(nbytes: int) -> int:

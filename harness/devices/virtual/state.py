@@ -47,7 +47,7 @@ _STRUCTS = {
         (_U32, "symmetric"),  # as in the Launch
         (_U32, "holes"),  # threads that have ended after an access that barriers since do not order
         (_U32, "clocks"),  # a thread knows of others by more than barriers of the block and collectives of its warp
-        (_U32, "dirty"),  # threads have such knowledge left of this block
+        (_U32, "dirty"),  # so many threads have such knowledge left of this block
         (_U32, "blind"),  # a call is under way whose result nobody looks at
         (_U32, "final"),  # a call after which the thread may end while others go on to a barrier
         (_U32, "full", 32),  # time of the last collective of all lanes of each warp
@@ -120,7 +120,7 @@ _STRUCTS = {
         (_U32, "chain"),  # more records: a place in the launch's pool
         (_U32, "writer"), (_U32, "writer_place"),  # key of the last strong write
         (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),  # who has seen that one, and all before it
-        (_U32, "unused"),
+        (_U32, "since"),  # of accesses no older than this; after a plain store, those of the next chain: writer_place
     ],
     # Of a granule with an unset value in it: where that came from, and who stored it. `copy_site`: the last copy
     # (cp.async) into it.

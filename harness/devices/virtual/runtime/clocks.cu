@@ -88,7 +88,7 @@ static __device__ __forceinline__ u64 known(Env* env, u32 thread) { return env->
 // Somebody is going to know what no barrier tells.
 static __device__ void begin_clocks(Env* env) {
     for (u32 i = 0; i < launch_of(env)->threads && !env->clocks; i++) extra_of(env, i)->known = 0;
-    env->clocks = env->dirty = 1;
+    env->clocks = env->dirty = launch_of(env)->threads;
 }
 
 static __device__ void learn(Env* env, u32 thread, u64 clock) {
@@ -148,7 +148,7 @@ static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 a
 // A block starts: its threads know of nobody.
 static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
-    for (u32 i = 0; i < launch->threads && env->dirty; i++) {
+    for (u32 i = 0; i < env->dirty; i++) {
         Extra* e = extra_of(env, i);
         e->known = 0; e->pending = e->hole = 0;
         ((Fence*)e->fences)[0].tick = ((Fence*)e->fences)[1].tick = 0;
@@ -168,7 +168,7 @@ static __device__ void leave(Env* env, Thread* thread) {
     if (e->touched != env->bar || e->hole) return;
     e->hole = env->bar;
     env->holes++;
-    env->dirty = 1;
+    env->dirty = launch_of(env)->threads;
 }
 
 // A barrier of all threads of the block that have not ended.
@@ -363,7 +363,7 @@ static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 siz
     Pending* made = (Pending*)pool_at(launch, at);
     made->handed = p->handed; made->before = e->pending;
     e->pending = at;
-    env->dirty = 1;
+    env->dirty = launch_of(env)->threads;
     return p->handed;
 }
 
@@ -395,7 +395,7 @@ static __device__ void strong_write(Env* env, Thread* thread, u64 address, u32 s
 // A plain store: who reads this now is handed nothing.
 static __device__ void plain_write(Env* env, u64 address, u32 size) {
     for (u32 i = 0; i < size; i++)
-        if (Place* p = find_place(env, address + i, 0)) p->size = p->handed = 0;
+        if (Place* p = find_place(env, address + i, 0)) p->size = p->handed = p->serial = 0;
 }
 
 EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 scope) {
@@ -413,7 +413,7 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 scope) {
         f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;
     }
     thread->clock = now;
-    env->dirty = 1;
+    env->dirty = launch_of(env)->threads;
     return 0;
 }
 

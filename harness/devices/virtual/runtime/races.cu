@@ -32,7 +32,7 @@ static __device__ Cold* open_cold(Env* env, Cell* c, u64 address) {
     if (cold->launch != launch->tag) cold->chain = 0;
     cold->launch = launch->tag;
     ((Record*)cold->record)->lanes = 0;
-    cold->writer = cold->seer_lane = 0;
+    cold->writer = cold->seer_lane = cold->since = 0;
     for (u32 at = cold->chain; at;) {
         Node* node = (Node*)pool_at(launch, at);
         node->r.lanes = 0;
@@ -101,11 +101,13 @@ static __device__ void extend_chain(Env* env, Thread* t, Visit* v, Cell* cell) {
     Cold* c = open_cold(env, cell, v->address);
     int first = !c->writer, linked = see_each_other(v->key, c->writer & ~BROKEN, v->place, c->writer_place);
     if (write && !(v->key & KEY_ATOMIC)) linked = 0;
-    if (!linked && !first) linked = c->seer_lane && !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane);
+    int closed = (c->writer & ~BROKEN) == CLOSED;  // else a strong write would part those before it from who sees this one
+    if (!linked && !first && (closed || !strong || !write)) linked = c->seer_lane && !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane);
     if (write) {
         u32 broken = first || linked ? c->writer & BROKEN : BROKEN;
+        if (closed && strong) c->since = c->writer_place;  // who sees this one has not seen what came before the plain store
         c->writer = broken | (strong ? v->key & ~BROKEN : CLOSED);
-        c->writer_place = v->place;
+        c->writer_place = strong ? v->place : launch_of(env)->now + 1;
     } else if (!linked) return;
     c->seer_place = v->place; c->seer_stamp = v->stamp;
     c->seer_lane = v->info & INFO_BLIND ? 0 : v->bit;
@@ -145,7 +147,7 @@ static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 o
         Hazard* h = &table[i & (HAZARDS - 1)];
         if (!h->bytes) {
             if (launch->hazard_count >= HAZARDS / 2) return 0;
-            launch->hazard_count++;
+            ((u32*)launch->places)[PLACES + PHASES + launch->hazard_count++] = i & (HAZARDS - 1);
             h->address = address & ~3ull; h->block = shared ? env->block : 0; h->interval = interval;
             h->site = a; h->other_site = b; h->kind = x; h->other_kind = y;
         } else if (h->address != (address & ~3ull) || h->interval != interval || h->site != a || h->other_site != b ||
@@ -238,7 +240,7 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
         }
         u32 strong_write = KEY_STRONG | KEY_WRITE;  // who has seen every one of these is ordered after them
         Cold* c = cold_of(env, v->address);
-        if ((r->key & strong_write) == strong_write && !(v->key & KEY_STRONG) && c->seer_lane && !(c->writer & BROKEN) &&
+        if ((r->key & strong_write) == strong_write && c->seer_lane && !(c->writer & BROKEN) && stamp >= c->since &&
             !unordered(env, t, c->seer_place, c->seer_stamp, c->seer_lane)) continue;
         race(env, t, v, bytes, r->key, place, lanes, place == v->place ? 1 : 2);
     }
