@@ -208,3 +208,15 @@ def test_who_sees_the_last_of_several_stores_has_not_seen_the_others():
 }}"""
     fault = found(source, zeros(1, np.int32), zeros(1, np.int32), block=96)
     assert fault.kind == "race" and {fault.line, fault.other.line} == {2, 3}
+
+
+def test_a_barrier_of_some_warps_orders_no_others_that_have_ended():
+    source = f"""{K}k(float* out) {{
+    __shared__ float value;
+    if (threadIdx.x == 64) value = 1;  // OTHER
+    if (threadIdx.x < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+    if (threadIdx.x == 0) value = 2;  // FAULT
+}}"""
+    fault = found(source, zeros(1), block=96)
+    assert fault.kind == "race"
+    assert {fault.line, fault.other.line} == {line_of(source), line_of(source, "OTHER")}

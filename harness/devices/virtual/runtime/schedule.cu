@@ -320,7 +320,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     }
     if (!expected(t) && launch->check_sync && !env->faulted) note_absent(env, t, waiting);
     if (env->cells) {
-        if (waiting == alive && !env->arrived[number & 15]) meet_all(env, t->site, number);
+        if (waiting == (expected(t) ? n : alive) && !env->arrived[number & 15]) meet_all(env, t->site, number);
         else meet_waiting(env, number, t->site);
     }
     env->arrived[number & 15] = 0;
