@@ -85,10 +85,14 @@ static __device__ u64 join(Env* env, u64 a, u64 b) { return merge(env, a, b, env
 
 static __device__ __forceinline__ u64 known(Env* env, u32 thread) { return env->clocks ? extra_of(env, thread)->known : 0; }
 
+// The next block in this place, which may be smaller, has to forget what the threads of this one know.
+static __device__ __forceinline__ void soil(Env* env) { env->dirty = launch_of(env)->threads; }
+
 // Somebody is going to know what no barrier tells.
 static __device__ void begin_clocks(Env* env) {
     for (u32 i = 0; i < launch_of(env)->threads && !env->clocks; i++) extra_of(env, i)->known = 0;
-    env->clocks = env->dirty = launch_of(env)->threads;
+    env->clocks = 1;
+    soil(env);
 }
 
 static __device__ void learn(Env* env, u32 thread, u64 clock) {
@@ -168,7 +172,7 @@ static __device__ void leave(Env* env, Thread* thread) {
     if (e->touched != env->bar || e->hole) return;
     e->hole = env->bar;
     env->holes++;
-    env->dirty = launch_of(env)->threads;
+    soil(env);
 }
 
 // A barrier of all threads of the block that have not ended.
@@ -355,7 +359,7 @@ static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 siz
     if (e->pending && last->handed == p->handed) return p->handed;
     if (e->pending && hands_on_too(launch, p->handed, last->handed)) {
         last->handed = p->handed;
-        env->dirty = 1;
+        soil(env);
         return p->handed;
     }
     u32 at = take(launch, sizeof(Pending));
@@ -363,7 +367,7 @@ static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 siz
     Pending* made = (Pending*)pool_at(launch, at);
     made->handed = p->handed; made->before = e->pending;
     e->pending = at;
-    env->dirty = launch_of(env)->threads;
+    soil(env);
     return p->handed;
 }
 
@@ -413,7 +417,7 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 scope) {
         f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;
     }
     thread->clock = now;
-    env->dirty = launch_of(env)->threads;
+    soil(env);
     return 0;
 }
 
