@@ -418,10 +418,11 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
     """The faults of these records, causes first.
 
     What a thread's own variables lack is its own doing, and may lead it anywhere. Shared and global memory is left
-    unwritten by a dead thread or a race: who reads that comes last, or says nothing more. But an unset address comes
-    before the access that it leads to.
+    unwritten by a dead thread or a race: who reads that comes last, or says nothing more. So does what a collective with a
+    wrong mask gives. But an unset address comes before the access that it leads to.
     """
     racing = {f.array for _, f in found if f.kind == "race"}
+    masks = {f.line for _, f in found if f.kind == "shuffle-mask"}
     told = set()
     places = {(f.thread, f.block, f.other.line if f.other else f.line) for r, f in found
               if f.kind == "uninitialised-read" and int(r["address"]) & 255 == USE["address"]}  # fmt: skip
@@ -432,7 +433,8 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
             if (f.line, f.array) in told or f.array and f.array in racing:
                 continue
             told.add((f.line, f.array))
-            rank = 2 if f.array and not any(own in f.headline for own in ("variable", "__local__")) else 0
+            others = f.array and not any(own in f.headline for own in ("variable", "__local__"))
+            rank = 2 if others or f.line in masks else 0
         elif f.kind in _LED_TO and (f.thread, f.block, f.line) in places:
             rank = 3
         order.append((rank, f))

@@ -15,6 +15,7 @@ struct Node { u32 next, unused; Record r; };
 constexpr u32 KEY_SITE = (1u << 20) - 1, KEY_SHAPE = 15u << 20, KEY_WRITE = 1u << 24, KEY_STRONG = 1u << 25;
 constexpr u32 KEY_SCOPE = 26, KEY_ATOMIC = 1u << 28, KEY_KNOWN = 1u << 31;  // known: all have written `value`
 constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;
+constexpr u32 MOST_ALIKE = 32;  // records of one instruction that a granule has, before the ordered ones are dropped
 constexpr u32 BROKEN = 1u << 31;  // beside Cell.writer: not every strong write since the first is seen in the last
 constexpr u32 CLOSED = 1u << 29;  // instead of it: a plain store has come after all of them
 
@@ -247,11 +248,12 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
 }
 
 // Forget the lanes of a record that came before this access, by the same instruction, and are ordered before it for every
-// thread that comes. Lanes of other warps stay unless a barrier of the block orders them: a race with them is worse.
-static __device__ void forget(Env* env, Thread* t, Visit* v, Record* r) {
-    if (r->place == v->place || (r->place / 32 == v->place / 32 && r->stamp < env->bar))
+// thread that comes. Lanes of other warps stay unless a barrier of the block orders them, since a race with them is worse;
+// but not beyond so many records: where every thread takes a lock in its turn, the last few tell enough.
+static __device__ void forget(Env* env, Thread* t, Visit* v, Record* r, int all) {
+    if (all || r->place == v->place || (r->place / 32 == v->place / 32 && r->stamp < env->bar))
         r->lanes = unordered(env, t, r->place, r->stamp, r->lanes);
-    if (r->lanes2 && (r->place2 == v->place || (r->place2 / 32 == v->place / 32 && r->stamp2 < env->bar)))
+    if (r->lanes2 && (all || r->place2 == v->place || (r->place2 / 32 == v->place / 32 && r->stamp2 < env->bar)))
         r->lanes2 = unordered(env, t, r->place2, r->stamp2, r->lanes2);
     if (!r->lanes && r->lanes2) {
         r->place = r->place2; r->stamp = r->stamp2; r->lanes = r->lanes2; r->lanes2 = 0;
@@ -274,9 +276,10 @@ static __device__ __forceinline__ void mix(Record* r, u32 key, u32 value) {
 static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
     Launch* launch = launch_of(env);
     Record* room = 0;
-    u32 block = v->place / 32;
+    u32 block = v->place / 32, alike = 0;
     for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r)) {
         if (r->lanes && !((r->key ^ v->key) & ~KEY_KNOWN)) {
+            alike++;
             int own = r->place == v->place && r->stamp == v->stamp;
             int own2 = r->lanes2 && r->place2 == v->place && r->stamp2 == v->stamp;
             if (own || own2) {
@@ -286,7 +289,7 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
                 return r->lanes2 && stand_for(env, v->address, v->info, block, r->place, r->place2);
             }
             int alone = r->place == v->place && r->lanes == v->bit && !r->lanes2;
-            forget(env, t, v, r);
+            forget(env, t, v, r, alike > MOST_ALIKE);
             if (!r->lanes && alone) {  // the thread's own access, once more
                 mix(r, v->key, v->value);
                 fill(r, v->key & (r->key | ~KEY_KNOWN), v->value, v->place, v->bit, v->stamp);
