@@ -278,8 +278,9 @@ static __device__ __noinline__ u32 not_known(Env* env, u64 clock, u32 place, u32
 
 // ---- release and acquire ----------------------------------------------------------------------------------
 
-// What a write hands on to who reads it: the writer's clock. Together with all that an update has read before it.
-struct Handed { u64 clock, block; u32 thread, tick, scope, before; };
+// What a write hands on to who reads it: the writer's clock. Together with all that an update has read before it: `all`
+// joins what reaches other blocks of that, `near` is the last that does not, `farther` the one before that.
+struct Handed { u64 clock, all, block; u32 thread, tick, scope, before, near, farther; };
 // What a thread has read of this and not acquired.
 struct Pending { u32 handed, before; };
 // The last write to a byte that was made to be seen by others.
@@ -321,12 +322,18 @@ static __device__ Place* seen_place(Env* env, u64 address, u32 size, u32 scope) 
 // Take over what has been handed on, as far as a scope reaches.
 static __device__ void acquire(Env* env, Thread* thread, u32 handed, u32 scope) {
     Launch* launch = launch_of(env);
+    int far = scope >= SCOPE_GPU;
+    if (handed && far) {
+        Handed* h = (Handed*)pool_at(launch, handed);
+        learn(env, thread->linear, h->all);
+        handed = h->near;
+    }
     while (handed) {
         Handed* h = (Handed*)pool_at(launch, handed);
         u64 mine = known(env, thread->linear);
         int knows = mine && known_of(mine, h->block, h->thread) >= h->tick;
         if (!knows && reaches(scope, h->scope, env->block, h->block)) learn(env, thread->linear, h->clock);
-        handed = h->before;
+        handed = far ? h->farther : h->before;
     }
 }
 
@@ -336,6 +343,11 @@ static __device__ u32 hand_on(Env* env, Thread* thread, u64 clock, u32 tick, u32
     if (!at) return before;
     Handed* h = (Handed*)pool_at(launch, at);
     h->clock = clock; h->block = env->block; h->thread = thread->linear; h->tick = tick; h->scope = scope; h->before = before;
+    Handed* last = (Handed*)pool_at(launch, before);
+    h->all = before ? last->all : 0;
+    h->near = h->farther = before ? last->near : 0;
+    if (scope < SCOPE_GPU) h->near = at;
+    else h->all = merge(env, h->all, clock, 0);
     return at;
 }
 
@@ -384,7 +396,9 @@ static __device__ u32 hand_on_fenced(Env* env, Thread* thread, u32 which, u32 ha
 static __device__ void strong_write(Env* env, Thread* thread, u64 address, u32 size, u32 info, u32 handed) {
     Launch* launch = launch_of(env);
     u32 scope = info >> SCOPE_SHIFT & 3, serial = ++launch->serial;
-    handed = hand_on_fenced(env, thread, 1, hand_on_fenced(env, thread, 0, handed));
+    Fence* fences = (Fence*)extra_of(env, thread->linear)->fences;
+    if (fences[0].tick != fences[1].tick) handed = hand_on_fenced(env, thread, 0, handed);
+    handed = hand_on_fenced(env, thread, 1, handed);
     if (info & INFO_RELEASE) {
         u64 clock = give(env, thread);
         handed = hand_on(env, thread, clock, thread->clock, scope, handed);
