@@ -434,7 +434,8 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
                 continue
             told.add((f.line, f.array))
             others = f.array and not any(own in f.headline for own in ("variable", "__local__"))
-            rank = 2 if others or f.line in masks else 0
+            given = f.line in masks and "shuffle" in f.headline
+            rank = 2 if others or given else 0
         elif f.kind in _LED_TO and (f.thread, f.block, f.line) in places:
             rank = 3
         order.append((rank, f))
