@@ -204,6 +204,14 @@ def test_a_million_printf_lines_are_cut_and_it_is_said(grade):
     )
 
 
+def test_unset_values_are_followed_on_a_slow_machine_too(grade, monkeypatch):
+    """No launch ends in its first time limit, and code that follows unset values is not optimised."""
+    monkeypatch.setattr(trial, "QUICK", 1e-9)
+    unset = re.sub(r"= a\[i\] \+ b\[i\]", "= s[threadIdx.x]", solution("01_vector_add"))
+    verdict = grade("01_vector_add", unset.replace("int i =", "__shared__ float s[256];\n    int i =", 1))
+    assert verdict.diagnosis == "uninitialised-read"
+
+
 def test_a_file_outside_the_course_is_refused_and_not_shown(grade, tmp_path):
     (tmp_path / "secret.txt").write_text("the secret content")
     for include in (f'"{tmp_path}/secret.txt"', '"secret.txt"', '"../../../../../../etc/passwd"'):

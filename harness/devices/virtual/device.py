@@ -207,9 +207,11 @@ class Module:
 
     def optimise(self) -> None:
         """Replace code that was compiled quickly by better code, where that can be done in time."""
-        if not self.quick or self.tracking:
+        if not self.quick:
             return
         self.quick = False
+        if self.tracking:  # code that follows unset values stays as it is: optimising it takes minutes
+            return
         with contextlib.suppress(CompileError, DeviceError):
             self._build_again()
 
@@ -220,10 +222,11 @@ class Module:
 
     def _build_again(self) -> None:
         checks, size = self.device.checks, self.device.arena.size
+        how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
         if self.request:
-            self._load(build(*self.request, checks, size, quick=self.quick, tracking=self.tracking))
+            self._load(build(*self.request, checks, size, **how))
         else:
-            self._load(build_ptx(self.compiled, self.name, checks, size, quick=self.quick, tracking=self.tracking))
+            self._load(build_ptx(self.compiled, self.name, checks, size, **how))
 
     # -- module variables -----------------------------------------------------------------------------
 
