@@ -21,9 +21,9 @@ from .callgraph import align_up, called, defined, grid_waits, has_loop, pointed_
 from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
+from .intervals import passes_freely
 from .isa import ENDS_BLOCK
 from .memory import SHARED_GUARD, slots_start
-from .intervals import passes_freely
 from .modules import KernelInfo, Lowered
 from .ptx import Function, Instruction, Location, Module, Variable
 from .roots import handed_back
@@ -176,7 +176,7 @@ class ModuleLowering:
     def may_meet(self, ins: Instruction) -> bool:
         """Whether all threads of the block may have to wait there."""
         if _is_block_barrier(ins):
-            return not _takes_part(ins)
+            return not _counts_threads(ins)
         callee = called(ins)
         return callee in self.ptx.functions and self.block_barriers(callee)
 
@@ -215,7 +215,7 @@ class ModuleLowering:
     def _symmetry(self, name: str) -> int:
         if not self.ptx.functions[name].entry or self.ordered(name):
             return 0
-        if self._any(name, _takes_part):
+        if self._any(name, _counts_threads):
             return SYMMETRIC_BLOCKS
         if self._any(name, lambda i: i.base in COLLECTIVE_BASES and not _is_block_barrier(i)):
             return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS
@@ -391,8 +391,8 @@ def _is_block_barrier(ins: Instruction) -> bool:
     return ins.base in ("bar", "barrier") and ins.opcode != "bar.warp.sync"
 
 
-def _takes_part(ins: Instruction) -> bool:
-    """A barrier that not all threads of the block need to take part in: it counts those who come."""
+def _counts_threads(ins: Instruction) -> bool:
+    """Whether a barrier counts the threads that come, so that not all of the block need to take part."""
     if not _is_block_barrier(ins):
         return False
     predicate_and_target = 2 * (".red" in ins.opcode)

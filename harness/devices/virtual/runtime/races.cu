@@ -52,7 +52,7 @@ static __device__ __forceinline__ u32 bytes_of(u32 key) {
 }
 
 // An access to one granule.
-struct Visit { u64 address; u32 key, value, place, bit, stamp, site, info, unused; };
+struct Visit { u64 address; u32 key, value, place, bit, stamp, site, info; };
 
 static __device__ __forceinline__ u32 stamp_of(Env* env, Thread* t) { return t->clock > env->bar ? t->clock : env->bar; }
 static __device__ __forceinline__ u32 place_of(Env* env, Thread* t) { return (u32)env->block * 32 + t->linear / 32; }
@@ -63,7 +63,6 @@ static __device__ __forceinline__ u32 tag_of(Env* env, u64 address) {
 static __device__ __forceinline__ void fill(Record* r, u32 key, u32 value, u32 place, u32 bit, u32 stamp) {
     r->key = key; r->value = value; r->place = place; r->lanes = bit; r->stamp = stamp; r->lanes2 = 0;
 }
-
 
 // ---- what orders two accesses ---------------------------------------------------------------------------
 
@@ -395,7 +394,7 @@ static __device__ __noinline__ int read_on(Env* env, Record* r, u64 address, u32
     return 1;
 }
 
-// As `quickly`, where several instructions have touched the granule.
+// The quick way of rt_race, where several instructions have touched the granule.
 static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address, u32 key, u32 value) {
     Cell* c = cell_of(env, address);
     u32 place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
