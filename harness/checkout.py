@@ -179,9 +179,7 @@ def read_source(path: Path, name: str = "") -> str:
         ) from None
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise NotText(
-            f"{name}:{line}: the file has a zero byte; save it as plain UTF-8 text (not UTF-16)"
-        )
+        raise NotText(f"{name}:{line}: the file has a zero byte; save it as plain UTF-8 text (not UTF-16)")
     if not text.strip():
         raise NoSource(f"{name} is empty")
     return text.replace("\r\n", "\n")

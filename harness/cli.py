@@ -116,7 +116,9 @@ def list_puzzles() -> None:
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Grade this file instead of yours.")
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Of inputs, sizes and schedules; from the file's text if left out."
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Of inputs, sizes and schedules; from the file's text if left out.",
 )
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
@@ -233,7 +235,9 @@ def hint(puzzle_id: str, number: int | None) -> None:
 @click.argument("puzzle_id", metavar="[ID]", required=False)
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Of inputs, sizes and schedules; from the file's text if left out."
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Of inputs, sizes and schedules; from the file's text if left out.",
 )
 @click.option("--poll", is_flag=True, help="Look for changes now and then, where the system reports none.")
 @click.pass_context
@@ -248,8 +252,13 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 
 @cli.command(epilog="\b\n" + kinds.listed())
 @click.argument("puzzle_id", metavar="ID")
-@click.option("--kind", metavar="NAME", type=click.Choice(list(kinds.KINDS)), default=None,
-              help="See below. If left out: the race, where your kernel has one, else access.")
+@click.option(
+    "--kind",
+    metavar="NAME",
+    type=click.Choice(list(kinds.KINDS)),
+    default=None,
+    help="See below. If left out: the race, where your kernel has one, else access.",
+)
 @click.option(
     "--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out."
 )
@@ -303,10 +312,18 @@ def reset(puzzle_id: str) -> None:
 
 
 @cli.command()
-@click.option("--kernels", type=click.Choice(["mine", "solutions"]), default="mine", show_default=True,
-              help="mine: yours where the puzzle is solved, else the solution's.")
-@click.option("--data", type=click.Choice(["digits", "mnist"]),
-              help="digits come with the course; mnist is downloaded once.  [default: digits]")
+@click.option(
+    "--kernels",
+    type=click.Choice(["mine", "solutions"]),
+    default="mine",
+    show_default=True,
+    help="mine: yours where the puzzle is solved, else the solution's.",
+)
+@click.option(
+    "--data",
+    type=click.Choice(["digits", "mnist"]),
+    help="digits come with the course; mnist is downloaded once.  [default: digits]",
+)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Read MNIST's four IDX files from here.")
 @click.option("--epochs", type=click.IntRange(min=1), help="[default: 30 for digits, 3 for mnist]")
 @click.option("--batch", type=click.IntRange(min=1, max=4096), help="Images in a step.  [default: 32]")
@@ -318,8 +335,13 @@ def reset(puzzle_id: str) -> None:
     "--use", metavar="09=21", multiple=True, help="Kernels of a later puzzle in place of an earlier one's."
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was interrupted.")
-@click.option("--json", metavar="[PATH]", is_flag=False, flag_value="-",
-              help="Also write the result as JSON; without PATH or with - to standard output.")
+@click.option(
+    "--json",
+    metavar="[PATH]",
+    is_flag=False,
+    flag_value="-",
+    help="Also write the result as JSON; without PATH or with - to standard output.",
+)
 @click.option("-o", "--picture", type=click.Path(path_type=Path), help="Where the picture goes.")
 @click.pass_context
 def train(context, **options) -> None:

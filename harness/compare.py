@@ -182,7 +182,9 @@ def compare(
     error[~np.isfinite(error)] = np.inf
     worst = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), wrong.shape)
     left &= wrong
-    if target.array.is_input and (left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()):
+    if target.array.is_input and (
+        left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()
+    ):
         left[:] = False  # updated in place: some elements may come out as they were, above all as 0
     stored = wrong & ~left  # of elements that nothing wrote, the value says nothing
     first = np.argwhere(stored if stored.any() else wrong)[0]
@@ -221,7 +223,9 @@ def element(target: Expected, got: np.ndarray, index: tuple[int, ...]) -> Elemen
     return Element(axis_index(target.array.letters, index), got[index].item(), target.values[index].item())
 
 
-def error_map(target: Expected, got: np.ndarray, before: np.ndarray, written: np.ndarray | None = None) -> dict:
+def error_map(
+    target: Expected, got: np.ndarray, before: np.ndarray, written: np.ndarray | None = None
+) -> dict:
     """{"array", "axes", "shape", "errors"}: every element's error in units of what is allowed, row by row.
 
     0 where it is right, NaN where nothing was written, infinite where it is not a number. {} for a large
@@ -255,7 +259,9 @@ def pattern(wrong: np.ndarray, letters: str) -> str:
         return ""
     if wrong.all():
         return "every element"
-    touched = [np.flatnonzero(np.moveaxis(wrong, i, 0).reshape(n, -1).any(axis=1)) for i, n in enumerate(wrong.shape)]
+    touched = [
+        np.flatnonzero(np.moveaxis(wrong, i, 0).reshape(n, -1).any(axis=1)) for i, n in enumerate(wrong.shape)
+    ]
     found = [axis_pattern(*axis) for axis in zip(letters, touched, wrong.shape, strict=True)]
     parts = " and ".join(p for p in found if p)
     if None not in found and int(np.prod([len(t) for t in touched])) == int(wrong.sum()):

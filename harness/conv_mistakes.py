@@ -128,9 +128,7 @@ def weight_sum(layer: Layer, grid: np.ndarray, image: np.ndarray) -> np.ndarray:
     """weights[k,j,r,s]: the sum over n, p, q of grid[n,k,p,q] times an image element."""
     under = under_the_taps(layer, image)
     channels = image_channels(layer)
-    return np.stack(
-        [np.einsum("npq,njprqs->jrs", grid[:, k], under[:, channels[k]]) for k in range(layer.K)]
-    )
+    return np.stack([np.einsum("npq,njprqs->jrs", grid[:, k], under[:, channels[k]]) for k in range(layer.K)])
 
 
 def image_sum(layer: Layer, grid: np.ndarray, weights: np.ndarray) -> np.ndarray:

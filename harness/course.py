@@ -238,7 +238,9 @@ class Gate:
         return self.most({**tunables, **dims}) if callable(self.most) else self.most
 
     @staticmethod
-    def limits(case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]) -> tuple[Gate, ...]:
+    def limits(
+        case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]
+    ) -> tuple[Gate, ...]:
         """Gates by quantity, without a word of their own: they leave no way round those that teach the idea."""
         return tuple(Gate(quantity, bound, kernels=kernels, case=case) for quantity, bound in most.items())
 

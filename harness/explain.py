@@ -167,7 +167,9 @@ def others(found: KernelFault) -> list[str]:
     lines = []
     if found.array and again:
         one = len(again) == 1
-        lines.append(f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}.")
+        lines.append(
+            f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}."
+        )
     rest = list({key(f): f for f in reversed(more) if key(f) != key(found)}.values())[::-1]
     follows = [f for f in rest if f.kind == "uninitialised-read" and found.kind in ENDS]
     for says, kinds in (("Also", [f for f in rest if f not in follows]), (FOLLOWS, follows)):
@@ -218,7 +220,11 @@ def surplus_thread(
 
     Nothing where threads of the kernel wait for one another: there they have more to do than an element.
     """
-    if found.kind not in ("out-of-bounds", "uninitialised-read") or found.thread is None or found.block is None:
+    if (
+        found.kind not in ("out-of-bounds", "uninitialised-read")
+        or found.thread is None
+        or found.block is None
+    ):
         return []
     body = source[slice(*kernel_span(source, kernel.name))]
     if re.search(r"__sync|_sync\(", body):
@@ -280,7 +286,9 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
         line = source.count("\n", 0, at + (todo.start() if todo else 0)) + 1
         return [f"{kernel.name} is still empty: {f'{todo[0]}, ' if todo else ''}line {line}."]
     if found[0].updated:
-        return ["Nothing changed it: does an `if` or a `return` keep all threads away, or do they store what was there?"]
+        return [
+            "Nothing changed it: does an `if` or a `return` keep all threads away, or do they store what was there?"
+        ]
     return ["No thread reached a store to it: does an `if` or a `return` keep all of them away?"]
 
 
@@ -385,9 +393,7 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
     if m.unwritten == m.count:
         which = pattern(m)
         says = "is as it was before the launch" if m.updated else "was never written"
-        lines = [
-            f"{name} {says}   ({m.count} of {m.total} elements{f': {which}' if which else ''})"
-        ]
+        lines = [f"{name} {says}   ({m.count} of {m.total} elements{f': {which}' if which else ''})"]
     else:
         got, want = show_pair(m.first.got, m.first.expected)
         by = f" {m.expected_by}" if m.expected_by else ""

@@ -335,9 +335,7 @@ def measured(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int, times: int = 
     return found
 
 
-def weigh(
-    gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, times: int = 1
-) -> Measure:
+def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, times: int = 1) -> Measure:
     """A gate, on what its kernels cost together in a case. times: see `measured`."""
     what = quantity(gate.quantity)
     value, most = what.value(counters), gate.limit(puzzle.full_dims(case), t)

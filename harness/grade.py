@@ -161,7 +161,9 @@ def on_device(
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict)
         if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
-            shown = next(o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel))
+            shown = next(
+                o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
+            )
             verdict.timeline = race.timeline(puzzle, source, shown, benches[0], options.seed)
         if verdict.status == FAILED:
             verdict.lines = explain.with_warnings(
@@ -240,7 +242,10 @@ def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, op
 
     Returns how many of the trials were completed.
     """
-    pace, cases = trials[0].pace, list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values())
+    pace, cases = (
+        trials[0].pace,
+        list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values()),
+    )
     for done, trial in enumerate(trials):
         if done and time.monotonic() >= pace.deadline:
             return done

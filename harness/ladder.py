@@ -110,7 +110,12 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
         "counters": {name: sum(m.counters[name] for m in launches) for name in KEPT},
     }  # fmt: skip
     for gate in puzzle.gates:  # as puzzle 32's: half as much again as its tiles have to move
-        if gate.quantity == "global_bytes" and callable(gate.most) and gate.says and set(gate.kernels) <= set(kernels):
+        if (
+            gate.quantity == "global_bytes"
+            and callable(gate.most)
+            and gate.says
+            and set(gate.kernels) <= set(kernels)
+        ):
             sizes = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
             rung["gate_bytes"] = gate.limit(full, sizes)
             gated = [m for m in launches if m.kernel in gate.kernels]

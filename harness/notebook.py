@@ -20,6 +20,7 @@ from pathlib import Path
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import HTML, Image, display
+
 from .apart import Apart
 from .checkout import Course, open_course
 from .course import Puzzle

@@ -48,7 +48,9 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: in
     return {}
 
 
-def from_fault(fault: KernelFault, grid: tuple, block: tuple, source: str, steps: Steps | None) -> dict[str, Any]:
+def from_fault(
+    fault: KernelFault, grid: tuple, block: tuple, source: str, steps: Steps | None
+) -> dict[str, Any]:
     """`timeline` of a fault in a launch that kept its steps."""
     sides = SIDES.match(fault.headline)
     if fault.kind != "race" or not sides or not steps:

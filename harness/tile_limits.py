@@ -13,7 +13,10 @@ from .course import Gate, ceil_div
 
 
 def tile_limits(
-    case: str, kernel: str, products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]], but: str = ""
+    case: str,
+    kernel: str,
+    products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]],
+    but: str = "",
 ) -> tuple[Gate, ...]:
     """products(d): the rows, columns and depth of every product of a launch. but: what the puzzle limits itself."""
 

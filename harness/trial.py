@@ -83,7 +83,8 @@ class Run:
 
     bench: Bench
     before: dict[str, np.ndarray]
-    written: dict[str, np.ndarray]  # of outputs: where a store may have gone; {} on a device that does not know
+    # of outputs: where a store may have gone; {} on a device that does not know
+    written: dict[str, np.ndarray]
     results: dict[str, np.ndarray]
     mismatches: list[Mismatch]
     turns: tuple[int, ...] = ()  # lines after which others came between

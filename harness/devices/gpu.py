@@ -21,7 +21,12 @@ import numpy
 
 from harness.devices.child import Child
 from harness.devices.launching import (
-    Launch, Limits, check_arguments, check_shape, constant_bytes, triple,
+    Launch,
+    Limits,
+    check_arguments,
+    check_shape,
+    constant_bytes,
+    triple,
 )  # fmt: skip
 from harness.devices.nvrtc import Ptx, demangle, parameter_sizes
 from harness.errors import DeviceError, KernelFault

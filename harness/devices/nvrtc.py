@@ -126,7 +126,9 @@ def compile_ptx(
         headers |= _pin_quoted(includes_found, headers, cuda)
         options += (f"-I{cuda}", f"-I{cuda / 'cccl'}")
     program = (api, source, name, options, headers, name_expressions)
-    output, names, log = (None, {}, "") if api else _run(None, source, name, (*options, *_SOONER), headers, name_expressions)
+    output, names, log = (
+        (None, {}, "") if api else _run(None, source, name, (*options, *_SOONER), headers, name_expressions)
+    )
     if output is None:
         output, names, log = _run(*program)
     if output is None and cuda and re.search(r"error: (?:cannot|could not) open source file", log):

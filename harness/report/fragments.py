@@ -70,7 +70,7 @@ class Listener(Runner):
         return _INCLUDE.sub(lambda _: talking(self.header), source, count=1)
 
     def registers(self) -> dict[str, np.ndarray]:
-        """"a", "b" and "d" -> [lane, register], the bits in the first mma of every lane."""
+        """ "a", "b" and "d" -> [lane, register], the bits in the first mma of every lane."""
         found = {name: np.zeros((32, n), np.uint32) for name, n in REGISTERS.items()}
         seen = set()
         for name, lane, *words in map(str.split, self.printed.splitlines()):

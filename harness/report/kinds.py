@@ -157,8 +157,14 @@ def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
 
 
 def save_picture(
-    puzzle: Puzzle, path: Path, target: Path, kind: str = "", kernel: str = "", case: str = "",
-    block: str = "", thread: str = "",
+    puzzle: Puzzle,
+    path: Path,
+    target: Path,
+    kind: str = "",
+    kernel: str = "",
+    case: str = "",
+    block: str = "",
+    thread: str = "",
 ) -> str:
     """`backwarp picture`; the kind drawn. Errors: CourseError, also where the kernel does not run."""
     if target.suffix not in FORMATS:

@@ -306,7 +306,13 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
         Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"],
               sums, 22, rule=(side, side), down=[(0, "k=0")]),
     ]  # fmt: skip
-    legend = {"step 0": "read in step 0", "step 1": "in step 1", "other": "padding, not read", "written": "written", "": "not touched"}
+    legend = {
+        "step 0": "read in step 0",
+        "step 1": "in step 1",
+        "other": "padding, not read",
+        "written": "written",
+        "": "not touched",
+    }
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
         of_case(case.name, "the number is the element of the input that was read there"),
@@ -363,7 +369,13 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
         Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
         Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
     ]  # fmt: skip
-    legend = {"step 0": "group, stretch 0", "step 1": "1", "step 2": "2", "other": "multiplied, but no weight", "": "no weight"}
+    legend = {
+        "step 0": "group, stretch 0",
+        "step 1": "1",
+        "step 2": "2",
+        "other": "multiplied, but no weight",
+        "": "no weight",
+    }
     return draw(
         "All groups in one launch; all rows once",
         f"tiles of {side} x {side}; stretches of 2 rows; numbers: group, stretch",

@@ -101,7 +101,8 @@ class Pen:
     def box(self, x: float, y: float, width: float, height: float, colour: str, thick: bool = False) -> None:
         line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
         style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
-        self.axes.add_artist(Rectangle((x, y), width, height, **style))  # add_patch would look after the limits
+        # add_patch would look after the limits
+        self.axes.add_artist(Rectangle((x, y), width, height, **style))
 
 
 def arrange(
@@ -273,7 +274,9 @@ def of_case(name: str, says: str, after: str = "; ") -> str:
     return says if name.startswith("drawn") else f"case {name}{after}{says}"
 
 
-def draw(puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1) -> Figure:
+def draw(
+    puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1
+) -> Figure:
     """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
     all of the block, and each cell shows which thread it was, or which.
 

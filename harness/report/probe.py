@@ -70,7 +70,8 @@ class Runner:
         self.launch: Launch = kernel.launch(self.dims, tunables(source))
         self.inputs = make_inputs(puzzle, case, kernel)
         module = device.compile(self.text(source), include_dirs=puzzle.include_dirs)
-        self.constants = {p.name: self.inputs.pop(p.name) for p in kernel.constants}  # the same for all threads and runs
+        # the same for all threads and runs
+        self.constants = {p.name: self.inputs.pop(p.name) for p in kernel.constants}
         for name, values in self.constants.items():
             module.set_constant(name, values)
         self.function = module.get_function(kernel.name)

@@ -83,7 +83,13 @@ def frame(kernel: Kernel, shapes: Mapping, found: list[Pass], now: int, title: s
     lines = max(len(p.says) for p in found[:MOST])
     pen = Pen(bottom + 62 + 20 * lines, cell)
     pen.text(LEFT, 24, title, "title")
-    pen.text(LEFT, 50, of_case(case.name, "a pass ends where the warp comes to the same line again"), "label", FAINT)
+    pen.text(
+        LEFT,
+        50,
+        of_case(case.name, "a pass ends where the warp comes to the same line again"),
+        "label",
+        FAINT,
+    )
     for p in kernel.arrays:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], found[now].kinds, None)
     before = {key: kind for earlier in found[:now] for key, kind in earlier.kinds.items()}

@@ -55,7 +55,10 @@ class Node:
         if self.slot is not None:
             return f"in{self.slot}"
         names = dict(zip("abc", self.operands, strict=False))
-        return _NAME.sub(lambda m: f"({names[m[0]].expression})" if names[m[0]].operands else names[m[0]].expression, self.text)
+        return _NAME.sub(
+            lambda m: f"({names[m[0]].expression})" if names[m[0]].operands else names[m[0]].expression,
+            self.text,
+        )
 
     def all(self) -> list[Node]:
         """Its operands, theirs, and itself, each once and before what needs it."""
@@ -141,13 +144,18 @@ class Draw:
 
     def leaf(self, type_: str) -> Node:
         count = BLOCK * (self.loop or 1)
-        edges, others = _columns(type_ + "i" if type_ in ("f32", "f64") and self.rng.random() < 0.3 else type_)
+        edges, others = _columns(
+            type_ + "i" if type_ in ("f32", "f64") and self.rng.random() < 0.3 else type_
+        )
         if self.rng.random() < 0.2 and not type_.endswith("x2"):
             value = self.rng.choice(edges + others)
             literal = _LITERALS.get(type_, f"({C_TYPES[type_]}){{}}" + "ull" * (width(type_) == 64))
             made = Node(type_, literal.format(value), [value] * count)
         else:
-            values = [self.rng.choice(edges if self.rng.random() < 0.6 or not others else others) for _ in range(count)]
+            values = [
+                self.rng.choice(edges if self.rng.random() < 0.6 or not others else others)
+                for _ in range(count)
+            ]
             made = Node(type_, "", values, slot=len(self.inputs))
             self.inputs.append(values)
         self.made[type_].append(made)
@@ -160,7 +168,9 @@ def kernels(seed: int, expressions: int = 10) -> list[Kernel]:
     for sort in range(4):
         loop = ROUNDS if sort > 1 else 0
         draw = Draw(rng, loop, sort == 1)
-        roots = [draw.node(rng.choice(list(C_TYPES)), rng.choice((1, 2, 3, 3, 4))) for _ in range(expressions)]
+        roots = [
+            draw.node(rng.choice(list(C_TYPES)), rng.choice((1, 2, 3, 3, 4))) for _ in range(expressions)
+        ]
         made.append(Kernel(roots, loop, sort == 3, draw.inputs))
     return made
 
@@ -251,7 +261,9 @@ class Found:
     wanted: int
 
     def __str__(self) -> str:
-        leaves = {f"in{n.slot}": n.values[self.thread :: BLOCK] for n in self.root.all() if n.slot is not None}
+        leaves = {
+            f"in{n.slot}": n.values[self.thread :: BLOCK] for n in self.root.all() if n.slot is not None
+        }
         inputs = ", ".join(f"{name}={'/'.join(map(hex, values))}" for name, values in leaves.items())
         where = f"thread {self.thread}" + ", in a loop" * bool(self.kernel.loop)
         return f"{self.root.expression} ({inputs}; {where}): {self.got:#x} instead of {self.wanted:#x}"

@@ -49,7 +49,6 @@ class Wrong(Exception):
     """The device has broken a promise."""
 
 
-
 @dataclass(frozen=True)
 class Subject:
     """A kernel file, and what is launched of it."""
@@ -76,6 +75,7 @@ def subjects() -> dict[str, Subject]:
     """The samples and the solutions."""
     found = {}
     for entry in SAMPLES.values():
+
         def job(rng, entry=entry):
             return entry.job(rng.choice(entry.cases))
 
@@ -91,6 +91,7 @@ def subjects() -> dict[str, Subject]:
 
 def puzzle_job(puzzle, rng: Random) -> Job:
     """One of the three smallest cases of a puzzle, as a job."""
+
     def size(case) -> int:
         dims = puzzle.full_dims(case)
         return sum(int(np.prod(a.shape(dims))) for k in puzzle.kernels_of(case) for a in k.arrays)

@@ -10,7 +10,17 @@ from contextlib import contextmanager
 from itertools import count
 
 THREADS, N = 8, 10
-_KINDS = {"barrier": 4, "work": 2, "if": 3, "switch": 1, "loop": 3, "call": 1, "return": 3, "break": 1, "continue": 0.6}
+_KINDS = {
+    "barrier": 4,
+    "work": 2,
+    "if": 3,
+    "switch": 1,
+    "loop": 3,
+    "call": 1,
+    "return": 3,
+    "break": 1,
+    "continue": 0.6,
+}
 _LOOPS = {  # before and after the body
     "for": ("for (int {k} = 0; {k} < {trips}; {k}++) {{", "}}"),
     "while": ("for (int {k} = -1; ++{k} < {trips};) {{", "}}"),
@@ -60,7 +70,9 @@ def _condition(rng, loops: str) -> str:
     if loops:
         forms += ["{k} == {b}", "{k} + i > {c}", "({k} + i) % {a} == {b}"]
     a = rng.randint(2, 3)
-    values = dict(a=a, b=rng.randrange(a), c=rng.randint(1, 7), u=rng.choice((5, 15)), k=rng.choice(loops or " "))
+    values = dict(
+        a=a, b=rng.randrange(a), c=rng.randint(1, 7), u=rng.choice((5, 15)), k=rng.choice(loops or " ")
+    )
     return rng.choice(forms).format(**values)
 
 
@@ -85,7 +97,9 @@ def _lines(program: list[tuple], name: str, functions: list[str]) -> list[str]:
         elif kind == "call":
             body = _lines(parts[0], name, functions)
             function = f"{name}_{len(functions)}"
-            functions.append("\n".join([f"__device__ void {function}(float* b, int n, int i) {{", *body, "}"]))
+            functions.append(
+                "\n".join([f"__device__ void {function}(float* b, int n, int i) {{", *body, "}"])
+            )
             lines.append(f"{function}(b, n, i);")
         else:
             lines.append({"barrier": "__syncthreads();", "work": "b[i] += 1;"}.get(kind, f"{kind};"))
@@ -96,7 +110,7 @@ def _lines(program: list[tuple], name: str, functions: list[str]) -> list[str]:
 
 
 def expected(program: list[tuple]) -> str:
-    """"elsewhere", "round" or "returned": what is the matter at the first barrier at which threads are missing; or "nothing"."""
+    """ "elsewhere", "round" or "returned": what is the matter at the first barrier at which threads are missing; or "nothing"."""
     running = {i: _walk(program, {"i": i, "n": N}, (), {}, True) for i in range(THREADS)}
     waits, left, found = {}, [], "nothing"
     while True:

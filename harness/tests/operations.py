@@ -23,11 +23,23 @@ INTS = {"u8": "unsigned char", "s8": "signed char", "u16": "unsigned short", "s1
         "u32": "unsigned", "s32": "int", "u64": "unsigned long long", "s64": "long long"}  # fmt: skip
 C_TYPES = {**INTS, "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "f16x2": "__half2",
            "bf16x2": "__nv_bfloat162", "pred": "bool"}  # fmt: skip
-COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+COMPARE = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 #: signed overflow, `abs` of the lowest number, the bits of a NaN
 _UNDEFINED = ("(a >> 3) + (b << 2)", "abs(a)", "__float_as_int(a)")
 
-CASES = [case for cases in (INTEGERS, ROUNDED, CONVERSIONS, HALVES) for case in cases if case.line not in _UNDEFINED]
+CASES = [
+    case
+    for cases in (INTEGERS, ROUNDED, CONVERSIONS, HALVES)
+    for case in cases
+    if case.line not in _UNDEFINED
+]
 
 
 # -- integers ------------------------------------------------------------------------------------------------
@@ -90,14 +102,23 @@ for n, count in ((8, 4), (16, 2)):
     for name, f in both.items():
         CASES += [Case(f"__v{name}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, False, f)),
                   Case(f"__v{name}ss{count}(a, b)", "u32 u32 -> u32", partial(simd, n, True, clamped(n, True, f)))]  # fmt: skip
-        if n == 8:  # CUDA's header makes two halves by a signed shift that overflows, which NVRTC takes as a promise
-            CASES.append(Case(f"__v{name}us4(a, b)", "u32 u32 -> u32", partial(simd, 8, False, clamped(8, False, f))))
+        # CUDA's header makes two halves by a signed shift that overflows, which NVRTC takes as a promise
+        if n == 8:
+            CASES.append(
+                Case(f"__v{name}us4(a, b)", "u32 u32 -> u32", partial(simd, 8, False, clamped(8, False, f)))
+            )
     for k, signed in (("s", True), ("u", False)):
         CASES += [
             Case(f"__vmin{k}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, signed, min)),
             Case(f"__vmax{k}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, signed, max)),
-            Case(f"__vabsdiff{k}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, signed, lambda x, y: abs(x - y))),
-            Case(f"__vcmpgt{k}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, signed, lambda x, y: -(x > y))),
+            Case(
+                f"__vabsdiff{k}{count}(a, b)",
+                "u32 u32 -> u32",
+                partial(simd, n, signed, lambda x, y: abs(x - y)),
+            ),
+            Case(
+                f"__vcmpgt{k}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, signed, lambda x, y: -(x > y))
+            ),
             Case(f"__vsetle{k}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, signed, operator.le)),
         ]
     CASES += [
@@ -147,7 +168,10 @@ FLOATS = {"f32": ("f", "__uint_as_float(0x7fffffffu)", "__float_as_uint"),
           "f64": ("", "__longlong_as_double(0x7fffffffffffffffll)", "__double_as_longlong")}  # fmt: skip
 for t, (suffix, nan, as_bits) in FLOATS.items():
     f, integer = FORMATS[t], {"f32": "u32", "f64": "u64"}[t]
-    CASES += [Case(f"a {op} b", f"{t} {t} -> pred", partial(ordered, f, compare, op == "!=")) for op, compare in COMPARE.items()]
+    CASES += [
+        Case(f"a {op} b", f"{t} {t} -> pred", partial(ordered, f, compare, op == "!="))
+        for op, compare in COMPARE.items()
+    ]
     CASES += [
         Case("a + b", f"{t} {t} -> {t}", partial(exact.add, f)),
         Case("a - b", f"{t} {t} -> {t}", partial(exact.sub, f)),
@@ -206,15 +230,18 @@ for t, (f, from_bits, as_bits) in HALF.items():
         Case(f"__{pair}(a, b)", f"{t} {t} -> {two}", lambda a, b: b << 16 | a),
         Case(f"{low}(a)", f"{two} -> {t}", lambda a: a & 0xFFFF),
         Case(f"{high}(a)", f"{two} -> {t}", lambda a: a >> 16),
-        Case(f"__lowhigh2highlow(a)", f"{two} -> {two}", lambda a: a >> 16 | (a & 0xFFFF) << 16),
+        Case("__lowhigh2highlow(a)", f"{two} -> {two}", lambda a: a >> 16 | (a & 0xFFFF) << 16),
         Case(f"{from_bits}(a)", f"u16 -> {t}", lambda a: a),
         Case(f"{as_bits}(__hisnan(a) ? {from_bits}((unsigned short)0x7fff) : a)", f"{t} -> u16",
              lambda a, f=f: 0x7FFF if f.is_nan(a) else a),
         Case("__hisnan(a)", f"{t} -> pred", f.is_nan),
     ]  # fmt: skip
-    for name, g, count in (("neg", lambda f, x: x ^ f.sign, 1), ("abs", lambda f, x: x & ~f.sign, 1)):
+    for name, g, _ in (("neg", lambda f, x: x ^ f.sign, 1), ("abs", lambda f, x: x & ~f.sign, 1)):
         g = partial(one, g, f)
-        CASES += [Case(f"__h{name}(a)", f"{t} -> {t}", g), Case(f"__h{name}2(a)", f"{two} -> {two}", lanes(g))]
+        CASES += [
+            Case(f"__h{name}(a)", f"{t} -> {t}", g),
+            Case(f"__h{name}2(a)", f"{two} -> {two}", lanes(g)),
+        ]
     for name, sign in (("min", 1), ("max", -1)):
         for nan in ("", "_nan"):
             g = partial(chosen, f, bool(nan), sign)
@@ -227,10 +254,12 @@ for t, (f, from_bits, as_bits) in HALF.items():
             CASES.append(Case(f"__h{name}{unordered}2(a, b)", f"{two} {two} -> {two}",
                               lambda a, b, g=g, f=f: lanes(lambda x, y: f.one * g(x, y))(a, b)))  # fmt: skip
     for name, mode in (("floor", "rmi"), ("ceil", "rpi"), ("trunc", "rzi"), ("rint", "rni")):
+
         def integral(a, f=f, mode=mode):
             if f.is_nan(a) or f.is_infinite(a):
                 return NAN if f.is_nan(a) else a
             return f.round(exact.to_integral(f, a, mode), "rn", f.is_negative(a))
+
         CASES.append(Case(f"h{name}(a)", f"{t} -> {t}", integral))
     CASES += [
         Case("__hfma_relu(a, b, c)", f"{t} {t} {t} -> {t}", partial(relu, exact.fma, f)),
@@ -240,8 +269,16 @@ for t, (f, from_bits, as_bits) in HALF.items():
         Case("__hmul2_sat(a, b)", f"{two} {two} -> {two}", lanes(partial(saturated, exact.mul, f))),
     ]
 CASES += [
-    Case("__floats2half2_rn(a, b)", "f32 f32 -> f16x2", lambda a, b: (exact.convert(F32, F16, a), exact.convert(F32, F16, b))),
-    Case("__floats2bfloat162_rn(a, b)", "f32 f32 -> bf16x2", lambda a, b: (exact.convert(F32, BF16, a), exact.convert(F32, BF16, b))),
+    Case(
+        "__floats2half2_rn(a, b)",
+        "f32 f32 -> f16x2",
+        lambda a, b: (exact.convert(F32, F16, a), exact.convert(F32, F16, b)),
+    ),
+    Case(
+        "__floats2bfloat162_rn(a, b)",
+        "f32 f32 -> bf16x2",
+        lambda a, b: (exact.convert(F32, BF16, a), exact.convert(F32, BF16, b)),
+    ),
     Case("__low2float(a)", "f16x2 -> f32", lambda a: exact.convert(F16, F32, a & 0xFFFF)),
     Case("__high2float(a)", "bf16x2 -> f32", lambda a: exact.convert(BF16, F32, a >> 16)),
     Case("__double2half(a)", "f64i -> f16", partial(exact.convert, F64, F16)),
@@ -316,10 +353,12 @@ def _exchange(line: str, types: str, group: int, function) -> tuple[Case, int]:
 
 def shuffled(source, width: int):
     """source(lane, operand) -> the lane asked for within its part of `width` lanes; None: its own."""
+
     def function(a, *b):
         lanes_ = [source(lane % width, *(x[lane] for x in b)) for lane in range(WARP)]
         return [a[lane // width * width + at] if at is not None and 0 <= at < width else a[lane]
                 for lane, at in enumerate(lanes_)]  # fmt: skip
+
     return function
 
 
@@ -346,7 +385,9 @@ def bytes_of(values, nbytes: int) -> bytes:
 
 
 def quarters(a, b, c):
-    return [a[i % 64] + 3 * b[i % 64] + 5 * (a[i % 64] ^ b[i % 64]) + 7 * (~a[i % 64] & 0xFFFFFFFF) for i in c]
+    return [
+        a[i % 64] + 3 * b[i % 64] + 5 * (a[i % 64] ^ b[i % 64]) + 7 * (~a[i % 64] & 0xFFFFFFFF) for i in c
+    ]
 
 
 def ballot(a) -> int:

@@ -44,7 +44,8 @@ class Sync(NamedTuple):
     """Threads (block, thread) meet: at a barrier, in a collective, or all of the grid."""
 
     threads: tuple[tuple[int, int], ...]
-    barrier: int | None = None  # number of the block's barrier, at which others may have arrived without waiting
+    # number of the block's barrier, at which others may have arrived without waiting
+    barrier: int | None = None
 
 
 class Arrive(NamedTuple):
@@ -82,8 +83,16 @@ class Write:
     """A write of a location, and the write that it has read, where it is a read-modify-write. seen: the numbers of all
     writes that it has read a part of."""
 
-    def __init__(self, access: Access, releases: list[Release], observed: Write | None, number: int, seen: set[int]):
-        self.access, self.releases, self.observed, self.number, self.seen = access, releases, observed, number, seen
+    def __init__(
+        self, access: Access, releases: list[Release], observed: Write | None, number: int, seen: set[int]
+    ):
+        self.access, self.releases, self.observed, self.number, self.seen = (
+            access,
+            releases,
+            observed,
+            number,
+            seen,
+        )
 
     def chain(self):
         """All that is observed where this write is."""
@@ -120,7 +129,8 @@ class Clocks:
         self.last: dict[tuple, Write] = {}  # (block if shared, byte) -> the last write
         self.accesses: list[Access] = []
         self.known: list[np.ndarray] = []  # the clock of each access's thread, itself included
-        self.seen: dict[int, set[int]] = {}  # number of an access -> of the writes that it observes, or a part of
+        # number of an access -> of the writes that it observes, or a part of
+        self.seen: dict[int, set[int]] = {}
         for step in steps:
             for name in _threads(step):
                 self.clocks[self.number[name], self.number[name]] += 1
@@ -129,7 +139,9 @@ class Clocks:
     def sync(self, step: Sync) -> None:
         rows = [self.number[name] for name in step.threads]
         joined = self.clocks[rows].max(axis=0)
-        arrived = self.arrived.pop((step.threads[0][0], step.barrier), None) if step.barrier is not None else None
+        arrived = (
+            self.arrived.pop((step.threads[0][0], step.barrier), None) if step.barrier is not None else None
+        )
         self.clocks[rows] = joined if arrived is None else np.maximum(joined, arrived)
 
     def arrive(self, step: Arrive) -> None:
@@ -140,13 +152,16 @@ class Clocks:
         """An acquire of all that the thread has observed, and a release of all that it knows then."""
         for write in self.observed[step[:2]]:
             self.acquire(step, write)
-        self.fences[step[:2]][step.scope] = Release(step.block, step.thread, step.scope, self.clock(step).copy())
+        self.fences[step[:2]][step.scope] = Release(
+            step.block, step.thread, step.scope, self.clock(step).copy()
+        )
 
     def access(self, step: Access) -> None:
         parts = self.observed_by(step) if step.reads and step.strong else []
         observed = parts[0] if len(parts) == 1 and parts[0] else None
         seen = set().union(*({write.number} | write.seen for write in parts if write))
-        if observed and not step.blind:  # section "Release and Acquire Patterns": a reduction acquires nothing
+        # section "Release and Acquire Patterns": a reduction acquires nothing
+        if observed and not step.blind:
             self.observed[step[:2]][observed] = None
             if step.acquire:
                 self.acquire(step, observed)
@@ -158,7 +173,9 @@ class Clocks:
             releases = list(self.fences[step[:2]].values()) if step.strong else []
             if step.release:
                 releases.append(Release(step.block, step.thread, step.scope, self.known[-1]))
-            self.last.update(dict.fromkeys(_bytes(step), Write(step, releases, observed, len(self.accesses) - 1, seen)))
+            self.last.update(
+                dict.fromkeys(_bytes(step), Write(step, releases, observed, len(self.accesses) - 1, seen))
+            )
 
     def observed_by(self, read: Access) -> list[Write | None]:
         """The last writes of the bytes that a strong read reads; None for those that are not morally strong to it."""
@@ -218,7 +235,9 @@ def hazards(steps: list, observation: bool = False, values: bool = True) -> set[
         races = _races(accesses, np.array([clocks.known[i] for i in where]), clocks.number, seen, values)
         # threads that do the same make the same hazards: one pair of each kind will do (but values have two words)
         alike: dict[tuple, int] = {}
-        same = np.array([alike.setdefault((*a[2:9], a.size > 4 and a.value), i) for i, a in enumerate(accesses)])
+        same = np.array(
+            [alike.setdefault((*a[2:9], a.size > 4 and a.value), i) for i, a in enumerate(accesses)]
+        )
         warp = np.array([a.block << 5 | a.thread // 32 for a in accesses])
         how = np.where((warp[races[:, :1]] == warp[races[:, 1:]]), ONE_WARP, FURTHER)
         for i, j, how in np.unique(np.hstack([same[races], how]), axis=0).tolist():
@@ -229,6 +248,7 @@ def hazards(steps: list, observation: bool = False, values: bool = True) -> set[
 
 def _races(accesses: list[Access], known, number: dict, seen: np.ndarray | None, values: bool) -> np.ndarray:
     """The pairs (i, j) that race. accesses: of 16 aligned bytes, in the order in which they happened. seen: i by j."""
+
     def column(values, dtype=np.int64):
         return np.array(list(values), dtype)[:, None]
 
@@ -236,7 +256,10 @@ def _races(accesses: list[Access], known, number: dict, seen: np.ndarray | None,
     block, thread = column(a.block for a in accesses), column(number[a[:2]] for a in accesses)
     writes, strong = column((a.writes for a in accesses), bool), column((a.strong for a in accesses), bool)
     scope = column(a.scope for a in accesses)
-    told, value = column((a.value is not None for a in accesses), bool), column((a.value or 0 for a in accesses), np.uint64)
+    told, value = (
+        column((a.value is not None for a in accesses), bool),
+        column((a.value or 0 for a in accesses), np.uint64),
+    )
     unit = (address == address.T) & (size == size.T)
     meet = (address < (address + size).T) & (address.T < address + size) & (thread != thread.T)
     if values:
@@ -297,7 +320,11 @@ def read_steps(rows: np.ndarray) -> list:
 
 def _access(block: int, thread: int, address: int, site: int, info: int, value: int) -> Access:
     has = lambda bit: bool(info & bit)  # noqa: E731
-    writes, atomic, strong = has(state.INFO_WRITE), has(state.INFO_ATOMIC), has(state.INFO_ATOMIC | state.INFO_VOLATILE)
+    writes, atomic, strong = (
+        has(state.INFO_WRITE),
+        has(state.INFO_ATOMIC),
+        has(state.INFO_ATOMIC | state.INFO_VOLATILE),
+    )
     return Access(
         block, thread, address, info & 255, site, not writes or atomic, writes, strong, info >> state.SCOPE_SHIFT & 3,
         has(state.INFO_ACQUIRE), has(state.INFO_RELEASE), has(state.INFO_SHARED), has(state.INFO_BLIND),
@@ -309,7 +336,9 @@ def read_hazards(rows: np.ndarray) -> set[Hazard]:
     """The hazards of `launch.hazards`, each only with the threads that are furthest apart."""
     found = set()
     fields = ("address", "block", "site", "kind", "other_site", "other_kind", "bytes", "across")
-    for address, block, site, kind, other, other_kind, bytes_, across in zip(*(rows[f].tolist() for f in fields)):
+    for address, block, site, kind, other, other_kind, bytes_, across in zip(
+        *(rows[f].tolist() for f in fields)
+    ):
         pair = sorted([(site, kind), (other, other_kind)])
         found |= {Hazard(address + i, block, *pair, FURTHER if across >> i & 1 else ONE_WARP)
                   for i in range(4) if bytes_ >> i & 1}  # fmt: skip

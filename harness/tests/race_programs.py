@@ -135,7 +135,12 @@ class _Writer:
         for _ in range(rng.randint(4, 14)):
             self.program.statements += self.statement()
         if rng.random() < 0.3:  # some leave at the end, and others go on to a barrier
-            self.program.statements += [self.leave(), self.one("__syncthreads();"), *self.access(), *self.access()]
+            self.program.statements += [
+                self.leave(),
+                self.one("__syncthreads();"),
+                *self.access(),
+                *self.access(),
+            ]
 
     def group(self) -> int:
         self.next_group += 1
@@ -191,17 +196,26 @@ class _Writer:
         for w in which:
             lanes = {t % 32 for t in self.alive[w]}
             if self.profile.masks and self.rng.random() < 0.6:
-                lanes &= self.rng.choice((set(range(16)), set(range(1, 32)), {0, 1}, {1, 2}, {0, 31}, set(range(0, 32, 2))))
+                lanes &= self.rng.choice(
+                    (set(range(16)), set(range(1, 32)), {0, 1}, {1, 2}, {0, 31}, set(range(0, 32, 2)))
+                )
             if not lanes:
                 continue
             whole = len(lanes) == len(self.warps[w])
-            mask = "0xffffffff" if whole and self.rng.random() < 0.7 else hex(sum(1 << lane for lane in lanes))
+            mask = (
+                "0xffffffff" if whole and self.rng.random() < 0.7 else hex(sum(1 << lane for lane in lanes))
+            )
             mine = f"w == {w}" if whole else f"w == {w} && ({mask}u >> l & 1)"
             code = self.rng.choice((
                 f"__syncwarp({mask})", f"__syncwarp({mask})", f"r += __ballot_sync({mask}, t & 1)",
                 f"r += __shfl_sync({mask}, r, {min(lanes)})", f"r += __any_sync({mask}, r)",
             ))  # fmt: skip
-            if whole and mask == "0xffffffff" and len(self.warps) == len(which) == len(found) + 1 and not found:
+            if (
+                whole
+                and mask == "0xffffffff"
+                and len(self.warps) == len(which) == len(found) + 1
+                and not found
+            ):
                 mine = "true"
             found.append(Statement(f"if ({mine}) {code};", group))
         return found
@@ -216,16 +230,27 @@ class _Writer:
         if self.rng.random() < 0.5:  # number 15 again and again, by the same two warps at least
             number = 15 if some == [0, 1] else 14 if some == [0, 2] else 0
             if number:
-                return [self.one(f'if ({_warps(some)}) asm volatile("bar.sync {number}, {count};" ::: "memory");', group)]
+                return [
+                    self.one(
+                        f'if ({_warps(some)}) asm volatile("bar.sync {number}, {count};" ::: "memory");',
+                        group,
+                    )
+                ]
         self.barrier += 1
         waiting = some[self.rng.randint(1, len(some) - 1) :]
         arriving = [w for w in some if w not in waiting]
         if self.rng.random() < 0.5:
             waiting, arriving = arriving, waiting
         return [
-            self.one(f'if ({_warps(arriving)}) asm volatile("bar.arrive {self.barrier}, {count};" ::: "memory");', group),
+            self.one(
+                f'if ({_warps(arriving)}) asm volatile("bar.arrive {self.barrier}, {count};" ::: "memory");',
+                group,
+            ),
             *self.access(group),
-            self.one(f'if ({_warps(waiting)}) asm volatile("bar.sync {self.barrier}, {count};" ::: "memory");', group),
+            self.one(
+                f'if ({_warps(waiting)}) asm volatile("bar.sync {self.barrier}, {count};" ::: "memory");',
+                group,
+            ),
             *([self.one("__syncthreads();", group)] if in_loop else []),
         ]
 
@@ -277,7 +302,9 @@ class _Writer:
         return [self.one(f"if ({self.guard()}) {{ {self.an_access()} }}", group)]
 
     def an_access(self) -> str:
-        strong = self.profile.strong and self.rng.random() < self.profile.strong / (self.profile.strong + PLAIN)
+        strong = self.profile.strong and self.rng.random() < self.profile.strong / (
+            self.profile.strong + PLAIN
+        )
         return self.strong() if strong else self.plain()
 
     def value(self) -> str:
@@ -311,7 +338,9 @@ class _Writer:
         pointer = f"({TYPES[size]}*)({place or self.place(size)})"
         if operation == "CAS":
             scope = scope if size > 2 else ""
-            old, new = (f"({TYPES[size]})({v})" for v in (self.rng.choice(("0", "0", "1", "2", "t")), self.value()))
+            old, new = (
+                f"({TYPES[size]})({v})" for v in (self.rng.choice(("0", "0", "1", "2", "t")), self.value())
+            )
             return f"r += atomicCAS{scope}({pointer}, {old}, {new});"
         return f"r += atomic{operation}{scope}({pointer}, ({TYPES[size]})({self.value()}));"
 
@@ -342,13 +371,17 @@ class _Writer:
     def order(self, *orders: str) -> str:
         """What an access orders, and its scope."""
         order = self.rng.choice(("relaxed", *orders)) if self.profile.orders else "relaxed"
-        return f"{order}.{self.rng.choice(self.profile.scopes if order == 'relaxed' else self.profile.orders)}"
+        return (
+            f"{order}.{self.rng.choice(self.profile.scopes if order == 'relaxed' else self.profile.orders)}"
+        )
 
     # -- messages -----------------------------------------------------------------------------------------
 
     def thread(self) -> str:
         guard = f"t == {self.rng.choice([t for t in (0, 1, 32, 33, 64) if t < self.program.threads])}"
-        return guard + (f" && b == {self.rng.randrange(self.program.blocks)}" if self.program.blocks > 1 else "")
+        return guard + (
+            f" && b == {self.rng.randrange(self.program.blocks)}" if self.program.blocks > 1 else ""
+        )
 
     def message(self) -> list[Statement]:
         """Somebody writes and tells, others look and read; in between, some hand it on."""
@@ -360,7 +393,9 @@ class _Writer:
         write = f"*(unsigned*)({data}) = {self.value()}; {self.maybe_fence()}"
         found = [self.one(f"if ({self.thread()}) {{ {write} {self.tell(flag)} }}", group)]
         for _ in range(self.rng.choice((0, 0, 1, 2))):
-            found.append(self.one(f"if ({self.thread()}) {{ {self.asm_update(4, flag)} {self.maybe_fence()} }}", group))
+            found.append(
+                self.one(f"if ({self.thread()}) {{ {self.asm_update(4, flag)} {self.maybe_fence()} }}", group)
+            )
         if self.rng.random() < 0.3:
             found += self.access(group)
         for _ in range(self.rng.choice((1, 1, 2))):
@@ -382,7 +417,8 @@ class _Writer:
 
     def look(self, flag: str) -> str:
         """Go on where the flag is set; the brace stays open."""
-        if self.profile.waits and self.rng.random() < 0.2:  # a loop with an end: what it waits for may not come
+        # a loop with an end: what it waits for may not come
+        if self.profile.waits and self.rng.random() < 0.2:
             return f"unsigned y = 0; for (int k = 0; k < 3 && !y; k++) {{ {self.load(4, flag, 'y = x;')} }} if (y) {{"
         return self.rng.choice((
             f"{self.load(4, flag, 'if (x) {')}", f"{self.load(4, flag, 'if (x) {')}",

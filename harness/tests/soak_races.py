@@ -49,7 +49,8 @@ class Bench:
     """A device with full checks, and the memory that all programs work on."""
 
     observation = True
-    example = ""  # of a byte without a race on which the runtime has one, for want of what a thread has observed
+    # of a byte without a race on which the runtime has one, for want of what a thread has observed
+    example = ""
 
     def __init__(self):
         self.device = device.VirtualGPU("full")
@@ -57,7 +58,8 @@ class Bench:
         self.device.time_limit = 3.0
         self.memory = self.device.array(np.zeros(BYTES, np.uint8), name="g")
         self.counts = Counter()
-        self.seen: dict[bytes, set[Hazard]] = {}  # what the oracle said of a trace; many schedules give the same
+        # what the oracle said of a trace; many schedules give the same
+        self.seen: dict[bytes, set[Hazard]] = {}
 
     def compile(self, programs: list[Program]) -> None:
         self.module = self.device.compile(source(programs))
@@ -77,7 +79,9 @@ class Bench:
             kind = state.FAULTS[record["kind"]]
             if kind == "timeout":
                 raise Endless
-            assert kind in RACES + HARMLESS, f"{program.name}, schedule {schedule}: {kind}\n{program.source()}"
+            assert kind in RACES + HARMLESS, (
+                f"{program.name}, schedule {schedule}: {kind}\n{program.source()}"
+            )
             if kind in RACES:
                 lines = self.line(record["site"]), self.line(record["other_site"])
                 found.append((kind, *lines, hex(record["extra"] & ACCESSES), int(record["count"])))
@@ -98,7 +102,9 @@ class Bench:
             done, faults = self.launch(program, schedule, 64 * STEPS)
         rows = done.steps.rows
         events = np.unique(rows["serial"], return_inverse=True)[1]  # they are counted over all launches
-        key = b"".join(rows[field].tobytes() for field in ("what", "block", "thread", "address", "site", "info", "value"))
+        key = b"".join(
+            rows[field].tobytes() for field in ("what", "block", "thread", "address", "site", "info", "value")
+        )
         key += events.tobytes()
         if key not in self.seen:
             self.seen[key] = furthest(hazards(read_steps(rows), self.observation))
@@ -131,8 +137,12 @@ class Bench:
         self.counts["more"] += any(h[:2] in racy for h in further)
         if strict := {h for h in further if h[:2] not in racy}:
             self.counts["strict"] += 1
-            self.example = self.example or f"{self.program.source()}\n{self.difference(rows, expected, strict)}"
-        return found - expected - further | {h for h in expected - found if h._replace(how=FURTHER) not in found}
+            self.example = (
+                self.example or f"{self.program.source()}\n{self.difference(rows, expected, strict)}"
+            )
+        return found - expected - further | {
+            h for h in expected - found if h._replace(how=FURTHER) not in found
+        }
 
     def difference(self, rows: np.ndarray, expected: set[Hazard], different: set[Hazard]) -> str:
         """Hazards missed and false, and what led to the first of them."""
@@ -144,8 +154,12 @@ class Bench:
         return self.module.lowered.sites[site][0].line
 
     def described(self, hazard: Hazard) -> str:
-        sides = " and ".join(f"line {self.line(site)} (site {site}, kind {kind:#x})" for site, kind in (hazard.a, hazard.b))
-        where = f"byte {hazard.address:#x}" + f" of block {hazard.block}" * (hazard.address >= self.device.arena.size // 2)
+        sides = " and ".join(
+            f"line {self.line(site)} (site {site}, kind {kind:#x})" for site, kind in (hazard.a, hazard.b)
+        )
+        where = f"byte {hazard.address:#x}" + f" of block {hazard.block}" * (
+            hazard.address >= self.device.arena.size // 2
+        )
         return f"{where}: {sides}, how {hazard.how}"
 
     def story(self, rows: np.ndarray, hazard: Hazard) -> list[str]:
@@ -156,7 +170,11 @@ class Bench:
                 near = step.address <= hazard.address < step.address + step.size
                 if not (step.strong or near) or step.shared and step.block != hazard.block and near:
                     continue
-                words = [w for w in ("reads", "writes", "strong", "acquire", "release", "shared", "blind") if getattr(step, w)]
+                words = [
+                    w
+                    for w in ("reads", "writes", "strong", "acquire", "release", "shared", "blind")
+                    if getattr(step, w)
+                ]
                 scope = f" scope {step.scope}" * step.strong
                 value = f" value {step.value}" * (step.value is not None)
                 lines.append(f"{step[:2]} line {self.line(step.site)}: {step.address:#x} + {step.size} {' '.join(words)}{scope}{value}"
@@ -216,7 +234,18 @@ def main(programs: int, seconds: float, seed: int, schedules: int, only: tuple[s
         batch += 1
     if bench.example:
         click.echo(f"stricter than the memory model:\n{bench.example}")
-    names = ("programs", "executions", "traces", "accesses", "racy", "hazards", "more", "strict", "endless", "disagreements")
+    names = (
+        "programs",
+        "executions",
+        "traces",
+        "accesses",
+        "racy",
+        "hazards",
+        "more",
+        "strict",
+        "endless",
+        "disagreements",
+    )
     click.echo(", ".join(f"{counts[name]} {name}" for name in names) + f"; {schedules} schedules each")
     sys.exit(bool(counts["disagreements"]))
 

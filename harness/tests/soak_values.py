@@ -17,7 +17,13 @@ from .expressions import BUILDS, disagreements, kernels
 @click.command()
 @click.option("--seconds", default=100.0, help="How long.")
 @click.option("--seed", default=0, help="Of the first file.")
-@click.option("--build", "builds", multiple=True, type=click.Choice(list(BUILDS)), help="One of them; several times for more.")
+@click.option(
+    "--build",
+    "builds",
+    multiple=True,
+    type=click.Choice(list(BUILDS)),
+    help="One of them; several times for more.",
+)
 @click.option("--expressions", default=10, help="Of each of a file's four kernels.")
 def main(seconds: float, seed: int, builds: tuple[str, ...], expressions: int) -> None:
     """Draw expressions and print those whose value is wrong."""

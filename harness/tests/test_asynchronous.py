@@ -288,7 +288,11 @@ def test_a_grid_that_only_asks_for_its_size_may_have_any(grids, checks):
         ("left", 8, "7 blocks wait at this barrier of the grid; block (3,0,0) never comes."),
         ("left", 32, "31 blocks wait at this barrier of the grid; block (3,0,0) never comes."),
         ("fewer", 7, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes."),
-        ("fewer", 8, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor does 1 more."),
+        (
+            "fewer",
+            8,
+            "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor does 1 more.",
+        ),
         ("fewer", 9, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor do 2 more."),
         ("fault", 8, "This writes out, 1 element before its start;"),
         ("masters", 2, "1 thread of the block waits at this barrier; 31 others went round it,"),

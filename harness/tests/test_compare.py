@@ -211,10 +211,14 @@ def test_the_bits_of_poison_may_have_been_stored():
         (np.s_[2, :, 0], "exactly the elements with k=2 and s=0 (the first)"),
         (np.s_[::2], "exactly the elements with k=0 or 2"),
         (np.s_[[0, 2, 3], 1], "exactly the elements with k=0, 2 or 3 and c=1"),
-        ((np.array([1, 3]), np.array([0, 2]), np.array([0, 1])),
-         "exactly the elements [k=1,c=0,s=0] and [k=3,c=2,s=1]"),
-        ((np.array([1, 3, 3, 3, 3]), np.array([0, 2, 2, 0, 0]), np.array([0, 1, 0, 1, 0])),
-         "all that differ have k=1 or 3 and c=0 or 2 and s<=1"),
+        (
+            (np.array([1, 3]), np.array([0, 2]), np.array([0, 1])),
+            "exactly the elements [k=1,c=0,s=0] and [k=3,c=2,s=1]",
+        ),
+        (
+            (np.array([1, 3, 3, 3, 3]), np.array([0, 2, 2, 0, 0]), np.array([0, 1, 0, 1, 0])),
+            "all that differ have k=1 or 3 and c=0 or 2 and s<=1",
+        ),
     ],
 )
 def test_the_pattern_of_axes(where, says):

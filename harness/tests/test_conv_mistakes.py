@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.conv_mistakes import (
-    convolution, grid_sum, image_sum, position, transposed, truncated, weight_sum,
+    convolution,
+    grid_sum,
+    image_sum,
+    position,
+    transposed,
+    truncated,
+    weight_sum,
 )  # fmt: skip
 from reference import conv
 

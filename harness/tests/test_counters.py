@@ -183,12 +183,15 @@ def test_convolution():
 
 # -- shared memory -------------------------------------------------------------------------------------------
 
-TRANSPOSE = K + """k(const float* a, float* out) {
+TRANSPOSE = (
+    K
+    + """k(const float* a, float* out) {
     __shared__ float tile[32][WIDTH];
     for (int y = threadIdx.y; y < 32; y += 8) tile[y][threadIdx.x] = a[y * 32 + threadIdx.x];
     __syncthreads();
     for (int y = threadIdx.y; y < 32; y += 8) out[y * 32 + threadIdx.x] = tile[threadIdx.x][y];  // FAULT
 }"""
+)
 
 
 @pytest.mark.parametrize("width, excess", [(32, 31), (33, 0), (34, 1), (36, 3), (48, 15)])
@@ -584,7 +587,9 @@ def test_the_busiest_warp_of_each_block():
         s[i] = i < 64 || i >= 96 ? 0.0f : a[i] + a[128 + i];
         out[i] = s[i] + a[i / 64];
     """
-    counters = counted(f"{K}k(const float* a, float* out) {{ {body} }}", floats(256), floats(128), grid=3, block=128)
+    counters = counted(
+        f"{K}k(const float* a, float* out) {{ {body} }}", floats(256), floats(128), grid=3, block=128
+    )
     assert counters["global_requests_busiest"] == 3 * 4
     assert c.global_requests(counters) == 3 * (4 * 2 + 2)
 

@@ -8,8 +8,21 @@ import pytest
 
 from harness.checkout import Course, open_course, read_source, tunables
 from harness.course import (
-    Case, Float, In, InOut, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle,
-    ceil_div, kernel_span, strip_solution, stub_text,
+    Case,
+    Float,
+    In,
+    InOut,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
+    kernel_span,
+    strip_solution,
+    stub_text,
 )  # fmt: skip
 from harness.errors import CourseError
 

@@ -412,7 +412,9 @@ def test_which_elements_have_been_written(dtype):
     """Also where what was stored are the bits of poison."""
     type_ = {"int8": "signed char", "float16": "short", "int32": "int", "float64": "long long"}[dtype]
     dev = device("full")
-    kernel = dev.compile(f"{K}k({type_}* out) {{ if (threadIdx.x % 3 == 1) out[threadIdx.x] = -1; }}").get_function("k")
+    kernel = dev.compile(
+        f"{K}k({type_}* out) {{ if (threadIdx.x % 3 == 1) out[threadIdx.x] = -1; }}"
+    ).get_function("k")
     out = dev.empty((4, 6), np.dtype(dtype), name="out")
     assert not out.written.any()
     kernel(1, 24, (out,))

@@ -26,7 +26,12 @@ CALLS = "int i = blockIdx * 2;"
         ('expected a ";"', "int i = 1 int", 11, ""),
         ("expression must be a modifiable lvalue", "a[i] = 1;", 1, "a is const"),
         ('no operator "*" matches; const uint3 * int', CALLS, 18, "blockIdx.x"),
-        ('expression must have pointer-to-object type but it has type "float"', "c[i][1] = 2;", 1, "c[position]"),
+        (
+            'expression must have pointer-to-object type but it has type "float"',
+            "c[i][1] = 2;",
+            1,
+            "c[position]",
+        ),
         ('namespace "std" has no member "cout"', "std::cout << i;", 6, "printf"),
         ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
         ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
@@ -59,7 +64,9 @@ def test_the_line_to_correct_is_the_one_that_is_wrong(message, source, seen, wro
 
 
 def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
-    warning = Diagnostic("warning", 'variable "x" is used before its value is set', "kernel.cu", 1, 5, "x += 1;")
+    warning = Diagnostic(
+        "warning", 'variable "x" is used before its value is set', "kernel.cu", 1, 5, "x += 1;"
+    )
     assert with_warnings(["c[i=0] = nan", "nan: not a number"], [warning], "x += 1;") == [
         "c[i=0] = nan",
         'The compiler warns of line 1: variable "x" is used before its value is set.',
@@ -97,7 +104,9 @@ def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says
 def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
     """The element belongs to `sums`, but its only name is that of the whole: no caret under the other."""
     whole, part = "extern __shared__ float pixels[];\n", "float* sums = pixels + 9;\n"
-    found = KernelFault("uninitialised-read", "", "", line=3, array="pixels", index="9", source="sums[0] * pixels[0]")
+    found = KernelFault(
+        "uninitialised-read", "", "", line=3, array="pixels", index="9", source="sums[0] * pixels[0]"
+    )
     assert fault(found, whole + part)[2] == "      | ^"
     assert fault(found, whole + part)[-1].startswith("pixels is all of the dynamic shared memory")
     assert fault(found, whole + "\n")[2] == "      |           ^"
@@ -106,10 +115,15 @@ def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
 
 def test_threads_that_all_do_the_whole_loop_are_noted():
     out = zeros(4, name="c", axes="i")
-    launch = run(f"{K}k(float* c, int n) {{ for (int i = 0; i < n; i++) c[i] = i; }}", out, np.int32(4), block=3)
+    launch = run(
+        f"{K}k(float* c, int n) {{ for (int i = 0; i < n; i++) c[i] = i; }}", out, np.int32(4), block=3
+    )
     (note,) = launch.notes
     assert (note.kind, note.severity) == ("same-write", "note")
-    assert note.explanation == "Threads (0,0,0) and (1,0,0) both write c[i=0]; each element belongs to one thread."
+    assert (
+        note.explanation
+        == "Threads (0,0,0) and (1,0,0) both write c[i=0]; each element belongs to one thread."
+    )
 
 
 def test_the_ticker_speaks_late_on_a_terminal_only():
@@ -153,4 +167,6 @@ def test_threads_that_have_returned_fill_nothing(body, says):
     source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
     for space, expected in (("__shared__", says), ("__global__", [])):
         fault = KernelFault("uninitialised-read", f"Uninitialized {space} memory read of size 4 bytes", "")
-        assert [line[: len("Line 2 lets threads return")] for line in returned_early(fault, kernel, source)] == expected
+        assert [
+            line[: len("Line 2 lets threads return")] for line in returned_early(fault, kernel, source)
+        ] == expected

@@ -63,7 +63,12 @@ def test_the_solution_moves_what_it_must_and_says_so(tmp_path):
 
 def test_a_right_kernel_that_strides_is_not_yet_fast(tmp_path):
     verdict = graded(tmp_path, BACKWARDS, gate("sectors_per_store", lambda d: d["n"] / 256, below=32))
-    assert (verdict.status, verdict.kind, verdict.diagnosis, verdict.exit_status) == ("failed", "slow", "slow", 1)
+    assert (verdict.status, verdict.kind, verdict.diagnosis, verdict.exit_status) == (
+        "failed",
+        "slow",
+        "slow",
+        1,
+    )
     text = "\n".join("".join(t for t, _ in line) for line in verdict_lines(verdict))
     assert "right, not yet fast   counted: n=1024 threads=256" in text
     assert "32 sectors per store, target at most 4 (one rung below: 32)" in text
@@ -124,7 +129,11 @@ def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path,
     source = solution().replace("c[i] = a[i] + b[i];", f"{{ {body} c[i] = x; }}")
     own = gate("global_load_sectors", 10**9)
     verdict = graded(tmp_path, source, own)
-    assert verdict.kind == "slow" and gates.QUANTITIES[name].noun in verdict.lines[0] and line in verdict.lines[2]
+    assert (
+        verdict.kind == "slow"
+        and gates.QUANTITIES[name].noun in verdict.lines[0]
+        and line in verdict.lines[2]
+    )
     assert verdict.lines[-1] == gates.QUANTITIES[name].says
     assert graded(tmp_path, source, own, gate(name, 10**9)).passed  # as the puzzle says otherwise
 
@@ -134,18 +143,27 @@ def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path):
     puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
     gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
     text = puzzle.solution_path.read_text()
-    path.write_text(text.replace("    float sum = 0.0f;\n", """    float sum = 0.0f;
+    path.write_text(
+        text.replace(
+            "    float sum = 0.0f;\n",
+            """    float sum = 0.0f;
     if (M != 64) {
         for (int k = 0; k < K; k++) sum += A[row * K + k] * B[k * N + col];
         C[row * N + col] = sum;
         return;
     }
-"""))
+""",
+        )
+    )
     for seed, rows, moved in ((0, 128, "2.03"), (1, 192, "2.03")):
         verdict = grade_file(gated, path, Options("cpu", seed))
         assert (verdict.kind, verdict.dims["M"]) == ("slow", rows)
-        assert verdict.lines[0].startswith(f"matmul: {moved} bytes of global memory moved per FLOP, target at most 0.3")
-        assert "With the sizes of counted itself it passes, with larger ones it has to as well." in verdict.lines
+        assert verdict.lines[0].startswith(
+            f"matmul: {moved} bytes of global memory moved per FLOP, target at most 0.3"
+        )
+        assert (
+            "With the sizes of counted itself it passes, with larger ones it has to as well." in verdict.lines
+        )
     path.write_text(text)
     passed = grade_file(gated, path, Options("cpu", 1))
     assert passed.passed and all(m["dims"]["M"] == 64 for m in passed.gates)
@@ -182,6 +200,8 @@ def test_what_is_not_counted_is_a_mistake_of_the_course():
         replace(COURSE.load("01_vector_add"), gates=(Gate("flops", 1, SAYS, case="huge"),))
 
 
-@pytest.mark.parametrize(("x", "text"), [(1234567, "1,234,567"), (4.0, "4"), (7.951, "7.95"), (0.03125, "0.0312")])
+@pytest.mark.parametrize(
+    ("x", "text"), [(1234567, "1,234,567"), (4.0, "4"), (7.951, "7.95"), (0.03125, "0.0312")]
+)
 def test_numbers_are_short(x, text):
     assert gates.number(x) == text

@@ -63,7 +63,14 @@ def same_inputs():
 
     def once(make):
         def found(puzzle, case, kernel, given):  # a seed, or the inputs, which stay in `made`
-            key = make, puzzle.id, case.name, *case.dims.values(), kernel.name, given if isinstance(given, int) else id(given)
+            key = (
+                make,
+                puzzle.id,
+                case.name,
+                *case.dims.values(),
+                kernel.name,
+                given if isinstance(given, int) else id(given),
+            )
             if key not in made:
                 made[key] = make(puzzle, case, kernel, given), given
             return made[key][0]

@@ -13,8 +13,8 @@ from harness import cli
 from harness.compare import Expected, error_map
 from harness.course import Out
 from harness.report.heatmap import NOT_A_NUMBER, RIGHT, TOP, UNWRITTEN, colour, error_picture, legend_items
-from harness.report.pictures import LEFT, corner
 from harness.report.html import page, section
+from harness.report.pictures import LEFT, corner
 from harness.tests.test_cli import SOLUTION, backwarp, course  # noqa: F401
 from harness.verdict import Verdict
 

@@ -17,7 +17,11 @@ NAMES = re.findall(r"KERNEL (\w+)\(", SOURCE)
 
 #: kernel -> (variable, index of the element, the end of what is said)
 WRONG = {
-    "wrong_branch": ("x", "", "x has no value here: on the way this thread took, nothing was assigned to it."),
+    "wrong_branch": (
+        "x",
+        "",
+        "x has no value here: on the way this thread took, nothing was assigned to it.",
+    ),
     "wrong_loop": ("end", "", ""),
     "wrong_switch": ("x", "", ""),
     "wrong_index": ("j", "", ""),
@@ -65,7 +69,9 @@ def launch(module, name: str, n: int = 4):
     if "in_an_array" in name:
         out = dev.empty(32 * 24, np.uint8, name="out")
     given = out, dev.array(np.arange(32, dtype=np.float32), name="in", readonly=True), np.int32(n)
-    result = module.get_function(name)(1, 40 if "last_warp" in name else 32, given, 33 * 4 if "dynamic" in name else 0)
+    result = module.get_function(name)(
+        1, 40 if "last_warp" in name else 32, given, 33 * 4 if "dynamic" in name else 0
+    )
     return out.get(), result
 
 
@@ -96,7 +102,9 @@ def test_unset_values_are_told_where_they_matter(module, name):
     assert fault.source == SOURCE.splitlines()[fault.line - 1]
 
 
-@pytest.mark.parametrize("name", ["axpy_half2", "md5", "block_scan", "lookback_scan", "int8_product", "spin_lock"])
+@pytest.mark.parametrize(
+    "name", ["axpy_half2", "md5", "block_scan", "lookback_scan", "int8_product", "spin_lock"]
+)
 def test_code_that_follows_values_computes_the_same(name):
     """Where nothing is unset, nothing is said."""
     entry = samples.SAMPLES[name]

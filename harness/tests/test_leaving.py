@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.errors import KernelFault
-from harness.tests.leaving_programs import N, THREADS, expected, some_program, source
+from harness.tests.leaving_programs import THREADS, N, expected, some_program, source
 from harness.tests.virtual import K, device, line_of
 
 HELPERS = """
@@ -301,7 +301,8 @@ def symbol(name: str) -> str:
 
 
 SOURCE = HELPERS + "\n".join(
-    f"{K}{symbol(name)}(float* b, int n) {{\n  int i = threadIdx.x;\n{body}\n}}" for name, body in BODIES.items()
+    f"{K}{symbol(name)}(float* b, int n) {{\n  int i = threadIdx.x;\n{body}\n}}"
+    for name, body in BODIES.items()
 )
 
 
@@ -382,7 +383,11 @@ def test_what_is_said(name, block, mark, severity, explanation):
 
 def check_programs(seed: int, many: int) -> dict[str, int]:
     """Run random programs; what is found must be what their text says. Returns how many of each kind there were."""
-    rng, programs, kinds = random.Random(seed), [], dict.fromkeys(("returned", "round", "elsewhere", "nothing"), 0)
+    rng, programs, kinds = (
+        random.Random(seed),
+        [],
+        dict.fromkeys(("returned", "round", "elsewhere", "nothing"), 0),
+    )
     while len(programs) < many:
         program = some_program(rng)
         want = expected(program)

@@ -161,7 +161,9 @@ const int LOOP = LOOP + 1;
 
 
 def test_arguments_of_a_template():
-    source = "template <typename T, int N = 3, bool FULL = true>\n__device__ void f(T* out) { __shared__ T s[N]; }"
+    source = (
+        "template <typename T, int N = 3, bool FULL = true>\n__device__ void f(T* out) { __shared__ T s[N]; }"
+    )
     symbol = "_ZZ1fIdLi20ELb1EEvPT_E1s"
     assert template_arguments(source, symbol) == {"T": "double", "N": "20", "FULL": "1"}
     assert declared_shape(source, "s", 160, symbol) == ((20,), 8)
@@ -203,7 +205,13 @@ template <typename T, int COUNT> __device__ void fill(float* out) {{
 )
 def test_an_index_counts_elements_of_the_declared_type(name, says, flavour):
     with pytest.raises(KernelFault) as caught:
-        run(ODD, zeros(4, checks=flavour), name=name, checks=flavour, shared_mem=64 if name == "dynamic" else 0)
+        run(
+            ODD,
+            zeros(4, checks=flavour),
+            name=name,
+            checks=flavour,
+            shared_mem=64 if name == "dynamic" else 0,
+        )
     assert f"This writes {says}" in caught.value.explanation
 
 

@@ -13,7 +13,15 @@ from harness.devices import open_device
 from harness.errors import CourseError
 from harness.inputs import make_inputs
 from harness.report import impulse, timeline
-from harness.report.pictures import access_picture, coordinates, draw, draw_array, in_cells, of_case, who_touches
+from harness.report.pictures import (
+    access_picture,
+    coordinates,
+    draw,
+    draw_array,
+    in_cells,
+    of_case,
+    who_touches,
+)
 from harness.report.probe import Access, Probe, count, set_apart
 from harness.report.timeline import timeline_picture
 
@@ -107,14 +115,22 @@ def test_a_wrong_kernel_is_drawn_with_its_own_numbers():
     source = puzzle.solution_path.read_text(encoding="utf-8")
     source = source.replace("    c[i] = a[i] + b[i];", "    if (i != 2) c[i] = 70 + i;")
     cells = [t.get_text() for t in draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0]).axes[0].texts]
-    assert {f"{70 + i}" for i in range(10) if i != 2} <= set(cells) and "72" not in cells and "nan" not in cells
+    assert (
+        {f"{70 + i}" for i in range(10) if i != 2} <= set(cells) and "72" not in cells and "nan" not in cells
+    )
 
 
 def test_constants_are_no_part_of_a_picture():
     """They are the same for all threads, and what one thread reads of them is not found."""
     puzzle = COURSE.load("24")
-    source = puzzle.solution_path.read_text(encoding="utf-8").replace("WIDTH = 32", "WIDTH = 2").replace("HEIGHT = 8", "HEIGHT = 2")
-    texts = [t.get_text() for t in draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], 0, 0).axes[0].texts]
+    source = (
+        puzzle.solution_path.read_text(encoding="utf-8")
+        .replace("WIDTH = 32", "WIDTH = 2")
+        .replace("HEIGHT = 8", "HEIGHT = 2")
+    )
+    texts = [
+        t.get_text() for t in draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], 0, 0).axes[0].texts
+    ]
     assert "input" in texts and "weights" not in texts
 
 
@@ -191,13 +207,18 @@ def test_an_impulse_is_one_element():
 def test_a_time_line_is_that_of_the_run(monkeypatch):
     runs = {}
     monkeypatch.setattr(timeline, "BUFFERS", (3,))
-    monkeypatch.setattr(timeline, "timeline_picture", lambda *args: runs.update(args[2]) or timeline_picture(*args))
+    monkeypatch.setattr(
+        timeline, "timeline_picture", lambda *args: runs.update(args[2]) or timeline_picture(*args)
+    )
     picture = timeline.draw(COURSE.load("34"))
     found = {(s.what, s.step): s for s in timeline.spans(runs[3])}
     assert found.keys() == {(what, step) for what in ("way", "use") for step in range(5)}
     for step in range(3):  # two steps ahead
         ahead, used = found["way", step + 2], found["use", step]
-        assert ahead.first < used.first and found["use", step + 1].last < ahead.last < found["use", step + 2].first
+        assert (
+            ahead.first < used.first
+            and found["use", step + 1].last < ahead.last < found["use", step + 2].first
+        )
     no_text_overlaps(picture)
 
 

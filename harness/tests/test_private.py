@@ -110,7 +110,12 @@ def test_an_index_that_lands_in_another_shared_array(quick):
     a[threadIdx.x] = x[threadIdx.x + n];  // FAULT"""
     source = small(body)
     fault = fault_of(source, quick, np.zeros(32, np.float32), np.int32(1100))
-    assert (fault.kind, fault.array, fault.index, fault.line) == ("out-of-bounds", "x", "1100", line_of(source))
+    assert (fault.kind, fault.array, fault.index, fault.line) == (
+        "out-of-bounds",
+        "x",
+        "1100",
+        line_of(source),
+    )
 
 
 def test_a_loop_over_an_array_that_never_ends_is_stopped(quick):
@@ -135,7 +140,10 @@ __device__ void add(float* p, int last) {{ for (int i = 0; i <= last; i++) p[i] 
     add(p, last);
     b[threadIdx.x] = p[4];
 }}"""
-    a, b = device(quick).array(np.zeros(32, np.float32)), device(quick).array(np.zeros(32, np.float32), name="b")
+    a, b = (
+        device(quick).array(np.zeros(32, np.float32)),
+        device(quick).array(np.zeros(32, np.float32), name="b"),
+    )
     kernel = device(quick).compile(source).get_function("k")
     try:
         kernel(1, 32, (a, b, np.int32(last)))
@@ -157,7 +165,9 @@ __device__ __noinline__ float tree(int n, float x) {{ return n == 0 ? x : tree(n
         dev.time_limit = before
 
 
-@pytest.mark.parametrize("read", ["float4 v = *reinterpret_cast<float4*>(&x[0]); out += v.z;", "out += x[2];"])
+@pytest.mark.parametrize(
+    "read", ["float4 v = *reinterpret_cast<float4*>(&x[0]); out += v.z;", "out += x[2];"]
+)
 def test_a_wide_read_of_what_is_partly_quiet_is_noted(read, quick):
     """Threads have read the first of four words; one reads all four, and another writes the third."""
     body = f"""\
@@ -182,10 +192,14 @@ def looked_at(source: str) -> tuple[set[str], int]:
     drop_identities(module)
     names = separate(module, debuginfo.variables(text))
     function = module.functions["k"]
-    everything = {n: v for n, v in {**module.variables, **function.variables}.items() if v.space in ("local", "shared")}
+    everything = {
+        n: v for n, v in {**module.variables, **function.variables}.items() if v.space in ("local", "shared")
+    }
     came_from = origins(function.body, everything, lambda name: None)
     found = private(function, came_from)
-    return {names[n].name if n in names else "p" for n in found}, len(short_loops(function, rooted(came_from), found))
+    return {names[n].name if n in names else "p" for n in found}, len(
+        short_loops(function, rooted(came_from), found)
+    )
 
 
 _FILL = "float p[8]; for (int i = 0; i < 8; i++) p[i] = i; "

@@ -141,7 +141,12 @@ def test_cases_cover_what_a_kernel_can_get_wrong(puzzle):
 def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:
     """The dims of every case of a kernel; of drawn ones, as they are for a few seeds."""
     drawn = [puzzle.drawn(seed) for seed in range(8)]
-    return [p.full_dims(c) for p in drawn for c in p.cases if kernel in p.kernels_of(c) and (c.draw or p is drawn[0])]
+    return [
+        p.full_dims(c)
+        for p in drawn
+        for c in p.cases
+        if kernel in p.kernels_of(c) and (c.draw or p is drawn[0])
+    ]
 
 
 @each_puzzle
@@ -167,7 +172,9 @@ def test_no_size_fits_into_8_bits_and_no_index_into_16(puzzle):
         lengths = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)}
         small = {name for name in lengths if max(d[name] for d in cases) <= 256}
         small |= {a.name for a in kernel.arrays if max(math.prod(a.shape(d)) for d in cases) <= 1 << 16}
-        assert {n for n in small if n not in SMALL and f"{puzzle.number} {n}" not in SMALL} == set(), kernel.name
+        assert {n for n in small if n not in SMALL and f"{puzzle.number} {n}" not in SMALL} == set(), (
+            kernel.name
+        )
 
 
 @each_kernel_puzzle

@@ -54,7 +54,9 @@ def raced(device, source: str, grid=1, block=64) -> tuple[KernelFault, dict]:
     function = device.compile(source).get_function(name)
     with pytest.raises(KernelFault) as caught:
         function(grid, block, (device.empty((192,), name="out"),))
-    return caught.value, from_fault(caught.value, (grid, 1, 1), (block, 1, 1), source, caught.value.launch.steps)
+    return caught.value, from_fault(
+        caught.value, (grid, 1, 1), (block, 1, 1), source, caught.value.launch.steps
+    )
 
 
 def racing(found: dict) -> list[tuple]:
@@ -93,7 +95,9 @@ def test_a_barrier_that_is_missing_at_the_end_of_a_loop(noting):
 def test_what_no_barrier_orders(noting):
     source = f"{K}both(float* out) {{\n    out[threadIdx.x / 2] = threadIdx.x;\n}}"
     assert raced(noting, source)[1]["missing"] == {"kind": "one thread", "lines": [2], "updates": False}
-    source = f"{K}more(float* out) {{\n    out[threadIdx.x] = 0; __syncthreads();\n    out[0] += threadIdx.x;\n}}"
+    source = (
+        f"{K}more(float* out) {{\n    out[threadIdx.x] = 0; __syncthreads();\n    out[0] += threadIdx.x;\n}}"
+    )
     _, found = raced(noting, source)
     assert found["missing"] == {"kind": "one thread", "lines": [3], "updates": True}
     assert advice(found)[1] == "each element needs a thread of its own, or an atomic."
@@ -101,7 +105,9 @@ def test_what_no_barrier_orders(noting):
     assert raced(noting, source, block=40)[1]["missing"] == {"kind": "within", "line": 3}
     source = f"{K}blocks(float* out) {{\n    out[threadIdx.x] = blockIdx.x;\n}}"
     _, found = raced(noting, source, grid=3)
-    assert found["missing"] == {"kind": "blocks", "updates": False} and found["blocks"][0] != found["blocks"][1]
+    assert (
+        found["missing"] == {"kind": "blocks", "updates": False} and found["blocks"][0] != found["blocks"][1]
+    )
     assert racing(found) == [(0, "write", 2), (1, "write", 2)]
 
 

@@ -130,4 +130,6 @@ def test_race(name):
     for seed in SEEDS:
         fault = found(False, f"k{index}", seed)
         assert fault and fault.kind == "race"
-        assert line in [f.line for f in (fault, *fault.more)] + [f.other.line for f in (fault, *fault.more) if f.other]
+        assert line in [f.line for f in (fault, *fault.more)] + [
+            f.other.line for f in (fault, *fault.more) if f.other
+        ]

@@ -228,7 +228,11 @@ def random_trace(rng: Random) -> list:
     """Steps of a few threads that order one another often, and not always."""
     threads, steps = (A, LANE, WARP, AWAY, (1, 32)), []
     for _ in range(rng.randint(5, 28)):
-        thread, scope, flag = rng.choice(threads), rng.choice((CTA, GPU, GPU, SYS)), rng.choice((FLAG, FLAG, FLAG + 4))
+        thread, scope, flag = (
+            rng.choice(threads),
+            rng.choice((CTA, GPU, GPU, SYS)),
+            rng.choice((FLAG, FLAG, FLAG + 4)),
+        )
         size = rng.choice((4, 4, 4, 8)) if flag == FLAG else 4
         some = rng.sample([t for t in threads if t[0] == thread[0]], 2)
         steps.append(rng.choice((
@@ -246,7 +250,8 @@ def random_trace(rng: Random) -> list:
 def raced(steps: list, observation: bool) -> set[Hazard]:
     """The hazards, by relations between all pairs of steps and their transitive closure."""
     n, mine = len(steps), [set(s.threads) if isinstance(s, Sync) else {s[:2]} for s in steps]
-    base = [[i < j and bool(mine[i] & mine[j]) for j in range(n)] for i in range(n)]  # program order, and barriers
+    # program order, and barriers
+    base = [[i < j and bool(mine[i] & mine[j]) for j in range(n)] for i in range(n)]
     for i, step in enumerate(steps):
         met = [j for j in range(i, n) if isinstance(step, Arrive) and isinstance(steps[j], Sync)
                and (steps[j].threads[0][0], steps[j].barrier) == (step.block, step.barrier)]  # fmt: skip

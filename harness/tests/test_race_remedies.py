@@ -173,4 +173,7 @@ def test_races_for_one_array_are_one_message():
     fault = caught.value
     pairs = {(f.other.line, f.line) for f in [fault, *fault.more] if f.array == "s"}
     assert fault.array == "s" and len(pairs) > 3 and {f.array for f in fault.more} == {"s", "t"}
-    assert others(fault) == [f"{len(pairs) - 1} further pairs of lines race for s.", "Also: a race for t in line 6."]
+    assert others(fault) == [
+        f"{len(pairs) - 1} further pairs of lines race for s.",
+        "Also: a race for t in line 6.",
+    ]

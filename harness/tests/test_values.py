@@ -10,13 +10,15 @@ from harness.tests import expressions
 from harness.tests.expressions import Kernel, Node, disagreements
 
 
-
 @cache
 def kernels(seed: int) -> list[Kernel]:
     return expressions.kernels(seed)
 
 
-@pytest.mark.parametrize(("seed", "build"), [(1, "full"), (1, "memory"), (1, "fixed"), (3, "memory, quick"), (5, "full"), (5, "count")])
+@pytest.mark.parametrize(
+    ("seed", "build"),
+    [(1, "full"), (1, "memory"), (1, "fixed"), (3, "memory, quick"), (5, "full"), (5, "count")],
+)
 def test_expressions_give_what_they_must(seed, build):
     wrong, together = disagreements(kernels(seed), build)
     assert not wrong, "\n" + "\n".join(wrong)
@@ -29,6 +31,8 @@ def test_the_smallest_expression_is_named(loop):
     x = Node("u32", "", values, slot=0)
     right = Node("u32", "a + 1", [v + 1 for v in values], (x,))
     wrong = Node("u32", "a * 2", [2 * v + 2 + (v == 5) for v in values], (right,))
-    root = Node("u32", "a ^ b", [a ^ b for a, b in zip(wrong.values, right.values, strict=True)], (wrong, right))
+    root = Node(
+        "u32", "a ^ b", [a ^ b for a, b in zip(wrong.values, right.values, strict=True)], (wrong, right)
+    )
     lines, _ = disagreements([Kernel([root], loop, bool(loop), [values])], "memory, quick")
     assert len(lines) == 1 and lines[0].startswith("(in0 + 1) * 2 (in0=0x5") and "thread 5" in lines[0]

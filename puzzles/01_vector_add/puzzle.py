@@ -65,56 +65,80 @@ def wrong(id, hint, says, compute):
 
 
 MISCONCEPTIONS = (
-    wrong("one_block", 2,
-          "Only the first blockDim.x elements are written: "
-          "i counts the threads of one block, not of all blocks.",
-          one_block),
-    wrong("one_per_block", 2,
-          "Only one element per block is written: i does not depend on threadIdx.x.",
-          one_per_block),
-    wrong("block_and_thread_swapped", 3,
-          "The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x have changed places.",
-          block_and_thread_swapped),
-    wrong("block_size_missing", 2,
-          "Neighbouring blocks write almost the same elements: blockIdx.x is not multiplied by blockDim.x.",
-          block_size_missing),
-    wrong("size_of_a_block_is_4", 2,
-          "Elements between the blocks are not written: the size of a block is taken to be 4, "
-          "as in the first case; it is blockDim.x.",
-          size_written_as(4)),
-    wrong("size_of_a_block_is_256", 2,
-          "Elements between the blocks are not written: the size of a block is taken to be 256; "
-          "it is blockDim.x.",
-          size_written_as(256)),
-    wrong("multiplied_by_thread", 2,
-          "blockIdx.x is multiplied by threadIdx.x; "
-          "it must be multiplied by blockDim.x, the size of a block.",
-          multiplied_by_thread),
-    wrong("number_of_blocks_for_their_size", 2,
-          "blockIdx.x is multiplied by the number of blocks, gridDim.x; "
-          "it must be multiplied by their size, blockDim.x.",
-          lambda a, d: size_written_as(ceil_div(d["n"], d["threads"]))(a, d)),
-    wrong("first_missing", 3,
-          "Everything is right except element 0, which is not written: the elements count from 0.",
-          first_missing),
-    wrong("last_missing", 3,
-          "Everything is right except the last element, which is not written: the test on n is off by one.",
-          last_missing),
-    wrong("copied_a", 1,
-          "This is exactly a: b is not added.",
-          lambda a, d: a["a"]),
-    wrong("copied_b", 1,
-          "This is exactly b: a is not added.",
-          lambda a, d: a["b"]),
-    wrong("subtracted", 1,
-          "This is exactly a[i] - b[i], not a[i] + b[i].",
-          lambda a, d: a["a"] - a["b"]),
-    wrong("multiplied", 1,
-          "This is exactly a[i] * b[i], not a[i] + b[i].",
-          lambda a, d: a["a"] * a["b"]),
-    wrong("same_first_element", 3,
-          "Every element is a[0] + b[0]: the arrays are read at 0, not at i.",
-          lambda a, d: np.full(d["n"], a["a"][0] + a["b"][0])),
+    wrong(
+        "one_block",
+        2,
+        "Only the first blockDim.x elements are written: "
+        "i counts the threads of one block, not of all blocks.",
+        one_block,
+    ),
+    wrong(
+        "one_per_block",
+        2,
+        "Only one element per block is written: i does not depend on threadIdx.x.",
+        one_per_block,
+    ),
+    wrong(
+        "block_and_thread_swapped",
+        3,
+        "The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x have changed places.",
+        block_and_thread_swapped,
+    ),
+    wrong(
+        "block_size_missing",
+        2,
+        "Neighbouring blocks write almost the same elements: blockIdx.x is not multiplied by blockDim.x.",
+        block_size_missing,
+    ),
+    wrong(
+        "size_of_a_block_is_4",
+        2,
+        "Elements between the blocks are not written: the size of a block is taken to be 4, "
+        "as in the first case; it is blockDim.x.",
+        size_written_as(4),
+    ),
+    wrong(
+        "size_of_a_block_is_256",
+        2,
+        "Elements between the blocks are not written: the size of a block is taken to be 256; "
+        "it is blockDim.x.",
+        size_written_as(256),
+    ),
+    wrong(
+        "multiplied_by_thread",
+        2,
+        "blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a block.",
+        multiplied_by_thread,
+    ),
+    wrong(
+        "number_of_blocks_for_their_size",
+        2,
+        "blockIdx.x is multiplied by the number of blocks, gridDim.x; "
+        "it must be multiplied by their size, blockDim.x.",
+        lambda a, d: size_written_as(ceil_div(d["n"], d["threads"]))(a, d),
+    ),
+    wrong(
+        "first_missing",
+        3,
+        "Everything is right except element 0, which is not written: the elements count from 0.",
+        first_missing,
+    ),
+    wrong(
+        "last_missing",
+        3,
+        "Everything is right except the last element, which is not written: the test on n is off by one.",
+        last_missing,
+    ),
+    wrong("copied_a", 1, "This is exactly a: b is not added.", lambda a, d: a["a"]),
+    wrong("copied_b", 1, "This is exactly b: a is not added.", lambda a, d: a["b"]),
+    wrong("subtracted", 1, "This is exactly a[i] - b[i], not a[i] + b[i].", lambda a, d: a["a"] - a["b"]),
+    wrong("multiplied", 1, "This is exactly a[i] * b[i], not a[i] + b[i].", lambda a, d: a["a"] * a["b"]),
+    wrong(
+        "same_first_element",
+        3,
+        "Every element is a[0] + b[0]: the arrays are read at 0, not at i.",
+        lambda a, d: np.full(d["n"], a["a"][0] + a["b"][0]),
+    ),
 )
 
 INDEX = "blockIdx.x * blockDim.x + threadIdx.x"

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import (
-    Case, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+    Case,
+    Gradient,
+    In,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from reference import conv
 

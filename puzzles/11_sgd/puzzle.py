@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from harness.course import (
-    Case, Float, In, InOut, Int, Kernel, Launch, Misconception, Mutant, Puzzle, ceil_div,
+    Case,
+    Float,
+    In,
+    InOut,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from reference import optim
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size, stress_cases
+from harness.conv_cases import (
+    ints,
+    one_thread_each,
+    options,
+    output_sizes,
+    own_sizes,
+    shape,
+    size,
+    stress_cases,
+)
 from harness.conv_mistakes import (
-    convolution, forward, input_gradient, remainder_ignored, remainder_of_the_element,
-    remainder_positive_only, weight_gradient,
+    convolution,
+    forward,
+    input_gradient,
+    remainder_ignored,
+    remainder_of_the_element,
+    remainder_positive_only,
+    weight_gradient,
 )  # fmt: skip
 from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size, stress_cases
+from harness.conv_cases import (
+    ints,
+    one_thread_each,
+    options,
+    output_sizes,
+    own_sizes,
+    shape,
+    size,
+    stress_cases,
+)
 from harness.conv_mistakes import convolution, forward, input_gradient, weight_gradient
 from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv

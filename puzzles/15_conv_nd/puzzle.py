@@ -25,7 +25,9 @@ def size(
 
 def own_sizes(pick):
     groups = pick(2, 3)
-    image, taps, stride, pad = (tuple(pick(*limits) for _ in range(3)) for limits in ((2, 4), (1, 2), (1, 2), (0, 1)))
+    image, taps, stride, pad = (
+        tuple(pick(*limits) for _ in range(3)) for limits in ((2, 4), (1, 2), (1, 2), (0, 1))
+    )
     return size(pick(257, 262), groups * pick(1, 2), image, groups * pick(1, 2), taps, stride, pad,
                 groups=groups, threads=pick(20, 90))  # fmt: skip
 

@@ -8,7 +8,13 @@ from harness.conv_cases import ints, one_thread_each, shape, transposed_output_s
 from harness.conv_cases import options as options_of_a_convolution
 from harness.conv_cases import size as size_of_a_convolution
 from harness.conv_mistakes import (
-    Layer, grid_sum, image_sum, remainder_ignored, remainder_positive_only, transposed, weight_sum,
+    Layer,
+    grid_sum,
+    image_sum,
+    remainder_ignored,
+    remainder_positive_only,
+    transposed,
+    weight_sum,
 )  # fmt: skip
 from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
 from reference import conv

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import (
-    Case, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+    Case,
+    Gradient,
+    In,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from reference import pool
 
@@ -92,7 +102,11 @@ def counts(d, include=None, clipped=True, clipped_before=True):
         end = first + d[WINDOW[side]]
         if clipped:
             end = np.minimum(end, size + d[f"pad_{side}"])
-        found.append(end - first if include else np.minimum(end, size) - np.maximum(first, 0 if clipped_before else first))
+        found.append(
+            end - first
+            if include
+            else np.minimum(end, size) - np.maximum(first, 0 if clipped_before else first)
+        )
     return np.multiply.outer(*found)
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import (
-    Case, Constant, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+    Case,
+    Constant,
+    Gate,
+    In,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from reference import conv
 
@@ -133,6 +144,7 @@ MUTANTS = (
     mutant("first tile again", FILL, FILL.replace("top + i", "i").replace("left + j", "j"), "first_tile_again"),
     mutant("stored without a look", STORE, STORE.replace("if (has_output) ", ""), ("out-of-bounds", "race")),
 )  # fmt: skip
+
 
 def warps(d):
     """Those of all blocks, if a warp has 32 outputs of a row."""

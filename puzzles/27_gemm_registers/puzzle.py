@@ -111,7 +111,7 @@ FILLS = "for (int i = t; i < BM * BK / 4; i += THREADS) {", "for (int i = t; i <
 HELPERS = "float4 load4", "void store4"
 #: not expanded in place: the same kernel, compiled in a third of the time
 SHORT = tuple((f"__device__ {helper}", f"__noinline__ __device__ {helper}") for helper in HELPERS)
-SHORT += tuple((fill, "_Pragma(\"unroll 1\") " + fill) for fill in FILLS)
+SHORT += tuple((fill, '_Pragma("unroll 1") ' + fill) for fill in FILLS)
 
 
 def mutant(name, old, new, expect="wrong", also=(), line=""):
@@ -158,6 +158,7 @@ MUTANTS = (
     mutant("accumulators exchanged", ADD, ADD.replace("sum[i][j]", "sum[j][i]"), "square_turned"),
     mutant("rows together that were apart", "top + i / 4 * 4 * BM / TM + 4 * y + i % 4", "top + TM * y + i"),
 )  # fmt: skip
+
 
 def in_blocks(d):
     """FLOP, with all that a block computes where C ends within it."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import (
-    as_columns, column_case, column_ints, column_sizes, one_tap_filters, one_thread_each, options, own_sizes,
+    as_columns,
+    column_case,
+    column_ints,
+    column_sizes,
+    one_tap_filters,
+    one_thread_each,
+    options,
+    own_sizes,
     shape,
 )  # fmt: skip
 from harness.conv_mistakes import convolution, grid_sum
@@ -159,6 +166,7 @@ MUTANTS = (
         "images_fastest"),
     one("matrix turned", STORE, "columns[column * C_in * R * S + row] = pixel;", "matrix_turned"),
 )  # fmt: skip
+
 
 def stores(d):
     """Requests that write the matrix, a float for each lane; as many read it."""

@@ -5,12 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import (
-    as_columns, column_case, column_ints, column_sizes, from_columns, one_tap_filters, one_thread_each,
-    options, own_sizes, shape,
+    as_columns,
+    column_case,
+    column_ints,
+    column_sizes,
+    from_columns,
+    one_tap_filters,
+    one_thread_each,
+    options,
+    own_sizes,
+    shape,
 )  # fmt: skip
 from harness.conv_mistakes import (
-    convolution, gather, image_sum, position, remainder_ignored, remainder_of_the_element,
-    remainder_positive_only, table,
+    convolution,
+    gather,
+    image_sum,
+    position,
+    remainder_ignored,
+    remainder_of_the_element,
+    remainder_positive_only,
+    table,
 )  # fmt: skip
 from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Misconception, Mutant, Puzzle
 from reference import conv
@@ -240,6 +254,7 @@ MUTANTS = (
     one("one row past the last position", ROW_EXISTS, ROW_EXISTS.replace(">= H_out", "> H_out"),
         ("one_row_past_the_last", "out-of-bounds")),
 )  # fmt: skip
+
 
 def entries(d):
     """Of the matrix; each is added to one element of the image, if not to the padding."""

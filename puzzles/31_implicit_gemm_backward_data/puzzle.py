@@ -7,7 +7,17 @@ import numpy as np
 from harness.conv_cases import ints, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles
 from harness.conv_mistakes import convolution, input_gradient
 from harness.course import (
-    Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+    Case,
+    Gate,
+    Gradient,
+    In,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from harness.tile_limits import tile_limits
 from reference import conv
@@ -112,7 +122,9 @@ def unwritten(a, d, there):
     for at, axis, taps in ((h[:, None], "h", d["R"]), (w, "w", d["S"])):
         stride, of_a_class = d[f"stride_{axis}"], at % d[f"stride_{axis}"]
         first = (of_a_class + d[f"pad_{axis}"]) % stride
-        found = np.where(there(at // stride, d[axis.upper()] - of_a_class, stride, taps - first), found, np.nan)
+        found = np.where(
+            there(at // stride, d[axis.upper()] - of_a_class, stride, taps - first), found, np.nan
+        )
     return found
 
 
@@ -271,7 +283,6 @@ def dense(d):
     for h, w, r, s in classes(d):
         elements = d["batch"] * len(range(d["H"])[h]) * len(range(d["W"])[w])
         yield d["C_in"], elements, d["C_out"] * len(range(d["R"])[r]) * len(range(d["S"])[s])
-
 
 
 PUZZLE = Puzzle(

@@ -5,11 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from harness.conv_cases import (
-    ints, one_thread_each, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles,
+    ints,
+    one_thread_each,
+    options,
+    output_sizes,
+    own_sizes,
+    shape,
+    size,
+    stress_cases_of_tiles,
 )  # fmt: skip
 from harness.conv_mistakes import convolution, fetched, weight_gradient
 from harness.course import (
-    Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+    Case,
+    Gate,
+    Gradient,
+    In,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from harness.tile_limits import tile_limits
 from harness.tile_mistakes import multiplied, turned
@@ -56,14 +74,18 @@ def windows_turned(a, d):
     """The product of every split with its tiles of windows read as if their rows were columns."""
     weights = np.indices(shape(d, "C_in", "R", "S")).reshape(3, -1)
     grads, windows = a["grad_output"].swapaxes(0, 1).reshape(d["C_out"], -1), fetched(a, d, *weights).T
-    found = [multiplied(grads[:, s], turned(windows[s], TILE), d["C_out"], weights.shape[1]) for s in shares(d)]
+    found = [
+        multiplied(grads[:, s], turned(windows[s], TILE), d["C_out"], weights.shape[1]) for s in shares(d)
+    ]
     return np.reshape(found, shape(d, "splits", "C_out", "C_in", "R", "S"))
 
 
 def into_the_next_split(d):
     """The positions of every split to the end of its last stretch."""
     last = d["batch"] * d["H_out"] * d["W_out"]
-    return [np.arange(s[0], min(s[0] + ceil_div(s.size, TILE) * TILE, last)) if s.size else s for s in shares(d)]
+    return [
+        np.arange(s[0], min(s[0] + ceil_div(s.size, TILE) * TILE, last)) if s.size else s for s in shares(d)
+    ]
 
 
 def channel_by_channel(grad_output):

@@ -9,7 +9,17 @@ import numpy as np
 from harness.conv_cases import ints, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles
 from harness.conv_mistakes import convolution, weight_gradient
 from harness.course import (
-    Case, Gate, Gradient, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div,
+    Case,
+    Gate,
+    Gradient,
+    In,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
 )  # fmt: skip
 from harness.tile_limits import tile_limits
 from reference import conv
@@ -274,6 +284,7 @@ ARRAYS = (
     Out("grad_weights", k="C_out", c="C_group", r="R", s="S"),
 )
 
+
 def weights(d):
     return d["C_out"] * d["R"] * d["S"]
 
@@ -286,7 +297,6 @@ def taps(d):
 def of_groups(d):
     """Rows, columns and depth of the product of every group."""
     return [(d["C_out"] // d["groups"], d["C_group"] * d["R"] * d["S"], positions(d))] * d["groups"]
-
 
 
 PUZZLE = Puzzle(

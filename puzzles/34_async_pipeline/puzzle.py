@@ -263,7 +263,8 @@ PUZZLE = Puzzle(
         ),
         *Gate.limits(
             "counted",
-            async_copies_idle=lambda d: 2 * 2 * d["C_out"] * d["width"],  # those of two steps: nothing comes before
+            # those of two steps: nothing comes before
+            async_copies_idle=lambda d: 2 * 2 * d["C_out"] * d["width"],
             async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32),
         ),
         *tile_limits("counted", KERNEL, lambda d: [(d["C_out"], d["width"], d["rows"])], but="barriers"),

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle
-from harness.course import ceil_div
+from harness.course import (
+    Case,
+    Gate,
+    Gradient,
+    In,
+    Int,
+    Kernel,
+    Launch,
+    Misconception,
+    Mutant,
+    Out,
+    Puzzle,
+    ceil_div,
+)
 from reference import conv, dense
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
@@ -247,9 +259,10 @@ MUTANTS = (
     mutant("not turned", B_ROWS, B_ROWS.replace("_trans", ""), "b_not_turned", kernel=HALF),
     mutant("swizzled where it is written only", A_ROWS,
            "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);", "swizzled_on_one_side",
-           kernel=HALF, also=((B_ROWS, 
+           kernel=HALF, also=((B_ROWS,
                                "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),)),
 )  # fmt: skip
+
 
 def pairs(d):
     """Pairs of tiles, of 16 x 32 and 32 x 32, that all blocks of the first kernel fill."""

@@ -6,7 +6,13 @@ import numpy as np
 
 from harness.course import Case, Misconception, Mutant, Program, Puzzle
 from harness.lenet.checks import (
-    MOMENTUM, PEAK, WEIGHT_DECAY, check_training, numpy_losses, schedule, solution_kernels,
+    MOMENTUM,
+    PEAK,
+    WEIGHT_DECAY,
+    check_training,
+    numpy_losses,
+    schedule,
+    solution_kernels,
 )  # fmt: skip
 from reference import lenet, loss, optim
 

@@ -34,7 +34,15 @@ _CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L
           "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"}  # fmt: skip
 _ORDER = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 
-_RMW = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
+_RMW = {
+    "add": "add",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "exch": "xchg",
+    "inc": "uinc_wrap",
+    "dec": "udec_wrap",
+}
 _ATOM_TYPES = {
     "add": "u32 s32 u64 f16 f16x2 bf16 bf16x2 f32 f64", "min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64",
     "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "exch": "b32 b64", "cas": "b16 b32 b64",
@@ -94,7 +102,9 @@ class Access:
             address = self.symbol(base, window=space == "shared")
         return self.op("add i64", address, offset) if offset else address
 
-    def pointer(self, ins, operand: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None) -> str:
+    def pointer(
+        self, ins, operand: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None
+    ) -> str:
         """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16).
 
         flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
@@ -165,14 +175,18 @@ class Access:
             return self.op("lshr i64", index, 2 - shift)
         return self.op("shl i64", index, shift - 2) if nbytes > 4 else index
 
-    def check_shadow(self, index: str, granules: int, need: int, shared: bool, slow: str, tag: str = "") -> str:
+    def check_shadow(
+        self, index: str, granules: int, need: int, shared: bool, slow: str, tag: str = ""
+    ) -> str:
         """Go to `slow` unless all granules have all bits of `need`. In full mode the shadow changes as the kernel runs.
 
         Returns the shadow bytes, as an integer.
         """
         fixed = tag if self.module.checks == "full" else ", !invariant.load !1"
         t = f"i{8 * granules}"
-        where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
+        where = self.emit(
+            f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}"
+        )
         state = self.emit(f"load {t}, ptr {where}, align 1{fixed}")
         wanted = int.from_bytes(bytes([need]) * granules, "little")
         bits = self.op(f"and {t}", state, wanted)
@@ -191,7 +205,9 @@ class Access:
 
         unread: a bit for each byte that does not count.
         """
-        self.module.declare("rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info, i64 unread")
+        self.module.declare(
+            "rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info, i64 unread"
+        )
         label = slow
         for i, (base, offset, site) in enumerate(accesses):
             next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
@@ -333,7 +349,8 @@ class Access:
         worker = self.op("sub i64", address, self.shared_base)
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
         in_slots = self.op("sub i64", address, self.module.slots_start)
-        local = self.op("icmp ult i64", in_slots, self.module.slots_start)  # which is as long as what lies before
+        # which is as long as what lies before
+        local = self.op("icmp ult i64", in_slots, self.module.slots_start)
         outside = self.op("xor i1", in_shared, "true")
         params = self.load_field("Env", "params", invariant=True)
         first, nbytes = self.module.constants

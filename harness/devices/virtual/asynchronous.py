@@ -10,7 +10,9 @@ import re
 from .state import INFO_ATOMIC, NO_ADDRESS
 from .types import llvm_type
 
-_COPY = re.compile(r"cp\.async\.(ca|cg)\.shared(?:::cta)?\.global(?:\.L2::cache_hint)?(?:\.L2::(?:64|128|256)B)?")
+_COPY = re.compile(
+    r"cp\.async\.(ca|cg)\.shared(?:::cta)?\.global(?:\.L2::cache_hint)?(?:\.L2::(?:64|128|256)B)?"
+)
 _MBARRIER = re.compile(
     r"mbarrier\.(init|inval|arrive|arrive_drop|test_wait|try_wait|pending_count)(?:\.(noComplete|parity))?"
     r"(?:\.(?:release|acquire|relaxed)\.cta)?(?:\.(shared)(?:::cta)?)?(?:\.(b64))?"
@@ -63,7 +65,9 @@ class Asynchronous:
         self.label(good)
         self.count_access(ins, inside, "shared", size, True)
         read = self.op("icmp ne i64", given, 0)
-        self.count_access(ins, self.emit(f"select i1 {read}, i64 {source}, i64 {NO_ADDRESS}"), "global", size, False)
+        self.count_access(
+            ins, self.emit(f"select i1 {read}, i64 {source}, i64 {NO_ADDRESS}"), "global", size, False
+        )
 
     def _mbarrier(self, ins) -> None:
         match = _MBARRIER.fullmatch(ins.opcode)
@@ -85,7 +89,9 @@ class Asynchronous:
             argument = self.resize(self.value(operands[1], type_), llvm_type(type_), "i64")
         waits = what in ("test_wait", "try_wait")
         code = _OPERATIONS.index("parity" if match[2] == "parity" else "test_wait" if waits else what)
-        result = self.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 {argument})")
+        result = self.emit(
+            f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 {argument})"
+        )
         if waits:
             self.set(target, self.cast("trunc", "i64", result, "i1"), "pred")
         else:
@@ -99,7 +105,9 @@ class Asynchronous:
         host = self.emit(f"ptrtoint ptr {pointer} to i64")
         code = _OPERATIONS.index("arrive")
         if ".noinc" not in ins.opcode:  # the pending count goes up by one first
-            self.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 -1)")
-        self.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 1)")
-
-
+            self.emit(
+                f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 -1)"
+            )
+        self.emit(
+            f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 1)"
+        )

@@ -111,7 +111,9 @@ class Body:
         key = self.prefix + name
         if variable.space == "param":
             pointer = f'%"{key}"'
-            self.entry.append(f"  {pointer} = alloca [{max(variable.size, 1)} x i8], align {max(variable.align, 8)}")
+            self.entry.append(
+                f"  {pointer} = alloca [{max(variable.size, 1)} x i8], align {max(variable.align, 8)}"
+            )
             self.params[key] = (pointer, 0)
             self.follow_parameter(pointer, variable.size)
         elif variable.space == "local":
@@ -229,8 +231,13 @@ class Body:
                 self.runtime_call("rt_fence", str(_scope(ins)), site=self.site(ins))
         elif base in IGNORED:
             pass
-        elif not (opcodes.emit(self, ins) or self.memory(ins) or self.collective(ins) or self.asynchronous(ins)
-                  or self.matrix(ins)):
+        elif not (
+            opcodes.emit(self, ins)
+            or self.memory(ins)
+            or self.collective(ins)
+            or self.asynchronous(ins)
+            or self.matrix(ins)
+        ):
             self.unsupported(ins)
         return False
 

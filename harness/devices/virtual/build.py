@@ -47,26 +47,41 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    request = source, name, tuple(map(os.fspath, include_dirs)), tuple(name_expressions), checks, arena_size, fixed, quick, tracking
+    request = (
+        source,
+        name,
+        tuple(map(os.fspath, include_dirs)),
+        tuple(name_expressions),
+        checks,
+        arena_size,
+        fixed,
+        quick,
+        tracking,
+    )
     key = digest(fingerprint(*request[:4]), *map(str, request[4:]), jit.own_text(), jit.machine())
     if data := _store.get(key):
         try:
             return pickle.loads(data)  # our own code and data: whoever can write there can do worse
         except Exception:  # written by another version of Python or of a library
             pass
-    threading.Thread(target=jit.prepare_runtime, args=(checks == "count",)).start()  # meanwhile: it is needed too
+    # meanwhile: it is needed too
+    threading.Thread(target=jit.prepare_runtime, args=(checks == "count",)).start()
     built = _apart(request)
     _store.put(key, pickle.dumps(built))
     return built
 
 
-def build_here(source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick, tracking) -> Built:
+def build_here(
+    source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick, tracking
+) -> Built:
     """The build itself, in this process."""
     compiled = compile_ptx(source, name, FLAVOUR[checks], include_dirs, name_expressions)
     return build_ptx(compiled, name, checks, arena_size, fixed, quick, tracking)
 
 
-def build_ptx(compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False) -> Built:
+def build_ptx(
+    compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False
+) -> Built:
     try:
         module = ptx.parse(compiled.text, name)
         if checks == "full":

@@ -68,7 +68,9 @@ def spinning_loops(function: Function, touches_order) -> set[int]:
     for i, item in enumerate(function.body):
         if isinstance(item, Instruction) and item.base == "bra":
             start = positions.get(item.operands[0], 1 << 60)
-            if start <= i and any(isinstance(x, Instruction) and touches_order(x) for x in function.body[start:i]):
+            if start <= i and any(
+                isinstance(x, Instruction) and touches_order(x) for x in function.body[start:i]
+            ):
                 found.add(i)
     return found
 

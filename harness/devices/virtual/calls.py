@@ -170,13 +170,17 @@ class Calls:
             self.runtime_call("rt_assert", values[0], values[2], site=self.site(ins))
             self.line(f"br label %{self.dead_label}")
             return True
-        what = {"malloc": "malloc() on the device", "free": "free() on the device"}.get(name, f"the function {name}()")
+        what = {"malloc": "malloc() on the device", "free": "free() on the device"}.get(
+            name, f"the function {name}()"
+        )
         raise Unsupported(what)
 
     def _external_raw(self, name: str, returns, arguments) -> None:
         """The runtime calls host functions by name."""
         function = self.module.ptx.functions[name]
-        args = [f"i{8 * f.size} {self._argument(a, f)}" for f, a in zip(function.params, arguments, strict=True)]
+        args = [
+            f"i{8 * f.size} {self._argument(a, f)}" for f, a in zip(function.params, arguments, strict=True)
+        ]
         returned = f"i{8 * function.returns[0].size}" if function.returns else "void"
         self.module.declare(name, returned, ", ".join(args))
         text = f"call {returned} @{name}({', '.join(args)})"

@@ -86,7 +86,9 @@ class FullChecks:
             return  # what is called knows it from its caller: Env.final
         if module.block_barriers(self.function.name):
             around = self.intervals.around_call(self.position) if self.inlined else Around()
-            self.intervals = Intervals(function.body, function.tables, module.may_meet, module.must_meet, around)
+            self.intervals = Intervals(
+                function.body, function.tables, module.may_meet, module.must_meet, around
+            )
             self.final = self.intervals.final()
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int, unread: int) -> None:
@@ -108,7 +110,9 @@ class FullChecks:
         offset = self._offset_in(root, address, nbytes, info, site)
         base, aligned = self.symbol(root.name, window=bool(info & INFO_SHARED)), self.fresh_label("aligned")
         place = offset if root.space == "local" else self.op("add i64", offset, self.shared_offset(root) % 16)
-        self.branch(self.op("icmp ne i64", self.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True)
+        self.branch(
+            self.op("icmp ne i64", self.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True
+        )
         self.label(aligned)
         first = self.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
         index = self.op("add i64", first, self.op("lshr i64", offset, 2))
@@ -140,12 +144,23 @@ class FullChecks:
         return offset
 
     def _check_anywhere(
-        self, address: str, nbytes: int, need: int, info: int, reads: bool, slow: str, race: str, done: str, site: str
+        self,
+        address: str,
+        nbytes: int,
+        need: int,
+        info: int,
+        reads: bool,
+        slow: str,
+        race: str,
+        done: str,
+        site: str,
     ) -> None:
         shared = bool(info & INFO_SHARED)
         granules = max(1, nbytes // 4)
         index = self.granule(address, nbytes, nbytes, shared, slow)
-        state = self.check_shadow(index, granules, need | (INIT if reads else 0), shared, slow, self.shadow_tag(None))
+        state = self.check_shadow(
+            index, granules, need | (INIT if reads else 0), shared, slow, self.shadow_tag(None)
+        )
         if info & INFO_WRITE and not info & INFO_ATOMIC:
             if nbytes < 4:
                 self.runtime_call("rt_written", address, str(info), site=site)
@@ -169,7 +184,9 @@ class FullChecks:
     def _mark_written(self, index: str, granules: int, bits: int, shared: bool, old=None, root=None) -> None:
         """Set bits of the shadow; without its old value, all of it."""
         t, value = f"i{8 * granules}", int.from_bytes(bytes([bits]) * granules, "little")
-        where = self.emit(f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}")
+        where = self.emit(
+            f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}"
+        )
         new = self.op(f"or {t}", old, value) if old else str(value)
         self.line(f"store {t} {new}, ptr {where}, align 1{self.shadow_tag(root)}")
 
@@ -184,7 +201,9 @@ class FullChecks:
         place = self.op("shl i64", at, 1)
         bar = self.load_field("Env", "bar")
         if not self.function.entry and self.module.has_barriers:  # what is final has no token
-            bar = self.emit(f"select i1 {self.op('icmp eq i32', self.load_field('Env', 'final'), 0)}, i32 {bar}, i32 0")
+            bar = self.emit(
+                f"select i1 {self.op('icmp eq i32', self.load_field('Env', 'final'), 0)}, i32 {bar}, i32 0"
+            )
         bar = self.cast("zext", "i32", bar, "i64")
         known = self.cast("zext", "i32", site, "i64") if site[0] == "%" else site
         which = self.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
@@ -192,10 +211,14 @@ class FullChecks:
         tokens = [token]
         if self.module.symmetric(self.function.name) & SYMMETRIC_LANES:
             warp = self.op("lshr i32", self.load_field("Thread", "linear", invariant=True), 5)
-            tokens.append(self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64")))
+            tokens.append(
+                self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64"))
+            )
         n = max(1, nbytes // 4)
         for i in range(n):
-            where = self.emit(f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', place, 8 * i) if i else place}")
+            where = self.emit(
+                f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', place, 8 * i) if i else place}"
+            )
             found = self.emit(f"load volatile i64, ptr {where}, align 8")
             same = [self.op("icmp eq i64", found, t) for t in tokens]
             next_ = self.fresh_label("quiet") if i < n - 1 else done
@@ -230,14 +253,21 @@ class FullChecks:
         for part, nbytes, value in (("values", 4 * granules, -1), ("written", granules, 0)):
             place = f'%{self.private[name]}{part}"'
             self.entry.append(f"  {place} = alloca [{nbytes} x i8], align 16")
-            self.line(f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)")
+            self.line(
+                f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)"
+            )
 
     def check_private(self, ins, address: str, nbytes: int, info: int, root: Variable) -> str:
         """Check an access, note what it writes; returns the pointer to the element."""
         site = self.site(ins)
         offset = self._offset_in(root, address, nbytes, info, site)
         crooked, straight = self.fresh_label("crooked"), self.fresh_label("straight")
-        self.branch(self.op("icmp ne i64", self.op("and i64", offset, nbytes - 1), 0), crooked, straight, unlikely=True)
+        self.branch(
+            self.op("icmp ne i64", self.op("and i64", offset, nbytes - 1), 0),
+            crooked,
+            straight,
+            unlikely=True,
+        )
         self.slow_check(crooked, self.dead_label, [(address, 0, site)], info)
         self.label(straight)
         granules, index = nbytes // 4, self.op("lshr i64", offset, 2)
@@ -273,11 +303,15 @@ class FullChecks:
         shadow = {name: self.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*own, None)}
 
         def tag(mine: int, others) -> str:
-            scopes = [self.module.metadata(f"!{{{{{', '.join(f'!{o}' for o in some)}}}}}") for some in ([mine], others)]
+            scopes = [
+                self.module.metadata(f"!{{{{{', '.join(f'!{o}' for o in some)}}}}}")
+                for some in ([mine], others)
+            ]
             return f", !alias.scope !{scopes[0]}, !noalias !{scopes[1]}"
 
         everything = list(shadow.values())
-        for name in (*own, None):  # None: an access of which nothing is known, which may be to any of the arrays
+        # None: an access of which nothing is known, which may be to any of the arrays
+        for name in (*own, None):
             apart = [data[o] for o in own if o != name and name]
             self.tags["data", name] = tag(data[name], everything + apart)
             apart = [shadow[o] for o in own if o != name and name]

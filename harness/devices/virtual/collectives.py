@@ -13,7 +13,9 @@ import re
 from .state import OP, WAIT
 from .types import TYPES, llvm_type
 
-_BARRIER = re.compile(r"(?:bar|barrier)(?:\.cta)?\.(sync|arrive|red)(?:\.aligned)?(?:\.(popc\.u32|and\.pred|or\.pred))?")
+_BARRIER = re.compile(
+    r"(?:bar|barrier)(?:\.cta)?\.(sync|arrive|red)(?:\.aligned)?(?:\.(popc\.u32|and\.pred|or\.pred))?"
+)
 _SHUFFLE = re.compile(r"shfl\.sync\.(up|down|bfly|idx)\.b32")
 _VOTE = re.compile(r"vote\.sync\.(all|any|uni)\.pred|vote\.sync\.(ballot)\.b32")
 _MATCH = re.compile(r"match\.(any|all)\.sync\.b(32|64)")
@@ -49,7 +51,9 @@ class Collectives:
         elif match := _REDUX.fullmatch(ins.opcode):
             name, sign = (match[1], match[2][0]) if match[1] else (match[3], "")
             op = f"redux_{name}" + (f"_{sign}" if name in ("min", "max") else "")
-            self._wait("warp", op, ins, [self._wide(ins.operands[1], "b32")], self.value(ins.operands[2], "u32"))
+            self._wait(
+                "warp", op, ins, [self._wide(ins.operands[1], "b32")], self.value(ins.operands[2], "u32")
+            )
             self._results(ins.operands[0], "b32")
         else:
             self.unsupported(ins)

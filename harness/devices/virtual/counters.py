@@ -38,18 +38,32 @@ def _metrics() -> dict[str, Metric]:
         for name, op in (("load", "ld"), ("store", "st")):
             pipe = f"pipe_lsu_mem_{space}_op_{op}.sum"
             found |= {
-                f"{space}_{name}_requests": Metric("warp instructions", f"{name}s", f"l1tex__t_requests_{pipe}"),
+                f"{space}_{name}_requests": Metric(
+                    "warp instructions", f"{name}s", f"l1tex__t_requests_{pipe}"
+                ),
                 f"{space}_{name}_sectors": Metric("sectors", "moved", f"l1tex__t_sectors_{pipe}"),
-                f"{space}_{name}_sectors_ideal": Metric("sectors", "had the bytes of each request been consecutive"),
-                f"{space}_{name}_bytes": Metric("bytes", "that the threads asked for, shared ones counted for each"),
+                f"{space}_{name}_sectors_ideal": Metric(
+                    "sectors", "had the bytes of each request been consecutive"
+                ),
+                f"{space}_{name}_bytes": Metric(
+                    "bytes", "that the threads asked for, shared ones counted for each"
+                ),
             }
     for name, op in (("load", "ld"), ("store", "st")):
         pipe = f"pipe_lsu_mem_shared_op_{op}.sum"
         found |= {
-            f"shared_{name}_requests": Metric("warp instructions", f"{name}s", f"smsp__inst_executed_op_shared_{op}.sum"),
-            f"shared_{name}_wavefronts": Metric("wavefronts", "taken", f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"),
-            f"shared_{name}_wavefronts_ideal": Metric("wavefronts", "one for each 128 bytes that the lanes can ask for"),
-            f"shared_{name}_conflicts": Metric("wavefronts", "more than ideal", f"l1tex__data_bank_conflicts_{pipe}"),
+            f"shared_{name}_requests": Metric(
+                "warp instructions", f"{name}s", f"smsp__inst_executed_op_shared_{op}.sum"
+            ),
+            f"shared_{name}_wavefronts": Metric(
+                "wavefronts", "taken", f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+            ),
+            f"shared_{name}_wavefronts_ideal": Metric(
+                "wavefronts", "one for each 128 bytes that the lanes can ask for"
+            ),
+            f"shared_{name}_conflicts": Metric(
+                "wavefronts", "more than ideal", f"l1tex__data_bank_conflicts_{pipe}"
+            ),
             f"shared_{name}_bytes": Metric("bytes", "that the threads asked for"),
         }
     found |= {
@@ -76,8 +90,12 @@ def _metrics() -> dict[str, Metric]:
     for type_, letter in (("fp16", "h"), ("fp32", "f"), ("fp64", "d")):
         for op in ("add", "mul", "fma"):
             ncu = f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum"
-            found[f"{type_}_{op}"] = Metric("thread operations", f"{op}, of a packed pair two" if type_ == "fp16" else op, ncu)
-        found[f"{type_}_other"] = Metric("thread operations", "div, rcp, sqrt, rsqrt, sin, cos, ex2, lg2, tanh of PTX")
+            found[f"{type_}_{op}"] = Metric(
+                "thread operations", f"{op}, of a packed pair two" if type_ == "fp16" else op, ncu
+            )
+        found[f"{type_}_other"] = Metric(
+            "thread operations", "div, rcp, sqrt, rsqrt, sin, cos, ex2, lg2, tanh of PTX"
+        )
         found[f"flops_{type_}"] = Metric("FLOP", "add + mul + 2 fma + other")
     found["flops_tensor"] = Metric("FLOP", "of mma and wmma: 2 M N K each")
     return found
@@ -87,6 +105,7 @@ def _metrics() -> dict[str, Metric]:
 METRICS = _metrics()
 #: those that no line has a part of
 OF_NO_LINE = {"global_requests_busiest", "async_copies_idle"}
+
 
 @dataclass
 class Request:
@@ -112,15 +131,28 @@ _INTEGER = re.compile(
     r"(?:add|addc|sub|subc|mul|mul24|mad|mad24|madc|sad|div|rem|abs|neg|min|max|popc|clz|bfind|fns|brev|bfe|bfi|bmsk|szext"
     r"|dp2a|dp4a|and|or|xor|not|cnot|lop3|shf|shl|shr|prmt|set|setp|slct)\b.*\.[usb](?:8|16|32|64)"
 )
-_FLOAT = re.compile(r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|tanh)\b.*\.(f16|bf16|f16x2|bf16x2|f32|f64)")
+_FLOAT = re.compile(
+    r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|tanh)\b.*\.(f16|bf16|f16x2|bf16x2|f32|f64)"
+)
 _FLOAT_KINDS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma", "mad": "fma"}
-_FLOAT_TYPES = {"f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2), "f32": ("fp32", 1), "f64": ("fp64", 1)}
+_FLOAT_TYPES = {
+    "f16": ("fp16", 1),
+    "bf16": ("fp16", 1),
+    "f16x2": ("fp16", 2),
+    "bf16x2": ("fp16", 2),
+    "f32": ("fp32", 1),
+    "f64": ("fp64", 1),
+}
 _MATRIX = re.compile(r"(?:wmma\.)?mma\.sync\..*?m(\d+)n(\d+)k(\d+)(?!.*\.s32)")
 _DIVISION = re.compile(r"(?:div|rem)\.[us](?:8|16|32|64)")
 _COLLECTIVE = re.compile(r"bar\.warp|shfl|vote|match|redux")
 
 #: FLOP of one operation of a kind
-FLOPS = {f"{type_}_{op}": 1 + (op == "fma") for type_ in ("fp16", "fp32", "fp64") for op in ("add", "mul", "fma", "other")}
+FLOPS = {
+    f"{type_}_{op}": 1 + (op == "fma")
+    for type_ in ("fp16", "fp32", "fp64")
+    for op in ("add", "mul", "fma", "other")
+}
 FLOPS["flops_tensor"] = 1
 
 
@@ -182,7 +214,9 @@ def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | No
     result = {name: whole[name] for name in METRICS} | (more or {})
     result["split"] = split
     result["lines"] = {
-        line: {name: counts[name] for name in METRICS if counts[name]} for line, counts in sorted(lines.items()) if counts
+        line: {name: counts[name] for name in METRICS if counts[name]}
+        for line, counts in sorted(lines.items())
+        if counts
     }
     return result
 
@@ -191,7 +225,11 @@ def _of_access(access, space: str, total) -> dict[str, int]:
     name = f"{space}_{access.kind}"
     requests, lanes = int(total["requests"]), int(total["lanes"])
     if access.kind == "atomic":
-        found = {f"{name}_requests": requests, f"{name}_operations": lanes, f"{name}_serial": int(total["serial"])}
+        found = {
+            f"{name}_requests": requests,
+            f"{name}_operations": lanes,
+            f"{name}_serial": int(total["serial"]),
+        }
         return found | {f"{name}_sectors": int(total["sectors"])} if space == "global" else found
     found = {f"{name}_requests": requests, f"{name}_bytes": lanes * access.size}
     for what in ("wavefronts",) if space == "shared" else ("sectors",):
@@ -203,7 +241,9 @@ def _of_access(access, space: str, total) -> dict[str, int]:
 
 def _add_flops(counts: Counter) -> None:
     for type_ in ("fp16", "fp32", "fp64"):
-        counts[f"flops_{type_}"] = sum(n * counts[kind] for kind, n in FLOPS.items() if kind.startswith(type_))
+        counts[f"flops_{type_}"] = sum(
+            n * counts[kind] for kind, n in FLOPS.items() if kind.startswith(type_)
+        )
 
 
 def add(*launches: dict) -> dict:

@@ -90,7 +90,9 @@ class Counting:
         self.lane_bit = self.op("shl i32", 1, lane)
         self.lane_offset = self.cast("zext", "i32", self.op("shl i32", lane, 2), "i64")
         self.path = "0" if self.function.entry else self.load_field("Extra", "path")
-        self.copying = any("cp.async" in str(i) for f in self.module.ptx.functions.values() for i in f.body or ())
+        self.copying = any(
+            "cp.async" in str(i) for f in self.module.ptx.functions.values() for i in f.body or ()
+        )
         self.lines = lines
 
     def start_body(self, function) -> None:
@@ -131,7 +133,9 @@ class Counting:
             for loop in self.flow.headers.get(position, ()):
                 register = self.flow.register(loop)
                 number = self.module.new_number()
-                self.line(f"store i64 {self.op('add i64', self.emit(f'load i64, ptr {register}'), number)}, ptr {register}")
+                self.line(
+                    f"store i64 {self.op('add i64', self.emit(f'load i64, ptr {register}'), number)}, ptr {register}"
+                )
 
     def end_segment(self) -> None:
         """What follows may be executed by other lanes."""
@@ -161,7 +165,9 @@ class Counting:
             self.worked = True
             self.store_field("Extra", "work", self.op("add i32", self.load_field("Extra", "work"), 1))
 
-    def count_access(self, ins: Instruction, address: str, space: str, size: int, write: bool, flags: int = 0) -> None:
+    def count_access(
+        self, ins: Instruction, address: str, space: str, size: int, write: bool, flags: int = 0
+    ) -> None:
         """Note the address of an access: i64, an offset in the window for shared memory."""
         if not self.module.counting or space in ("const", "param"):
             return
@@ -225,7 +231,9 @@ class Counting:
         self.branch(self.op("icmp eq i64", self.emit(f"load i64, ptr {here}"), key), found, lookup)
         self.label(found)
         mask = self.emit(f"getelementptr i8, ptr {here}, i64 {state.offset('Entry', 'mask')}")
-        self.line(f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {mask}'), self.lane_bit)}, ptr {mask}")
+        self.line(
+            f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {mask}'), self.lane_bit)}, ptr {mask}"
+        )
         bytes_ = self.emit(f"getelementptr i8, ptr {here}, i64 {state.offset('Entry', 'bytes')}")
         length = self.cast("zext", "i32", self.emit(f"load i32, ptr {bytes_}"), "i64")
         self.store_field("Extra", "cursor", self.op("add i64", expected, length))
@@ -250,7 +258,11 @@ def segment_arrays(segments: list[CountedSegment]):
     infos, totals, counted = (state.array(name, n) for name, n in
                               (("Access", len(accesses)), ("Total", 3 * len(accesses)), ("Segment", len(segments))))  # fmt: skip
     for info, access in zip(infos, accesses, strict=False):
-        info["size"], info["space"], info["atomic"] = access.size, SPACE[access.space], access.kind == "atomic"
+        info["size"], info["space"], info["atomic"] = (
+            access.size,
+            SPACE[access.space],
+            access.kind == "atomic",
+        )
     first = 0
     for row, segment in zip(counted, segments, strict=False):
         n = len(segment.accesses)

@@ -184,7 +184,9 @@ class _Reader:
                     section.at = start
                     if section.take(1) == _REGISTER_OP:
                         number = section.uleb()  # its name, as a number
-                        register = number.to_bytes(-(-number.bit_length() // 8), "big").decode("ascii", "replace")
+                        register = number.to_bytes(-(-number.bit_length() // 8), "big").decode(
+                            "ascii", "replace"
+                        )
                         yield function, register, str(entry.values.get(_NAME, ""))
 
     def _expressions(self, place):

@@ -19,8 +19,16 @@ _TYPES_OF_SIZE = {
     16: "float4 int4 uint4 double2",
 }
 _C_SIZES = {name: size for size, names in _TYPES_OF_SIZE.items() for name in names.split()}
-_MANGLED = dict(zip("bahcstijlmxyfd", "bool char char char short short int int long long long long float double".split(), strict=True))
-_NO_TYPES = set("return else case goto delete new throw typedef using extern static const constexpr volatile do in".split())
+_MANGLED = dict(
+    zip(
+        "bahcstijlmxyfd",
+        "bool char char char short short int int long long long long float double".split(),
+        strict=True,
+    )
+)
+_NO_TYPES = set(
+    "return else case goto delete new throw typedef using extern static const constexpr volatile do in".split()
+)
 _OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
     ast.Mod: operator.mod, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
@@ -32,7 +40,9 @@ _LOCAL = re.compile(
 )
 
 
-def declared_shape(source: str, name: str, nbytes: int, symbol: str = "", access: int = 0) -> tuple[Shape, int]:
+def declared_shape(
+    source: str, name: str, nbytes: int, symbol: str = "", access: int = 0
+) -> tuple[Shape, int]:
     """(extents, bytes of an element) of the array `name` of `nbytes`; no extents where they are not plain.
 
     symbol: its own in PTX, which tells the arguments of a template. access: bytes of an access to it, taken for an
@@ -82,12 +92,17 @@ class Scope:
         own = _names(_body(source, symbol_names(symbol)[0]))
         arguments = {name: (text,) for name, text in template_arguments(source, symbol).items()}
         self.types, self.integers = (
-            {**everywhere, **here, **arguments} for everywhere, here in zip(_names(_blank(source)), own, strict=True)
+            {**everywhere, **here, **arguments}
+            for everywhere, here in zip(_names(_blank(source)), own, strict=True)
         )
 
     def size_of(self, type_: str, depth: int = 0) -> int:
         """Bytes of a type; 0 where it is not known."""
-        sizes = {self.size_of(t.split()[-1].split("::")[-1], depth + 1) for t in self.types.get(type_, ())} if depth < 9 else {0}
+        sizes = (
+            {self.size_of(t.split()[-1].split("::")[-1], depth + 1) for t in self.types.get(type_, ())}
+            if depth < 9
+            else {0}
+        )
         return _C_SIZES.get(type_, sizes.pop() if len(sizes) == 1 else 0)
 
     def extents(self, brackets: str) -> Shape:
@@ -138,7 +153,9 @@ def _aliases(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _constants(text: str) -> Iterator[tuple[str, str]]:
-    for m in re.finditer(r"\b(?:constexpr|const)\s+(?:(?:static|const|constexpr)\s+)*\w[\w\s]*?(\b\w+\s*[={][^;]*);", text):
+    for m in re.finditer(
+        r"\b(?:constexpr|const)\s+(?:(?:static|const|constexpr)\s+)*\w[\w\s]*?(\b\w+\s*[={][^;]*);", text
+    ):
         for declared in re.finditer(r"(?:^|,)\s*(\w+)\s*(?:=|\{)\s*([^,{}]*)", m[1]):
             yield declared[1], declared[2]
     for m in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$", text, re.M):
@@ -154,7 +171,11 @@ def _constants(text: str) -> Iterator[tuple[str, str]]:
 def template_arguments(source: str, symbol: str) -> dict[str, str]:
     """Parameter -> argument of the template function in which a variable is declared: {"T": "double", "N": "20"}."""
     function, _, mangled = symbol_names(symbol)
-    declared = re.search(rf"\btemplate\s*<([^<>]*)>[^;{{}}]*\b{re.escape(function)}\s*\(", _blank(source)) if mangled else None
+    declared = (
+        re.search(rf"\btemplate\s*<([^<>]*)>[^;{{}}]*\b{re.escape(function)}\s*\(", _blank(source))
+        if mangled
+        else None
+    )
     if not declared:
         return {}
     names = [re.findall(r"\w+", p.split("=")[0])[-1] for p in declared[1].split(",") if p.strip()]

@@ -63,7 +63,12 @@ class Array:
         """The elements to which a store has gone; None where nobody kept an eye on it."""
         if self.device.checks != "full":
             return None
-        return self.device.arena.written(self._owner.start, self.nbytes).reshape(self.size, -1).any(1).reshape(self.shape)
+        return (
+            self.device.arena.written(self._owner.start, self.nbytes)
+            .reshape(self.size, -1)
+            .any(1)
+            .reshape(self.shape)
+        )
 
     def intact(self) -> str | None:
         """Always None: a write outside an array has already raised a KernelFault."""
@@ -86,7 +91,8 @@ class VirtualGPU:
         self.checks, self.schedule, self.quick = checks, seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
-        self.turns = True  # with full checks: others come between what a thread reads of theirs and its next step
+        # with full checks: others come between what a thread reads of theirs and its next step
+        self.turns = True
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
         self.events = 0  # by which threads synchronise, so far: racecheck's time
@@ -101,7 +107,9 @@ class VirtualGPU:
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
                                            state.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
-        self._workspace = self.arena.allocate(lambda start: Owner("the grid's workspace", start, 64, "global"), 64)
+        self._workspace = self.arena.allocate(
+            lambda start: Owner("the grid's workspace", start, 64, "global"), 64
+        )
         self._marked: tuple = ()  # what of shared memory is marked, and in which slots
 
     def __enter__(self):
@@ -165,7 +173,9 @@ class VirtualGPU:
 class Module:
     """Compiled kernels. functions: their plain names."""
 
-    def __init__(self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False):
+    def __init__(
+        self, device: VirtualGPU, source: str, name: str, built: Built, request: tuple = (), quick=False
+    ):
         self.quick, self.seconds, self.tracking = quick, 0.0, False
         self.device, self.source, self.name, self.request = device, source, name, request
         self.compiled = built.compiled
@@ -246,7 +256,9 @@ class Module:
                 " __constant__ memory is for small tables"
             )
         try:
-            self.variables_owner = arena.allocate(lambda start: Owner("", start, nbytes, "module"), nbytes, module=True)
+            self.variables_owner = arena.allocate(
+                lambda start: Owner("", start, nbytes, "module"), nbytes, module=True
+            )
         except DeviceError:
             wanted = sum(v.size for _, v in self.lowered.variables.values())
             raise CompileError(
@@ -259,7 +271,9 @@ class Module:
         for name, (offset, variable) in self.lowered.variables.items():
             start = base + offset
             readonly = variable.space == "const"
-            self.owners.append(Owner(local_name(name), start, variable.size, variable.space, readonly=readonly))
+            self.owners.append(
+                Owner(local_name(name), start, variable.size, variable.space, readonly=readonly)
+            )
             arena.mark(start, variable.size, writable=variable.space != "const")
             memory = arena.bytes[start : start + variable.size]
             arena.clear(start, variable.size)
@@ -296,7 +310,9 @@ class Kernel:
         if not self.module.request or self.module.lowered.shared_by_kernels:
             return self
         values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
-        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(self.name)
+        return self.module.device._compile(self.module.request, (self.info.name, values)).get_function(
+            self.name
+        )
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
@@ -475,7 +491,9 @@ def _with_source(error: CompileError, source: str, name: str) -> CompileError:
     """Add the text of the line to the diagnostics of a refusal."""
     lines = source.splitlines()
     error.diagnostics = tuple(
-        replace(d, file=d.file or name, source=d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else ""))
+        replace(
+            d, file=d.file or name, source=d.source or (lines[d.line - 1] if 0 < d.line <= len(lines) else "")
+        )
         for d in error.diagnostics
     )
     return error

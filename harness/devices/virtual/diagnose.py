@@ -59,7 +59,10 @@ class Diagnosis:
         """(faults, notes), the first in the grid first."""
         self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
         line = self.run.module.site_lines
-        found = sorted(records, key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]))
+        found = sorted(
+            records,
+            key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]),
+        )
         races: dict[tuple, list[Race]] = {}  # by array
         for record in found:
             if (kind := FAULTS[record["kind"]]) in RACES:
@@ -103,7 +106,9 @@ class Diagnosis:
 
     def _definition(self, kernel: str) -> int:
         """The line where a kernel is defined, for what belongs to no line of it; 0 where it is not found."""
-        match = re.search(rf"\b{re.escape(demangle(kernel))}\s*\(", self.run.module.source) if kernel else None
+        match = (
+            re.search(rf"\b{re.escape(demangle(kernel))}\s*\(", self.run.module.source) if kernel else None
+        )
         return self.run.module.source.count("\n", 0, match.start()) + 1 if match else 0
 
     def owner(self, record) -> Owner | None:
@@ -144,17 +149,23 @@ class Diagnosis:
             if owner.space == "const":
                 why = "is __constant__ memory: kernels may only read it"
             index = owner.element(address)
-            return fields | dict(index=index, explanation=f"This {done} {element(owner, address)}, but {owner.name} {why}.")
+            return fields | dict(
+                index=index, explanation=f"This {done} {element(owner, address)}, but {owner.name} {why}."
+            )
         end = owner.start + owner.nbytes
         first, last = owner.element(address), owner.element(address + size - 1)
         what = element(owner, address)
         if address < owner.start and owner.nbytes:
             count = -((address - owner.start) // owner.itemsize)
             before = f"{count} element{'s' * (count != 1)} before its start"
-            return fields | dict(index=first, explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}.")
+            return fields | dict(
+                index=first, explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}."
+            )
         if owner.start <= address < end:  # it begins inside and reaches over the end
             what = f"{size} bytes from {what} to {owner.name}[{last}]"
-            return fields | dict(index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}.")
+            return fields | dict(
+                index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}."
+            )
         return fields | dict(index=first, explanation=f"This {done} {what}, {self._where(owner, address)}.")
 
     def _where(self, owner: Owner, address: int) -> str:
@@ -192,7 +203,9 @@ class Diagnosis:
             TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
             TIMEOUT_WAITING: "The launch took too long. A thread was in this loop: does it wait for memory that no thread ever changes?",
             TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function that is called here.",
-        }.get(int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop.")
+        }.get(
+            int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop."
+        )
         return dict(headline=headline, explanation=what)
 
     def _assert(self, kind: str, record) -> dict:
@@ -203,7 +216,9 @@ class Diagnosis:
         _, text = self.run.module.lowered.sites[record["site"]]
         if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
             what = "The pointer that is called here does not hold a function with these parameters: was it ever set?"
-            return dict(kind="invalid-address", headline="an illegal instruction was encountered", explanation=what)
+            return dict(
+                kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
+            )
         return dict(kind="assert", headline="an illegal instruction was encountered",
                     explanation="The kernel called __trap().")  # fmt: skip
 
@@ -218,10 +233,14 @@ class Diagnosis:
         place = self.place(record["site"], record["thread"], record["block"])
         waiting, wanted = int(record["extra"]), int(record["address"]) >> 32
         fields = dict(headline="Barrier error detected. Divergent thread(s) in block")
-        who = f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier"
+        who = (
+            f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier"
+        )
         if not record["other_site"]:
             if wanted:
-                return fields | dict(explanation=f"{who}, which opens for {wanted} threads: the others never come.")
+                return fields | dict(
+                    explanation=f"{who}, which opens for {wanted} threads: the others never come."
+                )
             return fields | dict(explanation=f"{who}, which never opens: the others do not come.")
         other = self.place(record["other_site"], record["other_thread"], record["block"])
         where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
@@ -240,7 +259,11 @@ class Diagnosis:
                         explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
         lanes = round_ or extra
         one = lanes & lanes - 1 == 0
-        how = f"take{'s' * one} no part in this call" if round_ else f"{'has' if one else 'have'} returned before this call"
+        how = (
+            f"take{'s' * one} no part in this call"
+            if round_
+            else f"{'has' if one else 'have'} returned before this call"
+        )
         fields = dict(headline="Barrier error detected. Divergent thread(s) in warp",
                       explanation=f"The mask 0x{mask:08x} names {_lanes(lanes)}, which {how}.")  # fmt: skip
         if record["other_site"]:
@@ -276,7 +299,9 @@ class Diagnosis:
         slot = max(0, address - self.run.arena.slots_start) // SLOT_BYTES
         owner = self.owners.find(address, site, False, slot)
         size = _access_size(self.run.module.lowered.sites[site][1])
-        fields = dict(headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size))
+        fields = dict(
+            headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size)
+        )
         if owner is None or not owner.nbytes:
             what = owner.name if owner else "memory"
             return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
@@ -407,10 +432,21 @@ def unset_outputs(arena) -> np.ndarray:
             found.setdefault(int(line), (int(places[first]), traces[first]))
     records = np.zeros(len(found), DTYPES["Fault"])
     for record, (place, trace) in zip(records, found.values(), strict=True):
-        record["kind"], record["address"], record["extra"] = FAULT["uninitialised-read"], place << 8 | USE["output"], trace["origin"]
-        record["site"], record["thread"], record["block"], record["count"] = trace["site"], trace["thread"], trace["block"], 1
+        record["kind"], record["address"], record["extra"] = (
+            FAULT["uninitialised-read"],
+            place << 8 | USE["output"],
+            trace["origin"],
+        )
+        record["site"], record["thread"], record["block"], record["count"] = (
+            trace["site"],
+            trace["thread"],
+            trace["block"],
+            1,
+        )
         if ORIGINS[int(trace["origin"]) >> ORIGIN_KIND & 15] == "copying":
-            record["other_site"] = arena.traces[(int(trace["origin"]) & ORIGIN_ADDRESS) // GRANULE]["copy_site"]
+            record["other_site"] = arena.traces[(int(trace["origin"]) & ORIGIN_ADDRESS) // GRANULE][
+                "copy_site"
+            ]
     return records
 
 

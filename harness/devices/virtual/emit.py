@@ -185,7 +185,11 @@ class Emitter:
                 block += 1
         for name in function.regs:
             if name in across:
-                names = [f"{name}@{lane}" for lane in range(self.lanes)] if name in self.apart else [prefix + name]
+                names = (
+                    [f"{name}@{lane}" for lane in range(self.lanes)]
+                    if name in self.apart
+                    else [prefix + name]
+                )
                 for each in names:
                     self.slot(each)
 

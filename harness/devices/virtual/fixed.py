@@ -17,7 +17,9 @@ def fix(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
     for name in others:
         del module.functions[name]
     function = module.functions[kernel]
-    known = {f"[{p.name}]": value for p, value in zip(function.params, values, strict=True) if value is not None}
+    known = {
+        f"[{p.name}]": value for p, value in zip(function.params, values, strict=True) if value is not None
+    }
     function.body = [_constant(item, known) for item in function.body]
 
 

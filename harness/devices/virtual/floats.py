@@ -58,7 +58,8 @@ def _extremum(e, mods, before: str, sign: str, a: str, b: str) -> str:
     """
     t, bits = TYPES[mods[-1]]
     raw = (e.cast("bitcast", t, v, f"i{bits}") for v in (a, b))
-    zero = e.cast("bitcast", f"i{bits}", e.op(f"{sign} i{bits}", *raw), t)  # of equal numbers only zeros differ
+    # of equal numbers only zeros differ
+    zero = e.cast("bitcast", f"i{bits}", e.op(f"{sign} i{bits}", *raw), t)
     chosen = e.emit(f"select i1 {e.op(f'fcmp {before} {t}', a, b)}, {t} {a}, {t} {b}")
     chosen = e.emit(f"select i1 {e.op(f'fcmp oeq {t}', a, b)}, {t} {zero}, {t} {chosen}")
     if "NaN" in mods:

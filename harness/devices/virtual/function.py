@@ -34,8 +34,23 @@ if TYPE_CHECKING:
     from .lower import ModuleLowering
 
 
-class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Following, FullChecks, Leaving, Matrix,
-               RegisterCheck, SideBySide, Special, Symbols, Emitter):
+class Lowering(
+    Access,
+    Asynchronous,
+    Body,
+    Calls,
+    Collectives,
+    Counting,
+    Following,
+    FullChecks,
+    Leaving,
+    Matrix,
+    RegisterCheck,
+    SideBySide,
+    Special,
+    Symbols,
+    Emitter,
+):
     """One function. `kernel()` or `device_function()` gives its text."""
 
     def __init__(self, function: Function, module: ModuleLowering):
@@ -92,7 +107,8 @@ class Lowering(Access, Asynchronous, Body, Calls, Collectives, Counting, Followi
             info.finals = module.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
-        together = module.side_by_side and not module.spins(f.name)  # a neighbour may hold what a thread waits for
+        # a neighbour may hold what a thread waits for
+        together = module.side_by_side and not module.spins(f.name)
         found = plan(f, self.coroutine) if together else None
         several = Lowering(f, module)._several(self, found) if found else ""
         self._start()
@@ -137,7 +153,11 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
     def _several(self, one: Lowering, found: Plan) -> str:
         """The code that several threads go through together: a coroutine, or a function that says whether they agreed."""
         self.plan, self.apart, self.lanes = found, found.apart, found.lanes
-        self.params, self.shared_symbols, self.dynamic_offset = dict(one.params), one.shared_symbols, one.dynamic_offset
+        self.params, self.shared_symbols, self.dynamic_offset = (
+            dict(one.params),
+            one.shared_symbols,
+            one.dynamic_offset,
+        )
         self.inherited_site, self.coroutine = one.inherited_site, one.coroutine
         if self.coroutine:
             size = state.DTYPES["Thread"].itemsize
@@ -236,7 +256,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             value = self.emit(f'load {returns}, ptr %"{f.returns[0].name}"')
             self.line(f"ret {returns} {value}")
         self.lines += ["dead:", f"  ret {returns}" + ("" if returns == "void" else " 0")]
-        return f'define {linkage}{returns} {symbol_name(f.name, module.raw)}({", ".join(args)}) nounwind {{\n{self._text()}\n}}\n'
+        return f"define {linkage}{returns} {symbol_name(f.name, module.raw)}({', '.join(args)}) nounwind {{\n{self._text()}\n}}\n"
 
     def _formal(self, p: Variable, args: list[str]) -> None:
         name = f'%"{p.name}"'
@@ -250,7 +270,9 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             self.entry += [f"  {name} = alloca {t}", f'  store {t} %"{p.name}.in", ptr {name}']
 
     def _text(self) -> str:
-        return "\n".join(["entry:"] + self.entry + ["  br label %begin", "begin:"] + self.lines + self.slow_paths)
+        return "\n".join(
+            ["entry:"] + self.entry + ["  br label %begin", "begin:"] + self.lines + self.slow_paths
+        )
 
     def _prologue(self) -> None:
         """Pointers that everything else needs; LLVM drops what is not used."""
@@ -263,7 +285,9 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         self.lane = 0
         for name, struct, field_ in (("launch", "Env", "launch"), ("arena", "Env", "arena"),
                                      ("shadow", "Env", "shadow")):  # fmt: skip
-            self.entry.append(f"  %{name}.a = getelementptr i8, ptr %envp, i64 {state.offset(struct, field_)}")
+            self.entry.append(
+                f"  %{name}.a = getelementptr i8, ptr %envp, i64 {state.offset(struct, field_)}"
+            )
             self.entry.append(f"  %{name} = load ptr, ptr %{name}.a, !invariant.load !1")
         self.entry += [
             f"  %sharedbase.a = getelementptr i8, ptr %envp, i64 {state.offset('Env', 'shared_base')}",

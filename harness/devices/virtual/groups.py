@@ -30,7 +30,8 @@ class Group:
     write: bool
     first: int
     last: int
-    members: list[tuple[int, Instruction, int]] = field(default_factory=list)  # (position, instruction, offset)
+    # (position, instruction, offset)
+    members: list[tuple[int, Instruction, int]] = field(default_factory=list)
     checked: set[int] = field(default_factory=set)  # by which of the threads that go side by side
 
     @property
@@ -86,6 +87,9 @@ def _access(ins: Instruction):
     nbytes = TYPES[type_][1] // 8 * lanes
     if nbytes < 4:
         return None
-    space = next((m.split("::")[0] for m in mods if m.split("::")[0] in ("global", "shared", "local", "const")), "generic")
+    space = next(
+        (m.split("::")[0] for m in mods if m.split("::")[0] in ("global", "shared", "local", "const")),
+        "generic",
+    )
     offset = int(match[2] or 0)
     return (match[1], space, nbytes, ins.base == "st", offset % nbytes), offset

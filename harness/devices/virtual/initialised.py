@@ -25,7 +25,17 @@ from .table import PACKED
 from .types import TYPES, is_signed, llvm_type
 
 #: instructions that only move bits -> which operands they move; the others say where to
-_MOVES = {"mov": (1,), "prmt": (1, 2), "shl": (1,), "shr": (1,), "shf": (1, 2), "bfe": (1,), "bfi": (1, 2), "brev": (1,), "cvt": (1,)}
+_MOVES = {
+    "mov": (1,),
+    "prmt": (1, 2),
+    "shl": (1,),
+    "shr": (1,),
+    "shf": (1, 2),
+    "bfe": (1,),
+    "bfi": (1, 2),
+    "brev": (1,),
+    "cvt": (1,),
+}
 _COLLECTIVES = {"bar", "barrier", "vote", "match", "redux", "activemask", "elect"}
 _HINTS = {"prefetch", "prefetchu", "applypriority", "discard"}
 #: results of these do not depend on whether their operands are set: those are looked at
@@ -55,8 +65,10 @@ def _brings(ins: Instruction, function: Function) -> bool:
         if ".param" in ins.opcode and function.entry:
             return parse_address(ins.operands[1])[0] not in {p.name for p in function.params}
         return ".const" not in ins.opcode
-    return ins.base in ("shfl", "ldmatrix", "movmatrix") or ins.opcode.startswith(("wmma.load", "atom.")) and (
-        ins.base == "wmma" or ".exch" in ins.opcode
+    return (
+        ins.base in ("shfl", "ldmatrix", "movmatrix")
+        or ins.opcode.startswith(("wmma.load", "atom."))
+        and (ins.base == "wmma" or ".exch" in ins.opcode)
     )
 
 
@@ -199,7 +211,9 @@ class Following:
         slow, on = self.fresh_label("unset"), self.fresh_label("loaded")
         self.branch(self.op(f"icmp ne {t}", unset, 0), slow, on, unlikely=True)
         self.label(slow)
-        self.module.declare("rt_unset_loaded", "i64", "i64 env, i64 thr, i32 site, i64 address, i64 size, i64 used")
+        self.module.declare(
+            "rt_unset_loaded", "i64", "i64 env, i64 thr, i32 site, i64 address, i64 size, i64 used"
+        )
         origin = self.emit(f"call i64 @rt_unset_loaded(i64 %env, i64 {self.thread}, i32 {self.site(ins)}, i64 {place},"
                            f" i64 {nbytes}, i64 {used & (1 << nbytes) - 1})")  # fmt: skip
         self.line(f"store i64 {origin}, ptr {slot}")
@@ -224,7 +238,9 @@ class Following:
         space, type_, lanes, _ = self._modifiers(ins)
         nbytes, targets = TYPES[type_][1] // 8, _parts(ins.operands[0])
         if space == "param" and (found := self._parameter(ins.operands[1])) is not None:
-            return lambda: [self._load_parameter(found, i * nbytes, nbytes, t, type_) for i, t in enumerate(targets)]
+            return lambda: [
+                self._load_parameter(found, i * nbytes, nbytes, t, type_) for i, t in enumerate(targets)
+            ]
         place = self._place(ins.operands[1], space)
 
         def after() -> None:
@@ -245,7 +261,9 @@ class Following:
                 origin = self._from(source, ins)
             values.append((unset, origin))
         if space == "param" and (found := self._parameter(ins.operands[0])) is not None:
-            return lambda: [self._store_parameter(found, i * nbytes, nbytes, *v) for i, v in enumerate(values)]
+            return lambda: [
+                self._store_parameter(found, i * nbytes, nbytes, *v) for i, v in enumerate(values)
+            ]
         place = self._place(ins.operands[0], space)
 
         def after() -> None:
@@ -317,14 +335,18 @@ class Following:
         pointer, start = self.params.get(self.prefix + name.strip(), (None, 0))
         return None if pointer is None else (pointer, start + int(offset or 0))
 
-    def _load_parameter(self, found: tuple[str, int], more: int, nbytes: int, target: str, type_: str) -> None:
+    def _load_parameter(
+        self, found: tuple[str, int], more: int, nbytes: int, target: str, type_: str
+    ) -> None:
         unset = origin = "0"
         if found[0] in self.parameters:
             unset, origin = (self.emit(f"load {t}, ptr {where}, align 1")
                              for t, where in zip((f"i{8 * nbytes}", "i64"), self._of_parameter(found, more)))  # fmt: skip
         self.set_unset(target, unset, 8 * nbytes, origin, is_signed(type_))
 
-    def _store_parameter(self, found: tuple[str, int], more: int, nbytes: int, unset: str, origin: str) -> None:
+    def _store_parameter(
+        self, found: tuple[str, int], more: int, nbytes: int, unset: str, origin: str
+    ) -> None:
         if found[0] in self.parameters:
             where, from_ = self._of_parameter(found, more)
             self.line(f"store i{8 * nbytes} {unset}, ptr {where}, align 1")
@@ -333,7 +355,9 @@ class Following:
     def _of_parameter(self, found: tuple[str, int], more: int) -> list[str]:
         unset, origins, _ = self.parameters[found[0]]
         at = found[1] + more
-        return [self.emit(f"getelementptr i8, ptr {p}, i64 {o}") for p, o in ((unset, at), (origins, at // 4 * 8))]
+        return [
+            self.emit(f"getelementptr i8, ptr {p}, i64 {o}") for p, o in ((unset, at), (origins, at // 4 * 8))
+        ]
 
     def hand_over(self, places, formals, back: bool = False) -> None:
         """Copy what is unset of parameters to where the function that is called finds it; back: from there.
@@ -348,10 +372,16 @@ class Following:
                 here = mine[kind == "from"] if mine else None
                 if here:
                     to, from_ = (here, there) if back else (there, here)
-                    self.module.declare("llvm.memcpy.p0.p0.i64", "void", "ptr to, ptr from, i64 bytes, i1 volatile")
-                    self.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from_}, i64 {nbytes}, i1 false)")
+                    self.module.declare(
+                        "llvm.memcpy.p0.p0.i64", "void", "ptr to, ptr from, i64 bytes, i1 volatile"
+                    )
+                    self.line(
+                        f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from_}, i64 {nbytes}, i1 false)"
+                    )
                 elif not back:
-                    self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
+                    self.module.declare(
+                        "llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile"
+                    )
                     self.line(f"call void @llvm.memset.p0.i64(ptr {there}, i8 0, i64 {nbytes}, i1 false)")
             at += -(-size // 8) * 8
 
@@ -363,7 +393,9 @@ class Following:
         carry = leaves_carry(ins)
         inputs = [name for name in _inputs(ins) if name in self.followed]
         if not inputs:
-            return lambda: [self.set_unset(t, "0", self._bits(t), "0") for t in (*targets, *([CARRY] if carry else ()))]
+            return lambda: [
+                self.set_unset(t, "0", self._bits(t), "0") for t in (*targets, *([CARRY] if carry else ()))
+            ]
         if not targets and not carry:
             return _nothing
         bad, origin = self.any_unset(ins, inputs)
@@ -371,7 +403,9 @@ class Following:
         for name in (*targets, *([CARRY] if carry else ())):
             if name not in found:
                 found[name] = self.emit(f"select i1 {bad}, {self._int(name)} -1, {self._int(name)} 0")
-        return lambda: [self.set_unset(name, unset, self._bits(name), origin) for name, unset in found.items()]
+        return lambda: [
+            self.set_unset(name, unset, self._bits(name), origin) for name, unset in found.items()
+        ]
 
     def _bits(self, register: str) -> int:
         return int(self._int(register)[1:])
@@ -412,7 +446,9 @@ class Following:
                 if is_result:
                     made[part] = part + "'"
                 else:
-                    self.known[self.prefix + part + "'"] = self.convert(self.unset(part), self._int(part), llvm_type(type_))
+                    self.known[self.prefix + part + "'"] = self.convert(
+                        self.unset(part), self._int(part), llvm_type(type_)
+                    )
             return "{" + ", ".join(parts) + "}" if operand.startswith("{") else parts[0]
 
         operands = list(ins.operands)
@@ -468,7 +504,10 @@ class Following:
         unset = "0"
         for operand in ins.operands[1:]:
             unset = self.op("or i32", unset, self.unset(operand))
-        return self._halves(self.op("icmp ne i32", self.op("and i32", unset, 0xFFFF), 0), self.op("icmp ugt i32", unset, 0xFFFF))
+        return self._halves(
+            self.op("icmp ne i32", self.op("and i32", unset, 0xFFFF), 0),
+            self.op("icmp ugt i32", unset, 0xFFFF),
+        )
 
     def _two_halves(self, ins: Instruction) -> dict[str, str]:
         """cvt of two values to packed halves, the upper one first."""

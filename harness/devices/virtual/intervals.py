@@ -43,7 +43,8 @@ class Intervals:
         instructions = [(p, i) for p, i in enumerate(body) if isinstance(i, Instruction)]
         barriers = {p for p, i in instructions if may(i)}
         self.stops = {p for p, i in instructions if must(i)}
-        self.to_end = _reached({self.end}, before, self.stops)  # positions from which the end comes without a barrier
+        # positions from which the end comes without a barrier
+        self.to_end = _reached({self.end}, before, self.stops)
         self.to_barrier = _reached(barriers, before, self.stops) | barriers
         if around.meets:
             self.to_barrier |= self.to_end | {self.end}

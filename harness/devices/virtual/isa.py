@@ -15,7 +15,11 @@ from .ptx import Instruction
 ENDS_BLOCK = frozenset({"bra", "brx", "ret", "exit", "trap"})
 #: nothing of them is carried out
 IGNORED = frozenset({"pragma", "nanosleep", "pmevent", "brkpt"})
-_NO_RESULT = ENDS_BLOCK | IGNORED | {"call", "bar", "barrier", "membar", "fence", "griddepcontrol", "setmaxnreg", "stackrestore"}
+_NO_RESULT = (
+    ENDS_BLOCK
+    | IGNORED
+    | {"call", "bar", "barrier", "membar", "fence", "griddepcontrol", "setmaxnreg", "stackrestore"}
+)
 _REGISTER = re.compile(r"%[\w$.]+")
 _CARRY = re.compile(r"\.cc\b")
 CARRY = "%carry"

@@ -30,7 +30,8 @@ _serial = itertools.count()
 _lock = threading.Lock()
 _RUNTIME = Path(__file__).with_name("runtime")
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
-_RARE = ("asynchronous", "matrix", "counters")  # parts that few kernels need, and that take as long as the rest
+# parts that few kernels need, and that take as long as the rest
+_RARE = ("asynchronous", "matrix", "counters")
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
@@ -177,7 +178,12 @@ def _target_machine(level: int):
     """A new one each time: whoever gets it takes possession of it."""
     _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, reloc="pic", codemodel="small", jit=True
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=level,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
     )
 
 
@@ -214,7 +220,15 @@ def _runtime(whole: bool):
 
 
 def _runtime_object(whole: bool) -> bytes:
-    parts = ("common", "initialised", "sanitizer", "clocks", "races", *(_RARE if whole else ("absent",)), "schedule")
+    parts = (
+        "common",
+        "initialised",
+        "sanitizer",
+        "clocks",
+        "races",
+        *(_RARE if whole else ("absent",)),
+        "schedule",
+    )
     source = state.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
     key = digest(source, own_text(), machine())
     code = _store.get(key)

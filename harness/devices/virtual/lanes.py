@@ -85,7 +85,8 @@ class _Planner:
                     self.before[target].append(start)
         self.dominators = _dominators(0, list(blocks), self.before)
         after = {start: self._follow(start) for start in blocks}
-        self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)  # blocks that every way out leads through
+        # blocks that every way out leads through
+        self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)
         self.waits, self.dirty = waits, set(blocks) if waits else self._behind_effects()
         self.apart: set[str] = set()
         self.alone: set[int] = set()
@@ -110,7 +111,13 @@ class _Planner:
         if self._sums() > _MOST_SUMS or not self._pays(inside):
             return None
         lanes = LANES_WITH_BARRIERS if self.waits and len(self.alone) <= _FEW else LANES
-        return Plan(lanes, frozenset(self.apart), frozenset(self.alone), frozenset(self.guards), {r.start: r for r in inside})
+        return Plan(
+            lanes,
+            frozenset(self.apart),
+            frozenset(self.alone),
+            frozenset(self.guards),
+            {r.start: r for r in inside},
+        )
 
     def _sums(self) -> int:
         """Floating-point registers that a loop adds to: what has to stay in the processor's registers."""
@@ -205,7 +212,9 @@ class _Planner:
                 row &= not spans or spans[0][0] == self.blocks[start][0]
             if closed and row:
                 end = spans[-1][1] if spans else self.blocks[start][0]
-                labels = frozenset(self.body[p].name for p in range(first, end) if isinstance(self.body[p], Label))
+                labels = frozenset(
+                    self.body[p].name for p in range(first, end) if isinstance(self.body[p], Label)
+                )
                 return Region(first, end, labels)
             wider = [b for b in self.dominators[start] if b != start]
             if not wider:
@@ -252,7 +261,12 @@ def _may_wait(ins: Instruction) -> bool:
 
 def _waits_for_block(ins: Instruction) -> bool:
     """__syncthreads()"""
-    return ins.base in ("bar", "barrier") and ".sync" in ins.opcode and ".warp" not in ins.opcode and len(ins.operands) == 1
+    return (
+        ins.base in ("bar", "barrier")
+        and ".sync" in ins.opcode
+        and ".warp" not in ins.opcode
+        and len(ins.operands) == 1
+    )
 
 
 def _within(region: Region, other: Region) -> bool:

@@ -32,7 +32,8 @@ from .flow import Loop, basic_blocks, find_loops
 from .ptx import Function, Instruction, Label
 from .state import LOOPS, WAYS
 
-CLOSING_BRACE = 1  # the way out by which all threads leave that no return has sent away; the first bit of a mask
+# the way out by which all threads leave that no return has sent away; the first bit of a mask
+CLOSING_BRACE = 1
 _NOTHING = ("ld.param", "st.param", "mov", "bra", "ret")  # opcodes by which nothing happens
 
 
@@ -82,12 +83,19 @@ class Flow:
         first, start = self.start_of(before), self.start_of(position)
         if start == first:
             return position > before
-        return start in self._reached(first, frozenset(s.start for s in self.loops if position in s and before in s))
+        return start in self._reached(
+            first, frozenset(s.start for s in self.loops if position in s and before in s)
+        )
 
     def _reached(self, first: int, headers: frozenset[int]) -> set[int]:
         """The blocks that can be reached from one without another iteration of the loops with these headers."""
         if (first, headers) not in self._found:
-            again = {(start, loop.header) for loop in self._loops if loop.header in headers for start in loop.blocks}
+            again = {
+                (start, loop.header)
+                for loop in self._loops
+                if loop.header in headers
+                for start in loop.blocks
+            }
             found, work = set(), [first]
             while work:
                 start = work.pop()
@@ -137,7 +145,9 @@ class Ways:
     out: position of a way out -> its bit. loops: of those that hold both a way out and something to wait at, their numbers.
     """
 
-    def __init__(self, function: Function, module, flows: dict[str, Flow], outer: tuple[Ways, int] | None, last: bool):
+    def __init__(
+        self, function: Function, module, flows: dict[str, Flow], outer: tuple[Ways, int] | None, last: bool
+    ):
         """last: nothing follows this body but the end of the kernel."""
         if function.name not in flows:
             flows[function.name] = Flow(function)
@@ -237,7 +247,9 @@ class Leaving:
         for loop, number in self.ways.loops.items() if self.ways else ():
             if loop.start == self.positions[target] and self.position in loop:
                 place = self.field_pointer("Extra", "turns", 4 * number)
-                self.line(f"store i32 {self.op('add i32', self.emit(f'load i32, ptr {place}'), 1)}, ptr {place}")
+                self.line(
+                    f"store i32 {self.op('add i32', self.emit(f'load i32, ptr {place}'), 1)}, ptr {place}"
+                )
 
     def note_behind(self) -> None:
         """Before a thread waits."""

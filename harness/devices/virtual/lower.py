@@ -17,7 +17,16 @@ import zlib
 from functools import cached_property
 
 from ...errors import Unsupported
-from .callgraph import align_up, called, defined, grid_waits, has_loop, pointed_functions, spinning_loops, split_arguments
+from .callgraph import (
+    align_up,
+    called,
+    defined,
+    grid_waits,
+    has_loop,
+    pointed_functions,
+    spinning_loops,
+    split_arguments,
+)
 from .collectives import BASES as COLLECTIVE_BASES
 from .counting import CountedSegment
 from .function import Lowering
@@ -30,7 +39,9 @@ from .roots import handed_back
 from .state import SHARED_START, SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
 from .turns import reads_order, turns
 
-_WAITING_LOADS = re.compile(r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait")
+_WAITING_LOADS = re.compile(
+    r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait"
+)
 _ORDERS = re.compile(r"^(membar|fence)\b|\.(acquire|release|acq_rel)\b|^mbarrier\b")
 _NAME = re.compile(r"[\w$]+")
 _MOST_EXPANDED = 20_000  # instructions that a function may become where it is expanded only to take turns
@@ -106,7 +117,11 @@ class ModuleLowering:
 
     def _given(self) -> str:
         """Where functions hand over what is unset of their parameters, and of their result."""
-        sizes = [sum(align_up(v.size, 8) for v in group) for f in defined(self.ptx) for group in (f.params, f.returns)]
+        sizes = [
+            sum(align_up(v.size, 8) for v in group)
+            for f in defined(self.ptx)
+            for group in (f.params, f.returns)
+        ]
         most = max(sizes, default=0) + 8
         return (f"@given.unset = internal global [{most} x i8] zeroinitializer, align 8\n"
                 f"@given.from = internal global [{2 * most} x i8] zeroinitializer, align 8")  # fmt: skip
@@ -191,7 +206,9 @@ class ModuleLowering:
         if name not in self._free:
             self._free[name] = True  # for recursion
             function = self.ptx.functions[name]
-            self._free[name] = function.body is None or passes_freely(function.body, function.tables, self.must_meet)
+            self._free[name] = function.body is None or passes_freely(
+                function.body, function.tables, self.must_meet
+            )
         return self._free[name]
 
     @cached_property
@@ -223,7 +240,9 @@ class ModuleLowering:
 
     def updates_memory(self, name: str) -> bool:
         """Whether a function does nothing but an atomic update, as the header's functions do."""
-        return self._any(name, lambda i: i.base == "atom") and not self._any(name, lambda i: i.base in ("bra", "brx"))
+        return self._any(name, lambda i: i.base == "atom") and not self._any(
+            name, lambda i: i.base in ("bra", "brx")
+        )
 
     def _any(self, name: str, found) -> bool:
         bodies = (self.ptx.functions[f].body or () for f in self.closure(name))
@@ -266,7 +285,9 @@ class ModuleLowering:
     def turn_lines(self, name: str) -> tuple[int, ...]:
         """Lines of the file at which a kernel lets others come between."""
         functions = [f for f in self.closure(name) if self.takes_turns(f)]
-        return tuple(sorted({self.ptx.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0}))
+        return tuple(
+            sorted({self.ptx.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0})
+        )
 
     def _hands_over(self, name: str) -> bool:
         """Whether a function, or through a pointer any, may return what others change, and takes no turn itself.
@@ -285,7 +306,9 @@ class ModuleLowering:
         if any(f is function for f in self.pointed) or self.is_recursive(name):
             return False
         calls = sum(called(item) == name for f in defined(self.ptx) for item in f.body)
-        return calls * sum(len(self.ptx.functions[f].body or ()) for f in self.closure(name)) <= _MOST_EXPANDED
+        return (
+            calls * sum(len(self.ptx.functions[f].body or ()) for f in self.closure(name)) <= _MOST_EXPANDED
+        )
 
     @cached_property
     def _called_plainly(self) -> set[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from . import state
 from .types import TYPES, llvm_type
 
 _LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16")
@@ -29,7 +28,16 @@ _WMMA_MMA = re.compile(
     r"(?:\.(f16|bf16|tf32|f64|s8|u8)\.(f16|bf16|tf32|f64|s8|u8))?\.(f16|f32|f64|s32)(?:\.rn)?(\.satfinite)?"
 )
 #: element type -> (number in runtime/matrix.cu, elements in a register)
-ELEMENTS = {"f16": (0, 2), "bf16": (1, 2), "tf32": (2, 1), "f64": (3, 1), "s8": (4, 4), "u8": (5, 4), "f32": (6, 1), "s32": (7, 1)}
+ELEMENTS = {
+    "f16": (0, 2),
+    "bf16": (1, 2),
+    "tf32": (2, 1),
+    "f64": (3, 1),
+    "s8": (4, 4),
+    "u8": (5, 4),
+    "f32": (6, 1),
+    "s32": (7, 1),
+}
 _MMA_SHAPES = {"f16": ("m16n8k8", "m16n8k16"), "bf16": ("m16n8k8", "m16n8k16"), "tf32": ("m16n8k4", "m16n8k8"),
                "f64": ("m8n8k4",), "s8": ("m8n8k16", "m16n8k16", "m16n8k32"), "u8": ("m8n8k16", "m16n8k16", "m16n8k32")}  # fmt: skip
 _WMMA_SHAPES = {"f16": ("m16n16k16", "m32n8k16", "m8n32k16"), "bf16": ("m16n16k16", "m32n8k16", "m8n32k16"),
@@ -78,7 +86,10 @@ class Matrix:
 
     def _give(self, index: int, value: str, t: str) -> None:
         if t in ("float", "double"):
-            value, t = self.cast("bitcast", t, value, "i32" if t == "float" else "i64"), "i32" if t == "float" else "i64"
+            value, t = (
+                self.cast("bitcast", t, value, "i32" if t == "float" else "i64"),
+                "i32" if t == "float" else "i64",
+            )
         self.line(f"store i64 {self.resize(value, t, 'i64')}, ptr {self._data(index)}")
 
     def _take(self, index: int) -> str:
@@ -105,11 +116,16 @@ class Matrix:
         row = self.cast("zext", "i32", self.op("lshr i32", lane, 2), "i64")
         for i, target in enumerate(targets):
             if transposed:
-                parts = [self.op("add i64", self._take(2 * i + k), self.op("mul i64", row, 2)) for k in (0, 1)]
+                parts = [
+                    self.op("add i64", self._take(2 * i + k), self.op("mul i64", row, 2)) for k in (0, 1)
+                ]
             else:
                 parts = [self.op("add i64", self._take(i), self.op("mul i64", quarter, 4))]
             bits = 32 // len(parts)
-            values = [self.emit(f"load i{bits}, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}") for at in parts]
+            values = [
+                self.emit(f"load i{bits}, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}")
+                for at in parts
+            ]
             self.set(target, self._packed(values, bits), "b32")
             if self.module.tracking:
                 unset, origins = zip(*(self.loaded_unset(ins, at, bits // 8) for at in parts), strict=True)
@@ -140,7 +156,11 @@ class Matrix:
         names = [[r.strip() for r in o.strip("{}").split(",")] for o in ins.operands]
         for start, registers in zip((_A, _B, _C), names[1:], strict=True):
             for i, register in enumerate(registers[:8]):
-                unset = self.resize(self.unset(register), self._int(register), "i64") if register in self.followed else "0"
+                unset = (
+                    self.resize(self.unset(register), self._int(register), "i64")
+                    if register in self.followed
+                    else "0"
+                )
                 self.line(f"store i64 {unset}, ptr {self.field_pointer('Extra', 'unset', 8 * (start + i))}")
         self.store_field("Extra", "from", self.any_unset(ins, [r for group in names[1:] for r in group])[1])
 
@@ -149,7 +169,9 @@ class Matrix:
             for i, target in enumerate(names[0]):
                 unset = self.emit(f"load i64, ptr {self.field_pointer('Extra', 'unset', 8 * i)}")
                 if target in self.followed:
-                    self.set_unset(target, self.resize(unset, "i64", self._int(target)), self._bits(target), origin)
+                    self.set_unset(
+                        target, self.resize(unset, "i64", self._int(target)), self._bits(target), origin
+                    )
 
         return after
 
@@ -176,7 +198,9 @@ class Matrix:
 
     # -- wmma.load, wmma.store -----------------------------------------------------------------------
 
-    def _fragment(self, ins, which: str, layout: str, shape: str, space: str | None, type_: str, store: bool) -> None:
+    def _fragment(
+        self, ins, which: str, layout: str, shape: str, space: str | None, type_: str, store: bool
+    ) -> None:
         """Each lane loads or stores its elements of a matrix in memory, rows (or columns) `stride` elements apart."""
         m, n, k = dims(shape)
         rows, columns = {"a": (m, k), "b": (k, n)}.get(which, (m, n))

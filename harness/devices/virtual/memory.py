@@ -24,10 +24,12 @@ SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
 _SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
-_SMALL_SIZES = (4 << 30, 1 << 30)  # where addresses have to fit into 32 bits; with races 16 times that for the cells
+# where addresses have to fit into 32 bits; with races 16 times that for the cells
+_SMALL_SIZES = (4 << 30, 1 << 30)
 _POOL_BYTES = 8 << 30  # of address space
 _SLOTS = 2 << 30  # bytes for the memory of running blocks
-_SHIFT = 0x5840  # no address here and there is to share a processor's cache set, or its guess of the way in it
+# no address here and there is to share a processor's cache set, or its guess of the way in it
+_SHIFT = 0x5840
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -95,7 +97,11 @@ class Arena:
                 self._shadow_map = reserve(size // GRANULE)
                 if races:
                     granules = size // GRANULE
-                    self._race_maps = reserve(granules * cell), reserve(granules * cold), reserve(2 * size + _SHIFT)
+                    self._race_maps = (
+                        reserve(granules * cell),
+                        reserve(granules * cold),
+                        reserve(2 * size + _SHIFT),
+                    )
                     self.cells, self.colds, quiet = (np.frombuffer(m, np.uint8) for m in self._race_maps)
                     self.quiet = quiet[_SHIFT:]
                     self.pool = Pool()
@@ -146,7 +152,9 @@ class Arena:
                 if start < self.slots_end and start + extent > self._end:
                     start = self.slots_end
                 if start + extent > self.size:
-                    raise DeviceError(f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena")
+                    raise DeviceError(
+                        f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena"
+                    )
                 self._top = start + extent
             owner = owner_of(start)
             bisect.insort(self._owners, owner, key=lambda o: o.start)
@@ -195,7 +203,9 @@ class Arena:
         first = start // GRANULE
         self.shadow[first : first + whole] = READ | (WRITE if writable else 0) | (INIT if written else 0)
         if rest:
-            self.shadow[first + whole] = PARTIAL | (INIT if writable else 0) | (1 << rest | ((1 << rest) - 1) * written) << 4
+            self.shadow[first + whole] = (
+                PARTIAL | (INIT if writable else 0) | (1 << rest | ((1 << rest) - 1) * written) << 4
+            )
 
     def written(self, start: int, nbytes: int) -> np.ndarray:
         """Which of these bytes have been written; start is a multiple of 4. Of the last granule of an array whose length
@@ -230,14 +240,21 @@ class Arena:
         """Before a launch that follows unset values: say of all arrays what is unset."""
         if self.unset is None:
             self.unset = np.frombuffer(reserve(self.size), np.uint8)
-            self.traces = np.frombuffer(reserve(self.size // GRANULE * DTYPES["Trace"].itemsize), DTYPES["Trace"])
+            self.traces = np.frombuffer(
+                reserve(self.size // GRANULE * DTYPES["Trace"].itemsize), DTYPES["Trace"]
+            )
         for owner in self._owners:
             part = self.unset[owner.start : owner.start + owner.nbytes]
             part[:] = 0
             if owner.space == "global":
                 state = self.shadow[_granules(owner)]
                 written = np.where((state & (INIT | PARTIAL)) == INIT, 15, state >> 4)
-                part[:] = 255 * (1 - np.unpackbits(written[:, None], axis=1, count=4, bitorder="little").ravel()[: owner.nbytes])
+                part[:] = 255 * (
+                    1
+                    - np.unpackbits(written[:, None], axis=1, count=4, bitorder="little").ravel()[
+                        : owner.nbytes
+                    ]
+                )
             self.traces["origin"][_granules(owner)] = 0
 
     def stored_unset(self):
@@ -257,13 +274,21 @@ class Arena:
         granules = np.unique(places // GRANULE)
         state = self.shadow[granules]
         whole = (state & PARTIAL) == 0
-        kept = np.where(whole, (state & (READ | WRITE)) | np.where(state & INIT, 0xF0, state & 0xF0), state).astype(np.uint8)
-        np.bitwise_and.at(kept, np.searchsorted(granules, places // GRANULE), ~(1 << 4 + places % GRANULE).astype(np.uint8))
+        kept = np.where(
+            whole, (state & (READ | WRITE)) | np.where(state & INIT, 0xF0, state & 0xF0), state
+        ).astype(np.uint8)
+        np.bitwise_and.at(
+            kept, np.searchsorted(granules, places // GRANULE), ~(1 << 4 + places % GRANULE).astype(np.uint8)
+        )
         self.shadow[granules] = kept
 
     def is_unset(self, start: int, nbytes: int) -> bool:
         """Whether something unset lies there, in a launch that follows it."""
-        return self.following and 0 <= start <= self.size - nbytes and bool(self.unset[start : start + nbytes].any())
+        return (
+            self.following
+            and 0 <= start <= self.size - nbytes
+            and bool(self.unset[start : start + nbytes].any())
+        )
 
     def forget_local(self, slot: int) -> None:
         """Local memory of a slot belongs to nobody again."""

@@ -47,7 +47,8 @@ class Lowered:
     sites: list[tuple[Location, str]]  # site number -> where, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
     variables_bytes: int
-    shared_by_kernels: bool  # an instruction names a variable in global memory, which belongs to all kernels of the file
+    # an instruction names a variable in global memory, which belongs to all kernels of the file
+    shared_by_kernels: bool
     whole_runtime: bool  # it calls parts of the runtime that few kernels need
     functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
     segments: list[CountedSegment] = field(default_factory=list)  # what is counted

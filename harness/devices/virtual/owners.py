@@ -42,7 +42,10 @@ class Owners:
         shared: the access named shared memory. An address below zero is one that wrapped around.
         slot: where the block ran; each has shared and local memory of its own.
         """
-        self._window, self._access = self.arena.shared_base(slot), accessed(self.module.lowered.sites[site][1])
+        self._window, self._access = (
+            self.arena.shared_base(slot),
+            accessed(self.module.lowered.sites[site][1]),
+        )
         space = self._space(address, shared)
         found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
         beside = self._beside(address, space)
@@ -131,7 +134,11 @@ class Owners:
         for _ in range(8):
             if name := self._in_registers.get((function, register)):
                 return name
-            copied = {i.operands[1] for i in body or () if isinstance(i, ptx.Instruction) and i.base == "mov" and i.operands[0] == register}
+            copied = {
+                i.operands[1]
+                for i in body or ()
+                if isinstance(i, ptx.Instruction) and i.base == "mov" and i.operands[0] == register
+            }
             if len(copied) != 1:
                 return ""
             register = copied.pop()

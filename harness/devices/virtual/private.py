@@ -13,14 +13,15 @@ from dataclasses import replace
 
 from .flow import Loop, basic_blocks, find_loops
 from .isa import writes
-from .ptx import Function, Instruction, Label, Module, Variable, call_parts
+from .ptx import Function, Instruction, Label, Module, call_parts
 from .roots import root_of, rooted
 from .types import TYPES
 
 _REGISTER = re.compile(r"%[\w$.]+")
 _MOST_BYTES = 2048  # of the arrays of a function: a coroutine may have to keep them in its frame
 _LONGEST = 64  # iterations of a loop that is unrolled
-_LARGEST, _MOST_IN_ALL = 2500, 6000  # instructions that one is unrolled into, with the loops in it; that all of a function are
+# instructions that one is unrolled into, with the loops in it; that all of a function are
+_LARGEST, _MOST_IN_ALL = 2500, 6000
 _PASSES_ON = {"mov", "cvta", "cvt", "add"}
 _WAITS = {"bar", "barrier", "call"}
 
@@ -37,7 +38,10 @@ def _is_identity(function: Function) -> bool:
     if function.body is None or function.entry or len(function.params) != 1 or len(function.returns) != 1:
         return False
     steps = [i for i in function.body if isinstance(i, Instruction)]
-    if [i.opcode for i in steps] not in (["ld.param.u64", "st.param.b64", "ret"], ["ld.param.b64", "st.param.b64", "ret"]):
+    if [i.opcode for i in steps] not in (
+        ["ld.param.u64", "st.param.b64", "ret"],
+        ["ld.param.b64", "st.param.b64", "ret"],
+    ):
         return False
     load, store, _ = steps
     return (load.operands[1] == f"[{function.params[0].name}]" and store.operands[1] == load.operands[0]
@@ -45,7 +49,11 @@ def _is_identity(function: Function) -> bool:
 
 
 def _without_calls(body: list, names: set[str]) -> list:
-    given = {i.operands[0]: i.operands[1] for i in body if isinstance(i, Instruction) and i.opcode == "st.param.b64"}
+    given = {
+        i.operands[0]: i.operands[1]
+        for i in body
+        if isinstance(i, Instruction) and i.opcode == "st.param.b64"
+    }
     handed, dropped = {}, set()
     for ins in body:
         if isinstance(ins, Instruction) and ins.base == "call":
@@ -116,7 +124,9 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
     length = {loop.header: _length(body, blocks, loop) for loop in loops}
     unrolled: list[Loop] = []
     for loop in loops:  # an outer one before those inside it
-        inside = [i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)]
+        inside = [
+            i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
+        ]
         nest = [other for other in loops if other.blocks <= loop.blocks]
         if any(length[other.header] is None for other in nest) or any(i.base in _WAITS for i in inside):
             continue
@@ -150,7 +160,9 @@ def _length(body, blocks, loop) -> int | None:
     in the code that follows, and after the addition.
     """
     first, last = _beginning(body, blocks, loop)
-    inside = [i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)]
+    inside = [
+        i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
+    ]
     test, wanted = first.get(last.pred) if last else None, last is not None and not last.negated
     while test and test.opcode == "not.pred":
         test, wanted = first.get(test.operands[1]), not wanted
@@ -167,7 +179,12 @@ def _length(body, blocks, loop) -> int | None:
         return None
     ways = _writes(body, joined.operands[1])
     following, before = [i for i in ways if i in inside], [i for i in ways if i not in inside]
-    if len(following) != 1 or len(before) != 1 or {i.base for i in ways} != {"mov"} or any(i.pred for i in ways):
+    if (
+        len(following) != 1
+        or len(before) != 1
+        or {i.base for i in ways} != {"mov"}
+        or any(i.pred for i in ways)
+    ):
         return None
     start, steps = _constant(body, before[0].operands[1]), _writes(body, following[0].operands[1])
     if start is None or len(steps) != 1 or steps[0].base != "add" or steps[0].operands[1] != counter:

@@ -53,7 +53,12 @@ class Provenance:
         found: set[Origin] = set()
         for function in self.functions:
             for ins in function.body or ():
-                if isinstance(ins, Instruction) and ins.at.line == at.line and ins.at == at and str(ins) == text:
+                if (
+                    isinstance(ins, Instruction)
+                    and ins.at.line == at.line
+                    and ins.at == at
+                    and str(ins) == text
+                ):
                     if ins.base == "call":
                         found |= self._arguments(function, ins)
                     elif (place := _MEMORY.get(ins.base)) is not None:

@@ -110,7 +110,8 @@ _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _VARIABLE = re.compile(r"(?P<space>reg|param|local|shared|const|global)\b(?P<rest>.*)", re.S)
 _DECLARATOR = re.compile(
-    r"(?:\.align\s+(?P<align>\d+)\s*)?(?P<ptr>\.ptr\b(?:\s*\.(?!align)\w+)*(?:\s*\.align\s+\d+)?\s*)?(?P<names>.*)", re.S
+    r"(?:\.align\s+(?P<align>\d+)\s*)?(?P<ptr>\.ptr\b(?:\s*\.(?!align)\w+)*(?:\s*\.align\s+\d+)?\s*)?(?P<names>.*)",
+    re.S,
 )
 _HEADER = re.compile(r"^(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\b")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
@@ -134,7 +135,9 @@ class _Parser:
         self.student = {n for n, name in files.items() if name.rsplit("/", 1)[-1] == base}
         self.student_file = student_file
         beside = {posixpath.dirname(files[n]) for n in self.student}
-        self.course = {n for n, name in files.items() if name.endswith(".cuh") and posixpath.dirname(name) in beside}
+        self.course = {
+            n for n, name in files.items() if name.endswith(".cuh") and posixpath.dirname(name) in beside
+        }
         self.at = Location()
         self.used = -1  # of the next instruction
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
@@ -221,7 +224,9 @@ class _Parser:
         elif outer_file and int(outer_file) in self.student:
             self.at = Location(self.student_file, int(outer))
         elif not outer_file:  # in a student's function, code of a header belongs to the line before
-            self.at = replace(self.at, header=True) if self.at_home else Location(course=int(file) in self.course)
+            self.at = (
+                replace(self.at, header=True) if self.at_home else Location(course=int(file) in self.course)
+            )
 
     def _labels(self, text: str) -> str:
         """Take leading labels off a statement; returns the rest."""
@@ -265,14 +270,20 @@ class _Parser:
         for ins in self.function.body:
             if isinstance(ins, Label) or ins.base not in ("bra", "brx"):
                 continue
-            targets = self.function.tables.get(ins.operands[-1], ()) if ins.base == "brx" else ins.operands[:1]
+            targets = (
+                self.function.tables.get(ins.operands[-1], ()) if ins.base == "brx" else ins.operands[:1]
+            )
             if not targets or not labels.issuperset(targets):
-                raise Unsupported(f"the PTX branch `{ins}`, whose target is missing", ins.at.file, ins.at.line)
+                raise Unsupported(
+                    f"the PTX branch `{ins}`, whose target is missing", ins.at.file, ins.at.line
+                )
 
     def _rename_labels(self, start: int) -> None:
         """Labels of an inner block get a suffix too, and the branches to them; the compiler's own are unique."""
         body, tables = self.function.body, self.function.tables
-        inner = {item.name for item in body[start:] if isinstance(item, Label) and not item.name.startswith("$")}
+        inner = {
+            item.name for item in body[start:] if isinstance(item, Label) and not item.name.startswith("$")
+        }
         if not inner:
             return
         self.serial += 1
@@ -306,7 +317,9 @@ class _Parser:
     def _directive(self, text: str) -> None:
         if match := re.match(r"([\w$]+)\s*:\s*\.(branchtargets|callprototype|calltargets)\b(.*)", text, re.S):
             name, kind, rest = match.groups()
-            targets = tuple(self._name(t.strip()) for t in rest.split(",")) if kind == "branchtargets" else (rest,)
+            targets = (
+                tuple(self._name(t.strip()) for t in rest.split(",")) if kind == "branchtargets" else (rest,)
+            )
             self.function.tables[self._name(name)] = targets
             return
         linkage = re.match(r"((?:\.(?:visible|weak|extern|common)\s+)*)\.(.*)", text, re.S)
@@ -407,7 +420,9 @@ class _Parser:
         negated, pred, opcode, rest = match.groups()
         operands = tuple(self._operand(o) for o in _split_operands(rest))
         self.function.body.append(
-            Instruction(opcode, operands, self.at, self._name(pred) if pred else "", negated == "!", self.used)
+            Instruction(
+                opcode, operands, self.at, self._name(pred) if pred else "", negated == "!", self.used
+            )
         )
         self.used = -1
 

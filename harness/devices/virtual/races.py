@@ -27,7 +27,9 @@ class Ways:
     def __init__(self, functions: list[Function], lanes: bool):
         self.functions, self.lanes = functions, lanes
 
-    def free(self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True) -> bool:
+    def free(
+        self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True
+    ) -> bool:
         """Is there a way from one of these places to another? barriers: it may not go through one."""
         return any(
             place in self._reached(function, at, barriers)
@@ -109,7 +111,9 @@ class Ways:
         if not isinstance(item, Instruction) or item.base not in {"bra", "brx", *_LEAVES}:
             return [i + 1]
         whole = next(f for f in self.functions if f.name == function)
-        targets = [] if item.base in _LEAVES else [labels[t] for t in branch_targets(whole, item) if t in labels]
+        targets = (
+            [] if item.base in _LEAVES else [labels[t] for t in branch_targets(whole, item) if t in labels]
+        )
         return targets + [i + 1] * bool(item.pred)
 
 
@@ -170,7 +174,9 @@ class Told:
     @cached_property
     def by_owner(self) -> bool:
         """Is it about one element that several threads write where the program has no order for them?"""
-        return self._one_element(self.shown) or self.shown.both_write and (self.shown.of_blocks or self._apart())
+        return (
+            self._one_element(self.shown) or self.shown.both_write and (self.shown.of_blocks or self._apart())
+        )
 
     def _one_element(self, race: Race) -> bool:
         """Do both threads write the element at one place, or change it there, reading and writing?"""
@@ -180,7 +186,10 @@ class Told:
         if race.first.line != line or set(race.accesses) != {"Read", "Write"}:
             return False
         return len(self._subscripts(race, line)) == 1 or any(
-            r.both_write and r.one_place and r.last.line == line and r.record["address"] == race.record["address"]
+            r.both_write
+            and r.one_place
+            and r.last.line == line
+            and r.record["address"] == race.record["address"]
             for r in self.races
         )
 
@@ -191,7 +200,8 @@ class Told:
             verb = "update" if self.updates else "write"
             return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {self._owner()}"
         who = self._who()
-        if self.diagnosis.is_copy(race.first) and first == "Write":  # it goes on until its wait, past barriers
+        # it goes on until its wait, past barriers
+        if self.diagnosis.is_copy(race.first) and first == "Write":
             return (f"A copy that {who} starts{self._line()} fills {self._element()}; this thread {_VERBS[last]} it. A"
                     " __syncthreads() must stand between the wait for the copy and this use, and one between this use and"
                     " the next copy.")  # fmt: skip
@@ -223,7 +233,9 @@ class Told:
         first, last = self.places
         if not first or not last:
             return False
-        return not self.ways.free(first, last, barriers=False) and not self.ways.free(last, first, barriers=False)
+        return not self.ways.free(first, last, barriers=False) and not self.ways.free(
+            last, first, barriers=False
+        )
 
     @cached_property
     def updates(self) -> bool:
@@ -273,12 +285,16 @@ class Told:
                 after = f"after the barrier of line {min(lines)}, " if (lines := self._between()) else ""
                 return f"{after}no __syncthreads() stands on the way from line {race.last.line} round the loop to line {race.first.line}"
             if self._apart():
-                return "the two lines are on different branches, and a __syncthreads() can only stand after both"
+                return (
+                    "the two lines are on different branches, and a __syncthreads() can only stand after both"
+                )
         return "no __syncthreads() stands between"
 
     def _between(self) -> set[int]:
         first, _ = self.places
-        return {n for n in self.ways.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line}
+        return {
+            n for n in self.ways.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line
+        }
 
     def _subscripts(self, race: Race, line: int) -> set[str]:
         """The different elements of the array that a line names."""

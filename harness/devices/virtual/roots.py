@@ -54,7 +54,9 @@ def origins(body, variables, hands_back: HandsBack) -> dict[str, frozenset[str |
     while changed:
         changed = False
         for ins in body:
-            name, origin = _step(ins, found, variables, hands_back) if isinstance(ins, Instruction) else ("", _NOWHERE)
+            name, origin = (
+                _step(ins, found, variables, hands_back) if isinstance(ins, Instruction) else ("", _NOWHERE)
+            )
             if name and not origin <= found.get(name, _NOWHERE):
                 found[name], changed = found.get(name, _NOWHERE) | origin, True
     return found
@@ -77,7 +79,8 @@ def _step(ins: Instruction, found, variables, hands_back: HandsBack) -> tuple[st
         name, offset = parse_address(operands[1])
         whole = frozenset({name}) if name in variables else found.get(name, _ELSEWHERE)
         return operands[0], _ELSEWHERE if offset else whole
-    if ins.base in ("mov", "cvta") and len(operands) == 2 or ins.opcode == "cvt.u64.u32":  # of a shared address
+    # of a shared address
+    if ins.base in ("mov", "cvta") and len(operands) == 2 or ins.opcode == "cvt.u64.u32":
         return operands[0], _of(operands[1], found, variables)
     if ins.base == "add" and len(operands) == 3:
         a, b = (_of(o, found, variables) for o in operands[1:])

@@ -5,8 +5,8 @@ Compiled code runs without Python's lock, so a worker is a Python thread that ma
 
 from __future__ import annotations
 
-import os
 import ctypes
+import os
 import threading
 import time
 import weakref
@@ -40,7 +40,8 @@ class Workers:
 
     def __init__(self, arena: Arena, count: int):
         self.arena, self.count = arena, min(count, arena.slots)
-        self.slots = min(arena.slots // self.count, SLOTS)  # of each worker, where blocks may wait for one another
+        # of each worker, where blocks may wait for one another
+        self.slots = min(arena.slots // self.count, SLOTS)
         slots = self.count * self.slots
         self.envs = np.zeros(slots, state.DTYPES["Env"])
         self.threads = _zeros(slots, state.MAX_THREADS, state.DTYPES["Thread"])
@@ -122,7 +123,8 @@ class Crew:
 
     def __init__(self, count: int):
         self.tasks = [SimpleQueue() for _ in range(count)]
-        self.finished, self.serial = [0] * count, 0  # the number of the call that each thread has finished last
+        # the number of the call that each thread has finished last
+        self.finished, self.serial = [0] * count, 0
         self.woken = SimpleQueue()
         before = threading.stack_size(_STACK)
         try:

@@ -28,7 +28,11 @@ class Special:
 
     def field_pointer(self, struct: str, name: str, offset: int = 0) -> str:
         """Host pointer to a field of this thread's state, plus `offset` bytes."""
-        base = self._extra() if struct == "Extra" else {"Env": "%envp", "Thread": f"{self.thread}.p", "Launch": "%launch"}[struct]
+        base = (
+            self._extra()
+            if struct == "Extra"
+            else {"Env": "%envp", "Thread": f"{self.thread}.p", "Launch": "%launch"}[struct]
+        )
         return self.emit(f"getelementptr i8, ptr {base}, i64 {state.offset(struct, name) + offset}")
 
     def _extra(self) -> str:
@@ -41,7 +45,9 @@ class Special:
         """volatile: a check may have written it (see lower.py)."""
         mark = ", !invariant.load !1" if invariant else ""
         pointer = self.field_pointer(struct, name)
-        return self.emit(f"load {'volatile ' * volatile}{state.llvm_field(struct, name)}, ptr {pointer}{mark}")
+        return self.emit(
+            f"load {'volatile ' * volatile}{state.llvm_field(struct, name)}, ptr {pointer}{mark}"
+        )
 
     def store_field(self, struct: str, name: str, value) -> None:
         pointer = self.field_pointer(struct, name)
@@ -53,7 +59,9 @@ class Special:
         for value in values:
             is_narrow = value.startswith("%") and name == "rt_arrive" and not wide
             wide.append(f"i64 {self.cast('zext', 'i32', value, 'i64') if is_narrow else value}")
-        return self.emit(f"call i32 @{name}({', '.join(['i64 %env', f'i64 {self.thread}', f'i32 {site}'] + wide)})")
+        return self.emit(
+            f"call i32 @{name}({', '.join(['i64 %env', f'i64 {self.thread}', f'i32 {site}'] + wide)})"
+        )
 
     def special(self, name: str) -> tuple[str, str]:
         """A special register's value and LLVM type, read once at the entry where it cannot change."""
@@ -91,7 +99,8 @@ class Special:
         if name == "%total_smem_size":
             static = self.load_field("Launch", "shared_static", invariant=True)
             return self.op("add i32", static, self.load_field("Launch", "shared_dynamic", invariant=True))
-        if name in ("%envreg1", "%envreg2"):  # the upper and lower half of the address of the grid's workspace
+        # the upper and lower half of the address of the grid's workspace
+        if name in ("%envreg1", "%envreg2"):
             workspace = self.load_field("Launch", "grid_workspace", invariant=True)
             half = self.op("lshr i64", workspace, 32) if name == "%envreg1" else workspace
             return self.cast("trunc", "i64", half, "i32")

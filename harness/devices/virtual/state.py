@@ -33,20 +33,25 @@ _STRUCTS = {
         (_U64, "extras"),  # host address of Extra[1024]
         (_U64, "tables"),  # host address of Table[32], one for each warp; 0 when nothing is counted
         (_U64, "counting"),  # host address of the Counting
-        (_U64, "cells"), (_U64, "colds"),  # host addresses of Cell, Cold of device address 0; 0 when races are not looked for
-        (_U64, "quiet"),  # host address of a u64 for each granule: the interval and the instruction of which reads need no look
-        (_U64, "unset"),  # host address of a byte for each of device memory: its unset bits; 0 when no values are followed
+        # host addresses of Cell, Cold of device address 0; 0 when races are not looked for
+        (_U64, "cells"), (_U64, "colds"),
+        # host address of a u64 for each granule: the interval and the instruction of which reads need no look
+        (_U64, "quiet"),
+        # host address of a byte for each of device memory: its unset bits; 0 when no values are followed
+        (_U64, "unset"),
         (_U64, "traces"),  # host address of the Trace of device address 0
         (_U64, "block"),  # linear index of the current block
         (_U32, "ctaid_x"), (_U32, "ctaid_y"), (_U32, "ctaid_z"),
         (_U32, "worker"), (_U32, "slot"),
         (_U32, "bar"),  # time (Launch.now) of the last barrier of the block, or of its start
-        (_U32, "shared_tag"), (_U32, "global_tag"),  # of cells of shared memory in this interval, of global memory
+        # of cells of shared memory in this interval, of global memory
+        (_U32, "shared_tag"), (_U32, "global_tag"),
         (_U32, "careful"),  # every access is looked at with care: it is noted down, or fences order threads
         (_U32, "noted"),  # differs between quiet words of launches that note their steps down and others
         (_U32, "symmetric"),  # as in the Launch
         (_U32, "holes"),  # threads that have ended after an access that barriers since do not order
-        (_U32, "clocks"),  # a thread knows of others by more than barriers of the block and collectives of its warp
+        # a thread knows of others by more than barriers of the block and collectives of its warp
+        (_U32, "clocks"),
         (_U32, "dirty"),  # so many threads have such knowledge left of this block
         (_U32, "blind"),  # a call is under way whose result nobody looks at
         (_U32, "final"),  # a call after which the thread may end while others go on to a barrier
@@ -119,8 +124,10 @@ _STRUCTS = {
         (_U32, "launch"),  # Launch.tag of the launch that has made the chain
         (_U32, "chain"),  # more records: a place in the launch's pool
         (_U32, "writer"), (_U32, "writer_place"),  # key of the last strong write
-        (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),  # who has seen that one, and all before it
-        (_U32, "since"),  # of accesses no older than this; after a plain store, those of the next chain: writer_place
+        # who has seen that one, and all before it
+        (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),
+        # of accesses no older than this; after a plain store, those of the next chain: writer_place
+        (_U32, "since"),
     ],
     # Of a granule with an unset value in it: where that came from, and who stored it. `copy_site`: the last copy
     # (cp.async) into it.
@@ -130,7 +137,8 @@ _STRUCTS = {
     # Two instructions that race: on which bytes of a granule, in one barrier interval of a block (global memory: of the launch).
     "Hazard": [
         (_U64, "address"), (_U64, "block"), (_U32, "interval"),
-        (_U32, "site"), (_U32, "other_site"), (_U32, "kind"), (_U32, "other_kind"),  # kind: 1 writes, 2 strong, scope << 2
+        # kind: 1 writes, 2 strong, scope << 2
+        (_U32, "site"), (_U32, "other_site"), (_U32, "kind"), (_U32, "other_kind"),
         (_U32, "bytes"), (_U32, "across"),  # a bit for each; across: those that different warps race on
     ],
     # One per launch, shared by all workers.
@@ -139,7 +147,8 @@ _STRUCTS = {
         (_U64, "blocks"),
         (_U64, "block_multiplier"), (_U64, "block_offset"),  # the order of blocks: i -> (i * m + o) % blocks
         (_U64, "order"),  # host address of the linear thread ids of a block, in the order they start
-        (_U64, "site_lines"),  # host address of a number for each site's line, in their order; 0 when barriers need not match
+        # host address of a number for each site's line, in their order; 0 when barriers need not match
+        (_U64, "site_lines"),
         (_U64, "step_budget"),
         (_U64, "deadline"),  # nanoseconds of the monotonic clock
         (_U64, "faults"),  # faults seen, kept or not
@@ -156,7 +165,8 @@ _STRUCTS = {
         (_U32, "shared_static"),  # as CUDA counts it, without guards
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
-        (_U32, "suspect"),  # it has read something unset, and is to be run again in code that follows such values
+        # it has read something unset, and is to be run again in code that follows such values
+        (_U32, "suspect"),
         (_U64, "unset_argument"),  # device address of one of printf's
         (_U32, "slots"),  # blocks that a worker runs in turns
         (_U32, "grid_sync"),  # blocks wait for one another at the barrier of their grid, and threads say so
@@ -181,7 +191,8 @@ _STRUCTS = {
         (_U64, "address"),  # of a barrier: its number
         (_U64, "value"), (_U64, "block"), (_U32, "site"), (_U32, "thread"),
         (_U32, "what"), (_U32, "info"),
-        (_U32, "serial"),  # of the event that several threads take part in; of an arrival: the barrier's number
+        # of the event that several threads take part in; of an arrival: the barrier's number
+        (_U32, "serial"),
         (_U32, "interval"),  # Env.bar
     ],
     # What is counted in a launch (see runtime/counters.cu).
@@ -271,12 +282,14 @@ TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_WAITING, TIMEOUT_CALLED =
 #: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
 READ, WRITE = 1, 2  # allowed for the whole granule
 INIT = 4  # something has been written to all of it; the upper half of the byte says which bytes, until then
-PARTIAL = 8  # the last granule of an array, of 1 to 3 bytes: INIT says that they may be written, the upper half which
+# the last granule of an array, of 1 to 3 bytes: INIT says that they may be written, the upper half which
+PARTIAL = 8
 #              of them are; its highest bit that is set stands behind the last of them
 
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
-INFO_RELEASE, INFO_ACQUIRE = 1 << 15, 1 << 16  # it hands on what was done before; takes over what was handed on
+# it hands on what was done before; takes over what was handed on
+INFO_RELEASE, INFO_ACQUIRE = 1 << 15, 1 << 16
 SCOPE_SHIFT = 17  # two bits: whom an atomic or volatile access, or a fence, reaches
 INFO_BLIND = 1 << 20  # an atomic update whose result nobody looks at
 INFO_FINAL = 1 << 19  # the thread may end after it while others go on to a barrier
@@ -303,7 +316,8 @@ ORIGIN_ADDRESS = (1 << ORIGIN_KIND) - 1
 ORIGINS = ("memory", "copying", "register", "lane")
 #: how an unset value is used
 USES = ("branch", "address", "atomic", "collective", "operand", "printf", "read", "output")
-SPACES = ("global", "shared", "local", "generic", "target")  # of an Access; target: where an indexed branch goes
+# of an Access; target: where an indexed branch goes
+SPACES = ("global", "shared", "local", "generic", "target")
 STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
 WAITS = ("ready", "barrier", "warp", "exited", "turn")

@@ -47,7 +47,11 @@ class Steps:
     def touching(self, address: int) -> set[int]:
         """The numbers of the accesses to the word at a device address."""
         first, size = self.rows["address"] & ~np.uint64(3), self.rows["info"] & 255
-        inside = (first <= address & ~3) & (address & ~3 < self.rows["address"] + size) & (self.rows["what"] == _ACCESS)
+        inside = (
+            (first <= address & ~3)
+            & (address & ~3 < self.rows["address"] + size)
+            & (self.rows["what"] == _ACCESS)
+        )
         return set(np.flatnonzero(inside).tolist())
 
     def barriers(self, block: int) -> list[Step]:
@@ -55,7 +59,8 @@ class Steps:
         rows = self.rows
         opened = (rows["block"] == block) & ((rows["what"] == _BARRIER) | (rows["what"] == _START))
         numbers = np.flatnonzero(opened)
-        _, first = np.unique(rows["serial"][numbers], return_index=True)  # one step for each thread that took part
+        # one step for each thread that took part
+        _, first = np.unique(rows["serial"][numbers], return_index=True)
         opened[np.delete(numbers, first)] = False
         return self._steps(opened)
 

@@ -33,7 +33,11 @@ class Symbols:
         pointer, offset = self.params.get(self.prefix + name, ("", 0))
         if pointer == "%params":
             return self.op("add i64", "%paramaddress", offset + extra)
-        if (function := self.module.ptx.functions.get(name)) and function.body is not None and not function.entry:
+        if (
+            (function := self.module.ptx.functions.get(name))
+            and function.body is not None
+            and not function.entry
+        ):
             return str(self.module.function_address(name))
         raise Unsupported(f"the address of {name}", self.module.name)
 

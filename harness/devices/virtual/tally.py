@@ -13,7 +13,8 @@ from .counting import segment_arrays
 from .memory import reserve
 from .schedule import Workers
 
-_POOLS = (1 << 30, 1 << 28, 1 << 26)  # bytes of address space for the entries of all warps: what the system grants
+# bytes of address space for the entries of all warps: what the system grants
+_POOLS = (1 << 30, 1 << 28, 1 << 26)
 _MOST = 32 << 20  # for one warp
 _WARPS = state.MAX_THREADS // 32
 
@@ -37,13 +38,20 @@ class Tally:
         size = min(_MOST, self._pool.size // (slots * _WARPS))  # of the memory of a warp, a power of two
         self.tables = state.array("Table", slots * _WARPS)
         base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
-        self.tables["base"], self.tables["end"], self.tables["index"] = base, base + size * 3 // 4, base + size * 3 // 4
+        self.tables["base"], self.tables["end"], self.tables["index"] = (
+            base,
+            base + size * 3 // 4,
+            base + size * 3 // 4,
+        )
         each = _WARPS * self.tables.itemsize
         self.workers.envs["tables"][:slots] = self.tables.ctypes.data + np.arange(slots) * each
         self.segments = segments
         self.counted, self.accesses, self.totals = segment_arrays(segments)
         self.counting = state.array("Counting", 1)
-        self.counting["segments"], self.counting["accesses"] = self.counted.ctypes.data, self.accesses.ctypes.data
+        self.counting["segments"], self.counting["accesses"] = (
+            self.counted.ctypes.data,
+            self.accesses.ctypes.data,
+        )
         self.counting["totals"] = self.totals.ctypes.data
         self.kept = state.array("Request", keep)
         self.counting["kept"] = self.kept.ctypes.data
@@ -66,5 +74,7 @@ class Tally:
             a, addresses = accesses[row["access"]], row["addresses"].astype(np.int64)
             addresses[row["addresses"] == state.NO_ADDRESS] = -1
             space = state.SPACES[row["space"]]
-            found.append(Request(a.line, a.kind, space, a.size, int(row["block"]), int(row["warp"]), addresses))
+            found.append(
+                Request(a.line, a.kind, space, a.size, int(row["block"]), int(row["warp"]), addresses)
+            )
         return found

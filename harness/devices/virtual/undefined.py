@@ -36,7 +36,9 @@ def maybe_undefined(body, registers) -> set[str]:
 
 
 def _with_copies(body, found: set[str], number) -> set[str]:
-    copies = [(reads(i) & number.keys(), writes(i)) for i in body if isinstance(i, Instruction) and i.base == "mov"]
+    copies = [
+        (reads(i) & number.keys(), writes(i)) for i in body if isinstance(i, Instruction) and i.base == "mov"
+    ]
     changed = bool(found)
     while changed:
         changed = False
