@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import CourseError
-from .guard import flush_output, guarded, silence_output
-from .report import kinds
+from .process import flush_output, guarded, silence_output
+from .report.pictures import kinds
 
 if TYPE_CHECKING:
-    from .checkout import Course
-    from .progress import Progress
-    from .verdict import Verdict
+    from .course.checkout import Course
+    from .course.progress import Progress
+    from .grading.verdict import Verdict
 
 STATUS = "status of the verb"  # key in the click context's meta
 
@@ -28,8 +28,8 @@ def say(text: str = "", err: bool = False) -> None:
 
 
 def the_course() -> tuple[Course, Progress]:
-    from .checkout import open_course
-    from .progress import Progress
+    from .course.checkout import open_course
+    from .course.progress import Progress
 
     course = open_course()
     return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
@@ -88,7 +88,7 @@ def where_you_are() -> None:
 @cli.command("list")
 def list_puzzles() -> None:
     """The ladder with your progress."""
-    from .course import PARTS
+    from .course.declare import PARTS
 
     course, progress = the_course()
     entries, upcoming, part = progress.all(), next_puzzle(course, progress), 0
@@ -135,7 +135,7 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
         raise click.UsageError("--all grades every puzzle; leave the IDs out")
     course, progress = the_course()
     chosen = chosen_ids(course, progress, ids, everything)
-    from .grade import Options, grade_file
+    from .grading.grade import Options, grade_file
     from .report.ticker import Ticker
 
     for target in (json_path, html_path):
@@ -306,7 +306,7 @@ def reset(puzzle_id: str) -> None:
     """Restore a puzzle's stub; your file is kept beside it."""
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    from .reset import restore_stub
+    from .course.reset import restore_stub
 
     say(restore_stub(puzzle))
 
@@ -368,7 +368,7 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
         raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    from .profile import document, profile_file
+    from .measure.profile import document, profile_file
 
     source = path or (puzzle.solution_path if solution else puzzle.stub_path)
     found = profile_file(puzzle, source, case)
@@ -426,8 +426,8 @@ def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
         raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    from .bench import Settings
-    from .bench import bench as measure
+    from .measure.bench import Settings
+    from .measure.bench import bench as measure
     from .report.bench import document, show_bench
 
     report = measure(

@@ -18,9 +18,9 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.devices import gpu
-from harness.devices.store import cache_root
-from harness.errors import BackwarpError
+from .devices.gpu import device as gpu
+from .devices.store import cache_root
+from .errors import BackwarpError
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
 _TRIAL = "import sys; from harness.doctor import trial; trial(sys.argv[1])"
@@ -73,7 +73,7 @@ def _python() -> Finding:
 
 
 def _course() -> Finding:
-    from harness.checkout import open_course
+    from .course.checkout import open_course
 
     try:
         course = open_course()
@@ -84,7 +84,7 @@ def _course() -> Finding:
 
 
 def _compiler() -> Finding:
-    from harness.devices.nvrtc import compile_ptx, version
+    from .devices.nvrtc.compiler import compile_ptx, version
 
     try:
         start = time.perf_counter()
@@ -124,7 +124,7 @@ def trial(kind: str = "cpu") -> None:
     """Runs a kernel and says how it went; any failure is an exception."""
     import numpy
 
-    from harness.devices import open_device
+    from .devices import open_device
 
     start = time.perf_counter()
     with open_device(kind) as device:
@@ -211,7 +211,7 @@ def _extra(driver: gpu.Driver) -> str:
 
 
 def _nvrtc12() -> bool:
-    from harness.devices.nvrtc12 import find
+    from .devices.nvrtc.nvrtc12 import find
 
     return find() is not None
 

@@ -21,15 +21,15 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import HTML, Image, display
 
-from .apart import Apart
-from .checkout import Course, open_course
-from .course import Puzzle
+from .course.checkout import Course, open_course
+from .course.declare import Puzzle
+from .course.progress import Progress
 from .errors import BackwarpError
-from .progress import Progress
+from .grading.verdict import Verdict
+from .grading.worker import Apart
 from .report.html import as_html, lines_html, recorder
-from .report.kinds import save_picture, verdict_picture
+from .report.pictures.kinds import save_picture, verdict_picture
 from .report.text import verdict_lines
-from .verdict import Verdict
 
 WIDTH = 96  # columns
 
@@ -130,7 +130,7 @@ class CourseMagics(Magics):
         return report(verdict)
 
     def save(self, puzzle: Puzzle, text: str) -> None:
-        from .reset import keep
+        from .course.reset import keep
 
         if puzzle.stub_path.exists() and puzzle.stub_path.read_bytes() != text.encode():
             keep(puzzle.stub_path)
@@ -174,7 +174,7 @@ class CourseMagics(Magics):
         """%profile ID: counters, line by line."""
         chosen = options(line, "solution", case="")
         puzzle = self.load(chosen.id)
-        from .profile import profile_file
+        from .measure.profile import profile_file
         from .report.profile import CAVEAT, kernel_parts
 
         try:
@@ -197,7 +197,7 @@ class CourseMagics(Magics):
         """%counters ID: every counter of the first kernel, as a dict."""
         chosen = options(line, "solution", case="")
         puzzle = self.load(chosen.id)
-        from .profile import profile_file
+        from .measure.profile import profile_file
 
         try:
             found = profile_file(
@@ -252,9 +252,9 @@ class CourseMagics(Magics):
 
     def threads(self, puzzle: Puzzle, chosen: argparse.Namespace) -> int:
         """How many a block of the chosen kernel has. Errors: CourseError."""
-        from .checkout import read_source, tunables
-        from .report.kinds import what_to_draw
-        from .report.probe import count
+        from .course.checkout import read_source, tunables
+        from .report.pictures.kinds import what_to_draw
+        from .report.pictures.probe import count
 
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         kernel, case = what_to_draw(puzzle, path, chosen.kernel, chosen.case)

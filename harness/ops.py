@@ -29,8 +29,8 @@ from reference.conv_plan import (
     per_dimension,
 )
 
-from .checkout import Course
-from .kernel_runs import Kernels, library, together
+from .course.checkout import Course
+from .measure.kernel_calls import Kernels, library, together
 
 # What the kernels of a convolution are called by, in the terms of reference.conv: the sum that makes the
 # grid, the image or the weights -> (the array that the kernel writes, the names that its inputs have there).

@@ -1,7 +1,7 @@
 """`backwarp watch`: the file is graded on every save, and keys do the rest.
 
 Three threads feed one queue of events: one sees the file change, one reads keys, one grades. Grading happens
-in a process of its own (apart.py): a kernel that hangs or crashes takes nothing down.
+in a process of its own (grading/worker.py): a kernel that hangs or crashes takes nothing down.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from .apart import SECONDS, Apart
-from .checkout import Course, source_hash
-from .course import Puzzle
+from .course.checkout import Course, source_hash
+from .course.declare import Puzzle
+from .course.progress import Progress
 from .errors import BackwarpError
-from .progress import Progress
+from .grading.verdict import Verdict
+from .grading.worker import SECONDS, Apart
 from .report.text import show, show_verdict, terminal_width, wrap
-from .verdict import Verdict
 
 POLL = 0.2  # seconds between two looks where the system reports no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
@@ -206,7 +206,7 @@ class Watcher:
         elif key in ("n", "b"):
             self.step(1 if key == "n" else -1)
         elif key == "r":
-            from .reset import restore_stub
+            from .course.reset import restore_stub
 
             try:
                 self.write(restore_stub(self.puzzle))

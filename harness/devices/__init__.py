@@ -17,7 +17,7 @@ def open_device(kind: str = "auto", checks: str = "full", seed: int = 0):
         raise DeviceError(f"unknown device {kind!r}: one of {', '.join(KINDS)}")
     reason = "asked for"
     if kind in ("auto", "gpu"):
-        from . import gpu
+        from .gpu import device as gpu
 
         available, reason = gpu.available()
         if available:

@@ -16,12 +16,12 @@ import numpy as np
 from reference import lenet, optim
 from reference.lenet import PARAMETERS
 
-from .. import explain
-from ..checkout import Course, open_course
-from ..compare import Expected, Mismatch, compare
-from ..course import Case, In, Misconception
-from ..inputs import derive_seed
-from ..verdict import Finding
+from ..course.checkout import Course, open_course
+from ..course.declare import Case, In, Misconception
+from ..course.inputs import derive_seed
+from ..grading import sentences
+from ..grading.compare import Expected, Mismatch, compare
+from ..grading.verdict import Finding
 from . import data
 from .kernels import Kernels, LaunchMistake, choose
 from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
@@ -122,7 +122,7 @@ def weigh(name: str, got: np.ndarray, expected: np.ndarray) -> Mismatch | None:
 
 def explained_step(net, watch, name, wrong, known, misconceptions) -> Finding:
     """The first wrong array: how it differs, who stored it, and the misconception that computes the same."""
-    lines = [*explain.mismatch([wrong]), f"It is the first wrong array; {watch.written[name]} stored it."]
+    lines = [*sentences.mismatch([wrong]), f"It is the first wrong array; {watch.written[name]} stored it."]
     for m in misconceptions:
         with np.errstate(all="ignore"):
             values = m.compute(known, {})
@@ -241,8 +241,8 @@ def explained_update(net, name, arrays, rate, wrong, misconceptions) -> Finding:
     known = dict(zip(("weights", "velocity", "gradient"), arrays))
     for m in misconceptions:
         if m.kernel == "update" and weigh(name, net[name].get(), m.compute(known, {"rate": rate})) is None:
-            return Finding("wrong", [*explain.mismatch([wrong])[:1], m.says], m.id, m.hint, [wrong])
-    lines = [*explain.mismatch([wrong]), "It is the first wrong array after update(net, rate)."]
+            return Finding("wrong", [*sentences.mismatch([wrong])[:1], m.says], m.id, m.hint, [wrong])
+    lines = [*sentences.mismatch([wrong]), "It is the first wrong array after update(net, rate)."]
     return Finding("wrong", lines, mismatches=[wrong])
 
 
@@ -262,7 +262,7 @@ def check_steps(functions, case, device, seed, misconceptions) -> Finding | None
         wrong = weigh(name, net[name].get(), p[name])
         if wrong:
             says = f"The losses are right, but not net.{name} after step {count}."
-            return Finding("wrong", [*explain.mismatch([wrong]), says], mismatches=[wrong])
+            return Finding("wrong", [*sentences.mismatch([wrong]), says], mismatches=[wrong])
     return None
 
 

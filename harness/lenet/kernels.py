@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checkout import Course, Tunables, read_source, source_hash, tunables
-from ..course import Array, Kernel, Launch, Puzzle
-from ..devices.virtual.counters import global_bytes
+from ..course.checkout import Course, Tunables, read_source, source_hash, tunables
+from ..course.declare import Array, Kernel, Launch, Puzzle
+from ..course.progress import Entry
+from ..devices.virtual.explain.metrics import global_bytes
 from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault
-from ..progress import Entry
 
 #: kernel -> the puzzle that it is written in
 ROLES = {

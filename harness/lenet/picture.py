@@ -154,9 +154,9 @@ def main() -> None:
     import tempfile
     from pathlib import Path
 
-    from ..checkout import open_course
+    from ..course.checkout import open_course
+    from ..course.progress import Progress
     from ..devices import open_device
-    from ..progress import Progress
     from . import data
     from .checks import quick_parameters, solution_net
     from .model import GRADIENTS, VALUES

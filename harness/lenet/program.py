@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ..checkout import Course
+from ..course.checkout import Course
+from ..course.progress import Entry
 from ..errors import BackwarpError
-from ..programs import guarded, load_program
-from ..progress import Entry
+from ..grading.programs import guarded, load_program
 from .kernels import chosen_source
 
 STEP, TRAINING = "37", "38"

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 from reference import lenet
 
-from ..checkout import Course
+from ..course.checkout import Course
+from ..course.progress import Progress, make_state_folder
 from ..devices import open_device
 from ..errors import BackwarpError, CourseError
-from ..progress import Progress, make_state_folder
 from . import data as data_sets
 from . import show
 from .kernels import SOLUTION, Kernels, choose

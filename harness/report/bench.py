@@ -7,8 +7,8 @@ import sys
 from dataclasses import asdict
 from typing import TextIO
 
-from ..bench import RIGHT, WRONG, Measured, Report, bound, chained, intensities, least_times
-from ..devices.virtual import counters as c
+from ..devices.virtual.explain import metrics as c
+from ..measure.bench import RIGHT, WRONG, Measured, Report, bound, chained, intensities, least_times
 from .profile import percent, scaled, wrap
 from .text import show_verdict, terminal_width
 
@@ -147,7 +147,7 @@ def times(m: Measured, report: Report) -> list[tuple[str, str]]:
         rows.append(
             (
                 "share",
-                f"not known: there are no published peaks of {report.verdict.device} in harness/peaks.py",
+                f"not known: there are no published peaks of {report.verdict.device} in harness/measure/peaks.py",
             )
         )
     else:

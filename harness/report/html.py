@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ..course import PARTS, Puzzle
-from ..verdict import PASSED, Verdict
-from .kinds import verdict_picture
+from ..course.declare import PARTS, Puzzle
+from ..grading.verdict import PASSED, Verdict
+from .pictures.kinds import verdict_picture
 from .text import Line, verdict_lines
 
 WIDTH = 88  # columns
@@ -96,7 +96,7 @@ def section(verdict: Verdict, puzzle: Puzzle) -> str:
 
 
 def gates_table(verdict: Verdict) -> str:
-    from ..gates import number, quantity
+    from ..grading.gates import number, quantity
 
     rows = ["<tr><th>counted</th><th>yours</th><th>target</th><th>one rung below</th></tr>"]
     for gate in verdict.gates:

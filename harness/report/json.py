@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..verdict import PASSED, Verdict
+from ..grading.verdict import PASSED, Verdict
 
 FORMAT = 1  # raised when a field changes its meaning
 

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..devices import ptxas
-from ..devices.virtual import counters as c
-from ..gates import Measure, per_cent, quantity, sentence
-from ..profile import KernelProfile, Profile
+from ..devices.nvrtc import ptxas
+from ..devices.virtual.explain import metrics as c
+from ..grading.gates import Measure, per_cent, quantity, sentence
+from ..measure.profile import KernelProfile, Profile
 from .text import printable, terminal_width, wants_colour
 from .text import wrap as wrap_text
 

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TextIO
 
-from ..verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
+from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
 MOST_PRINTED = 4  # lines of the kernel's own output

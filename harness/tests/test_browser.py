@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.report.notebooks import copy_course
+from harness.maintain.notebooks import copy_course
 
 ROOT = Path(harness.__file__).resolve().parent.parent
 PATIENCE = 120  # seconds

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.checkout import load_puzzle
-from harness.tests.fake import fake_opener
+from harness.course.checkout import load_puzzle
+from harness.tests.fakes.device import fake_opener
 
 DECLARATION = """\
 from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
@@ -241,7 +241,9 @@ def test_a_broken_puzzle_names_its_file_and_line(course, backwarp):
 def test_outside_a_checkout_the_install_is_explained(tmp_path, backwarp, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    monkeypatch.setattr("harness.checkout.__file__", str(tmp_path / "site" / "harness" / "checkout.py"))
+    monkeypatch.setattr(
+        "harness.course.checkout.__file__", str(tmp_path / "site" / "harness" / "course" / "checkout.py")
+    )
     status, _, err = backwarp("list")
     assert status == 2 and "pip install -e ." in err
 

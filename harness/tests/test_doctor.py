@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from harness import doctor
-from harness.devices import gpu
+from harness.devices.gpu import device as gpu
 from harness.doctor import Finding, Report
 from harness.errors import CourseError, DeviceError
 
@@ -111,7 +111,7 @@ def test_a_broken_compiler_or_virtual_gpu(machine, monkeypatch):
     def missing(*a, **k):
         raise DeviceError("NVIDIA's compiler cannot be loaded")
 
-    monkeypatch.setattr("harness.devices.nvrtc.compile_ptx", missing)
+    monkeypatch.setattr("harness.devices.nvrtc.compiler.compile_ptx", missing)
     assert doctor._compiler().state == "broken"
 
 
@@ -127,7 +127,7 @@ def test_a_missing_checkout_is_broken(monkeypatch):
     def nowhere():
         raise CourseError("no puzzles/ folder here or above.\n  python -m pip install -e .")
 
-    monkeypatch.setattr("harness.checkout.open_course", nowhere)
+    monkeypatch.setattr("harness.course.checkout.open_course", nowhere)
     finding = doctor._course()
     assert finding.state == "broken" and "pip install" in finding.remedy
 

@@ -12,9 +12,9 @@ from IPython.core.error import UsageError
 from IPython.testing.globalipapp import start_ipython
 
 import harness
-from harness.checkout import Course
+from harness.course.checkout import Course
+from harness.maintain.notebooks import copy_course, executed
 from harness.notebook import CourseMagics, load_ipython_extension
-from harness.report.notebooks import copy_course, executed
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
 
 ROOT = Path(harness.__file__).resolve().parent.parent

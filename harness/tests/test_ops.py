@@ -12,16 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import harness
-from harness import kernel_runs, ops
-from harness.checkout import Course, source_hash
-from harness.devices import gpu_worker
+from harness import ops
+from harness.course.checkout import Course, source_hash
+from harness.course.progress import Progress
+from harness.devices.gpu import worker as gpu_worker
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import CompileError, KernelFault
-from harness.kernel_runs import Kernels, instance
-from harness.progress import Progress
+from harness.grading.verdict import PASSED, Verdict
+from harness.measure import kernel_calls
+from harness.measure.kernel_calls import Kernels, instance
 from harness.tests.convolutions import layers, masks
-from harness.tests.torch_results import arrays, stored
-from harness.verdict import PASSED, Verdict
+from harness.tests.reference.torch_results import arrays, stored
 from reference import conv
 
 ROOT = Path(harness.__file__).resolve().parent.parent
@@ -294,7 +295,7 @@ def cupy(monkeypatch):
         ndarray=OnTheGpu, from_dlpack=lambda x: x, ascontiguousarray=lambda a: a, **made,
         cuda=SimpleNamespace(get_current_stream=lambda: stream),
     )  # fmt: skip
-    monkeypatch.setattr(kernel_runs, "cupy", lambda: module)
+    monkeypatch.setattr(kernel_calls, "cupy", lambda: module)
     monkeypatch.setattr(gpu_worker, "Worker", Worker)
     yield
     MADE.clear()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkout import open_course
-from harness.report.readme import PICTURES, content, content_of_file, verdicts, write
+from harness.course.checkout import open_course
+from harness.maintain.readme import PICTURES, content, content_of_file, verdicts, write
 
 COURSE = open_course(Path(__file__).resolve().parent)
 README = (COURSE.root / "README.md").read_text(encoding="utf-8")
@@ -17,12 +17,12 @@ README = (COURSE.root / "README.md").read_text(encoding="utf-8")
 def test_a_picture_is_fresh_and_in_the_readme(name):
     assert f"({name})" in README
     found, drawn = content_of_file(COURSE.root / name), content(PICTURES[name](COURSE))
-    assert len(found) > 200 and found == drawn, "draw them anew: python -m harness.report.readme"
+    assert len(found) > 200 and found == drawn, "draw them anew: python -m harness.maintain.readme"
     assert (COURSE.root / name).stat().st_size < 500_000
 
 
 def test_a_file_says_what_it_was_drawn_from(tmp_path, monkeypatch):
-    from harness.report import readme
+    from harness.maintain import readme
 
     monkeypatch.setattr(readme, "MUTANTS", readme.MUTANTS[:1])
     console = verdicts(COURSE)

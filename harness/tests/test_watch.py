@@ -21,8 +21,8 @@ from types import SimpleNamespace
 import pytest
 
 import harness
-from harness.checkout import Course, open_course
-from harness.progress import Progress
+from harness.course.checkout import Course, open_course
+from harness.course.progress import Progress
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
 from harness.watch import Watcher, afterwards, course_bar, footer, is_remote
 

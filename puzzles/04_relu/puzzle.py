@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Gradient,
     In,
@@ -17,7 +17,7 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
+)
 from reference import dense
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"

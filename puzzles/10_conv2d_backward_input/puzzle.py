@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Gradient,
     In,
@@ -16,7 +16,7 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
+)
 from reference import conv
 
 KERNEL = "conv2d_backward_input"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Float,
     In,
@@ -14,7 +14,7 @@ from harness.course import (
     Mutant,
     Puzzle,
     ceil_div,
-)  # fmt: skip
+)
 from reference import optim
 
 KERNEL = "sgd_step"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import (
+from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course.conv_cases import (
     ints,
     one_thread_each,
     options,
@@ -14,7 +15,7 @@ from harness.conv_cases import (
     size,
     stress_cases,
 )
-from harness.conv_mistakes import (
+from harness.course.conv_mistakes import (  # fmt: skip
     convolution,
     forward,
     input_gradient,
@@ -22,8 +23,7 @@ from harness.conv_mistakes import (
     remainder_of_the_element,
     remainder_positive_only,
     weight_gradient,
-)  # fmt: skip
-from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
+)
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS, BIAS = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import (
+from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course.conv_cases import (
     ints,
     one_thread_each,
     options,
@@ -14,8 +15,7 @@ from harness.conv_cases import (
     size,
     stress_cases,
 )
-from harness.conv_mistakes import convolution, forward, input_gradient, weight_gradient
-from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course.conv_mistakes import convolution, forward, input_gradient, weight_gradient
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"

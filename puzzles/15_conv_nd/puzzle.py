@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import one_thread_each, shape
 from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course.conv_cases import one_thread_each, shape
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS = "conv_nd_forward", "conv_nd_backward_input", "conv_nd_backward_weights"

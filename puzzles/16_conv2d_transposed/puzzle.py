@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
-from harness.conv_cases import options as options_of_a_convolution
-from harness.conv_cases import size as size_of_a_convolution
-from harness.conv_mistakes import (
+from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
+from harness.course.conv_cases import options as options_of_a_convolution
+from harness.course.conv_cases import size as size_of_a_convolution
+from harness.course.conv_mistakes import (  # fmt: skip
     Layer,
     grid_sum,
     image_sum,
@@ -15,8 +16,7 @@ from harness.conv_mistakes import (
     remainder_positive_only,
     transposed,
     weight_sum,
-)  # fmt: skip
-from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
+)
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Gradient,
     In,
@@ -16,7 +16,7 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
+)
 from reference import pool
 
 MEAN, MEAN_BACK = "avg_pool2d_forward", "avg_pool2d_backward"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Constant,
     Gate,
@@ -17,7 +17,7 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
+)
 from reference import conv
 
 KERNEL, HEIGHT, WIDTH = "conv2d_forward", 8, 32

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
-from harness.tile_limits import tile_limits
-from harness.tile_mistakes import blocks_exchanged, multiplied, turned
+from harness.course.tile_limits import tile_limits
+from harness.course.tile_mistakes import blocks_exchanged, multiplied, turned
 from reference import dense
 
 KERNEL, TILE = "matmul", 16

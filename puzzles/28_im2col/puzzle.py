@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import (
+from harness.course import Case, Gate, In, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course.conv_cases import (  # fmt: skip
     as_columns,
     column_case,
     column_ints,
@@ -14,9 +15,8 @@ from harness.conv_cases import (
     options,
     own_sizes,
     shape,
-)  # fmt: skip
-from harness.conv_mistakes import convolution, grid_sum
-from harness.course import Case, Gate, In, Kernel, Misconception, Mutant, Out, Puzzle
+)
+from harness.course.conv_mistakes import convolution, grid_sum
 from reference import conv
 
 KERNEL = "im2col"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import (
+from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Misconception, Mutant, Puzzle
+from harness.course.conv_cases import (  # fmt: skip
     as_columns,
     column_case,
     column_ints,
@@ -15,8 +16,8 @@ from harness.conv_cases import (
     options,
     own_sizes,
     shape,
-)  # fmt: skip
-from harness.conv_mistakes import (
+)
+from harness.course.conv_mistakes import (  # fmt: skip
     convolution,
     gather,
     image_sum,
@@ -25,8 +26,7 @@ from harness.conv_mistakes import (
     remainder_of_the_element,
     remainder_positive_only,
     table,
-)  # fmt: skip
-from harness.course import Case, Gate, Gradient, In, InOut, Kernel, Misconception, Mutant, Puzzle
+)
 from reference import conv
 
 KERNEL = "col2im"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import ints, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles
-from harness.conv_mistakes import convolution, input_gradient
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Gate,
     Gradient,
@@ -18,8 +16,18 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
-from harness.tile_limits import tile_limits
+)
+from harness.course.conv_cases import (
+    ints,
+    options,
+    output_sizes,
+    own_sizes,
+    shape,
+    size,
+    stress_cases_of_tiles,
+)
+from harness.course.conv_mistakes import convolution, input_gradient
+from harness.course.tile_limits import tile_limits
 from reference import conv
 
 KERNEL, TILE = "conv2d_backward_input", 16

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import (
-    ints,
-    one_thread_each,
-    options,
-    output_sizes,
-    own_sizes,
-    shape,
-    size,
-    stress_cases_of_tiles,
-)  # fmt: skip
-from harness.conv_mistakes import convolution, fetched, weight_gradient
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Gate,
     Gradient,
@@ -28,9 +17,20 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
-from harness.tile_limits import tile_limits
-from harness.tile_mistakes import multiplied, turned
+)
+from harness.course.conv_cases import (  # fmt: skip
+    ints,
+    one_thread_each,
+    options,
+    output_sizes,
+    own_sizes,
+    shape,
+    size,
+    stress_cases_of_tiles,
+)
+from harness.course.conv_mistakes import convolution, fetched, weight_gradient
+from harness.course.tile_limits import tile_limits
+from harness.course.tile_mistakes import multiplied, turned
 from reference import conv
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16

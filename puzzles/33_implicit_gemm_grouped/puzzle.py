@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.conv_cases import ints, options, output_sizes, own_sizes, shape, size, stress_cases_of_tiles
-from harness.conv_mistakes import convolution, weight_gradient
-from harness.course import (
+from harness.course import (  # fmt: skip
     Case,
     Gate,
     Gradient,
@@ -20,8 +18,18 @@ from harness.course import (
     Out,
     Puzzle,
     ceil_div,
-)  # fmt: skip
-from harness.tile_limits import tile_limits
+)
+from harness.course.conv_cases import (
+    ints,
+    options,
+    output_sizes,
+    own_sizes,
+    shape,
+    size,
+    stress_cases_of_tiles,
+)
+from harness.course.conv_mistakes import convolution, weight_gradient
+from harness.course.tile_limits import tile_limits
 from reference import conv
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
-from harness.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
-from harness.tile_limits import tile_limits
-from harness.tile_mistakes import columns_by_y, multiplied, rows_by_x, turned
+from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
+from harness.course.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
+from harness.course.tile_limits import tile_limits
+from harness.course.tile_mistakes import columns_by_y, multiplied, rows_by_x, turned
 from reference import conv
 
 KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3

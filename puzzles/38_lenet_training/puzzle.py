@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Misconception, Mutant, Program, Puzzle
-from harness.lenet.checks import (
+from harness.lenet.checks import (  # fmt: skip
     MOMENTUM,
     PEAK,
     WEIGHT_DECAY,
@@ -13,7 +13,7 @@ from harness.lenet.checks import (
     numpy_losses,
     schedule,
     solution_kernels,
-)  # fmt: skip
+)
 from reference import lenet, loss, optim
 
 

@@ -13,18 +13,27 @@ import numpy as np
 
 from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
-from ..nvrtc import Ptx, demangle
-from . import ptx, state
-from .build import Built, build, build_ptx
-from .diagnose import Diagnosis, unset_outputs
-from .jit import Program
-from .memory import Arena, Owner
-from .modules import KernelInfo
-from .owners import local_name
-from .printf import Output
-from .schedule import STEP_BUDGET, Workers, available_cores, block_order, deadline, spread_order, thread_order
-from .steps import Steps
-from .tally import Tally
+from ..nvrtc.compiler import Ptx, demangle
+from .compile.build import Built, build, build_ptx
+from .compile.link import Program
+from .compile.modules import KernelInfo
+from .explain.faults import Diagnosis, unset_outputs
+from .explain.owners import local_name
+from .ptx import parse as ptx
+from .run.arena import Arena, Owner
+from .run.printf import Output
+from .run.tally import Tally
+from .run.trace import Steps
+from .run.workers import (
+    STEP_BUDGET,
+    Workers,
+    available_cores,
+    block_order,
+    deadline,
+    spread_order,
+    thread_order,
+)
+from .runtime import abi
 
 CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
@@ -104,8 +113,8 @@ class VirtualGPU:
         self.tally = Tally(self.workers) if checks == "count" else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
-        self._params = self.arena.allocate(lambda start: Owner("parameters", start, state.PARAM_BYTES, "param"),
-                                           state.PARAM_BYTES, writable=False)  # fmt: skip
+        self._params = self.arena.allocate(lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
+                                           abi.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
         self._workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
@@ -391,7 +400,7 @@ class Run:
         if self.device.keep_steps:
             result.steps = Steps(self._steps, launch, self.module.lowered.sites)
             result.hazards = self.arena.pool.hazards()
-        records = self._memory[launch.nbytes :].view(state.DTYPES["Fault"])[: int(launch["kept"][0])]
+        records = self._memory[launch.nbytes :].view(abi.DTYPES["Fault"])[: int(launch["kept"][0])]
         if self.module.tracking:
             records = np.concatenate([records, unset_outputs(self.arena)])
         if len(records):
@@ -414,7 +423,7 @@ class Run:
 
     def _write_params(self, args) -> None:
         check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
-        data = bytearray(state.PARAM_BYTES)
+        data = bytearray(abi.PARAM_BYTES)
         end = 0
         for parameter, argument in zip(self.kernel.info.params, args, strict=True):
             end = parameter.offset + parameter.size
@@ -426,20 +435,20 @@ class Run:
         layout = [(offset, size, False) for _, offset, size in info.shared]
         layout.append((info.dynamic_offset, self.shared_mem, False))
         if info.reserved:
-            layout.append((state.RESERVED["begin"], state.RESERVED_BYTES, True))
+            layout.append((abi.RESERVED["begin"], abi.RESERVED_BYTES, True))
         self.shared_end = info.dynamic_offset + self.shared_mem
         if self.device.checks != "full" and self.device._marked == (layout, self.slots):
             return
         self.device._marked = layout, self.slots
         for slot in self.workers.in_use(self.slots):
             base = self.arena.shared_base(slot)
-            self.arena.unmark(base, state.SHARED_WINDOW)
+            self.arena.unmark(base, abi.SHARED_WINDOW)
             for offset, size, written in layout:
                 self.arena.mark(base + offset, size, written=written)
 
     def _launch_record(self) -> np.ndarray:
-        dtype = state.DTYPES["Launch"]
-        self._memory = np.zeros(dtype.itemsize + state.MAX_RECORDS * state.DTYPES["Fault"].itemsize, np.uint8)
+        dtype = abi.DTYPES["Launch"]
+        self._memory = np.zeros(dtype.itemsize + abi.MAX_RECORDS * abi.DTYPES["Fault"].itemsize, np.uint8)
         launch = self._memory[: dtype.itemsize].view(dtype)
         n = self.block[0] * self.block[1] * self.block[2]
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
@@ -457,7 +466,7 @@ class Run:
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
-            "shared_bytes": max(0, self.shared_end - state.SHARED_START) if shared else 0,
+            "shared_bytes": max(0, self.shared_end - abi.SHARED_START) if shared else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
             "check_sync": full, "grid_sync": full and self.kernel.info.grid_sync,
             "grid_workspace": self.device._workspace.start,
@@ -469,11 +478,11 @@ class Run:
         }  # fmt: skip
         if self.arena.pool:
             values |= self.arena.pool.start()
-            if values["now"] > state.LATE:
+            if values["now"] > abi.LATE:
                 self.arena.forget_races()
                 values["now"] = values["tag"] = 1
         if self.device.keep_steps:
-            self._steps = state.array("Step", self.device.keep_steps)
+            self._steps = abi.array("Step", self.device.keep_steps)
             values["steps"] = self._steps.ctypes.data
             values["steps_end"] = values["steps"] + self._steps.nbytes
         launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # quicker than one by one

@@ -1,0 +1,270 @@
+"""The course on disk: finding the checkout, loading puzzles, reading the student's file."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import importlib.util
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ..devices.nvrtc.includes import MAX_SOURCE
+from ..errors import BackwarpError, CourseError
+from .declare import Puzzle
+
+PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
+
+
+class NoSource(CourseError):
+    """The student's file is missing or empty."""
+
+
+class NotText(CourseError):
+    """The student's file is not UTF-8."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A checkout: the folder that holds `puzzles/` and `solutions/`."""
+
+    root: Path
+
+    def ids(self) -> tuple[str, ...]:
+        """All puzzle ids, in order; a folder without puzzle.py is not a puzzle (yet)."""
+        folder = self.root / "puzzles"
+        found = [p.parent.name for p in folder.glob("*/puzzle.py") if PUZZLE_NAME.fullmatch(p.parent.name)]
+        return tuple(sorted(found, key=lambda name: (int(name.split("_")[0]), name)))
+
+    def resolve(self, text: str) -> str:
+        """The id meant by `09`, `9`, the full id or a fragment that only one id has."""
+        ids, wanted = self.ids(), text.strip().rstrip("/\\").lower()
+        if "/" in wanted or "\\" in wanted:  # a path, as the shell completes it
+            wanted = next((p for p in re.split(r"puzzles[/\\]|[/\\]\w+\.\w+$", wanted) if p in ids), wanted)
+        if wanted in ids:
+            return wanted
+        if wanted.isdecimal():
+            matches = [i for i in ids if int(i.split("_")[0]) == int(wanted)]
+        else:
+            matches = [i for i in ids if wanted and wanted in i]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise CourseError(
+                f"{text!r} could be {', '.join(matches[:4])}{' ...' if matches[4:] else ''}; say which"
+            )
+        if planned := self.planned(wanted):
+            raise CourseError(f"{planned} is not written yet; `backwarp list` shows what there is")
+        near = "" if wanted.isdecimal() else nearest(wanted, ids)
+        if wanted.isdecimal():
+            raise CourseError(f"there is no puzzle {wanted} yet; `backwarp list` shows what there is")
+        meant = f"did you mean {near}?" if near else "`backwarp list` shows what there is"
+        raise CourseError(f"there is no puzzle {text!r}; {meant}")
+
+    def planned(self, wanted: str) -> str:
+        """The puzzle meant, where the README names it and it is not there yet; else ""."""
+        try:
+            text = (self.root / "README.md").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
+        rows = "\n".join(row for row in text.splitlines() if row.startswith("|"))
+        names = {f"{n}_{name}" for n, name in re.findall(r"\b(\d\d)[ _]([a-z][a-z0-9_]+)", rows)} - set(
+            self.ids()
+        )
+        if wanted.isdecimal():
+            found = [name for name in names if int(name.split("_")[0]) == int(wanted)]
+        else:
+            found = [name for name in names if name == wanted]
+        return found[0] if len(found) == 1 else ""
+
+    def load(self, text: str) -> Puzzle:
+        """The puzzle `text` (see resolve); a broken declaration is a CourseError with file and line."""
+        return load_puzzle(self.root, self.resolve(text))
+
+    def puzzles(self) -> tuple[Puzzle, ...]:
+        return tuple(load_puzzle(self.root, i) for i in self.ids())
+
+
+def nearest(wanted: str, ids: tuple[str, ...]) -> str:
+    """The id that `wanted` was probably meant to be, by all of it or by a word that no other has; or ""."""
+    words = Counter(word for i in ids for word in i.split("_")[1:])
+    names = {word: i for i in ids for word in i.split("_")[1:] if words[word] == 1}
+    names |= {i: i for i in ids} | {i.split("_", 1)[1]: i for i in ids}
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
+    return names[close[0]] if close else ""
+
+
+def open_course(start: Path | None = None) -> Course:
+    """The checkout around the current directory (or `start`), else the one this package lies in."""
+    try:
+        here = (start or Path.cwd()).resolve()
+    except OSError:  # the current directory was deleted
+        here = Path("/")
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
+        if (folder / "puzzles").is_dir() and (folder / "solutions").is_dir():
+            return Course(folder)
+        missing = [name for name in ("puzzles", "solutions") if not (folder / name).is_dir()]
+        if len(missing) == 1 and (folder / "pyproject.toml").is_file():
+            raise CourseError(
+                f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`"
+            )
+    raise CourseError(
+        "no puzzles/ folder here or above. The course is used from a checkout: clone it, and in it run\n"
+        "  python -m pip install -e ."
+    )
+
+
+@lru_cache(maxsize=64)
+def load_puzzle(root: Path, puzzle_id: str) -> Puzzle:
+    """Executes `puzzles/ID/puzzle.py` and returns its PUZZLE, with id and root filled in."""
+    path = root / "puzzles" / puzzle_id / "puzzle.py"
+    name = f"puzzles/{puzzle_id}/puzzle.py"
+    if (root / "reference").is_dir() and importlib.util.find_spec("reference") is None:
+        sys.path.insert(0, str(root))
+    namespace = {"__name__": f"puzzles.{puzzle_id}", "__file__": str(path)}
+    try:
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
+        puzzle = namespace.get("PUZZLE")
+        if not isinstance(puzzle, Puzzle):
+            raise CourseError("it does not define PUZZLE = Puzzle(...)")
+        return replace(puzzle, id=puzzle_id, root=root)
+    except Exception as e:
+        line = broken_line(e, str(path))
+        what = str(e) if isinstance(e, BackwarpError) else f"{type(e).__name__}: {e}"
+        raise CourseError(f"{name}{f':{line}' if line else ''}: {what}") from e
+
+
+def broken_line(error: Exception, path: str) -> int:
+    """The line of `path` that `error` comes from; 0 where it has none."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno or 0
+    line, trace = 0, error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def read_source(path: Path, name: str = "") -> str:
+    """The text of a student's file, called `name` in messages. Errors: CourseError where it has none."""
+    name = name or str(path)
+    try:
+        if path.is_dir():
+            raise CourseError(f"{name} is a folder, not a kernel file: move it away")
+        if not path.exists():
+            raise NoSource(f"{name} does not exist")
+        if not path.is_file():
+            raise CourseError(f"{name} is not a regular file: move it away")
+        if path.stat().st_size > MAX_SOURCE:
+            kilobytes = path.stat().st_size >> 10
+            raise CourseError(f"{name} has {kilobytes} KB; more than {MAX_SOURCE >> 10} KB is not a kernel")
+        data = path.read_bytes()
+    except OSError as e:
+        allow = f"; allow it: chmod u+r {name}" if isinstance(e, PermissionError) else ""
+        raise CourseError(f"{name} cannot be read: {e.strerror}{allow}") from None
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        mark = " ".join(f"0x{byte:02x}" for byte in data[:2])
+        raise NotText(f"{name} starts with {mark}: this is UTF-16; save it as UTF-8 in your editor")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = data[: e.start].count(b"\n") + 1
+        raise NotText(
+            f"{name}:{line}: byte 0x{data[e.start]:02x} is not UTF-8; save the file as UTF-8 in your editor"
+        ) from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise NotText(f"{name}:{line}: the file has a zero byte; save it as plain UTF-8 text (not UTF-16)")
+    if not text.strip():
+        raise NoSource(f"{name} is empty")
+    return text.replace("\r\n", "\n")
+
+
+def source_hash(source: str) -> str:
+    """What progress knows a file by."""
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def seed_of(source: str) -> int:
+    """The seed of a file's inputs: the same text gets the same, and no text can know its own."""
+    return int(source_hash(source)[:12], 16)
+
+
+TUNABLE = re.compile(r"^[ \t]*(?:static[ \t]+)?constexpr\b([^=;{}\n]*)=([^;{}\n]*);", re.MULTILINE)
+INTEGER_WORDS = {"static", "const", "unsigned", "signed", "int", "long", "short", "size_t", "bool"}
+COMMENT_OR_STRING = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+
+
+def without_comments(source: str) -> str:
+    """`source` with comments blanked out; lines and columns stay."""
+    return COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] == "/" else m[0], source)
+
+
+class Tunables(dict):
+    """Tunable name -> value; a missing one says what the launch needs."""
+
+    def __missing__(self, name: str):
+        raise CourseError(
+            f"the launch needs the line `constexpr int {name} = ...;`, which the file does not have"
+        )
+
+
+def tunables(source: str) -> Tunables:
+    """The `constexpr int NAME = value;` lines of a kernel file; a value may use earlier names."""
+    found = Tunables()
+    for declared, text in TUNABLE.findall(without_comments(source)):
+        *words, name = declared.split() or [""]
+        if words and INTEGER_WORDS.issuperset(words) and name.isidentifier():
+            value = constant(text, found)
+            if value is not None:
+                found.setdefault(name, value)
+    return found
+
+
+def constant(text: str, names: dict[str, int]) -> int | None:
+    """A C integer expression of + - * / % << >> and known names; None for anything else."""
+    text = re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "", text.strip())
+    text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
+    if len(text) > 200:
+        return None
+    try:
+        return evaluate(ast.parse(text, mode="eval").body, names)
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
+        return None
+
+
+def evaluate(node: ast.expr, names: dict[str, int]) -> int:
+    """As C does with int. Errors: ValueError for what is no constant, ZeroDivisionError."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return int(value)
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id="true" | "false" as word):
+            return int(word == "true")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -evaluate(operand, names)
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = evaluate(left, names), evaluate(right, names)
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.Div() | ast.Mod():
+                    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # C rounds to zero
+                    return quotient if isinstance(op, ast.Div) else a - b * quotient
+                case ast.LShift() if 0 <= b < 64:
+                    return a << b
+                case ast.RShift() if 0 <= b < 64:
+                    return a >> b
+    raise ValueError("not a constant that the harness can read")

@@ -1,0 +1,131 @@
+"""What the puzzles on 2-D convolutions declare alike: the dims of a case, scalar parameters, launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from .declare import Case, Int, Launch, Pick, Scalar, ceil_div
+
+Pair = tuple[int, int]
+
+
+def size(
+    batch: int, C_in: int, H: int, W: int, C_out: int, R: int, S: int,
+    stride: Pair = (1, 1), pad: Pair = (0, 0), dilation: Pair = (1, 1), **more: int,
+) -> dict[str, int]:  # fmt: skip
+    """The dims of a case; pairs are (rows, columns). more: groups and the like."""
+    pairs = {"stride": stride, "pad": pad, "dilation": dilation}
+    both = {f"{name}_{axis}": n for name, pair in pairs.items() for axis, n in zip("hw", pair)}
+    return dict(batch=batch, C_in=C_in, H=H, W=W, C_out=C_out, R=R, S=S, **both, **more)
+
+
+def ints(*more: str) -> tuple[Scalar, ...]:
+    """The scalar parameters of a kernel: sizes, stride, padding, dilation, then `more`."""
+    names = "batch C_in H W C_out R S stride_h stride_w pad_h pad_w dilation_h dilation_w".split()
+    return tuple(map(Int, (*names, *more)))
+
+
+def output_sizes(d: Mapping[str, int]) -> dict[str, int]:
+    """H_out and W_out, rounded down: where the filter does not fit once more, rows are left over."""
+    H_out = (d["H"] + 2 * d["pad_h"] - d["dilation_h"] * (d["R"] - 1) - 1) // d["stride_h"] + 1
+    W_out = (d["W"] + 2 * d["pad_w"] - d["dilation_w"] * (d["S"] - 1) - 1) // d["stride_w"] + 1
+    return {"H_out": H_out, "W_out": W_out}
+
+
+def transposed_output_sizes(d: Mapping[str, int]) -> dict[str, int]:
+    """H_out and W_out of a transposed convolution."""
+    H_out = (d["H"] - 1) * d["stride_h"] - 2 * d["pad_h"] + d["dilation_h"] * (d["R"] - 1) + 1
+    W_out = (d["W"] - 1) * d["stride_w"] - 2 * d["pad_w"] + d["dilation_w"] * (d["S"] - 1) + 1
+    return {"H_out": H_out + d["out_pad_h"], "W_out": W_out + d["out_pad_w"]}
+
+
+def options(d: Mapping[str, int]) -> dict:
+    """Stride, padding, dilation and groups as the reference takes them."""
+    return {
+        "stride": (d["stride_h"], d["stride_w"]),
+        "padding": (d["pad_h"], d["pad_w"]),
+        "dilation": (d["dilation_h"], d["dilation_w"]),
+        "groups": d.get("groups", 1),
+    }
+
+
+def own_sizes(pick: Pick, **more: int) -> dict[str, int]:
+    """The dims of a case that are drawn: many images, and little of everything else. more: other numbers."""
+    sides = [pick(1, 3), pick(3, 6), pick(3, 6), pick(2, 4), pick(1, 3), pick(1, 3)]
+    steps = (pick(1, 3), pick(1, 3)), (pick(0, 2), pick(0, 2))
+    return size(pick(257, 270), *sides, *steps) | more
+
+
+def stress_cases(**more: int) -> tuple[Case, ...]:
+    """Images, outputs and weights of more than 65,536 elements, and every size but the batch above 256.
+
+    A kernel that keeps an index in 8 or 16 bits is wrong in one of them. There are few products in each, also for
+    a kernel that looks at every position of an image where a few would do.
+    """
+    return (
+        Case("tall_images", size(2, 1, 263, 3, 1, 3, 2, **more), stress=True,
+             note="more rows than a byte can count"),
+        Case("wide_images", size(129, 1, 3, 330, 1, 2, 3, threads=1, **more), stress=True,
+             note="more pixels, and blocks, than 16 bits can count"),
+        Case("many_channels", size(2, 261, 1, 1, 257, 1, 1, threads=96, **more), stress=True,
+             note="more weights than 16 bits can count"),
+        Case("filter_257x1", size(1, 1, 259, 2, 2, 257, 1, **more), stress=True,
+             note="more taps in a column than a byte can count"),
+        Case("filter_1x257", size(1, 2, 2, 259, 1, 1, 257, **more), stress=True,
+             note="more taps in a row than a byte can count"),
+    )  # fmt: skip
+
+
+def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
+    """The same for kernels that compute tiles: of the matrices, two sides at a time are long."""
+    return (
+        Case("many_filters", size(1, 2, 1, 261, 257, 1, 1, **more), stress=True,
+             note="an output of more elements than 16 bits can count"),
+        Case("tall_image", size(1, 257, 259, 1, 2, 1, 1, **more), stress=True,
+             note="an input of more elements than 16 bits can count"),
+        *stress_cases(**more)[2:],
+    )  # fmt: skip
+
+
+def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:
+    return tuple(d[axis] for axis in axes)
+
+
+def one_thread_each(*axes: str) -> Callable[[dict[str, int], Mapping], Launch]:
+    """The launch with a thread for every element of an array of these dimensions."""
+    return lambda d, t: Launch(ceil_div(int(np.prod(shape(d, *axes))), d["threads"]), d["threads"])
+
+
+# ---- the column matrix: a row for every (c, r, s), a column for every (b, p, q) ----------------------------
+
+
+def column_case(batch: int, C_in: int, H: int, W: int, R: int, S: int, **more: Pair) -> dict[str, int]:
+    """The dims of a case without filters: `size`, less C_out."""
+    return {name: n for name, n in size(batch, C_in, H, W, 0, R, S, **more).items() if name != "C_out"}
+
+
+def column_ints() -> tuple[Scalar, ...]:
+    return tuple(p for p in ints() if p.name != "C_out")
+
+
+def column_sizes(d: Mapping[str, int]) -> dict[str, int]:
+    """The output's sizes, and the matrix's: rows = C_in * R * S, width = batch * H_out * W_out."""
+    out = output_sizes(d)
+    return {**out, "rows": d["C_in"] * d["R"] * d["S"], "width": d["batch"] * out["H_out"] * out["W_out"]}
+
+
+def one_tap_filters(d: Mapping[str, int]) -> np.ndarray:
+    """[rows, C_in, R, S]: filter i has a 1 at its i-th tap, so its output is row i of the column matrix."""
+    return np.eye(d["rows"]).reshape(-1, *shape(d, "C_in", "R", "S"))
+
+
+def as_columns(output: np.ndarray) -> np.ndarray:
+    """[batch, rows, H_out, W_out], the output of the one-tap filters, as the matrix [rows, width]."""
+    return output.swapaxes(0, 1).reshape(output.shape[1], -1)
+
+
+def from_columns(columns: np.ndarray, d: Mapping[str, int]) -> np.ndarray:
+    """The matrix [rows, width] as [batch, rows, H_out, W_out]."""
+    return columns.reshape(shape(d, "rows", "batch", "H_out", "W_out")).swapaxes(0, 1)

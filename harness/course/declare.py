@@ -1,0 +1,431 @@
+"""What a puzzle declares: kernels, parameters, cases, misconceptions, mutants, hints.
+
+A puzzle is a folder `puzzles/NN_name/` with `puzzle.py` (one `PUZZLE = Puzzle(...)`), `kernel.cu` (the
+stub that the student edits) and `README.md` (the lesson); `solutions/NN_name/kernel.cu` mirrors it.
+The folder name is the puzzle's id: there is no registry; `checkout.py` finds and loads it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import CourseError
+from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
+
+__all__ = [  # what puzzle.py files and the harness take from here
+    "BEGIN", "BEGIN_STUB", "END", "END_STUB", "PARTS",
+    "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
+    "Misconception", "Mutant", "Out", "Param", "Program", "Puzzle", "Scalar",
+    "ceil_div", "kernel_span", "require", "strip_solution", "stub_text",
+]  # fmt: skip
+
+PARTS = {
+    1: "LeNet, one thread per answer",
+    2: "Every convolution",
+    3: "Reductions and memory",
+    4: "Convolution as GEMM",
+    5: "LeNet",
+}
+
+
+#: pick(low, high) or pick(low, high, step): one of low, low + step, ... up to high
+Pick = Callable[..., int]
+
+
+def ceil_div(a: int, b: int) -> int:
+    """How many blocks of `b` cover `a` items."""
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """grid and block as int or tuple of up to three; shared_mem: bytes of dynamic shared memory."""
+
+    grid: int | tuple[int, ...]
+    block: int | tuple[int, ...]
+    shared_mem: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `__global__` function that the student writes.
+
+    launch(d, t): dims and tunables -> Launch. reference(a, d): the inputs as float64 (integers as
+    they are) and the dims -> the output array, or a dict of arrays by name where there are several.
+    magnitude(a, d): like reference, the sum of |a*b| that rounding errors scale with; default: the
+    reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
+    flops(d): FLOP of the textbook formula, where shapes.flops does not know it.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    launch: Callable[[dict[str, int], Mapping[str, int]], Launch]
+    reference: Callable[[dict[str, Any], dict[str, int]], Any]
+    magnitude: Callable[[dict[str, Any], dict[str, int]], Any] | None = None
+    rtol: float | None = None  # default: compare.RTOL
+    atol: float | None = None  # default: compare.ATOL
+    constants: tuple[Array, ...] = ()
+    flops: Callable[[dict[str, int]], int] | None = None
+
+    def __post_init__(self) -> None:
+        names = [p.name for p in (*self.params, *self.constants)]
+        require(len(set(names)) == len(names), f"kernel {self.name}: a parameter name occurs twice")
+        require(self.outputs, f"kernel {self.name} has no Out or InOut parameter")
+
+    @cached_property
+    def arrays(self) -> tuple[Array, ...]:
+        """Those that are passed, then the constants."""
+        return *self.passed, *self.constants
+
+    @cached_property
+    def passed(self) -> tuple[Array, ...]:
+        return tuple(p for p in self.params if isinstance(p, Array))
+
+    @cached_property
+    def outputs(self) -> tuple[Array, ...]:
+        return tuple(p for p in self.arrays if p.is_output)
+
+    @property
+    def signature(self) -> str:
+        """`name(const float* x, int n)`, as the stub declares it."""
+        return f"{self.name}({', '.join(p.declaration for p in self.params)})"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of sizes and inputs.
+
+    dims: sizes, and the values of Float parameters. draw(pick) -> dims: sizes that are drawn anew for every
+    seed, see Puzzle.drawn; until then `dims` are those of seed 0. values: "normal", or "integers" (small integers, exact
+    in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
+    "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names,
+    where not all kernels take part.
+    special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases,
+    it never is. stress: sizes that no layer has, for what breaks at them; not one to measure or to draw.
+    """
+
+    name: str
+    dims: dict[str, int] = field(default_factory=dict)
+    note: str = ""
+    values: str = "normal"
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    check: str = "reference"
+    kernels: tuple[str, ...] = ()
+    special: bool = False
+    stress: bool = False
+    draw: Callable[[Pick], dict[str, int]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.draw and not self.dims:
+            object.__setattr__(self, "dims", self.drawn(0).dims)
+        require(
+            self.values in ("normal", "integers"), f"case {self.name}: values={self.values!r} is not known"
+        )
+        require(
+            self.check in ("reference", "gradient"), f"case {self.name}: check={self.check!r} is not known"
+        )
+
+    def drawn(self, seed: int) -> Case:
+        """The case with the sizes that belong to a seed; itself where they are declared."""
+        if not self.draw:
+            return self
+        rng = random.Random(f"{seed} {self.name}")
+        return replace(self, dims=self.draw(lambda low, high, step=1: rng.randrange(low, high + 1, step)))
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How a gradient is measured: central differences of a float64 loss.
+
+    loss(p, a, d) -> float: the loss at `p`, with the kernel's inputs `a` and dims `d`. `p` is the
+    input array named `at`, or, where `at` is None, a random point of the output's shape (the
+    weights, when the kernel computes the gradient of the weights and does not get them).
+    output: which output is the gradient; default the first.
+    """
+
+    loss: Callable[[Any, dict[str, Any], dict[str, int]], float]
+    at: str | None = None
+    output: str = ""
+    epsilon: float = 1e-3
+    rtol: float = 1e-3
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A typical wrong kernel, as a NumPy function.
+
+    compute(a, d): what such a kernel writes (float64; NaN where it leaves memory unwritten or the value
+    cannot be known; a dict by name where the kernel has several outputs). hint: number from 1.
+    """
+
+    id: str
+    kernel: str
+    says: str
+    compute: Callable[[dict[str, Any], dict[str, int]], Any]
+    hint: int = 1
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A plausible wrong kernel: the solution with one text (`old`) replaced, which occurs once in it, or once
+    in the kernel that it breaks.
+
+    expect: a misconception's id, a kind of KernelFault, "wrong", "slow", or a tuple of acceptable ones.
+    also: further (old, new) pairs. line: text that the explanation quotes or says.
+    """
+
+    name: str
+    kernel: str
+    old: str
+    new: str
+    expect: str | tuple[str, ...] = "wrong"
+    also: tuple[tuple[str, str], ...] = ()
+    line: str = ""
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        return (self.expect,) if isinstance(self.expect, str) else self.expect
+
+    def apply(self, solution: str) -> str:
+        """The mutated text; CourseError where an `old` text does not occur exactly once."""
+        for old, new in ((self.old, self.new), *self.also):
+            start, end = 0, len(solution)
+            if solution.count(old) > 1:
+                start, end = kernel_span(solution, self.kernel)
+            count = solution.count(old, start, end)
+            require(
+                count == 1, f"mutant {self.name!r}: {old!r} occurs {count} times in the solution, not once"
+            )
+            solution = solution[:start] + solution[start:end].replace(old, new) + solution[end:]
+        return solution
+
+
+def kernel_span(source: str, name: str) -> tuple[int, int]:
+    """Where a kernel starts and ends: from the line with its name to the next `}` at the start of a line.
+
+    All of the text where there is no such kernel.
+    """
+    kernel = rf"^[^\n]*__global__ void {re.escape(name)}\(.*?^\}}"
+    found = re.search(kernel, source, re.MULTILINE | re.DOTALL)
+    return found.span() if found else (0, len(source))
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
+
+    quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
+    dims and the file's tunables. kernels: counted together; default all. case: default the largest. below: what
+    the rung below scores. says: where the cost comes from, and the idea that saves it; default what there is to
+    say of the quantity anywhere.
+    """
+
+    quantity: str
+    most: float | Callable[[dict[str, int]], float]
+    says: str = ""
+    kernels: tuple[str, ...] = ()
+    case: str = ""
+    below: float | None = None
+    hint: int = 1
+
+    def limit(self, dims: Mapping[str, int], tunables: Mapping[str, int]) -> float:
+        return self.most({**tunables, **dims}) if callable(self.most) else self.most
+
+    @staticmethod
+    def limits(
+        case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]
+    ) -> tuple[Gate, ...]:
+        """Gates by quantity, without a word of their own: they leave no way round those that teach the idea."""
+        return tuple(Gate(quantity, bound, kernels=kernels, case=case) for quantity, bound in most.items())
+
+
+@dataclass(frozen=True)
+class Program:
+    """A puzzle that is solved in Python, in place of kernels.
+
+    file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
+    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a
+    case.
+    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the
+    seconds.
+    A misconception's or mutant's `kernel` is then one of the functions.
+    """
+
+    file: str
+    functions: tuple[str, ...]
+    check: Callable[..., Any]
+    seconds: float = 20.0
+    prepare: Callable[[Any], object] | None = None
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Everything that the harness knows about a puzzle; id and root are filled in by the loader.
+
+    dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
+    Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
+    practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
+    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big
+    case for `backwarp bench`; default: those of the largest case.
+    """
+
+    title: str
+    part: int
+    teaches: str
+    kernels: tuple[Kernel, ...]
+    cases: tuple[Case, ...]
+    hints: tuple[str, ...]
+    practice: str = ""
+    lines: int = 0
+    repair: bool = False
+    dims: Callable[[dict[str, int]], dict[str, int]] | None = None
+    gradient_of: Mapping[str, Gradient | tuple[Gradient, ...]] = field(default_factory=dict)
+    misconceptions: tuple[Misconception, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    program: Program | None = None
+    bench: Mapping[str, int] = field(default_factory=dict)
+    id: str = ""
+    root: Path = Path()
+
+    def __post_init__(self) -> None:
+        for what, names in (
+            ("kernels", [k.name for k in self.kernels]),
+            ("cases", [c.name for c in self.cases]),
+            ("misconceptions", [m.id for m in self.misconceptions]),
+            ("mutants", [m.name for m in self.mutants]),
+        ):
+            require(len(set(names)) == len(names), f"two {what} have the same name")
+        require((self.kernels or self.program) and self.cases, "a puzzle needs a kernel and a case")
+        for m in self.misconceptions:
+            if not self.program:
+                self.kernel(m.kernel)
+            require(1 <= m.hint <= len(self.hints), f"misconception {m.id}: there is no hint {m.hint}")
+        for gate in self.gates:
+            for name in gate.kernels:
+                self.kernel(name)
+            require(
+                not gate.case or gate.case in [c.name for c in self.cases],
+                f"a gate counts in {gate.case!r}, no case",
+            )
+        for case in (*self.cases, *([Case("bench", dict(self.bench))] if self.bench else [])):
+            self._check_case(case)
+
+    def _check_case(self, case: Case) -> None:
+        dims = self.full_dims(case)
+        for kernel in self.kernels_of(case):
+            for p in (*kernel.params, *kernel.constants):
+                try:
+                    p.shape(dims) if isinstance(p, Array) else p.resolve(dims)
+                except KeyError as e:
+                    where = f"case {case.name}: parameter {p.name!r} of {kernel.name}"
+                    raise CourseError(
+                        f"{where} needs the dimension {e.args[0]!r}, which is not there"
+                    ) from None
+            if case.check == "gradient":
+                require(self.gradient_of, f"case {case.name} checks a gradient, but gradient_of is empty")
+
+    def kernel(self, name: str) -> Kernel:
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise CourseError(f"there is no kernel {name!r}; there is {', '.join(k.name for k in self.kernels)}")
+
+    def kernels_of(self, case: Case) -> tuple[Kernel, ...]:
+        return tuple(self.kernel(name) for name in case.kernels) or self.kernels
+
+    def followers(self, kernel: Kernel) -> tuple[Kernel, ...]:
+        """The kernels that finish its work, as a second pass does: they read nothing but its one output."""
+        made = kernel.outputs[0].name if len(kernel.outputs) == 1 else ""
+        return tuple(
+            k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made]
+        )
+
+    def drawn(self, seed: int) -> Puzzle:
+        """The puzzle with the sizes of all cases as they are for a seed."""
+        return replace(self, cases=tuple(case.drawn(seed) for case in self.cases))
+
+    def full_dims(self, case: Case) -> dict[str, int]:
+        """The dims of a case, with the derived ones."""
+        return {**case.dims, **(self.dims(dict(case.dims)) if self.dims else {})}
+
+    def gradients(self, kernel: Kernel) -> tuple[Gradient, ...]:
+        found = self.gradient_of.get(kernel.name, ())
+        return found if isinstance(found, tuple) else (found,)
+
+    @property
+    def number(self) -> str:
+        """The short id: `09`."""
+        return self.id.split("_")[0]
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "puzzles" / self.id
+
+    @property
+    def file(self) -> str:
+        """The name of the file that the student writes."""
+        return self.program.file if self.program else "kernel.cu"
+
+    @property
+    def stub_path(self) -> Path:
+        return self.folder / self.file
+
+    @property
+    def lesson_path(self) -> Path:
+        return self.folder / "README.md"
+
+    @property
+    def solution_path(self) -> Path:
+        return self.root / "solutions" / self.id / self.file
+
+    @property
+    def include_dirs(self) -> tuple[Path, ...]:
+        """Where kernels find the course's own headers."""
+        return (self.root / "puzzles" / "include",)
+
+
+BEGIN, END = "// BEGIN SOLUTION", "// END SOLUTION"
+BEGIN_STUB, END_STUB = "// BEGIN STUB", "// END STUB"
+
+
+def stub_text(puzzle: Puzzle) -> str:
+    """The pristine stub: the solution without what stands between the marker lines."""
+    path = puzzle.solution_path
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise CourseError(f"{path} cannot be read ({e.strerror}); it is part of the course") from None
+    return strip_solution(text, str(path))
+
+
+def strip_solution(text: str, name: str = "kernel.cu") -> str:
+    """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
+
+    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in its place.
+    In Python, comments begin with `#`.
+    """
+    kept, begun, pairs = [], "", 0
+    partners = {BEGIN: END, BEGIN_STUB: END_STUB}
+    slashes = "#" if name.endswith(".py") else "//"
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        mark = line.strip().replace(slashes, "//", 1)
+        if mark in partners or mark in partners.values():
+            fits = mark == partners[begun] if begun else mark in partners
+            require(fits, f"{name}:{number}: {mark!r} without its partner")
+            pairs += mark == END
+            begun = "" if begun else mark
+        elif begun == BEGIN_STUB:
+            require(mark.startswith("//"), f"{name}:{number}: a line of the stub must be a comment: {mark!r}")
+            kept.append(re.sub(f"{slashes} ?", "", line, count=1))
+        elif not begun:
+            kept.append(line)
+    require(not begun, f"{name}: {begun!r} without {partners.get(begun)!r}")
+    require(pairs, f"{name}: no {BEGIN!r} line, so the stub cannot be derived from it")
+    return "".join(kept)

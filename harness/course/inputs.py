@@ -1,0 +1,98 @@
+"""Seeded inputs of a case.
+
+Values are normal and all different, gradients included, so that no mistake hides behind equal values;
+`values="integers"` gives small integers whose sums are exact in float32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from ..errors import CourseError
+from .declare import Array, Case, Kernel, Puzzle
+
+NAN = np.uint32(0x7FC00BAD).view(np.float32)  # the NaN of inputs: its bits are not those of poison
+LARGEST = 4  # |small integer|; products of two stay exact for 2**24 / 16, about a million terms
+
+
+def make_inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray]:
+    """The input arrays of `kernel` in `case`, by name, in their device dtype.
+
+    Each array has its own generator, seeded from (seed, puzzle, case, array), so neither the order
+    of cases nor of parameters matters, and two kernels of one case see the same `grad_output`.
+    """
+    dims, made = puzzle.full_dims(case), {}
+    for p in kernel.arrays:
+        if p.is_input:
+            rng = np.random.default_rng(derive_seed(seed, puzzle.id, case.name, p.name))
+            made[p.name] = make_array(p, case, dims, rng, made)
+    return made
+
+
+def derive_seed(*parts: object) -> int:
+    """A 128-bit seed from the parts, the same on every machine."""
+    text = "\0".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
+
+
+def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made: dict) -> np.ndarray:
+    """One input array; `made` has those declared before it, for values that depend on them."""
+    shape = p.shape(dims)
+    given = case.inputs.get(p.name, p.values)
+    if callable(given):
+        given = given(rng, dict(made), dict(dims))
+    if given is not None and not isinstance(given, str):
+        return exact(case, p, given, shape)
+    kind = given or case.values
+    if kind == "zeros":
+        return np.zeros(shape, p.dtype)
+    if kind == "integers":
+        return small_integers(rng, shape, p.dtype)
+    if kind == "normal":
+        return (
+            distinct_normal(rng, shape, p.dtype)
+            if p.dtype.startswith("float")
+            else whole(rng, shape, p.dtype)
+        )
+    raise CourseError(f"the array {p.name!r} has values={kind!r}, which is not known")
+
+
+def exact(case: Case, p: Array, values: object, shape: tuple[int, ...]) -> np.ndarray:
+    """Declared values as an array; nested or flat lists will do."""
+    array = np.asarray(values)
+    if array.size != int(np.prod(shape)):
+        raise CourseError(
+            f"case {case.name}: {p.name} has {array.size} values, its shape {shape} needs {np.prod(shape)}"
+        )
+    array = np.array(array.reshape(shape), p.dtype, order="C")
+    if array.dtype == NAN.dtype:
+        array[np.isnan(array)] = NAN
+    return array
+
+
+def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """-4 .. 4 without 0, which would hide a wrong factor; 1 .. 4 for unsigned types."""
+    values = rng.integers(1, LARGEST + 1, shape)
+    if not dtype.startswith("u"):
+        values = values * rng.choice((-1, 1), shape)
+    return values.astype(dtype)
+
+
+def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Integers for integer arrays; a puzzle whose indices or labels have a range declares `values`."""
+    return rng.integers(0 if dtype.startswith("u") else -100, 101, shape).astype(dtype)
+
+
+def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Standard normal values, no two equal (as far as the dtype has room), none zero."""
+    values = rng.standard_normal(int(np.prod(shape))).astype(dtype)
+    for _ in range(4):
+        ordered = np.sort(values)
+        unwanted = np.append(ordered[1:][ordered[1:] == ordered[:-1]], 0).astype(dtype)
+        again = np.flatnonzero(np.isin(values, unwanted))
+        if not again.size:
+            break
+        values[again] = rng.standard_normal(again.size).astype(dtype)
+    return values.reshape(shape)

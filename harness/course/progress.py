@@ -1,0 +1,171 @@
+"""What is solved, how often it was tried, which hints were shown: one small file in the checkout.
+
+The file is replaced in one step and written under a lock, so it survives a crash and two processes
+at once. Progress is a convenience: where it cannot be kept, one line says so and grading goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ..grading.verdict import Verdict
+
+FORMAT = 1
+
+
+@dataclass
+class Entry:
+    """One puzzle. solved: {"when", "device", "hash"} or None; best: the lowest of each counter.
+
+    peeked: the solution was shown before the puzzle was solved.
+    """
+
+    solved: dict[str, str] | None = None
+    attempts: int = 0
+    hints: int = 0
+    best: dict[str, float] = field(default_factory=dict)
+    peeked: bool = False
+
+    @staticmethod
+    def read(raw: Any) -> Entry:
+        """Errors: TypeError, ValueError, KeyError where `raw` is not what `asdict` wrote."""
+        entry = Entry(**raw)
+        if not isinstance(entry.best, dict) or not isinstance(entry.solved, (dict, type(None))):
+            raise TypeError("solved and best are objects")
+        entry.attempts, entry.hints = int(entry.attempts), int(entry.hints)
+        entry.best = {str(k): float(v) for k, v in entry.best.items()}
+        if entry.solved is not None:
+            entry.solved = {key: str(entry.solved[key]) for key in ("when", "device", "hash")}
+        return entry
+
+
+class Progress:
+    """Reads and updates `.backwarp/progress.json` under `root`; `say` gets a line if something is amiss."""
+
+    def __init__(self, root: Path, say: Callable[[str], None] | None = None):
+        self.path = root / ".backwarp" / "progress.json"
+        tell, told = say or (lambda line: print(line, file=sys.stderr)), set()
+        # the same trouble is told once
+        self.say = lambda line: None if line in told else (told.add(line), tell(line))[1]
+
+    def all(self) -> dict[str, Entry]:
+        """Every entry, by puzzle id."""
+        try:
+            return self._read()
+        except OSError as e:
+            self.say(f"Progress cannot be read: {self.path} ({e.strerror or e}).")
+            return {}
+        except ValueError:
+            with self._locked():
+                return self._read_or_put_aside()
+
+    def entry(self, puzzle: str) -> Entry:
+        return self.all().get(puzzle) or Entry()
+
+    def update(self, puzzle: str, change: Callable[[Entry], None]) -> Entry:
+        """Applies `change` to the entry of a puzzle and saves it; returns the entry."""
+        try:
+            self._make_folder()
+            with self._locked():
+                entries = self._read_or_put_aside()
+                entry = entries.setdefault(puzzle, Entry())
+                change(entry)
+                self._write(entries)
+        except OSError as e:
+            self.say(f"Progress is not saved: {self.path} cannot be written ({e.strerror or e}).")
+            entry = self.entry(puzzle)
+            change(entry)
+        return entry
+
+    def record(self, verdict: Verdict) -> Entry:
+        """Counts an attempt, and a solution where it passed. A stub as it was is no attempt."""
+
+        def change(entry: Entry) -> None:
+            entry.attempts += 1
+            if verdict.passed:
+                when = datetime.now().astimezone().isoformat(timespec="seconds")
+                entry.solved = {"when": when, "device": verdict.device, "hash": verdict.source_hash}
+
+        if verdict.kind in ("untouched", "device", "source", "encoding"):
+            return self.entry(verdict.puzzle)
+        return self.update(verdict.puzzle, change)
+
+    def _read(self) -> dict[str, Entry]:
+        """Errors: ValueError where the file is damaged, OSError; a file that is not there is empty."""
+        try:
+            raw = json.loads(self.path.read_text(encoding="utf-8"))
+            return {str(name): Entry.read(entry) for name, entry in raw["puzzles"].items()}
+        except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as e:
+            raise ValueError(str(e)) from None
+        except FileNotFoundError:
+            return {}
+
+    def _read_or_put_aside(self) -> dict[str, Entry]:
+        try:
+            return self._read()
+        except ValueError:
+            bad = self.path.with_suffix(".json.bad")
+            try:
+                os.replace(self.path, bad)
+                self.say(f"{self.path} was damaged; it is kept as {bad.name}, and progress starts anew.")
+            except OSError as e:
+                self.say(f"{self.path} is damaged and cannot be replaced ({e.strerror or e}).")
+            return {}
+
+    def _write(self, entries: dict[str, Entry]) -> None:
+        document = {"format": FORMAT, "puzzles": {name: asdict(e) for name, e in sorted(entries.items())}}
+        new = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        try:
+            with open(new, "w", encoding="utf-8") as file:
+                json.dump(document, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self.path)
+        finally:
+            new.unlink(missing_ok=True)
+
+    def _make_folder(self) -> None:
+        """The folder ignores itself in git, whatever the checkout's .gitignore says."""
+        make_state_folder(self.path.parent)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Excludes other processes; without a lock where the folder cannot be written or has no locks."""
+        try:
+            file = open(self.path.with_suffix(".lock"), "a+b")
+        except OSError:
+            yield
+            return
+        with file:
+            lock(file)
+            yield
+
+
+def make_state_folder(folder: Path) -> None:
+    """`.backwarp/`: progress and the last error, not part of the course."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / ".gitignore").exists():
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+
+
+def lock(file) -> None:
+    """Waits for an exclusive lock, which closing the file releases; file systems without locks go without."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except ImportError:
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+    except OSError:
+        pass

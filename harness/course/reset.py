@@ -1,0 +1,45 @@
+"""Restoring a stub, with the student's file kept beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+from ..errors import CourseError
+from .declare import Puzzle, stub_text
+
+
+def restore_stub(puzzle: Puzzle) -> str:
+    """Writes the pristine stub; returns a sentence about what was done. Needs no git.
+
+    Errors: CourseError where the file cannot be written, or is a folder.
+    """
+    path, text = puzzle.stub_path, stub_text(puzzle)
+    shown = f"puzzles/{puzzle.id}/{puzzle.file}"
+    try:
+        if path.is_dir():
+            raise CourseError(f"{shown} is a folder; move it away first")
+        if path.is_file() and path.read_bytes() == text.encode():
+            return f"{shown} is the stub already."
+        backup = keep(path)
+        new = path.with_name(f".{path.name}.{os.getpid()}.new")
+        new.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(new, path)
+    except OSError as e:
+        raise CourseError(f"{shown} cannot be restored: {e.strerror or e}") from None
+    return f"{shown} is the stub again{f'; your file is kept as {backup.name}' if backup else ''}."
+
+
+def keep(path: Path) -> Path | None:
+    """A copy of `path` under a name that no file has yet; None where there is nothing to keep."""
+    if not os.path.lexists(path):
+        return None
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    names = (f"{path.name}.bak-{stamp}{f'-{n}' if n > 1 else ''}" for n in range(1, 1000))
+    backup = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    if path.exists():
+        shutil.copy2(path, backup)
+        return backup
+    return None  # a link to nowhere

@@ -1,0 +1,48 @@
+"""What a product through square tiles may cost: limits of puzzles 26 and 30 to 34.
+
+A block of TILE x TILE threads has as many sums. For every stretch of TILE steps each thread copies one element of
+either tile, waits, takes two numbers for each of TILE products, and waits. A kernel that does more than this, with the
+tile that it chose, does what the rung saves; requests to memory and barriers are those of tiles of 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .declare import Gate, ceil_div
+
+
+def tile_limits(
+    case: str,
+    kernel: str,
+    products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]],
+    but: str = "",
+) -> tuple[Gate, ...]:
+    """products(d): the rows, columns and depth of every product of a launch. but: what the puzzle limits itself."""
+
+    def steps(d: dict[str, int], side: int) -> tuple[int, int]:
+        """How many blocks, and how many pairs of tiles they fill together."""
+        found = [(ceil_div(m, side) * ceil_div(n, side), ceil_div(k, side)) for m, n, k in products(d)]
+        return sum(blocks for blocks, _ in found), sum(blocks * depth for blocks, depth in found)
+
+    def warps(side: int) -> int:
+        return ceil_div(side * side, 32)
+
+    def requests(d: dict[str, int], side: int) -> float:
+        """Of a warp in every block: two for each pair of tiles, one for a bias, one for its sums."""
+        blocks, pairs = steps(d, side)
+        return 2 * pairs + 2 * blocks
+
+    def wavefronts(d: dict[str, int]) -> float:
+        return 1.15 * steps(d, d["TILE"])[1] * warps(d["TILE"]) * (2 * d["TILE"] + 2)
+
+    found = Gate.limits(
+        case,
+        kernel,
+        flops=lambda d: 1.05 * 2 * steps(d, d["TILE"])[1] * d["TILE"] ** 3,
+        global_requests=lambda d: 1.25 * warps(16) * requests(d, 16),
+        global_requests_busiest=lambda d: 2 * requests(d, d["TILE"]),
+        shared_wavefronts=wavefronts,
+        barriers=lambda d: 1.25 * 2 * steps(d, 16)[1] * warps(16),
+    )
+    return tuple(gate for gate in found if gate.quantity != but)

@@ -1,0 +1,404 @@
+"""The process that owns the CUDA context.
+
+A kernel that faults leaves its context unusable for good, and one that never ends blocks whoever
+waits for it. So all work on the GPU is done here, for `harness.devices.gpu.device` in the parent, over one
+connection: requests (name, arguments), answers ("ok", value) or ("error", exception, fatal). After a
+fatal error this process has ended, and a new one starts clean.
+
+CUDA's printf and assert write to this process's stdout and stderr, which are a file for that reason.
+Memory comes straight from cudaMalloc, without CuPy's pool, each array between two guard bands.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import re
+import sys
+import tempfile
+from dataclasses import dataclass, fields
+from multiprocessing.connection import Connection
+
+import numpy
+
+from harness.devices.child import attach
+from harness.devices.launching import Launch, Limits, cut_output
+from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
+
+GUARD = 4096  # bytes before and after each array
+_BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
+_PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond is lost, the oldest first
+FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
+_READ_LIMIT = 2 * _PRINTF_FIFO
+
+# CUDA's error -> kind of fault. All of these leave the context unusable.
+_FAULTS = {
+    "IllegalAddress": "invalid-address",
+    "MisalignedAddress": "misaligned",
+    "Assert": "assert",
+    "LaunchTimeout": "timeout",
+    "HardwareStackError": "stack-overflow",
+    "InvalidAddressSpace": "invalid-address",
+    "InvalidPc": "invalid-address",
+    "IllegalInstruction": "invalid-address",
+    "LaunchFailure": "invalid-address",
+}
+_EXPLANATIONS = {
+    "invalid-address": "The kernel read or wrote memory outside every array",
+    "misaligned": "An address was no multiple of the size of the access",
+    "assert": "An assert() in the kernel failed",
+    "timeout": "The driver's watchdog ended the kernel",
+    "stack-overflow": "The kernel's stack is exhausted: recursion too deep, or local arrays too large",
+}
+_ASSERT = re.compile(
+    r"^(?P<file>.*?):(?P<line>\d+): .*?block: \[(?P<block>[\d,]+)\], thread: \[(?P<thread>[\d,]+)\] "
+    r"(?P<what>Assertion `.*` failed)\.?\n?",
+    re.MULTILINE,
+)
+
+
+@dataclass
+class _Array:
+    base: int  # of the allocation
+    nbytes: int
+    shape: tuple[int, ...]
+    dtype: numpy.dtype
+    name: str
+
+    @property
+    def pointer(self) -> int:
+        return self.base + GUARD
+
+
+def error_name(error: Exception) -> str:
+    """`IllegalAddress` for cudaErrorIllegalAddress and for CUDA_ERROR_ILLEGAL_ADDRESS."""
+    name = str(error).split(":", 1)[0].strip()
+    if name.startswith("CUDA_ERROR_"):
+        name = "".join(word.capitalize() for word in name.removeprefix("CUDA_ERROR_").split("_"))
+        return {"LaunchFailed": "LaunchFailure", "OutOfMemory": "MemoryAllocation"}.get(name, name)
+    return name.removeprefix("cudaError")
+
+
+class Output:
+    """Takes this process's stdout and stderr, on the level of file descriptors."""
+
+    def __init__(self):
+        self._file = tempfile.TemporaryFile()
+        for descriptor in (1, 2):
+            os.dup2(self._file.fileno(), descriptor)
+        self._libc = ctypes.CDLL(None)
+
+    def take(self) -> str:
+        """What has been written since the last call."""
+        sys.stdout.flush()
+        self._libc.fflush(None)  # CUDA writes through C's stdout
+        file = self._file.fileno()
+        text = os.pread(file, _READ_LIMIT, 0).decode("utf-8", "replace")
+        os.ftruncate(file, 0)
+        os.lseek(file, 0, os.SEEK_SET)
+        return text
+
+
+class Worker:
+    """One method per request."""
+
+    def __init__(self, output: Output):
+        try:
+            from cupy.cuda import driver, runtime
+            from cupy.cuda.function import Module
+        except Exception as error:
+            raise DeviceError(f"CuPy cannot be loaded: {_first_line(error)}. Run: backwarp doctor") from error
+        self.runtime, self.driver, self.Module = runtime, driver, Module
+        self.output = output
+        self.arrays: dict[int, _Array] = {}
+        self.modules: dict[int, object] = {}
+        self.functions: dict[tuple[int, str], object] = {}
+        self._next = 0
+
+    def hello(self) -> dict:
+        """Starts CUDA; returns the device's name, architecture and limits."""
+        runtime = self.runtime
+        if runtime.getDeviceCount() < 1:
+            raise DeviceError("CUDA finds no device")
+        device = runtime.getDevice()
+        properties = runtime.getDeviceProperties(device)
+        runtime.deviceSetLimit(runtime.cudaLimitPrintfFifoSize, _PRINTF_FIFO)
+
+        def attribute(name: str) -> int:
+            return runtime.deviceGetAttribute(getattr(runtime, f"cudaDevAttrMax{name}"), device)
+
+        self.limits = Limits(
+            attribute("ThreadsPerBlock"),
+            tuple(attribute(f"BlockDim{axis}") for axis in "XYZ"),
+            tuple(attribute(f"GridDim{axis}") for axis in "XYZ"),
+            attribute("SharedMemoryPerBlock"),
+            attribute("SharedMemoryPerBlockOptin"),
+        )
+        self.driver_version = runtime.driverGetVersion()
+        self.capability = properties["major"], properties["minor"]
+        name = properties["name"]
+        return {
+            "name": name.decode() if isinstance(name, bytes) else name,
+            "capability": self.capability,
+            "driver_version": self.driver_version,
+            "limits": {f.name: getattr(self.limits, f.name) for f in fields(self.limits)},
+        }
+
+    # --- code
+
+    def compile(self, source, name, include_dirs, name_expressions) -> tuple[int, object]:
+        """Compiles for this GPU and loads; returns (module, Ptx without its machine code)."""
+        from dataclasses import replace
+
+        from harness.devices.nvrtc.compiler import compile_ptx
+
+        api = self._compiler()
+        arch = self._architecture(api)
+        ptx = compile_ptx(source, name, "fast", include_dirs, name_expressions, arch, api)
+        module = self.Module()
+        module.load(ptx.cubin or ptx.text.encode())
+        self._next += 1
+        self.modules[self._next] = module
+        return self._next, replace(ptx, cubin=b"")
+
+    def _compiler(self):
+        """None for the installed NVRTC 13; that of CUDA 12 for a driver that does not know 13's code."""
+        if self.driver_version >= 13000:
+            return None
+        from harness.devices.nvrtc.nvrtc12 import Nvrtc12
+
+        return Nvrtc12()
+
+    def _architecture(self, api) -> str:
+        """This GPU's own architecture, or the nearest below it of which NVRTC makes code that runs."""
+        from harness.devices.nvrtc.compiler import supported_architectures
+
+        known = supported_architectures(api)
+        major, minor = self.capability
+        own = 10 * major + minor
+        if own in known:
+            return f"sm_{own}a" if major >= 9 else f"sm_{own}"  # "a": wgmma and TMA too
+        same = [n for n in known if n // 10 == major and n < own]
+        below = [n for n in known if n < own]
+        if not below:
+            raise DeviceError(
+                f"this compiler has no code for compute capability {major}.{minor}; "
+                f"it starts at {min(known) / 10}"
+            )
+        return f"sm_{max(same)}" if same else f"compute_{max(below)}"
+
+    def set_constant(self, module: int, symbol: str, data: numpy.ndarray) -> None:
+        pointer = self.modules[module].get_global_var(symbol)
+        self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
+
+    # --- memory
+
+    def array(self, data: numpy.ndarray, name: str) -> int:
+        data = numpy.ascontiguousarray(data)
+        handle = self._allocate(data.shape, data.dtype, name)
+        self.set(handle, data)
+        return handle
+
+    def set(self, handle: int, data: numpy.ndarray) -> None:
+        data = numpy.ascontiguousarray(data)
+        if data.nbytes:
+            pointer = self.arrays[handle].pointer
+            self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
+
+    def empty(self, shape, dtype, name: str) -> int:
+        """Floats are NaN (all bits set), the rest 0x7f bytes."""
+        handle = self._allocate(shape, dtype, name)
+        a = self.arrays[handle]
+        if a.nbytes:
+            self.runtime.memset(a.pointer, 0xFF if dtype.kind in "fc" else 0x7F, a.nbytes)
+        return handle
+
+    def _allocate(self, shape, dtype, name: str) -> int:
+        nbytes = math.prod(shape) * dtype.itemsize
+        base = self.runtime.malloc(nbytes + 2 * GUARD)
+        for address in (base, base + GUARD + nbytes):
+            self.runtime.memcpy(address, _BAND.ctypes.data, GUARD, self.runtime.memcpyHostToDevice)
+        self._next += 1
+        self.arrays[self._next] = _Array(base, nbytes, tuple(shape), dtype, name)
+        return self._next
+
+    def get(self, handle: int) -> numpy.ndarray:
+        a = self.arrays[handle]
+        data = numpy.empty(a.shape, a.dtype)
+        if a.nbytes:
+            self.runtime.memcpy(data.ctypes.data, a.pointer, a.nbytes, self.runtime.memcpyDeviceToHost)
+        return data
+
+    def free(self, handles) -> None:
+        for handle in handles:
+            a = self.arrays.pop(handle, None)
+            if a:
+                self.runtime.free(a.base)
+
+    def intact(self, handle: int) -> tuple[int, int] | None:
+        """None, or (flat index of the first element that was written outside the array, how many)."""
+        a = self.arrays[handle]
+        bands = numpy.empty((2, GUARD), numpy.uint8)
+        for band, address in zip(bands, (a.base, a.pointer + a.nbytes)):
+            self.runtime.memcpy(band.ctypes.data, address, GUARD, self.runtime.memcpyDeviceToHost)
+        before, after = (numpy.flatnonzero(band != _BAND) for band in bands)
+        size = max(a.dtype.itemsize, 1)
+        bytes_hit = [*(before - GUARD), *(after + a.nbytes)]
+        elements = {int(offset) // size for offset in bytes_hit}
+        return (min(elements, key=lambda e: abs(e)), len(elements)) if elements else None
+
+    # --- launches
+
+    def launch(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, guarded) -> dict:
+        """Runs a kernel to its end.
+
+        args: ("array", handle) or ("value", 0-d NumPy array). allowed: the most dynamic shared memory
+        that was asked for, None for CUDA's default. guarded: look at the guard bands afterwards.
+        """
+        values = self._values(args)
+        function = self._function(module, symbol)
+        self._allow_shared(function, shared_mem, allowed)
+        self.output.take()
+        try:
+            function(grid, block, values, shared_mem=shared_mem)
+        except Exception as error:
+            raise self._refused(error) from error
+        self.runtime.deviceSynchronize()
+        text, dropped = cut_output(self.output.take())
+        damaged = {}
+        if guarded:
+            for handle in {value for kind, value in args if kind == "array"}:
+                if damage := self.intact(handle):
+                    damaged[handle] = damage
+        return {"stdout": text, "dropped": dropped, "damaged": damaged}
+
+    def time(
+        self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int
+    ) -> list[float]:
+        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each."""
+        values = self._values(args)
+        function, runtime = self._function(module, symbol), self.runtime
+        self._allow_shared(function, shared_mem, allowed)
+        scratch = runtime.malloc(FLUSH)
+        start, end = runtime.eventCreate(), runtime.eventCreate()
+        found = []
+        for _ in range(repeat):
+            runtime.memsetAsync(scratch, 0, FLUSH, 0)
+            runtime.eventRecord(start, 0)
+            function(grid, block, values, shared_mem=shared_mem)
+            runtime.eventRecord(end, 0)
+            runtime.eventSynchronize(end)
+            found.append(float(runtime.eventElapsedTime(start, end)))
+        for event in (start, end):
+            runtime.eventDestroy(event)
+        runtime.free(scratch)
+        return found
+
+    def _values(self, args) -> tuple:
+        """What a launch passes: addresses of arrays, and values."""
+        addressed = (
+            numpy.array(self.arrays[v].pointer, numpy.uint64) if kind == "array" else v for kind, v in args
+        )
+        return tuple(addressed)
+
+    def _function(self, module: int, symbol: str):
+        key = module, symbol
+        if key not in self.functions:
+            self.functions[key] = self.modules[module].get_function(symbol)
+        return self.functions[key]
+
+    def _allow_shared(self, function, dynamic: int, allowed: int | None) -> None:
+        """Static and dynamic shared memory have 48 KiB; more only where `allowed` asks for it."""
+        driver, limits = self.driver, self.limits
+        static = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
+        most = limits.shared_per_block
+        if allowed is not None:
+            most = min(static + allowed, limits.shared_per_block_optin)
+            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.funcSetAttribute(function.ptr, attribute, most - static)
+        if static + dynamic > most:
+            raise LaunchError(
+                f"{static} bytes of static and {dynamic} of dynamic shared memory; a block has {most} "
+                f"(up to {limits.shared_per_block_optin} where the kernel opts in)"
+            )
+
+    def _refused(self, error: Exception) -> Exception:
+        """What CUDA says of a launch itself; a fault of an earlier kernel would be reported here too."""
+        name = error_name(error)
+        if name in _FAULTS or not hasattr(error, "status"):
+            return error
+        reason = str(error).split(":", 1)[-1].strip()
+        if name == "LaunchOutOfResources":
+            reason += ": the kernel needs more registers per thread than a block of this size leaves"
+        return LaunchError(f"CUDA refuses the launch: {reason}", f"cudaError{name}")
+
+    # --- errors
+
+    def explain(self, error: Exception) -> tuple[BackwarpError, bool]:
+        """(what to tell the parent, whether the context is lost)."""
+        if isinstance(error, BackwarpError):
+            return error, False
+        name = error_name(error)
+        if name in _FAULTS:
+            return self._fault(_FAULTS[name], name, str(error)), True
+        if name == "MemoryAllocation":
+            return DeviceError("the GPU has no room for this array"), False
+        if hasattr(error, "status"):
+            return DeviceError(f"CUDA reports an error: {_first_line(error)}"), True
+        return DeviceError(f"the GPU process failed: {type(error).__name__}: {_first_line(error)}"), True
+
+    def _fault(self, kind: str, name: str, text: str) -> KernelFault:
+        headline = text.split(":", 1)[-1].strip() + f" (cudaError{name})"
+        fault = KernelFault(kind, headline, _EXPLANATIONS[kind], line=0)
+        printed = self.output.take()
+        fault.launch = Launch(*cut_output(_ASSERT.sub("", printed)))
+        if kind == "assert" and (match := _ASSERT.search(printed)):
+            fault.file, fault.line = os.path.basename(match["file"]), int(match["line"])
+            fault.block = tuple(int(n) for n in match["block"].split(","))
+            fault.thread = tuple(int(n) for n in match["thread"].split(","))
+            fault.headline = match["what"]
+        return fault
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip("= \t")]
+    return lines[0] if lines else type(error).__name__
+
+
+def serve(connection: Connection) -> None:
+    """Answers requests, each the name of a Worker's method and its arguments, until the parent goes."""
+    worker = None
+    output = Output()
+    while True:
+        try:
+            request, arguments = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            if worker is None:
+                worker = Worker(output)
+            answer = ("ok", getattr(worker, request)(*arguments))
+        except Exception as error:
+            if worker:
+                told, fatal = worker.explain(error)
+            else:
+                told, fatal = error, True
+            answer = ("error", told, fatal)
+        connection.send(answer)
+        if answer[0] == "error" and answer[2]:
+            return
+
+
+def main() -> None:
+    connection = attach()
+    status = 1
+    try:
+        serve(connection)
+        status = 0
+    finally:
+        os._exit(status)  # tearing down a broken context can hang
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""CUDA C++ -> PTX, with NVIDIA's own compiler."""

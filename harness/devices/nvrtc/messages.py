@@ -1,0 +1,139 @@
+"""NVRTC's log -> Diagnostics in the student's file, in NVRTC's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.errors import Diagnostic
+
+from .includes import Include
+
+MOST = 20  # diagnostics kept of one compilation
+_WIDTH = 160  # columns of a source line that are kept
+_HEAD = re.compile(
+    r"(?:(?P<file>\S.*?)\((?P<line>\d+)\): )?(?:At end of source: )?"
+    r"(?P<severity>(?:catastrophic |internal |command-line )?error|[Ww]arning|[Nn]ote|[Rr]emark)"
+    r"(?P<number>(?: #\d+(?:-D)?)?): (?P<message>.*)"
+)
+_CARET = re.compile(r"\s*\^\s*")
+_CLOSING = re.compile(
+    r"(?: and )?\d+ (?:catastrophic )?errors?(?: detected|\b.*limit)|Compilation terminated|Remark: "
+)
+_AT_LINE = re.compile(r"at line (\d+)(?: of (\S+))?")
+# Advice about an option that a student cannot set; the second message is what nvcc users need.
+_FLAG_ADVICE = re.compile(r" Consider using -default-device flag .*")
+_REMEDIES = (
+    ("A function without execution space annotations",
+     "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place here"),
+    ("A namespace scope variable without memory space annotations",
+     "write __device__, __constant__ or constexpr before a variable outside a function"),
+)  # fmt: skip
+
+
+def parse_log(
+    log: str, source: str, name: str, found: Sequence[Include] = (), allowed: tuple[str, ...] = ()
+) -> tuple[Diagnostic, ...]:
+    """The diagnostics of a log, errors first in the compiler's order.
+
+    found: the student's #include directives, to which messages in headers are brought back.
+    allowed: names of headers, and directories, whose text may be quoted; of any other file nothing is.
+    """
+    blocks: list[tuple[re.Match, list[str]]] = []
+    for line in log.splitlines():
+        head = _HEAD.fullmatch(line)
+        if head and not line.startswith("Remark: "):
+            blocks.append((head, []))
+        elif _CLOSING.match(line) or not line.strip():
+            continue
+        elif blocks:
+            blocks[-1][1].append(line)
+    lines = source.split("\n")
+    result = []
+    for head, body in blocks:
+        diagnostic = _diagnostic(head, body, lines, name, found, allowed)
+        if diagnostic is None:
+            continue
+        result.append(diagnostic)
+        for start, remedy in _REMEDIES:
+            if diagnostic.message.startswith(start):
+                result.append(Diagnostic("note", remedy))
+    # A note belongs to the message before it; whole groups move, errors before warnings.
+    groups: list[list[Diagnostic]] = []
+    for diagnostic in result:
+        if diagnostic.severity == "note" and groups:
+            groups[-1].append(diagnostic)
+        else:
+            groups.append([diagnostic])
+    groups.sort(key=lambda g: g[0].severity != "error")
+    return tuple(d for group in groups for d in group[:4])[:MOST]
+
+
+def describe(name: str, messages: tuple[Diagnostic, ...], log: str) -> str:
+    """One line for the whole compilation."""
+    errors = [m for m in messages if m.severity == "error"]
+    if not errors:
+        return f"{name} does not compile: {log.strip()[:200] or 'the compiler gave no reason'}"
+    count = "1 error" if len(errors) == 1 else f"{len(errors)} errors, the first"
+    place = f" in line {errors[0].line}" if errors[0].line else ""
+    return f"{name} does not compile: {count}{place}: {errors[0].message.splitlines()[0]}"
+
+
+def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
+    severity = head["severity"].lower().split()[-1]
+    file, line = head["file"], int(head["line"] or 0)
+    message = _FLAG_ADVICE.sub("", head["message"])
+    caret = next((i for i, text in enumerate(body) if _CARET.fullmatch(text)), None)
+    before = body[: max(caret - 1, 0)] if caret is not None else body
+    after = body[caret + 1 :] if caret is not None else []
+    context = [text.strip() for text in (*before, *after)]
+    message = "\n    ".join([message[:500], *(c[:300] for c in context[:4])])
+    if file is None:
+        return Diagnostic(severity, message, name, len(lines) if head[0].startswith("At end") else 0)
+    if file == name:
+        quoted = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        column = _column(body[caret], quoted) if caret is not None else 0
+        return Diagnostic(severity, message, name, line, *_window(column, quoted))
+    if severity != "error":
+        return None  # warnings inside CUDA's headers are not the student's
+    if not any(file == a or file.startswith(a + "/") for a in allowed):
+        message = "a file outside the course was read"
+    else:
+        message = f"in {_short(file, allowed)}({line}): {message}"
+    at = _including_line(file, context, name, found)
+    quoted = lines[at - 1].rstrip("\r") if 0 < at <= len(lines) else ""
+    return Diagnostic(severity, message, name, at, 0, quoted)
+
+
+def _column(caret: str, source: str) -> int:
+    """The 1-based column of a caret line. NVRTC counts bytes, after an indentation of two."""
+    column = caret.index("^") - 2
+    return len(source.encode()[:column].decode("utf-8", "ignore")) + 1
+
+
+def _window(column: int, source: str) -> tuple[int, str]:
+    """(column, source), cut to the part around the column if the line is very long."""
+    if len(source) <= _WIDTH:
+        return column, source
+    start = max(0, min(column - _WIDTH // 2, len(source) - _WIDTH))
+    cut = source[start : start + _WIDTH]
+    return max(column - start, 0), cut
+
+
+def _short(file: str, allowed: tuple[str, ...]) -> str:
+    for directory in allowed:
+        if file.startswith(directory + "/"):
+            return file[len(directory) + 1 :].removeprefix("cccl/")
+    return file
+
+
+def _including_line(file: str, context: list[str], name: str, found: Sequence[Include]) -> int:
+    """The student's line behind a message in a header: where it was instantiated or included."""
+    for text in reversed(context):
+        match = _AT_LINE.search(text)
+        if match and match[2] == name:
+            return int(match[1])
+    for include in found:
+        if file == include.name or file.endswith("/" + include.name):
+            return include.line
+    return found[0].line if found else 0

@@ -1,0 +1,1 @@
+"""Facts about PTX. Nothing here changes it."""

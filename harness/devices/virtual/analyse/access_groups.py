@@ -1,0 +1,95 @@
+"""Accesses of one basic block that one check can cover: the same base register, constant offsets.
+
+NVRTC unrolls loops, so a block often reads `[%rd1]`, `[%rd1+4]`, `[%rd1+8]` ... Between two allocations lies a red
+zone of at least GAP bytes (SHARED_GUARD in shared memory), so if two words less than that apart are valid,
+everything between them belongs to the same array. Accesses further apart have each their own check.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ..ptx.isa import ENDS_BLOCK, writes
+from ..ptx.parse import Instruction, Label
+from ..ptx.types import TYPES
+
+GAP = 252  # bytes; every red zone outside shared memory is longer
+SHARED_GAP = 2044
+_ENDS = ENDS_BLOCK | {"call", "bar", "barrier", "shfl", "vote", "match", "redux", "atom"}
+_ADDRESS = re.compile(r"\[\s*(%[\w$.]+)\s*(?:\+\s*(-?\d+))?\s*\]")
+
+
+@dataclass
+class Group:
+    """Accesses of `nbytes` each at base + offset, offsets congruent modulo nbytes, from `first` to `last`."""
+
+    base: str
+    space: str
+    nbytes: int
+    write: bool
+    first: int
+    last: int
+    # (position, instruction, offset)
+    members: list[tuple[int, Instruction, int]] = field(default_factory=list)
+    checked: set[int] = field(default_factory=set)  # by which of the threads that go side by side
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first to behind the last."""
+        return self.last + self.nbytes - self.first
+
+    def reaches(self, offset: int) -> bool:
+        """Whether an access there lies within a red zone of the others."""
+        gap = SHARED_GAP if self.space == "shared" else GAP
+        return self.first - gap <= offset <= self.last + gap
+
+    def add(self, position: int, ins: Instruction, offset: int) -> None:
+        self.first, self.last = min(self.first, offset), max(self.last, offset)
+        self.members.append((position, ins, offset))
+
+
+def access_groups(body) -> dict[int, Group]:
+    """Position in the body -> its group, for every access that shares a check with another."""
+    found: dict[int, Group] = {}
+    open_: dict[tuple, list[Group]] = {}
+
+    def close(keys) -> None:
+        for key in list(keys):
+            for group in open_.pop(key):
+                if len(group.members) > 1:
+                    found.update((position, group) for position, _, _ in group.members)
+
+    for position, item in enumerate(body):
+        if isinstance(item, Label) or item.base in _ENDS:
+            close(open_)
+            continue
+        if item.base in ("ld", "st") and not item.pred and (access := _access(item)):
+            key, offset = access
+            groups = open_.setdefault(key, [])
+            group = next((g for g in groups if g.reaches(offset)), None)
+            if group is None:
+                groups.append(group := Group(*key[:4], offset, offset))
+            group.add(position, item, offset)
+        if written := writes(item):
+            close([key for key in open_ if key[0] in written])
+    close(open_)
+    return found
+
+
+def _access(ins: Instruction):
+    """((base, space, nbytes, write, residue), offset) of a plain load or store, or None."""
+    *mods, type_ = ins.opcode.split(".")[1:]
+    match = _ADDRESS.fullmatch(ins.operands[0 if ins.base == "st" else 1])
+    if not match or type_ not in TYPES or "volatile" in mods or "param" in mods:
+        return None
+    lanes = 4 if "v4" in mods else 2 if "v2" in mods else 1
+    nbytes = TYPES[type_][1] // 8 * lanes
+    if nbytes < 4:
+        return None
+    space = next(
+        (m.split("::")[0] for m in mods if m.split("::")[0] in ("global", "shared", "local", "const")),
+        "generic",
+    )
+    offset = int(match[2] or 0)
+    return (match[1], space, nbytes, ins.base == "st", offset % nbytes), offset

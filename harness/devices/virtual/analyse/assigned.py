@@ -1,0 +1,147 @@
+"""Which registers a function may read before anything is assigned to them.
+
+In unoptimised PTX a variable without an initialiser is a register that some path never writes. Copies (`mov`) are
+not uses: the compiler moves variables about where paths join, whether or not they are used later. So copies
+hand the state on, and only another instruction that reads the register looks at it (see `initialised`).
+"""
+
+from __future__ import annotations
+
+from ..ptx.cfg import basic_blocks
+from ..ptx.isa import reads, writes
+from ..ptx.parse import Function, Instruction, Label
+from .cas_loops import guesses
+
+
+def maybe_undefined(body, registers) -> set[str]:
+    """Registers that a path can read before they are assigned, and those that get copies of them."""
+    number = {name: 1 << i for i, name in enumerate(registers)}
+    blocks, uses = basic_blocks(body), [_uses(item, number) for item in body]
+    assigned = {start: None for start in blocks}  # None: not reached
+    assigned[0] = 0
+    work = [0]
+    while work:  # forward: what is assigned on every path
+        start = work.pop()
+        state, _ = _through(uses[start : blocks[start][0]], assigned[start])
+        for target in blocks[start][1]:
+            merged = state if assigned[target] is None else assigned[target] & state
+            if merged != assigned[target]:
+                assigned[target] = merged
+                work.append(target)
+    found = 0
+    for start, (end, _) in blocks.items():
+        if assigned[start] is not None:
+            found |= _through(uses[start:end], assigned[start])[1]
+    return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
+
+
+def _with_copies(body, found: set[str], number) -> set[str]:
+    copies = [
+        (reads(i) & number.keys(), writes(i)) for i in body if isinstance(i, Instruction) and i.base == "mov"
+    ]
+    changed = bool(found)
+    while changed:
+        changed = False
+        for sources, targets in copies:
+            if sources & found and not targets <= found:
+                found |= targets
+                changed = True
+    return found
+
+
+def _uses(item, number) -> tuple[int, int]:
+    """(registers that an item of a body reads, those it assigns in any case), as bits."""
+    if isinstance(item, Label):
+        return 0, 0
+    read = sum({number.get(name, 0) for name in reads(item)})
+    return read, 0 if item.pred else sum({number.get(name, 0) for name in writes(item)})
+
+
+def _through(uses, state: int) -> tuple[int, int]:
+    """(assigned at the end, read while perhaps unassigned) of a block whose items have these `_uses`."""
+    found = 0
+    for read, assigned in uses:
+        found |= read & ~state
+        state |= assigned
+    return state, found
+
+
+def without_value(body) -> set[str]:
+    """Registers that stand for empty structs: nothing ever writes them, and they are only passed on, as one byte."""
+    written, read = set(), set()
+    for ins in body:
+        if isinstance(ins, Instruction):
+            written |= writes(ins)
+            if ins.opcode != "st.param.b8":
+                read |= reads(ins)
+    found = {ins.operands[1] for ins in body if isinstance(ins, Instruction) and ins.opcode == "st.param.b8"}
+    return found - written - read
+
+
+def sets_bits(body) -> set[int]:
+    """Positions of loads that CUDA's headers make to set a part of a word: `ld; and; or; st`, to the same place.
+
+    What was there is only kept: that is no use of it.
+    """
+    places: dict[str, tuple[int, str]] = {}  # register -> the load whose bits it has, and its address
+    found = set()
+    for position, ins in enumerate(body):
+        if isinstance(ins, Label):
+            places.clear()
+        elif ins.base == "ld" and ins.at.trusted and not ins.pred:
+            places[ins.operands[0]] = position, ins.operands[1]
+        elif ins.base in ("and", "or"):
+            kept = next((places[o] for o in ins.operands[1:] if o in places), None)
+            if kept and (ins.base == "or" or ins.operands[2].lstrip("-").isdigit()):
+                places[ins.operands[0]] = kept
+        elif ins.base == "st" and places.get(ins.operands[1], (0, ""))[1] == ins.operands[0]:
+            found.add(places[ins.operands[1]][0])
+    return found
+
+
+class RegisterCheck:
+    """Mixin of `function.Lowering`: a flag for each register that may be read before it is assigned."""
+
+    def _flag(self, register: str) -> str:
+        return f'%"defined {self.prefix}{register}"'
+
+    def _declare_flags(self, function: Function) -> None:
+        self.undefined, self.sets_bits, self.guesses = set(), set(), set()
+        if self.module.checks == "full" and not self.module.raw:
+            self.undefined = maybe_undefined(function.body, function.regs) - without_value(function.body)
+            self.sets_bits = sets_bits(function.body)
+            self.guesses = guesses(function.body)
+        for register in sorted(() if self.module.tracking else self.undefined):
+            self.entry.append(f"  {self._flag(register)} = alloca i1")
+            self.line(f"store i1 false, ptr {self._flag(register)}")
+
+    def _defined(self, registers) -> str:
+        """i1: all of these registers have a value."""
+        value = "true"
+        for register in sorted(registers):
+            value = self.op("and i1", value, self.emit(f"load i1, ptr {self._flag(register)}"))
+        return value
+
+    def _check_registers(self, ins: Instruction) -> None:
+        used = reads(ins) & self.undefined
+        if ins.base == "mov":
+            used &= {ins.pred}
+        if used:
+            unset, go_on = self.fresh_label("unset"), self.fresh_label("defined")
+            self.branch(self._defined(used), go_on, unset)
+            self.suspect_at(unset)
+            self.label(go_on)
+
+    def _assign_registers(self, ins: Instruction) -> None:
+        targets = writes(ins) & self.undefined
+        if not targets:
+            return
+        value = self._defined(reads(ins) & self.undefined - {ins.pred}) if ins.base == "mov" else "true"
+        if ins.pred:
+            guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
+        for register in sorted(targets):
+            new = value
+            if ins.pred:
+                before = self.emit(f"load i1, ptr {self._flag(register)}")
+                new = self.emit(f"select i1 {guard}, i1 {value}, i1 {before}")
+            self.line(f"store i1 {new}, ptr {self._flag(register)}")

@@ -1,0 +1,57 @@
+"""Loads whose value is only a guess: a compare-and-swap of the same function goes on to confirm it.
+
+    old = *address; do { seen = old; old = atomicCAS(address, seen, f(seen)); } while (old != seen);
+
+is how CUDA's manual makes an atomic out of any operation. The first load races with the others' compare-and-swap and
+does no harm, so racecheck takes it for an atomic one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..ptx.parse import Label, call_parts
+
+_ARGUMENT = re.compile(r"\[\s*([\w$.%]+)\s*(?:\+\s*0\s*)?\]")
+_CAST = re.compile(r"__\w+_as_\w+")  # __float_as_int and the like
+_CAS = re.compile(r"(_Z\d+)?_*\w*atomicCAS", re.IGNORECASE)
+_COMPARED = 1  # which argument of atomicCAS
+
+
+def guesses(body) -> set[int]:
+    """Positions of plain loads of which the value, copied about, is what a compare-and-swap compares with."""
+    loads: dict[str, list[int]] = {}
+    sources: dict[str, set[str]] = {}  # register -> registers it is a copy of
+    compared: list[str] = []
+    given: dict[str, str] = {}  # parameter of the next call -> register
+    returned: dict[str, str] = {}  # result of a cast -> register
+    for position, ins in enumerate(body):
+        if isinstance(ins, Label):
+            continue
+        if ins.base == "mov" and len(ins.operands) == 2:
+            sources.setdefault(ins.operands[0], set()).add(ins.operands[1])
+        elif ins.opcode.startswith("st.param") and (match := _ARGUMENT.fullmatch(ins.operands[0])):
+            given[match[1]] = ins.operands[1]
+        elif ins.opcode.startswith("ld.param") and (match := _ARGUMENT.fullmatch(ins.operands[1])):
+            if match[1] in returned:
+                sources.setdefault(ins.operands[0], set()).add(returned[match[1]])
+        elif ins.base == "ld" and not ins.pred:
+            loads.setdefault(ins.operands[0], []).append(position)
+        elif ins.base == "atom" and ".cas" in ins.opcode:
+            compared.append(ins.operands[2])
+        elif ins.base == "call":
+            returns, name, arguments = call_parts(ins)
+            values = [given.get(a, "") for a in arguments]
+            if _CAS.match(name) and len(values) > _COMPARED:
+                compared.append(values[_COMPARED])
+            if _CAST.fullmatch(name) and len(values) == len(returns) == 1:
+                returned[returns[0]] = values[0]
+            else:
+                returned.clear()
+    reached = set()
+    while compared:
+        register = compared.pop()
+        if register not in reached:
+            reached.add(register)
+            compared.extend(sources.get(register, ()))
+    return {p for register in reached for p in loads.get(register, ())}

@@ -1,0 +1,98 @@
+"""Which accesses a thread may end after while others go on to a barrier.
+
+A barrier orders what its participants did before it. A thread that has ended takes no part, so racecheck has to keep
+what such a thread did in its last interval; what every thread follows up with a barrier may be summed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ptx.cfg import basic_blocks
+from ..ptx.parse import Instruction
+
+
+@dataclass(frozen=True)
+class Around:
+    """What surrounds a body that is expanded in place; the default is a kernel's.
+
+    ends: after it, a thread may end without another barrier. meets: after it, one may come to a barrier. goes_on: one
+    that comes to it may, from where its interval began, have gone another way to a barrier.
+    """
+
+    ends: bool = True
+    meets: bool = False
+    goes_on: bool = False
+
+
+class Intervals:
+    """The barrier intervals of one body.
+
+    may, must: whether an instruction may be, or is in any case, a barrier of all threads of the block, or a call of a
+    function with one.
+    """
+
+    def __init__(self, body, tables, may: Callable, must: Callable, around: Around = Around()):
+        self.around, self.follow = around, _successors(body, tables)
+        self.end = len(body)
+        before: list[list[int]] = [[] for _ in self.follow]
+        for position, targets in enumerate(self.follow):
+            for target in targets:
+                before[target].append(position)
+        instructions = [(p, i) for p, i in enumerate(body) if isinstance(i, Instruction)]
+        barriers = {p for p, i in instructions if may(i)}
+        self.stops = {p for p, i in instructions if must(i)}
+        # positions from which the end comes without a barrier
+        self.to_end = _reached({self.end}, before, self.stops)
+        self.to_barrier = _reached(barriers, before, self.stops) | barriers
+        if around.meets:
+            self.to_barrier |= self.to_end | {self.end}
+        begins = {t for p in barriers for t in self.follow[p] if t in self.to_barrier}
+        if around.goes_on or 0 in self.to_barrier:
+            begins.add(0)
+        self.inside = begins | _reached(begins - self.stops, self.follow, self.stops)
+
+    def final(self) -> set[int]:
+        """Positions of the body after which a thread may end, in intervals from which others come to a barrier."""
+        return self.inside & self.to_end if self.around.ends else set()
+
+    def around_call(self, position: int) -> Around:
+        """What surrounds the body that is expanded at a position."""
+        ends = self.around.ends and any(t in self.to_end or t == self.end for t in self.follow[position])
+        meets = any(t in self.to_barrier for t in self.follow[position])
+        return Around(ends, meets, position in self.inside)
+
+
+def passes_freely(body, tables, must: Callable) -> bool:
+    """Whether a body has a way from its start to its end without a barrier."""
+    stops = {p for p, i in enumerate(body) if isinstance(i, Instruction) and must(i)}
+    return 0 not in stops and len(body) in _reached({0}, _successors(body, tables), stops)
+
+
+def _successors(body, tables) -> list[list[int]]:
+    """Of each position, those that may come next; the length of the body stands for its end, which nothing follows."""
+    end = len(body)
+    follow = [[p + 1] for p in range(end)] + [[]]
+    for _, (last, targets) in basic_blocks(body, tables).items():
+        ins = body[last - 1] if last else None
+        if isinstance(ins, Instruction) and ins.base in ("bra", "brx"):
+            falls_out = ins.base == "bra" and ins.pred and last == end
+            follow[last - 1] = [*targets, end] if falls_out else list(targets)
+    for p, ins in enumerate(body):
+        if isinstance(ins, Instruction) and ins.base in ("ret", "exit", "trap"):
+            follow[p] = [end, p + 1] if ins.pred and p + 1 < end else [end]
+    return follow
+
+
+def _reached(begins, edges, stops) -> set[int]:
+    """Positions that edges lead to from `begins`, and not on through `stops`."""
+    found: set[int] = set()
+    work = list(begins)
+    while work:
+        for target in edges[work.pop()]:
+            if target not in found:
+                found.add(target)
+                if target not in stops:
+                    work.append(target)
+    return found

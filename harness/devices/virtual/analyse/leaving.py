@@ -1,0 +1,258 @@
+"""How a thread can leave a kernel, as seen from a barrier: by a return before it, or round it.
+
+A barrier waits for no thread that has ended. If that thread left by a `return` before it came to the barrier's place,
+this is how kernels are written (`if (i >= n) return;`). If it went by the barrier's place on another way and ended
+later, the barrier stands in a branch that not all threads take, which CUDA forbids. Which of the two it is:
+
+* A thread that reaches the closing brace of the kernel went round every barrier that it did not wait at: it never said
+  that it would leave.
+* A `return` that can be reached from the barrier lies behind it: who leaves there without having waited went round. Any
+  other `return` lies before it. Where a loop holds both, this is asked of one iteration.
+* But first iterations of such loops are compared, from the outermost inwards: a thread that left in an earlier iteration
+  left before the barrier; one that has begun a later iteration went round it.
+* A `return` of a function that is expanded in place is one of the kernel where nothing follows the call but the end, as
+  in a kernel that only calls its implementation. Otherwise the thread goes on, and what it does later decides.
+* `exit` is a return, wherever it stands.
+
+Unoptimised code keeps all this apart: every `return` is a block of its own with an unconditional branch to the block of
+the only `ret`, and the closing brace comes last. Whether a thread went round is decided when the barrier opens, from three
+things: the ways out that lie behind the barrier (`Ways.behind`), the way that the thread took, and how often each of them has
+begun an iteration of the loops that hold both (see `went_round` in schedule.cu).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..emit.collectives import BASES as COLLECTIVES
+from ..ptx.callgraph import called
+from ..ptx.cfg import Loop, basic_blocks, find_loops
+from ..ptx.parse import Function, Instruction, Label
+from ..runtime.abi import LOOPS, WAYS
+
+# the way out by which all threads leave that no return has sent away; the first bit of a mask
+CLOSING_BRACE = 1
+_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret")  # opcodes by which nothing happens
+
+
+@dataclass(frozen=True)
+class Span:
+    """A loop as the text has it: positions [start, end). entries: positions after which it is entered from outside."""
+
+    start: int
+    end: int
+    entries: tuple[int, ...]
+
+    def __contains__(self, position: int) -> bool:
+        return self.start <= position < self.end
+
+
+class Flow:
+    """What is asked of the control flow of one function, wherever it is expanded."""
+
+    def __init__(self, function: Function):
+        self.body = function.body
+        self.blocks = basic_blocks(function.body, function.tables)
+        self._starts = sorted(self.blocks)
+        self._found: dict[tuple[int, frozenset[int]], set[int]] = {}
+
+    def start_of(self, position: int) -> int:
+        return self._starts[bisect_right(self._starts, position) - 1]
+
+    @cached_property
+    def _labels(self) -> dict[str, int]:
+        return {item.name: p for p, item in enumerate(self.body) if isinstance(item, Label)}
+
+    @cached_property
+    def _loops(self) -> list[Loop]:
+        return find_loops(self.blocks)
+
+    @cached_property
+    def loops(self) -> list[Span]:
+        """An outer one before those inside it."""
+        return [
+            Span(loop.header, max(self.blocks[start][0] for start in loop.blocks),
+                 tuple(self.blocks[start][0] - 1 for start in loop.entries))
+            for loop in self._loops
+        ]  # fmt: skip
+
+    def follows(self, position: int, before: int) -> bool:
+        """Whether one position can be reached from another within one iteration of every loop that holds both."""
+        first, start = self.start_of(before), self.start_of(position)
+        if start == first:
+            return position > before
+        return start in self._reached(
+            first, frozenset(s.start for s in self.loops if position in s and before in s)
+        )
+
+    def _reached(self, first: int, headers: frozenset[int]) -> set[int]:
+        """The blocks that can be reached from one without another iteration of the loops with these headers."""
+        if (first, headers) not in self._found:
+            again = {
+                (start, loop.header)
+                for loop in self._loops
+                if loop.header in headers
+                for start in loop.blocks
+            }
+            found, work = set(), [first]
+            while work:
+                start = work.pop()
+                if start not in found:
+                    found.add(start)
+                    work += [t for t in self.blocks[start][1] if (start, t) not in again]
+            self._found[first, headers] = found
+        return self._found[first, headers]
+
+    @cached_property
+    def returns(self) -> list[int]:
+        """Positions of what returns became: branches to the last `ret`, but not those that reach the closing brace."""
+        rets = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.base == "ret"]
+        last = self.start_of(rets[-1]) if rets else 0
+        if not last:
+            return rets[:-1]
+        brace = last - 1  # what comes before the block of the last `ret`
+        while brace and isinstance(self.body[brace], Label):
+            brace -= 1
+        if self.body[brace].at != self.body[rets[-1]].at or not self.is_straight(last):
+            return rets[:-1]  # the closing brace has its place in that block, so nobody returns there
+        leads = (end - 1 for end, follow in self.blocks.values() if follow == [last])
+        return rets[:-1] + [p for p in leads if p != brace and isinstance(self.body[p], Instruction)]
+
+    def is_straight(self, position: int) -> bool:
+        """Whether nothing happens from here to the end of the function."""
+        seen = set()
+        while position < len(self.body) and position not in seen:
+            seen.add(position)
+            ins = self.body[position]
+            position += 1
+            if isinstance(ins, Label):
+                continue
+            if ins.pred or not ins.opcode.startswith(_NOTHING):
+                return False
+            if ins.base == "ret":
+                return True
+            if ins.base == "bra":
+                position = self._labels[ins.operands[0]]
+        return False
+
+
+class Ways:
+    """One body in its place: a kernel, or a function expanded at a call of it. A kernel's are made all at once.
+
+    inside: position of a call -> the Ways of the body that is expanded there.
+    out: position of a way out -> its bit. loops: of those that hold both a way out and something to wait at, their numbers.
+    """
+
+    def __init__(
+        self, function: Function, module, flows: dict[str, Flow], outer: tuple[Ways, int] | None, last: bool
+    ):
+        """last: nothing follows this body but the end of the kernel."""
+        if function.name not in flows:
+            flows[function.name] = Flow(function)
+        self.flow = flows[function.name]
+        self.outer = outer
+        self.inside: dict[int, Ways] = {}
+        self._ends = self.flow.returns if last else []
+        self._waits = []
+        for position, item in enumerate(function.body):
+            if isinstance(item, Label):
+                continue
+            callee = module.ptx.functions.get(called(item))
+            expanded = callee is not None and module.expands(callee.name, True)
+            if item.base == "exit":
+                self._ends = [*self._ends, position]
+            elif item.base in COLLECTIVES or expanded and module.must_wait(callee.name):
+                self._waits.append(position)
+            if expanded and not module.is_recursive(callee.name):
+                ends = last and self.flow.is_straight(position + 1)
+                self.inside[position] = Ways(callee, module, flows, (self, position), ends)
+        self.out: dict[int, int] = {}
+        self.loops: dict[Span, int] = {}
+
+    @classmethod
+    def of(cls, kernel: Function, module) -> Ways:
+        ways = cls(kernel, module, {}, None, True)
+        ways._number_ends([CLOSING_BRACE])
+        ways._number_loops([])
+        return ways
+
+    def _number_ends(self, given: list[int]) -> None:
+        for position in self._ends:
+            if len(given) < WAYS:
+                self.out[position] = 1 << len(given)
+                given.append(self.out[position])
+        for body in self.inside.values():
+            body._number_ends(given)
+
+    def _number_loops(self, given: list[Span]) -> None:
+        leading = [*self.out, *(p for p, body in self.inside.items() if body._all())]
+        for loop in self.flow.loops if leading else ():
+            both = any(p in loop for p in leading) and any(p in loop for p in self._waits)
+            if both and len(given) < LOOPS:
+                self.loops[loop] = len(given)
+                given.append(loop)
+        for body in self.inside.values():
+            body._number_loops(given)
+
+    def _all(self) -> int:
+        """The mask of the ways out in this body."""
+        found = sum(self.out.values())
+        for body in self.inside.values():
+            found |= body._all()
+        return found
+
+    def loops_at(self, position: int) -> int:
+        """The mask of the numbered loops that hold a position."""
+        mine = sum(1 << number for loop, number in self.loops.items() if position in loop)
+        return mine | self.outer[0].loops_at(self.outer[1]) if self.outer else mine
+
+    def behind(self, position: int) -> int:
+        """The mask of the ways out that lie behind a position; the closing brace always does."""
+        found = self.outer[0].behind(self.outer[1]) if self.outer else CLOSING_BRACE
+        for place, bit in self.out.items():
+            if self.flow.follows(place, position):
+                found |= bit
+        for place, body in self.inside.items():
+            if (mask := body._all()) and self.flow.follows(place, position):
+                found |= mask
+        return found
+
+
+class Leaving:
+    """Mixin of `function.Lowering`: a thread notes its way out, its iterations, and what lies behind a place to wait at.
+
+    A mask of ways is kept in the lower half of a word, that of the loops around them in the upper half.
+    """
+
+    def start_leaving(self) -> None:
+        """At the start of a kernel."""
+        if self.module.checks == "full" and self.coroutine and not self.module.raw:
+            self.ways = Ways.of(self.function, self.module)
+            self.store_field("Extra", "out", CLOSING_BRACE)
+
+    def note_way(self, position: int) -> None:
+        """Before an instruction: a thread leaves here, or comes to a loop."""
+        if not self.ways:
+            return
+        if position in self.ways.out:
+            self.store_field("Extra", "out", self.ways.out[position] | self.ways.loops_at(position) << 32)
+        for loop, number in self.ways.loops.items():
+            if position in loop.entries:
+                self.line(f"store i32 0, ptr {self.field_pointer('Extra', 'turns', 4 * number)}")
+
+    def note_turn(self, target: str) -> None:
+        """On the way back to where a loop begins."""
+        for loop, number in self.ways.loops.items() if self.ways else ():
+            if loop.start == self.positions[target] and self.position in loop:
+                place = self.field_pointer("Extra", "turns", 4 * number)
+                self.line(
+                    f"store i32 {self.op('add i32', self.emit(f'load i32, ptr {place}'), 1)}, ptr {place}"
+                )
+
+    def note_behind(self) -> None:
+        """Before a thread waits."""
+        if self.ways:
+            mask = self.ways.behind(self.position) | self.ways.loops_at(self.position) << 32
+            self.store_field("Extra", "behind", mask)

@@ -1,0 +1,245 @@
+"""Local arrays whose address never leaves their function, and the loops over them.
+
+A register tile is such an array: `sum[i][j]` in a loop that the compiler of the optimised code unrolls. Full checks see
+it in unoptimised code, an access to memory for each element. Where nothing else can touch an array, LLVM may keep it
+itself, in registers if it can, and with it what has been written of it; so its loops are unrolled for LLVM here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+from ..ptx.cfg import Loop, basic_blocks, find_loops
+from ..ptx.isa import writes
+from ..ptx.parse import Function, Instruction, Label, Module, call_parts
+from ..ptx.types import TYPES
+from .roots import root_of, rooted
+
+_REGISTER = re.compile(r"%[\w$.]+")
+_MOST_BYTES = 2048  # of the arrays of a function: a coroutine may have to keep them in its frame
+_LONGEST = 64  # iterations of a loop that is unrolled
+# instructions that one is unrolled into, with the loops in it; that all of a function are
+_LARGEST, _MOST_IN_ALL = 2500, 6000
+_PASSES_ON = {"mov", "cvta", "cvt", "add"}
+_WAITS = {"bar", "barrier", "call"}
+
+
+def drop_identities(module: Module) -> None:
+    """Replace, in place, calls of functions that return their argument, like `T& as(U& x)`."""
+    names = {f.name for f in module.functions.values() if _is_identity(f)}
+    for function in module.functions.values() if names else ():
+        if function.body is not None and function.name not in names:
+            function.body = _without_calls(function.body, names)
+
+
+def _is_identity(function: Function) -> bool:
+    if function.body is None or function.entry or len(function.params) != 1 or len(function.returns) != 1:
+        return False
+    steps = [i for i in function.body if isinstance(i, Instruction)]
+    if [i.opcode for i in steps] not in (
+        ["ld.param.u64", "st.param.b64", "ret"],
+        ["ld.param.b64", "st.param.b64", "ret"],
+    ):
+        return False
+    load, store, _ = steps
+    return (load.operands[1] == f"[{function.params[0].name}]" and store.operands[1] == load.operands[0]
+            and store.operands[0] == f"[{function.returns[0].name}+0]")  # fmt: skip
+
+
+def _without_calls(body: list, names: set[str]) -> list:
+    given = {
+        i.operands[0]: i.operands[1]
+        for i in body
+        if isinstance(i, Instruction) and i.opcode == "st.param.b64"
+    }
+    handed, dropped = {}, set()
+    for ins in body:
+        if isinstance(ins, Instruction) and ins.base == "call":
+            returns, callee, arguments = call_parts(ins)
+            place = f"[{arguments[0]}+0]" if callee in names and returns and not ins.pred else ""
+            if place in given:
+                handed[f"[{returns[0]}+0]"] = given[place]
+                dropped |= {place, str(ins)}
+    new = []
+    for item in body:
+        if isinstance(item, Label):
+            new.append(item)
+        elif item.opcode == "ld.param.b64" and item.operands[1] in handed:
+            new.append(replace(item, opcode="mov.b64", operands=(item.operands[0], handed[item.operands[1]])))
+        elif str(item) not in dropped and not (item.opcode == "st.param.b64" and item.operands[0] in dropped):
+            new.append(item)
+    return new
+
+
+def private(function: Function, found: dict[str, frozenset[str | None]]) -> set[str]:
+    """Names of the local variables that nothing but plain accesses of this function, of whole granules, can touch.
+
+    found: `roots.origins` of the function, of its local variables at least.
+    """
+    own = {name: v for name, v in function.variables.items() if v.space == "local"}
+    roots = rooted(found)
+    seen = {name for o in found.values() if len(o) > 1 for name in o}
+    for ins in function.body:
+        if isinstance(ins, Instruction):
+            seen |= _given_away(ins, found, roots, own)
+    left = [name for name in own if name not in seen]
+    return set(left) if sum(own[name].size for name in left) <= _MOST_BYTES else set()
+
+
+def _given_away(ins: Instruction, found, roots, own) -> set[str]:
+    """The variables that an instruction does more with than read or write an element, or go on to another address."""
+    names = {name for o in ins.operands for word in (*_REGISTER.findall(o), *_words(o))
+             for name in found.get(word, {word}) if name in own}  # fmt: skip
+    if not names or ins.base in _PASSES_ON and found.get(ins.operands[0]):
+        return set()
+    place = {"ld": 1, "st": 0}.get(ins.base)
+    if place is None or ins.pred or ".param" in ins.opcode:
+        return names
+    *mods, type_ = ins.opcode.split(".")[1:]
+    if {"volatile", "relaxed", "acquire", "release"} & set(mods) or TYPES.get(type_, ("", 0))[1] < 32:
+        return names
+    root = root_of(ins.operands[place], roots, own)
+    other = " ".join(o for i, o in enumerate(ins.operands) if i != place)
+    inside = {n for word in _REGISTER.findall(other) for n in found.get(word, ())}
+    return names - {root.name} | (inside & own.keys()) if root else names
+
+
+def _words(operand: str) -> list[str]:
+    return re.findall(r"[A-Za-z_$][\w$.]*", operand)
+
+
+def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> set[int]:
+    """Positions of the back edges of loops of known length over these arrays, short enough to be unrolled.
+
+    They need not be counted for the watchdog. roots: as `roots.rooted` has them. arrays: names of local variables.
+    """
+    if not arrays:
+        return set()
+    body, found = function.body, set()
+    own = {name: function.variables[name] for name in arrays}
+    blocks = basic_blocks(body, function.tables)
+    loops, left = find_loops(blocks), _MOST_IN_ALL
+    length = {loop.header: _length(body, blocks, loop) for loop in loops}
+    unrolled: list[Loop] = []
+    for loop in loops:  # an outer one before those inside it
+        inside = [
+            i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
+        ]
+        nest = [other for other in loops if other.blocks <= loop.blocks]
+        if any(length[other.header] is None for other in nest) or any(i.base in _WAITS for i in inside):
+            continue
+        operands = (o for i in inside if i.base in ("ld", "st") for o in i.operands if o[0] == "[")
+        if not any(root_of(o, roots, own) for o in operands):
+            continue
+        if not any(loop.blocks < outer.blocks for outer in unrolled):
+            total = _unrolled_size(body, blocks, nest, length)
+            if total > min(_LARGEST, left):
+                continue
+            left -= total
+        unrolled.append(loop)
+        found |= {blocks[start][0] - 1 for start in loop.blocks if loop.header in blocks[start][1]}
+    return found
+
+
+def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> int:
+    """Instructions of a loop, which comes first, and those inside it, once they are unrolled."""
+    total = 0
+    for start in nest[0].blocks:
+        times = math.prod(length[loop.header] for loop in nest if start in loop.blocks)
+        total += times * sum(isinstance(i, Instruction) for i in body[start : blocks[start][0]])
+    return total
+
+
+def _length(body, blocks, loop) -> int | None:
+    """Iterations of `for (int i = 0; i < 8; i += 2)`; None for a loop of which that is not certain.
+
+    Every iteration begins with code that leaves the loop unless the counter is less than a constant, before or after the
+    addition; nothing but the addition of a constant changes the counter. Three registers hold it: where the ways join,
+    in the code that follows, and after the addition.
+    """
+    first, last = _beginning(body, blocks, loop)
+    inside = [
+        i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
+    ]
+    test, wanted = first.get(last.pred) if last else None, last is not None and not last.negated
+    while test and test.opcode == "not.pred":
+        test, wanted = first.get(test.operands[1]), not wanted
+    if test is None or not test.opcode.startswith("setp.lt.") or not test.operands[2].isdigit():
+        return None
+    goal = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}[last.operands[0]]
+    if (goal in loop.blocks) != wanted:
+        return None
+    tested, bound = test.operands[1], int(test.operands[2])
+    after = first.get(tested)
+    counter = after.operands[1] if after and after.base == "add" else tested
+    joined = first.get(counter)
+    if joined is None or joined.base != "mov" or joined.pred or _writes(inside, counter) != [joined]:
+        return None
+    ways = _writes(body, joined.operands[1])
+    following, before = [i for i in ways if i in inside], [i for i in ways if i not in inside]
+    if (
+        len(following) != 1
+        or len(before) != 1
+        or {i.base for i in ways} != {"mov"}
+        or any(i.pred for i in ways)
+    ):
+        return None
+    start, steps = _constant(body, before[0].operands[1]), _writes(body, following[0].operands[1])
+    if start is None or len(steps) != 1 or steps[0].base != "add" or steps[0].operands[1] != counter:
+        return None
+    end = _ending(body, blocks, loop)
+    if not any(i is following[0] for i in end) or not any(i is steps[0] for i in end) or steps[0].pred:
+        return None
+    step = int(steps[0].operands[2]) if steps[0].operands[2].isdigit() else 0
+    length = -(-(bound - start) // step) if step else 0
+    return length if 0 < length <= _LONGEST else None
+
+
+def _beginning(body, blocks, loop) -> tuple[dict[str, Instruction], Instruction | None]:
+    """What every iteration executes first: register -> what writes it, and the branch at the end that may leave the loop."""
+    written: dict[str, Instruction] = {}
+    start = loop.header
+    for _ in loop.blocks:
+        end, follow = blocks[start]
+        for item in body[start:end]:
+            if isinstance(item, Instruction) and item.operands and item.base != "bra":
+                written[item.operands[0]] = item
+        last = body[end - 1]
+        if isinstance(last, Instruction) and last.base == "bra" and last.pred:
+            leaves = any(t not in loop.blocks for t in follow)
+            return (written, last) if leaves else ({}, None)
+        if len(follow) != 1 or follow[0] not in loop.blocks or follow[0] == loop.header:
+            return {}, None
+        start = follow[0]
+    return {}, None
+
+
+def _ending(body, blocks, loop) -> list[Instruction]:
+    """What every iteration after which there is another one executes last, whichever way it took."""
+    sources = [start for start in loop.blocks if loop.header in blocks[start][1]]
+    found: list[Instruction] = []
+    while len(sources) == 1:
+        start = sources[0]
+        found += [i for i in body[start : blocks[start][0]] if isinstance(i, Instruction)]
+        if start == loop.header:
+            break
+        sources = [s for s in loop.blocks if start in blocks[s][1]]
+    return found
+
+
+def _writes(body, register: str) -> list[Instruction]:
+    return [i for i in body if isinstance(i, Instruction) and register in writes(i)]
+
+
+def _constant(body, operand: str) -> int | None:
+    """The number that a register holds which is written once, with a number."""
+    for _ in range(4):
+        if operand.isdigit():
+            return int(operand)
+        found = _writes(body, operand)
+        if len(found) != 1 or found[0].base != "mov" or found[0].pred:
+            return None
+        operand = found[0].operands[1]
+    return None

@@ -1,0 +1,55 @@
+"""Where a thread lets others come between: after it has read what they may change without a race.
+
+Volatile and atomic accesses race with nobody, so that an update made of two of them, a load and a store, is lost
+only where somebody else comes between. A thread of unoptimised code therefore waits a while after every volatile or
+atomic load, after the first guess of a compare-and-swap, and after every atomic whose result is used. In CUDA's own
+headers it does not: one call of them is one step of the student's code, and what it reads is its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ptx.parse import Function, Instruction, call_parts
+from .cas_loops import guesses
+from .roots import HandsBack, origins, root_of, rooted
+from .unused import unused_results
+
+_ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
+
+
+def reads_order(ins: Instruction) -> bool:
+    """Whether an instruction reads what others may change at any time."""
+    return ins.base == "atom" or _is_ordered_load(ins)
+
+
+def turns(function: Function, hands_over: Callable[[str], bool], hands_back: HandsBack) -> set[int]:
+    """Positions in the body after which others come between.
+
+    hands_over(name): whether what a function returns may come from such a load, in which no turn is taken.
+    hands_back: as in `roots`.
+    """
+    body = function.body
+    home = [(i, ins) for i, ins in enumerate(body) if isinstance(ins, Instruction) and not ins.at.trusted]
+    loads = {i for i, ins in home if _is_ordered_load(ins)}
+    found = loads - _own(function, loads, hands_back) | {i for i in guesses(body) if not body[i].at.trusted}
+    results = {i for i, ins in home if ins.base == "atom" or ins.base == "call" and _returns(ins, hands_over)}
+    return found | (results - unused_results(function) if results else set())
+
+
+def _is_ordered_load(ins: Instruction) -> bool:
+    return ins.base == "ld" and not _ORDERED.isdisjoint(ins.opcode.split("."))
+
+
+def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:
+    returns, name, _ = call_parts(call)
+    return bool(returns) and hands_over(name)
+
+
+def _own(function: Function, loads: set[int], hands_back: HandsBack) -> set[int]:
+    """Those of the loads that read a volatile variable of the thread's own."""
+    mine = {name: v for name, v in function.variables.items() if v.space == "local"}
+    if not (mine and loads):
+        return set()
+    roots = rooted(origins(function.body, mine, hands_back))
+    return {i for i in loads if root_of(function.body[i].operands[1], roots, mine)}

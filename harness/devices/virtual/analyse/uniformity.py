@@ -1,0 +1,291 @@
+"""Threads side by side: which instructions of a kernel do the same for neighbours, and where their ways part.
+
+Neighbouring threads mostly take the same branches. So one pass through the code can serve several of them: what only
+depends on parameters and on the block is done once, everything else once for each of them in turn, and a
+processor's pipeline is filled by chains of additions that do not wait for each other. Where threads may part, each of
+them goes alone to the place where they meet again (a `Region`), or, at a branch before anything has been written,
+all are asked and start again one by one if they do not agree (a guard).
+
+Every thread executes its own instructions in their order, so what it computes is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..emit.collectives import BASES as COLLECTIVE
+from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
+from ..ptx.isa import reads, writes
+from ..ptx.parse import Function, Instruction, Label
+
+#: threads that go together: of kernels without barriers, and of kernels with
+LANES, LANES_WITH_BARRIERS = 4, 8
+#: the same for threads of one block and row
+_SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
+         "%total_smem_size", "%nwarpid")  # fmt: skip
+#: with one of these, threads go one by one; some depend on the thread, and name no register that says so
+_OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc", "cp", "mbarrier", "activemask", "elect"}
+_EFFECTS = {"st", "atom", "red"}
+_ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
+_ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
+_MOST_BLOCKS = 300
+_MOST_SUMS = 6
+_FEW = 150  # instructions: with more, eight threads of them take LLVM too long
+_EXIT = -1
+
+
+@dataclass(frozen=True)
+class Region:
+    """Positions [start, end) that each thread executes alone. labels: those inside."""
+
+    start: int
+    end: int
+    labels: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How threads of a kernel go together.
+
+    lanes: how many. apart: registers of which each has its own. alone: positions of instructions that each executes for itself.
+    guards: positions of branches at which all must agree. regions: start -> Region.
+    """
+
+    lanes: int
+    apart: frozenset[str]
+    alone: frozenset[int]
+    guards: frozenset[int]
+    regions: dict[int, Region]
+
+
+def plan(function: Function, waits: bool) -> Plan | None:
+    """The plan for a kernel; None where there is none, or nothing to gain. waits: it may, so nobody can start again."""
+    body = function.body
+    if any(v.space == "local" for v in function.variables.values()):
+        return None
+    if any(isinstance(i, Instruction) and (i.base in _OWN_WAY or ".cc" in i.opcode) for i in body):
+        return None
+    if waits and not all(_waits_for_block(i) for i in body if isinstance(i, Instruction) and _may_wait(i)):
+        return None
+    blocks = basic_blocks(body, function.tables)
+    loops = find_loops(blocks)
+    if not loops or len(blocks) > _MOST_BLOCKS:
+        return None
+    return _Planner(function, blocks, loops, waits).plan()
+
+
+class _Planner:
+    def __init__(self, function: Function, blocks: Blocks, loops: list[Loop], waits: bool):
+        self.body, self.registers, self.blocks, self.loops = function.body, function.regs, blocks, loops
+        self.in_loops = frozenset().union(*(loop.blocks for loop in loops))
+        self.before: dict[int, list[int]] = {start: [] for start in blocks}
+        for start in blocks:
+            for target in self._follow(start):
+                if target != _EXIT:
+                    self.before[target].append(start)
+        self.dominators = _dominators(0, list(blocks), self.before)
+        after = {start: self._follow(start) for start in blocks}
+        # blocks that every way out leads through
+        self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)
+        self.waits, self.dirty = waits, set(blocks) if waits else self._behind_effects()
+        self.apart: set[str] = set()
+        self.alone: set[int] = set()
+        self.guards: set[int] = set()
+        self.regions: list[Region] = []
+
+    def plan(self) -> Plan | None:
+        changed = True
+        while changed:
+            changed = False
+            for start, (end, _) in self.blocks.items():
+                for position in range(start, end):
+                    changed |= self._look(position)
+                if self._parts(end - 1, start) and not self._cover(start):
+                    return None
+        inside = [r for r in self.regions if not any(_within(r, other) for other in self.regions)]
+        for a in inside:
+            if any(a.start < b.start < a.end for b in inside):
+                return None
+            if any(isinstance(i, Instruction) and _may_wait(i) for i in self.body[a.start : a.end]):
+                return None
+        if self._sums() > _MOST_SUMS or not self._pays(inside):
+            return None
+        lanes = LANES_WITH_BARRIERS if self.waits and len(self.alone) <= _FEW else LANES
+        return Plan(
+            lanes,
+            frozenset(self.apart),
+            frozenset(self.alone),
+            frozenset(self.guards),
+            {r.start: r for r in inside},
+        )
+
+    def _sums(self) -> int:
+        """Floating-point registers that a loop adds to: what has to stay in the processor's registers."""
+        return len({item.operands[0] for p, item in enumerate(self.body)
+                    if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode
+                    and item.operands[0] in item.operands[1:] and any(self._in(p, loop) for loop in self.loops)})  # fmt: skip
+
+    def _in(self, position: int, loop: Loop) -> bool:
+        return any(start <= position < self.blocks[start][0] for start in loop.blocks)
+
+    def _pays(self, regions: list[Region]) -> bool:
+        """Whether most of the floating-point arithmetic is where threads go together. A loop is taken to have eight iterations."""
+        together = alone = 0
+        for start, (end, _) in self.blocks.items():
+            depth = sum(start in loop.blocks for loop in self.loops)
+            for position in range(start, end):
+                item = self.body[position]
+                if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode:
+                    if any(r.start <= position < r.end for r in regions):
+                        alone += 8**depth
+                    else:
+                        together += 8**depth
+        return together > alone
+
+    def _look(self, position: int) -> bool:
+        """Whether it is news that threads execute this instruction each for itself."""
+        item = self.body[position]
+        if isinstance(item, Label):
+            return False
+        if position not in self.alone and not self._own(item):
+            return False
+        found = writes(item) - self.apart
+        news = bool(found) or position not in self.alone
+        self.apart |= found
+        self.alone.add(position)
+        return news
+
+    def _own(self, ins: Instruction) -> bool:
+        """Whether threads side by side need not get the same from an instruction."""
+        if ins.base in ("atom", "red") or _ORDERED & set(ins.opcode.split(".")):
+            return True
+        used = reads(ins)
+        special = (name for name in used if name not in self.registers)
+        return bool((used | writes(ins)) & self.apart) or not all(name.startswith(_SAME) for name in special)
+
+    # -- where ways part ------------------------------------------------------------------------
+
+    def _parts(self, position: int, start: int) -> bool:
+        """Whether the block's last instruction is a branch that need not lead all threads the same way."""
+        last = self.body[position]
+        if isinstance(last, Label) or last.base not in ("bra", "ret") or not last.pred:
+            return False
+        if position in self.guards or last.pred not in self.apart:
+            return False
+        return not any(region.start <= position < region.end for region in self.regions)
+
+    def _cover(self, start: int) -> bool:
+        """Make the branch at the end of a block a guard, or find its region."""
+        position = self.blocks[start][0] - 1
+        if start not in self.in_loops and start not in self.dirty:
+            self.guards.add(position)
+            return True
+        region = self._region(start)
+        if region is None:
+            return False
+        self.regions.append(region)
+        self.alone.update(p for p in range(region.start, region.end) if isinstance(self.body[p], Instruction))
+        for p in range(region.start, region.end):
+            if isinstance(self.body[p], Instruction):
+                self.apart |= writes(self.body[p])
+        return True
+
+    def _region(self, start: int) -> Region | None:
+        """The blocks between a branch and where all ways from it meet again, with one way in; None: there is no such."""
+        while True:
+            meet = self._next_common(start)
+            inside = self._reached([t for t in self._follow(start) if t != meet], meet)
+            head = start
+            if start in inside:  # a loop: from its first block on
+                heads = [b for b in inside if all(b in self.dominators[other] for other in inside)]
+                if not heads:
+                    return None
+                head = heads[0]
+                first = head
+                closed = all(p in inside for b in inside if b != head for p in self.before[b])
+            else:
+                first = self._tail(start)
+                closed = all(p in inside or p == start for b in inside for p in self.before[b])
+            spans = sorted((b, self.blocks[b][0]) for b in inside)
+            row = all(a[1] == b[0] for a, b in zip(spans, spans[1:], strict=False))
+            if start not in inside:
+                row &= not spans or spans[0][0] == self.blocks[start][0]
+            if closed and row:
+                end = spans[-1][1] if spans else self.blocks[start][0]
+                labels = frozenset(
+                    self.body[p].name for p in range(first, end) if isinstance(self.body[p], Label)
+                )
+                return Region(first, end, labels)
+            wider = [b for b in self.dominators[start] if b != start]
+            if not wider:
+                return None
+            start = max(wider, key=lambda b: len(self.dominators[b]))
+
+    def _tail(self, start: int) -> int:
+        """The position of the branch at the end of a block; its end, where there is none."""
+        end = self.blocks[start][0]
+        last = self.body[end - 1]
+        return end - 1 if isinstance(last, Instruction) and last.base in ("bra", "ret") else end
+
+    def _next_common(self, start: int) -> int:
+        """The first block that every way from here to the end leads through; _EXIT: there is none."""
+        through = self.after_all[start] - {start}
+        return max(through, key=lambda b: len(self.after_all[b]))
+
+    def _follow(self, start: int) -> list[int]:
+        end, follow = self.blocks[start]
+        last = self.body[end - 1] if end > start else None
+        leaves = not follow or isinstance(last, Instruction) and last.base == "ret"
+        return [*follow, _EXIT] if leaves else list(follow)
+
+    def _behind_effects(self) -> set[int]:
+        """Blocks in which, or on a way to which, memory is written."""
+        found = {s for s, (end, _) in self.blocks.items()
+                 if any(isinstance(i, Instruction) and i.base in _EFFECTS for i in self.body[s:end])}  # fmt: skip
+        return self._reached(list(found), _EXIT)
+
+    def _reached(self, work: list[int], end: int) -> set[int]:
+        """The blocks of `work`, and those that can be reached from them, but for `end`."""
+        found: set[int] = set()
+        while work:
+            block = work.pop()
+            if block not in found:
+                found.add(block)
+                work += [t for t in self._follow(block) if t not in (end, _EXIT)]
+        return found
+
+
+def _may_wait(ins: Instruction) -> bool:
+    return ins.base in COLLECTIVE or bool(_ORDERED & set(ins.opcode.split(".")))
+
+
+def _waits_for_block(ins: Instruction) -> bool:
+    """__syncthreads()"""
+    return (
+        ins.base in ("bar", "barrier")
+        and ".sync" in ins.opcode
+        and ".warp" not in ins.opcode
+        and len(ins.operands) == 1
+    )
+
+
+def _within(region: Region, other: Region) -> bool:
+    return region != other and other.start <= region.start and region.end <= other.end
+
+
+def _dominators(root: int, nodes: list[int], before: dict[int, list[int]]) -> dict[int, set[int]]:
+    """node -> the nodes that every way from the root to it leads through, itself included."""
+    everything = set(nodes)
+    found = {node: everything for node in nodes}
+    found[root] = {root}
+    changed = True
+    while changed:
+        changed = False
+        for node in nodes:
+            if node == root:
+                continue
+            sets = [found[p] for p in before.get(node, ())]
+            new = set.intersection(*sets) | {node} if sets else {node}
+            if new != found[node]:
+                found[node], changed = new, True
+    return found

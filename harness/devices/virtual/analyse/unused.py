@@ -1,0 +1,43 @@
+"""Atomic updates whose result makes no difference: they tell their thread nothing of what others have done."""
+
+from __future__ import annotations
+
+from ..emit.collectives import BASES as COLLECTIVE_BASES
+from ..ptx.isa import has_result, reads, writes
+from ..ptx.parse import Function, Instruction, call_parts, parse_address
+
+_EFFECTS = COLLECTIVE_BASES | {"atom", "mbarrier"}  # beside their result
+
+
+def unused_results(function: Function) -> set[int]:
+    """Positions of `red`, and of `atom` and of calls whose result makes no difference in this function."""
+    results = {i: _result(ins) for i, ins in enumerate(function.body) if isinstance(ins, Instruction)}
+    results = {i: result for i, result in results.items() if result}
+    used = _used(function.body) if results else set()
+    return {i for i, result in results.items() if result not in used}
+
+
+def _result(ins: Instruction) -> str:
+    """The register or parameter that an atomic, or a call, writes its result to; `_`: nowhere."""
+    if ins.base == "call":
+        return next(iter(call_parts(ins)[0]), "")
+    return {"atom": ins.operands[0], "red": "_"}.get(ins.base, "") if ins.operands else ""
+
+
+def _used(body) -> set[str]:
+    """Registers, and parameters that calls return, from which something is stored, passed on, or decided."""
+    steps = []
+    for ins in reversed(body):
+        if isinstance(ins, Instruction):
+            sources = reads(ins)
+            if ins.opcode.startswith("ld.param"):
+                sources.add(parse_address(ins.operands[1])[0])
+            steps.append((not has_result(ins) or ins.base in _EFFECTS, writes(ins), sources))
+    used: set[str] = set()
+    before = -1
+    while len(used) > before:
+        before = len(used)
+        for effect, targets, sources in steps:
+            if effect or not used.isdisjoint(targets):
+                used |= sources
+    return used

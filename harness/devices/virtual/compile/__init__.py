@@ -1,0 +1,1 @@
+"""From CUDA C++ to machine code: the steps, the cache, the child process."""

@@ -1,0 +1,1 @@
+"""PTX -> LLVM text."""

@@ -1,0 +1,63 @@
+"""Addresses of variables, parameters and functions."""
+
+from __future__ import annotations
+
+from ....errors import Unsupported
+from ..ptx.callgraph import defined
+from ..ptx.parse import Variable
+
+
+class Symbols:
+    """Mixin of `function.Lowering`."""
+
+    def _is_shared(self, name: str) -> bool:
+        variable = self._variable(name)
+        return variable is not None and variable.space == "shared"
+
+    def _variable(self, name: str) -> Variable | None:
+        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
+        return current.variables.get(name) or self.module.ptx.variables.get(name)
+
+    def symbol(self, text: str, window: bool) -> str:
+        """The i64 address of `name` or `name+4`. window: shared symbols as offsets in the shared window."""
+        name, _, offset = text.partition("+")
+        name, extra = name.strip(), int(offset or 0)
+        variable = self._variable(name)
+        if (key := self.prefix + name) in self.depots:
+            return self.op("add i64", self.depots[key], extra)
+        if variable is not None and variable.space == "shared":
+            offset = self.shared_offset(variable) + extra
+            return str(offset) if window else self.op("add i64", self.shared_base, offset)
+        if name in self.module.variables:
+            return self.op("add i64", "%globals", self.module.variables[name][0] + extra)
+        pointer, offset = self.params.get(self.prefix + name, ("", 0))
+        if pointer == "%params":
+            return self.op("add i64", "%paramaddress", offset + extra)
+        if (
+            (function := self.module.ptx.functions.get(name))
+            and function.body is not None
+            and not function.entry
+        ):
+            return str(self.module.function_address(name))
+        raise Unsupported(f"the address of {name}", self.module.name)
+
+    def shared_offset(self, variable: Variable) -> int:
+        if self.function.entry:
+            return self.dynamic_offset if variable.extern else self.shared_symbols[variable.name]
+        offsets = set()
+        for kernel in (f for f in defined(self.module.ptx) if f.entry):
+            if self.function.name in self.module.closure(kernel.name):
+                arrays, _, dynamic = self.module.shared_layout(kernel)
+                offsets.add(dynamic if variable.extern else dict((n, o) for n, o, _ in arrays)[variable.name])
+        if len(offsets) != 1:
+            raise Unsupported(f"shared memory of {variable.name} used from several kernels", self.module.name)
+        return offsets.pop()
+
+    def parameter_pointer(self, operand: str) -> str | None:
+        """Host pointer of `[param+offset]`, or None when the address is in a register."""
+        name, _, offset = operand.strip()[1:-1].strip().partition("+")
+        pointer, start = self.params.get(self.prefix + name.strip(), (None, 0))
+        if pointer is None:
+            return None
+        start += int(offset or 0)
+        return self.emit(f"getelementptr i8, ptr {pointer}, i64 {start}")

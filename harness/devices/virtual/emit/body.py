@@ -1,0 +1,436 @@
+"""Bodies of functions: blocks, branches, guards, steps of the watchdog, `mov`.
+
+Source: PTX ISA, section 9.7.12 (control flow).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ....errors import Unsupported
+from ..analyse.access_groups import access_groups
+from ..analyse.unused import unused_results
+from ..compile.modules import KernelInfo
+from ..ptx.callgraph import branch_targets, grid_waits, spinning_loops
+from ..ptx.isa import IGNORED
+from ..ptx.parse import Function, Instruction, Label, Location, Variable
+from ..ptx.types import llvm_type
+from ..runtime import abi
+from . import opcodes
+
+#: what is known of the body that is being lowered
+_OF_A_BODY = ("positions", "groups", "undefined", "sets_bits", "followed", "guesses", "roots", "rooted", "tags", "private",
+              "unrolled", "ways", "blind", "intervals", "final")  # fmt: skip
+
+
+class Body:
+    """Mixin of `function.Lowering`."""
+
+    def _body(self, function: Function) -> None:
+        """Lower a body at the current place; ends in a branch to `self.return_label`."""
+        outer = self.prefix, self.spins, self.turns, self.grid_waits
+        if self.inlined:
+            self.prefix = f"{function.name}#{self.serial}:"
+            self.serial += 1
+            self.ways = self.ways and self.ways.inside.get(self.position)
+        self.find_intervals(function)
+        self.declare_registers(function, self.prefix)
+        self._declare_flags(function)
+        self.start_following(function)
+        if not any(r == "%carry" for r in self.slots):
+            if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
+                   for i in function.body):  # fmt: skip
+                self.slots["%carry"] = "%carry"
+                self.entry.append("  %carry = alloca i1")
+        self.look_at_arrays(function)
+        for name, variable in function.variables.items():
+            self._declare_variable(name, variable)
+        self.known = {}
+        self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
+        self.grid_waits = grid_waits(function) if self.watches_grid else set()
+        self.turns = self.module.turns(function.name) if self.module.takes_turns(function.name) else set()
+        self.groups = {} if self.module.raw else access_groups(function.body)
+        self.start_scopes()
+        self.blind = unused_results(function) if self.module.checks == "full" else set()
+        self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
+        self.start_body(function)
+        if not self._items(function.body, 0, len(function.body), False):
+            self.line(f"br label %{self.return_label}")
+        self.prefix, self.spins, self.turns, self.grid_waits = outer
+
+    def _items(self, body, start: int, end: int, ended: bool) -> bool:
+        """Lower the positions [start, end). ended: the block before has ended. Returns whether the last one has."""
+        i = start
+        while i < end:
+            item = body[i]
+            if region := self.region_at(i):
+                ended, i = self.each_alone(body, region, ended), region.end
+                continue
+            if isinstance(item, Label):
+                if ended:
+                    self.lines.append(f"{self._label(item.name)}:")
+                    self.known.clear()
+                else:
+                    self.end_block(i)
+                    self.join(self._label(item.name))
+                self.start_block(i)
+                self.note_way(i)
+                ended = False
+            else:
+                if ended:  # unreachable code after a branch
+                    self.lines.append(f"{self.fresh_label('unreachable')}:")
+                    self.known.clear()
+                # a function may be expanded in place
+                mine = {name: getattr(self, name) for name in _OF_A_BODY} if item.base == "call" else {}
+                ended = self.side_by_side(i, item) if self.plan else self._lower(i, item)
+                vars(self).update(mine)
+            i += 1
+        return ended
+
+    def _count_steps(self) -> None:
+        """At the entry of a function that loops: its back edges are taken from the slice of the worker's block."""
+        self.entry.append("  %steps = alloca i32")
+        self.slots["%steps"] = "%steps"
+        if self.module.counting:
+            self.entry.append(f"  store i32 {abi.COUNT_SLICE}, ptr %steps")
+        self._take_steps()
+
+    def _take_steps(self) -> None:
+        """Other functions, or other threads, have taken from the slice."""
+        if "%steps" in self.slots and not self.module.counting:
+            self.line(f"store i32 {self.load_field('Env', 'slice', volatile=True)}, ptr %steps")
+
+    def _give_steps(self) -> None:
+        """Others are going to run."""
+        if "%steps" in self.slots and not self.module.counting:
+            self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
+
+    def _label(self, name: str) -> str:
+        return self.own_label(name) or f'"{self.prefix}{name}"'
+
+    def _declare_variable(self, name: str, variable: Variable) -> None:
+        key = self.prefix + name
+        if variable.space == "param":
+            pointer = f'%"{key}"'
+            self.entry.append(
+                f"  {pointer} = alloca [{max(variable.size, 1)} x i8], align {max(variable.align, 8)}"
+            )
+            self.params[key] = (pointer, 0)
+            self.follow_parameter(pointer, variable.size)
+        elif variable.space == "local":
+            if self.module.raw:
+                pointer = f'%"{key}"'
+                self.entry.append(f"  {pointer} = alloca [{variable.size} x i8], align {variable.align}")
+                self.depots[key] = self.emit(f"ptrtoint ptr {pointer} to i64")
+                return
+            site = self.inherited_site
+            address = self.emit(f"call i64 @rt_local(i64 %env, i64 %thr, i32 {site}, i64 {variable.size})")
+            good = self.fresh_label("local")
+            self.branch(self.op("icmp ne i64", address, 0), good, self.dead_label)
+            self.label(good)
+            self.depots[key] = address
+            if name in self.private:
+                self.keep_apart(name, variable)
+
+    def _leave(self, function: Function) -> None:
+        """Give back the local memory and the depth of a device function that returns."""
+        if self.module.raw:
+            return
+        for name, variable in reversed(function.variables.items()):
+            if variable.space == "local":
+                address = self.depots[self.prefix + name]
+                self.runtime_call("rt_local_free", address, str(variable.size), site=0)
+        if self.module.is_recursive(function.name):
+            depth = self.load_field("Thread", "depth")
+            self.store_field("Thread", "depth", self.op("sub i32", depth, 1))
+
+    # -- instructions -----------------------------------------------------------------------------
+
+    def site(self, ins: Instruction) -> str:
+        """The site number of an instruction: its own line, or the call that led here from the student's code."""
+        if not ins.at.line or self.module.raw:
+            return self.inherited_site
+        return str(self.module.new_site(ins.at, str(ins)))
+
+    def _lower(self, index: int, ins: Instruction) -> bool:
+        """As `_instruction`; whatever cannot be lowered is Unsupported, with the line that leads here."""
+        try:
+            return self._instruction(index, ins)
+        except Unsupported as error:
+            if error.line:
+                raise
+            at = self.location(ins)
+            raise Unsupported(error.what, at.file or self.module.name, at.line) from error
+        except (LookupError, ValueError, TypeError, AttributeError):  # PTX that no compiler wrote
+            self.unsupported(ins)
+
+    def location(self, ins: Instruction) -> Location:
+        """The student's line of an instruction, or of the call that leads to it."""
+        if ins.at.line or not self.inlined:
+            return ins.at if ins.at.line else self.module.called_at(self.function.name)
+        return self.module.called_at(self.inlined[-1])
+
+    def _instruction(self, index: int, ins: Instruction) -> bool:
+        """Lower one instruction; True when it ends the block."""
+        self.position = index
+        self.note_way(index)
+        if self.module.tracking and ins.pred:
+            self.check_used(ins, [ins.pred], "branch")
+        flags = self.undefined and not self.module.tracking
+        if flags:
+            self._check_registers(ins)
+        ended = self._guarded(ins)
+        if not ended and flags:
+            self._assign_registers(ins)
+        if not ended and self.coroutine and index in self.turns:
+            self._take_turn()
+        return ended
+
+    def _guarded(self, ins: Instruction) -> bool:
+        if ins.base == "bra":
+            return self._branch(ins)
+        if not ins.pred:
+            self.count(ins)
+            return self._unguarded(ins)
+        do, skip = self.fresh_label("do"), self.fresh_label("skip")
+        guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
+        self.branch(guard, do, skip)
+        self.label(do)
+        before = dict(self.known)
+        self.end_segment()
+        self.count(ins)
+        if not self._unguarded(ins):
+            self.line(f"br label %{skip}")
+        self.lines.append(f"{skip}:")
+        self.end_segment()
+        changed = {r for r, v in self.known.items() if before.get(r) != v}
+        self.known = {r: v for r, v in before.items() if r not in changed}
+        return False
+
+    def _unguarded(self, ins: Instruction) -> bool:
+        if not self.module.tracking:
+            return self._plainly(ins)
+        finish = self.follow(ins)
+        ended = self._plainly(ins)
+        if not ended:
+            finish()
+        return ended
+
+    def _plainly(self, ins: Instruction) -> bool:
+        base = ins.base
+        if ins.opcode == "ld.acquire.cta.u32" and self.coroutine and self._info.reserved:
+            # cooperative groups of several warps take it that the lanes which skip an `if` wait for those in it
+            self.store_field("Thread", "wait", abi.WAIT["ready"])
+            self.suspend()
+        if base in ("ret", "exit", "trap", "call", "brx"):
+            return getattr(self, f"_{base}")(ins)
+        if base == "mov":
+            self._mov(ins)
+        elif base in ("membar", "fence"):
+            self.line("fence seq_cst")
+            if self.module.checks == "full" and not self.module.raw:
+                self.runtime_call("rt_fence", str(_scope(ins)), site=self.site(ins))
+        elif base in IGNORED:
+            pass
+        elif not (
+            opcodes.emit(self, ins)
+            or self.memory(ins)
+            or self.collective(ins)
+            or self.asynchronous(ins)
+            or self.matrix(ins)
+        ):
+            self.unsupported(ins)
+        return False
+
+    def _is_back_edge(self, index: int, ins) -> bool:
+        if isinstance(ins, Label) or ins.base not in ("bra", "brx"):
+            return False
+        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
+        targets = branch_targets(current, ins)
+        return any(self.positions.get(t, 1 << 60) <= index for t in targets)
+
+    def _table(self, name: str) -> tuple[str, ...]:
+        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
+        return current.tables.get(name, ())
+
+    def _branch(self, ins: Instruction) -> bool:
+        if ins.opcode not in ("bra", "bra.uni"):
+            self.unsupported(ins)
+        self.count(ins)
+        self.end_block(self.position + 1)
+        target = ins.operands[0]
+        back = self._is_back_edge(self.position, ins) and not self.module.raw
+        goal = self.fresh_label("back") if back else self._label(target)
+        if ins.pred:
+            next_ = self.fresh_label("next")
+            condition = self.value(("!" if ins.negated else "") + ins.pred, "pred")
+            self.count_branch(condition)
+            self.branch(condition, goal, next_)
+        else:
+            self.line(f"br label %{goal}")
+        self.end_segment()
+        if back:
+            self._back_edge(goal, target, ins)
+        if ins.pred:
+            self.label(next_)
+        return not ins.pred
+
+    def _back_edge(self, label: str, target: str, ins: Instruction) -> None:
+        """Count a step; now and then ask the watchdog, and let others run that this loop may wait for, or that count
+        together with this thread.
+        """
+        known = dict(self.known)
+        self.label(label)
+        self.note_turn(target)
+        if self.position in self.unrolled:
+            self.line(f"br label %{self._label(target)}, !llvm.loop !{self._loop(self._label(target))}")
+            return
+        spin = self.position in self.spins
+        left = self.op("sub i32", self.emit("load i32, ptr %steps"), 1)
+        self.line(f"store i32 {left}, ptr %steps")
+        slice_ = self.fresh_label("slice")
+        self.branch(self.op("icmp eq i32", left, 0), slice_, self._label(target), unlikely=True)
+        self.label(slice_)
+        counting = self.module.counting and self.coroutine
+        size = abi.SPIN_SLICE if spin else abi.COUNT_SLICE if counting else abi.SLICE
+        if spin and self._looks(target, ins):
+            size = abi.TURN_SLICE
+        granted = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
+        go_on = self.fresh_label("alive")
+        self.branch(self.op("icmp ne i32", granted, 0), go_on, self.dead_label)
+        self.label(go_on)
+        self.line(f"store i32 {granted}, ptr %steps")
+        if spin or counting:
+            self.store_field("Thread", "wait", abi.WAIT["ready"])
+            if self.position in self.grid_waits:
+                self.store_field("Extra", "polls", self.site(ins))
+            self.suspend()
+        self.line(f"br label %{self._label(target)}")
+        self.known = known
+
+    @property
+    def watches_grid(self) -> bool:
+        """Whether threads say that they wait at the barrier of their grid."""
+        return self.coroutine and self.module.checks == "full" and self._info.grid_sync
+
+    @property
+    def _info(self) -> KernelInfo:
+        """Of the kernel that is being lowered."""
+        return self.module.kernels[self.function.name]
+
+    def _looks(self, target: str, back: Instruction) -> bool:
+        """Whether a loop of a kernel that takes turns looks at what others change; loops of CUDA's headers do."""
+        if not self.module.takes_turns(self.function.name):
+            return False
+        return back.at.trusted or any(self.positions[target] <= p <= self.position for p in self.turns)
+
+    def _loop(self, header: str) -> int:
+        """What LLVM is told of a loop: to unroll it, if it can."""
+        if header not in self.loops:
+            how = self.module.metadata('!{{!"llvm.loop.unroll.full"}}')
+            self.loops[header] = self.module.metadata(f"distinct !{{{{!{{n}}, !{how}}}}}")
+        return self.loops[header]
+
+    def _take_turn(self) -> None:
+        """Let others come between what this thread has read and what it does with it."""
+        turn, go_on = self.fresh_label("turn"), self.fresh_label("alone")
+        waits = self.runtime_call("rt_turn", site=0)
+        self.branch(self.op("icmp ne i32", waits, 0), turn, go_on)
+        self.label(turn)
+        self.suspend()
+        self.line(f"br label %{go_on}")
+        self.label(go_on)
+
+    def suspend(self) -> None:
+        if not self.coroutine:
+            raise Unsupported("a barrier in a function that is called recursively or through a pointer",
+                              self.module.name)  # fmt: skip
+        resumed = self.fresh_label("resumed")
+        state_ = self.fresh("suspend")
+        self.line(f"{state_} = call i8 @llvm.coro.suspend(token none, i1 false)")
+        self.line(f"switch i8 {state_}, label %suspended [ i8 0, label %{resumed} i8 1, label %suspended ]")
+        self.label(resumed)
+        self.end_segment()
+
+    def _brx(self, ins: Instruction) -> bool:
+        if not ins.opcode.startswith("brx.idx"):
+            self.unsupported(ins)
+        targets = self._table(ins.operands[1])
+        index = self.value(ins.operands[0], "u32")
+        self.count_target(ins, index)
+        self.end_block(self.position + 1)
+        self.end_segment()
+        cases, edges = [], []
+        for i, target in enumerate(targets):
+            label = self._label(target)
+            if self.positions.get(target, 1 << 60) <= self.position and not self.module.raw:
+                label = self.fresh_label("back")
+                edges.append((label, target))
+            cases.append(f"i32 {i}, label %{label}")
+        trap = self.fresh_label("notarget")
+        self.line(f"switch i32 {index}, label %{trap} [ {' '.join(cases)} ]")
+        for label, target in edges:
+            self._back_edge(label, target, ins)
+        self.label(trap)
+        self.line("unreachable")
+        return True
+
+    def _ret(self, ins: Instruction) -> bool:
+        self.line(f"br label %{self.return_label}")
+        return True
+
+    def _exit(self, ins: Instruction) -> bool:
+        """The thread ends, from however deep."""
+        self._give_steps()
+        self.store_field("Thread", "dead", abi.DEAD_EXIT)
+        if self.module.checks == "full" and not self.ways:
+            self.store_field("Extra", "out", 0)  # a return, wherever it is called
+        self.line(f"br label %{self.dead_label}")
+        return True
+
+    def _trap(self, ins: Instruction) -> bool:
+        if self.module.raw:
+            self.line("unreachable")
+        else:
+            self.runtime_call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=self.site(ins))
+            self.line(f"br label %{self.dead_label}")
+        return True
+
+    def _mov(self, ins: Instruction) -> None:
+        """Registers, constants, special registers, addresses of symbols, and packing of vectors."""
+        type_ = ins.opcode.split(".")[-1]
+        target, source = ins.operands
+        if target[0] == "{" or source[0] == "{":
+            self._mov_vector(ins, type_)
+        elif re.match(r"[A-Za-z_$]", source) and source != "WARP_SZ":
+            shared = self._is_shared(source.split("+")[0].strip())
+            value = self.symbol(source, window=shared)
+            self.set(target, self.resize(value, "i64", llvm_type(type_)), type_)
+        else:
+            if len(ins.opcode.split(".")) != 2:
+                self.unsupported(ins)
+            self.set(target, self.value(source, type_), type_)
+
+    def _mov_vector(self, ins: Instruction, type_: str) -> None:
+        t = llvm_type(type_)
+        bits = int(t[1:])
+        if ins.operands[0][0] == "{":
+            targets = [p.strip() for p in ins.operands[0][1:-1].split(",")]
+            value, width = self.value(ins.operands[1], type_), bits // len(targets)
+            for i, target in enumerate(targets):
+                part = self.op(f"lshr {t}", value, i * width) if i else value
+                self.set(target, self.cast("trunc", t, part, f"i{width}"), f"b{width}")
+        else:
+            sources = [p.strip() for p in ins.operands[1][1:-1].split(",")]
+            width, value = bits // len(sources), "0"
+            for i, source in enumerate(sources):
+                part = self.cast("zext", f"i{width}", self.value(source, f"b{width}"), t)
+                value = self.op(f"or {t}", value, self.op(f"shl {t}", part, i * width))
+            self.set(ins.operands[0], value, type_)
+
+
+def _scope(ins: Instruction) -> int:
+    """Whom a fence reaches: an index into state.SCOPES."""
+    old = {"membar.cta": "cta", "membar.gl": "gpu", "membar.sys": "sys"}
+    name = old.get(ins.opcode) or next((m for m in ins.opcode.split(".") if m in abi.SCOPES), "sys")
+    return abi.SCOPES.index(name)

@@ -1,0 +1,192 @@
+"""Calls: of device functions, in place where they may wait, through pointers, and of what the system offers.
+
+Source: PTX ISA, section 7 (abstracting the ABI) and 9.7.12.5 (call).
+"""
+
+from __future__ import annotations
+
+from ....errors import Unsupported
+from ..ptx.callgraph import symbol_name
+from ..ptx.parse import Function, Instruction, Variable, call_parts
+from ..runtime import abi
+
+
+class Calls:
+    """Mixin of `function.Lowering`."""
+
+    def _call(self, ins: Instruction) -> bool:
+        returns, name, arguments = call_parts(ins)
+        function = self.module.ptx.functions.get(name)
+        if function is None:
+            self._call_pointer(ins, name, returns, arguments)
+            return False
+        if function.body is None:
+            return self._external(ins, name, returns, arguments)
+        blind = self.position in self.blind and self.module.updates_memory(name)
+        if blind:
+            self.store_field("Env", "blind", 1)
+        if self.module.expands(name, self.coroutine):
+            self._expand(ins, function, returns, arguments)
+        else:
+            self._call_function(ins, function, returns, arguments)
+        if blind:
+            self.store_field("Env", "blind", 0)
+        return False
+
+    def _call_function(self, ins: Instruction, function: Function, returns, arguments) -> None:
+        args = [] if self.module.raw else ["i64 %env", "i64 %thr", f"i32 {self.site(ins)}"]
+        for formal, actual in zip(function.params, arguments, strict=True):
+            if formal.is_array:
+                args.append(f"ptr {self.params[self.prefix + actual][0]}")
+            else:
+                t = f"i{8 * formal.size}"
+                args.append(f"{t} {self._argument(actual, formal)}")
+        returned = "void"
+        for formal, actual in zip(function.returns, returns, strict=False):
+            if formal.is_array:
+                args.append(f"ptr {self.params[self.prefix + actual][0]}")
+            else:
+                returned = f"i{8 * formal.size}"
+        self.count_call()
+        if self.module.tracking:
+            self.hand_over([self._memory_of(a) for a in arguments], function.params)
+        if not self.module.raw:
+            self._give_steps()
+        final = self.position in self.final
+        if final:
+            self.store_field("Env", "final", 1)
+        text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
+        if returned == "void":
+            self.line(text)
+        else:
+            result = self.fresh("result")
+            self.line(f"{result} = {text}")
+            if returns:
+                self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+        if final:
+            self.store_field("Env", "final", 0)
+        if self.module.tracking:
+            self.hand_over([self._memory_of(r) for r in returns], function.returns, back=True)
+        self.end_segment()
+        if not self.module.raw:
+            alive = self.fresh_label("returned")
+            dead = self.op("icmp ne i32", self.load_field("Thread", "dead", volatile=True), 0)
+            self.branch(dead, self.dead_label, alive, unlikely=True)
+            self.label(alive)
+            self._take_steps()
+
+    def _call_pointer(self, ins: Instruction, register: str, returns, arguments) -> None:
+        """A call through a pointer: a switch over the functions whose address is taken and that fit the call."""
+        if self.register_type(register) is None:
+            raise Unsupported(f"the function {register}")
+        pointer, after = self.value(register, "u64"), self.fresh_label("after")
+        candidates = [f for f in self.module.pointed if self._fits(f, returns, arguments)]
+        if any(self.module.must_wait(f.name) for f in candidates):
+            raise Unsupported("a barrier or warp collective in a function that is called through a pointer")
+        labels = [self.fresh_label("target") for _ in candidates]
+        cases = " ".join(f"i64 {self.module.function_address(f.name)}, label %{label}"
+                         for f, label in zip(candidates, labels, strict=True))  # fmt: skip
+        nowhere = self.fresh_label("nowhere")
+        self.line(f"switch i64 {pointer}, label %{nowhere} [ {cases} ]")
+        self.label(nowhere)
+        self.runtime_call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=self.site(ins))
+        self.line(f"br label %{self.dead_label}")
+        known = dict(self.known)
+        for f, label in zip(candidates, labels, strict=True):
+            self.label(label)
+            self.known = dict(known)
+            self._call_function(ins, f, returns, arguments)
+            self.line(f"br label %{after}")
+        self.label(after)
+        self.known = known
+
+    def _fits(self, function: Function, returns, arguments) -> bool:
+        if len(function.params) != len(arguments) or len(function.returns) < len(returns):
+            return False
+        sizes = [self._variable(a).size if self._variable(a) else 0 for a in arguments]
+        return all(not size or size == p.size for size, p in zip(sizes, function.params, strict=True))
+
+    def _memory_of(self, name: str) -> str | None:
+        """The LLVM name of the memory of an argument or a result."""
+        return self.params.get(self.prefix + name, (None, 0))[0]
+
+    def _argument(self, actual: str, formal: Variable) -> str:
+        key = self.prefix + actual
+        if key in self.params:
+            return self.emit(f"load i{8 * formal.size}, ptr {self.params[key][0]}, align 1")
+        return self.value(actual, f"b{8 * formal.size}")
+
+    def _expand(self, ins: Instruction, function: Function, returns, arguments) -> None:
+        """A device function that may wait, in place."""
+        if function.name in self.inlined or self.module.is_recursive(function.name):
+            raise Unsupported(f"a barrier or warp collective inside the recursive function {function.name}",
+                              ins.at.file or self.module.name, ins.at.line)  # fmt: skip
+        saved = (self.prefix, self.return_label, self.inherited_site, self.position)
+        counted = self.expanding()
+        params = [(formal, self.params[self.prefix + actual]) for formal, actual in
+                  list(zip(function.params, arguments, strict=True)) + list(zip(function.returns, returns, strict=False))]  # fmt: skip
+        self.inherited_site = self.site(ins)
+        self.inlined.append(function.name)
+        prefix = f"{function.name}#{self.serial}:"
+        for formal, place in params:
+            self.params[prefix + formal.name] = place
+        for formal in function.returns[len(returns) :]:
+            self.entry.append(f'  %"{prefix}{formal.name}" = alloca [{formal.size} x i8], align 8')
+            self.params[prefix + formal.name] = (f'%"{prefix}{formal.name}"', 0)
+        self.return_label = self.fresh_return(prefix)
+        known = dict(self.known)
+        label = self.return_label
+        self._body(function)
+        self.prefix = prefix
+        self.lines.append(f"{label}:")
+        self.known = {}
+        self._leave(function)
+        self.inlined.pop()
+        self.prefix, self.return_label, self.inherited_site, self.position = saved
+        self.expanded(counted)
+        self.known = known
+
+    def fresh_return(self, prefix: str) -> str:
+        return f'"{prefix}return"'
+
+    def _external(self, ins: Instruction, name: str, returns, arguments) -> bool:
+        """Functions that CUDA's device library leaves to the system."""
+        if self.module.raw:
+            self._external_raw(name, returns, arguments)
+            return False
+        if name == "vprintf":
+            values = [self._argument(a, Variable("param", "b64", "", 8, 8)) for a in arguments]
+            result = self.runtime_call("rt_printf", *values, site=self.site(ins))
+            if returns:
+                self.line(f"store i32 {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+            return False
+        if name == "__assertfail":
+            values = []
+            for argument in arguments[:3]:
+                pointer = self.params[self.prefix + argument][0]
+                size = 4 if argument == arguments[2] else 8
+                value = self.emit(f"load i{8 * size}, ptr {pointer}, align 1")
+                values.append(self.resize(value, f"i{8 * size}", "i64"))
+            self.runtime_call("rt_assert", values[0], values[2], site=self.site(ins))
+            self.line(f"br label %{self.dead_label}")
+            return True
+        what = {"malloc": "malloc() on the device", "free": "free() on the device"}.get(
+            name, f"the function {name}()"
+        )
+        raise Unsupported(what)
+
+    def _external_raw(self, name: str, returns, arguments) -> None:
+        """The runtime calls host functions by name."""
+        function = self.module.ptx.functions[name]
+        args = [
+            f"i{8 * f.size} {self._argument(a, f)}" for f, a in zip(function.params, arguments, strict=True)
+        ]
+        returned = f"i{8 * function.returns[0].size}" if function.returns else "void"
+        self.module.declare(name, returned, ", ".join(args))
+        text = f"call {returned} @{name}({', '.join(args)})"
+        if returned == "void":
+            self.line(text)
+        else:
+            result = self.emit(text)
+            if returns:
+                self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")

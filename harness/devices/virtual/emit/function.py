@@ -1,0 +1,394 @@
+"""One PTX function -> LLVM text: a kernel as a loop over its threads or as a coroutine, a device function as itself.
+
+Source: LLVM Coroutines (switched-resume lowering).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....errors import Unsupported
+from ..analyse.assigned import RegisterCheck
+from ..analyse.intervals import Intervals
+from ..analyse.leaving import Leaving, Ways
+from ..analyse.uniformity import Plan, plan
+from ..compile.modules import KernelInfo, Parameter
+from ..instrument.checking import FullChecks
+from ..instrument.initialised import Following
+from ..instrument.segments import Counting
+from ..ptx.callgraph import align_up, symbol_name
+from ..ptx.parse import Function, Location, Variable
+from ..runtime import abi
+from .addresses import Symbols
+from .async_copies import Asynchronous
+from .body import Body
+from .calls import Calls
+from .collectives import Collectives
+from .matrices import Matrix
+from .memory import Access
+from .sidebyside import SideBySide
+from .special_registers import Special
+from .values import Emitter
+
+if TYPE_CHECKING:
+    from .module import ModuleLowering
+
+
+class Lowering(
+    Access,
+    Asynchronous,
+    Body,
+    Calls,
+    Collectives,
+    Counting,
+    Following,
+    FullChecks,
+    Leaving,
+    Matrix,
+    RegisterCheck,
+    SideBySide,
+    Special,
+    Symbols,
+    Emitter,
+):
+    """One function. `kernel()` or `device_function()` gives its text."""
+
+    def __init__(self, function: Function, module: ModuleLowering):
+        super().__init__(function, module)
+        self.slow_paths: list[str] = []
+        self.params: dict[str, tuple[str, int]] = {}  # .param symbol -> (host pointer, offset)
+        self.depots: dict[str, str] = {}  # .local symbol -> its device address
+        self.specials: dict[str, str] = {}
+        self.inherited_site = "%site"  # of the call that led here, for code that is not the student's
+        self.inlined: list[str] = []  # functions being expanded in place
+        self.return_label = "return"
+        self.dead_label = "dead"
+        self.coroutine = False
+        self.spins: set[int] = set()
+        self.grid_waits: set[int] = set()
+        self.turns: set[int] = set()
+        self.position = 0
+        self.positions: dict[str, int] = {}
+        self.groups: dict = {}
+        self.undefined: set[str] = set()
+        self.sets_bits: set[int] = set()
+        self.followed: set[str] = set()
+        self.parameters: dict[str, tuple[str, str, int]] = {}  # .param memory -> (unset bits, origins, bytes)
+        self.guesses: set[int] = set()
+        self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
+        self.final, self.compared, self.blind = set(), None, set()
+        self.intervals: Intervals | None = None  # of the body that is being lowered
+        self.private, self.unrolled = {}, set()
+        self.loops: dict[str, int] = {}
+        self.ways: Ways | None = None  # out of the body that is being lowered
+        self.shared_symbols: dict[str, int] = {}
+        self.raw_locals: dict[str, str] = {}
+
+    # -- whole functions ------------------------------------------------------------------------
+
+    def kernel(self) -> str:
+        f, module = self.function, self.module
+        self.coroutine = module.waits(f.name) or module.counting
+        arrays, static, dynamic = module.shared_layout(f)
+        self.shared_symbols = {name: offset for name, offset, _ in arrays}
+        self.dynamic_offset = dynamic
+        offset, params = 0, []
+        for p in f.params:
+            offset = align_up(offset, p.align)
+            params.append(Parameter(p.name, offset, p.size, p.align))
+            self.params[p.name] = ("%params", offset)
+            offset += p.size
+        recursive = any(map(module.is_recursive, module.closure(f.name)))
+        reserved = module.mentions(f.name, "%reserved_smem")
+        info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
+                          module.syncs_grid(f.name), self.coroutine and module.meets(f.name), recursive,
+                          f.max_threads, module.turn_lines(f.name), module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
+        if module.checks == "full":
+            info.finals = module.block_barriers(f.name)
+        module.kernels[f.name] = info
+        self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
+        # a neighbour may hold what a thread waits for
+        together = module.side_by_side and not module.spins(f.name)
+        found = plan(f, self.coroutine) if together else None
+        several = Lowering(f, module)._several(self, found) if found else ""
+        self._start()
+        if found:
+            info.lanes = found.lanes
+        if not self.coroutine:
+            return self._plain_loop() + several + _block(f.name, info.lanes)
+        return self._coroutine("start") + several + _RUN_COROUTINES.format(name=f.name)
+
+    def _start(self) -> None:
+        """What every thread of a kernel begins with."""
+        f, module = self.function, self.module
+        self._prologue()
+        if module.loops(f.name):
+            self._count_steps()
+        self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
+        self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
+        for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
+                            ("dead", "0"), ("depth", "0"), ("clock", "0")):  # fmt: skip
+            for self.lane in range(self.lanes):
+                self.store_field("Thread", name, value)
+        self.lane = 0
+        self.start_leaving()
+        called = (module.ptx.functions[name] for name in module.closure(f.name))
+        if any(v.space == "local" for function in called for v in function.variables.values()):
+            self.runtime_call("rt_local_reset", site=0)
+        if module.mentions(f.name, "cp.async"):
+            self.runtime_call("rt_copy_reset", site=0)
+
+    def _plain_loop(self) -> str:
+        name = self.function.name
+        self._body(self.function)
+        self.lines.append("return:")
+        self._give_steps()
+        self.lines += ["  ret void", "dead:", "  ret void"]
+        return f"""
+define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
+{self._text()}
+}}
+"""
+
+    def _several(self, one: Lowering, found: Plan) -> str:
+        """The code that several threads go through together: a coroutine, or a function that says whether they agreed."""
+        self.plan, self.apart, self.lanes = found, found.apart, found.lanes
+        self.params, self.shared_symbols, self.dynamic_offset = (
+            dict(one.params),
+            one.shared_symbols,
+            one.dynamic_offset,
+        )
+        self.inherited_site, self.coroutine = one.inherited_site, one.coroutine
+        if self.coroutine:
+            size = abi.DTYPES["Thread"].itemsize
+            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(self.lanes)]
+            self._start()
+            return self._coroutine("together")
+        self._start()
+        self._body(self.function)
+        self.lines.append("return:")
+        self._give_steps()
+        self.lines += ["  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
+        arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.lanes))
+        return f"""
+define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwind {{
+{self._text()}
+}}
+"""
+
+    def _coroutine(self, kind: str) -> str:
+        """kind: what the function is called, after the kernel's name."""
+        self.entry += [
+            "  %id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
+            "  %size = call i64 @llvm.coro.size.i64()",
+            "  %frame = call i64 @rt_frame(i64 %env, i64 %thr, i64 %size)",
+            "  %framep = inttoptr i64 %frame to ptr",
+            "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %framep)",
+        ]
+        for text in ("token @llvm.coro.id(i32, ptr, ptr, ptr)", "i64 @llvm.coro.size.i64()",
+                     "ptr @llvm.coro.begin(token, ptr)", "i8 @llvm.coro.suspend(token, i1)",
+                     "void @llvm.coro.end(ptr, i1, token)", "i64 @rt_frame(i64, i64, i64)",
+                     "void @rt_block(i64)"):  # fmt: skip
+            self.module.declarations[text] = text
+        handle = self.emit("ptrtoint ptr %handle to i64")
+        self.store_field("Thread", "handle", handle)
+        self._body(self.function)
+        self.lines += ["return:", "  br label %finish", "dead:"]
+        if self.plan:  # the one that has died may not be the first
+            self.store_field("Thread", "dead", abi.DEAD_FAULT)
+        self.lines += ["  br label %finish", "finish:"]
+        self.store_field("Thread", "wait", abi.WAIT["exited"])
+        self.lines += [
+            "  %last = call i8 @llvm.coro.suspend(token none, i1 true)",
+            "  switch i8 %last, label %suspended [ i8 0, label %impossible i8 1, label %suspended ]",
+            "impossible:",
+            "  unreachable",
+            "suspended:",
+            "  call void @llvm.coro.end(ptr %handle, i1 false, token none)",
+            "  ret void",
+        ]
+        return f"""
+define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
+{self._text()}
+}}
+"""
+
+    def device_function(self) -> str:
+        f, module = self.function, self.module
+        args, returns = [], "void"
+        for p in f.params:
+            self._formal(p, args)
+        if len(f.returns) > 1:
+            raise Unsupported(f"the function {f.name} with several results", module.name)
+        for p in f.returns:
+            if p.is_array:
+                args.append(f'ptr %"{p.name}"')
+                self.params[p.name] = (f'%"{p.name}"', 0)
+            else:
+                returns = f"i{8 * p.size}"
+                self.entry.append(f'  %"{p.name}" = alloca {returns}')
+                self.params[p.name] = (f'%"{p.name}"', 0)
+            self.follow_parameter(f'%"{p.name}"', p.size)
+        if module.raw:
+            linkage = "" if f.name.startswith("rt_") else "internal "
+            self.inherited_site = "0"
+        else:
+            linkage = "internal "
+            args = ["i64 %env", "i64 %thr", "i32 %site"] + args
+        self._prologue()
+        if module.tracking:
+            self.hand_over([f'%"{p.name}"' for p in f.params], f.params, back=True)
+        if not module.raw:
+            self._count_call_as_step()
+            if module.loops(f.name):
+                self._count_steps()
+            if module.is_recursive(f.name):
+                self._guard_recursion()
+        self._body(f)
+        self.lines.append("return:")
+        self._give_steps()
+        self._leave(f)
+        if module.tracking:
+            self.hand_over([f'%"{p.name}"' for p in f.returns], f.returns)
+        if returns == "void":
+            self.line("ret void")
+        else:
+            value = self.emit(f'load {returns}, ptr %"{f.returns[0].name}"')
+            self.line(f"ret {returns} {value}")
+        self.lines += ["dead:", f"  ret {returns}" + ("" if returns == "void" else " 0")]
+        return f"define {linkage}{returns} {symbol_name(f.name, module.raw)}({', '.join(args)}) nounwind {{\n{self._text()}\n}}\n"
+
+    def _formal(self, p: Variable, args: list[str]) -> None:
+        name = f'%"{p.name}"'
+        self.params[p.name] = (name, 0)
+        self.follow_parameter(name, p.size)
+        if p.is_array:
+            args.append(f"ptr {name}")
+        else:
+            t = f"i{8 * p.size}"
+            args.append(f'{t} %"{p.name}.in"')
+            self.entry += [f"  {name} = alloca {t}", f'  store {t} %"{p.name}.in", ptr {name}']
+
+    def _text(self) -> str:
+        return "\n".join(
+            ["entry:"] + self.entry + ["  br label %begin", "begin:"] + self.lines + self.slow_paths
+        )
+
+    def _prologue(self) -> None:
+        """Pointers that everything else needs; LLVM drops what is not used."""
+        if self.module.raw:
+            self.arena = self.shadow = "null"
+            return
+        self.entry.append("  %envp = inttoptr i64 %env to ptr")
+        for self.lane in range(self.lanes):
+            self.entry.append(f"  {self.thread}.p = inttoptr i64 {self.thread} to ptr")
+        self.lane = 0
+        for name, struct, field_ in (("launch", "Env", "launch"), ("arena", "Env", "arena"),
+                                     ("shadow", "Env", "shadow")):  # fmt: skip
+            self.entry.append(f"  %{name}.a = getelementptr i8, ptr %envp, i64 {abi.offset(struct, field_)}")
+            self.entry.append(f"  %{name} = load ptr, ptr %{name}.a, !invariant.load !1")
+        self.entry += [
+            f"  %sharedbase.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'shared_base')}",
+            "  %sharedbase = load i64, ptr %sharedbase.a, !invariant.load !1",
+            "  %shared = getelementptr i8, ptr %arena, i64 %sharedbase",
+            f"  %sharedbase.g = lshr i64 %sharedbase, {abi.GRANULE.bit_length() - 1}",
+            "  %sharedshadow = getelementptr i8, ptr %shadow, i64 %sharedbase.g",
+            f"  %globals.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'globals_base')}",
+            "  %globals = load i64, ptr %globals.a, !invariant.load !1",
+        ]
+        if self.module.tracking:
+            self.entry += [f"  %unset.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'unset')}",
+                           "  %unset = load ptr, ptr %unset.a, !invariant.load !1"]  # fmt: skip
+        self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
+        self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
+        self.start_counting()
+
+    def _count_call_as_step(self) -> None:
+        """Functions that call each other take time without any loop: now and then ask the watchdog."""
+        left = self.op("sub i32", self.load_field("Env", "calls", volatile=True), 1)
+        self.store_field("Env", "calls", left)
+        ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
+        self.branch(self.op("icmp eq i32", left, 0), ask, go_on, unlikely=True)
+        self.label(ask)
+        alive = self.runtime_call("rt_slice", str(abi.SLICE), "1", site=self.inherited_site)
+        self.branch(self.op("icmp ne i32", alive, 0), go_on, "dead")
+        self.label(go_on)
+
+    def _guard_recursion(self) -> None:
+        ok = self.runtime_call("rt_enter", site=self.inherited_site)
+        good = self.fresh_label("entered")
+        self.branch(self.op("icmp ne i32", ok, 0), good, "dead")
+        self.label(good)
+
+
+_RUN_COROUTINES = """
+define void @"{name}.block"(i64 %env) nounwind {{
+  call void @rt_block(i64 %env)
+  ret void
+}}
+"""
+_BLOCK = """
+define void @"{name}.block"(i64 %env) nounwind {{
+entry:
+  %envp = inttoptr i64 %env to ptr
+  %la = getelementptr i8, ptr %envp, i64 {launch}
+  %launch = load ptr, ptr %la, !invariant.load !1
+  %ta = getelementptr i8, ptr %envp, i64 {threads}
+  %threads = load i64, ptr %ta, !invariant.load !1
+  %na = getelementptr i8, ptr %launch, i64 {count}
+  %n = load i32, ptr %na, !invariant.load !1
+  %oa = getelementptr i8, ptr %launch, i64 {order}
+  %order = load ptr, ptr %oa, !invariant.load !1
+  %ka = getelementptr i8, ptr %launch, i64 {lanes_field}
+  %k = load i32, ptr %ka, !invariant.load !1
+  %together = icmp ugt i32 %k, 1
+  br label %some
+some:
+  %first = phi i32 [ 0, %entry ], [ %after, %several ], [ %stop, %one ]
+  %after = add i32 %first, {lanes}
+  %left = icmp ule i32 %after, %n
+  %enough = and i1 %left, %together
+  br i1 %enough, label %several, label %rest
+several:
+{several}
+  br i1 %went, label %some, label %alone
+rest:
+  %any = icmp ult i32 %first, %n
+  br i1 %any, label %alone, label %done
+alone:
+  %stop = phi i32 [ %after, %several ], [ %n, %rest ]
+  br label %one
+one:
+  %i = phi i32 [ %first, %alone ], [ %next, %one ]
+{address}
+  call void @"{name}.thread"(i64 %env, i64 %thr)
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %stop
+  br i1 %more, label %one, label %some
+done:
+  ret void
+}}
+"""
+
+
+def _block(name: str, lanes: int) -> str:
+    """The function that runs a block of threads, `lanes` at a time where they go together."""
+    several = "  %went = icmp ugt i32 %first, %after"  # never comes here
+    if lanes > 1:
+        lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(lanes)]
+        arguments = ", ".join(f"i64 %thr.{i}" for i in range(lanes))
+        several = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
+    offsets = {"launch": abi.offset("Env", "launch"), "threads": abi.offset("Env", "threads"),
+               "count": abi.offset("Launch", "threads"), "order": abi.offset("Launch", "order"),
+               "lanes_field": abi.offset("Launch", "lanes")}  # fmt: skip
+    return _BLOCK.format(name=name, lanes=lanes, several=several, address=_address("%i", ""), **offsets)
+
+
+def _address(number: str, suffix: str) -> str:
+    """The state of the thread that comes at a place of the order."""
+    return f"""\
+  %ip{suffix} = getelementptr i32, ptr %order, i32 {number}
+  %id{suffix} = load i32, ptr %ip{suffix}, !invariant.load !1
+  %wide{suffix} = zext i32 %id{suffix} to i64
+  %at{suffix} = mul i64 %wide{suffix}, {abi.DTYPES["Thread"].itemsize}
+  %thr{suffix} = add i64 %threads, %at{suffix}"""

@@ -1,0 +1,478 @@
+"""Rows of integer arithmetic, logic and shifts.
+
+Source: PTX ISA, sections 9.7.1 (integer arithmetic), 9.7.2 (extended precision), 9.7.8 (logic and shift),
+9.7.9.7 (prmt) and 9.7.19 (SIMD video instructions).
+"""
+
+from __future__ import annotations
+
+from ..ptx.types import TYPES, is_signed, llvm_type
+from .table import row, statement
+
+# -- 9.7.1 arithmetic, 9.7.8 logic: one LLVM instruction or two --------------------------------------
+
+row("add.<int>")("add {t} {a}, {b}")
+row("sub.<int>")("sub {t} {a}, {b}")
+row("mul.lo.<int>")("mul {t} {a}, {b}")
+row("mad.lo.<int>")("mul {t} {a}, {b}; add {t} {0}, {c}")
+row("add.sat.s32")("call i32 @llvm.sadd.sat.i32(i32 {a}, i32 {b})")
+row("sub.sat.s32")("call i32 @llvm.ssub.sat.i32(i32 {a}, i32 {b})")
+row("neg.<signed>")("sub {t} 0, {a}")
+row("abs.<signed>")("call {t} @llvm.abs.{s}({t} {a}, i1 false)")
+row("min.<signed>")("call {t} @llvm.smin.{s}({t} {a}, {t} {b})")
+row("max.<signed>")("call {t} @llvm.smax.{s}({t} {a}, {t} {b})")
+row("min.<unsigned>")("call {t} @llvm.umin.{s}({t} {a}, {t} {b})")
+row("max.<unsigned>")("call {t} @llvm.umax.{s}({t} {a}, {t} {b})")
+row("and.<bits>", "and.pred")("and {t} {a}, {b}")
+row("or.<bits>", "or.pred")("or {t} {a}, {b}")
+row("xor.<bits>", "xor.pred")("xor {t} {a}, {b}")
+row("not.<bits>", "not.pred")("xor {t} {a}, -1")
+row("cnot.<bits>")("icmp eq {t} {a}, 0; zext i1 {0} to {t}")
+row("brev.<bits32>")("call {t} @llvm.bitreverse.{s}({t} {a})")
+row("sad.<unsigned>")(
+    "call {t} @llvm.umax.{s}({t} {a}, {t} {b}); call {t} @llvm.umin.{s}({t} {a}, {t} {b});"
+    "sub {t} {0}, {1}; add {t} {2}, {c}"
+)
+row("sad.<signed>")(
+    "call {t} @llvm.smax.{s}({t} {a}, {t} {b}); call {t} @llvm.smin.{s}({t} {a}, {t} {b});"
+    "sub {t} {0}, {1}; add {t} {2}, {c}"
+)
+
+# -- products ----------------------------------------------------------------------------------------
+
+
+def _product(e, type_: str, a: str, b: str) -> tuple[str, str]:
+    """(a * b at twice the width, that type)."""
+    t, bits = TYPES[type_]
+    wide, extend = f"i{2 * bits}", "sext" if is_signed(type_) else "zext"
+    return e.op(f"mul {wide}", e.cast(extend, t, a, wide), e.cast(extend, t, b, wide)), wide
+
+
+@row("mul.hi.<int>")
+def _mul_hi(e, mods, a, b):
+    t, bits = TYPES[mods[-1]]
+    product, wide = _product(e, mods[-1], a, b)
+    return e.cast("trunc", wide, e.op(f"lshr {wide}", product, bits), t)
+
+
+@row("mad.hi.<int>")
+def _mad_hi(e, mods, a, b, c):
+    return e.op(f"add {llvm_type(mods[-1])}", _mul_hi(e, mods, a, b), c)
+
+
+@row("mad.hi.sat.s32")
+def _mad_hi_sat(e, mods, a, b, c):
+    return e.emit(f"call i32 @llvm.sadd.sat.i32(i32 {_mul_hi(e, mods, a, b)}, i32 {c})")
+
+
+@statement("mul.wide.<int16_32>")
+def _mul_wide(e, ins, mods, d, a, b):
+    type_ = mods[-1]
+    product, _ = _product(e, type_, e.value(a, type_), e.value(b, type_))
+    e.set(d, product, f"{type_[0]}{2 * TYPES[type_][1]}")
+
+
+@statement("mad.wide.<int16_32>")
+def _mad_wide(e, ins, mods, d, a, b, c):
+    type_ = mods[-1]
+    result = f"{type_[0]}{2 * TYPES[type_][1]}"
+    product, wide = _product(e, type_, e.value(a, type_), e.value(b, type_))
+    e.set(d, e.op(f"add {wide}", product, e.value(c, result)), result)
+
+
+@row("mul24.(lo|hi).<int32>")
+def _mul24(e, mods, a, b):
+    """The product of the low 24 bits of each: its bits 31..0, or 47..16."""
+    extend = "sext" if is_signed(mods[-1]) else "zext"
+    a, b = (e.cast(extend, "i24", e.cast("trunc", "i32", v, "i24"), "i64") for v in (a, b))
+    product = e.op("mul i64", a, b)
+    return e.cast("trunc", "i64", e.op("lshr i64", product, 16) if mods[0] == "hi" else product, "i32")
+
+
+@row("mad24.(lo|hi).<int32>")
+def _mad24(e, mods, a, b, c):
+    return e.op("add i32", _mul24(e, mods, a, b), c)
+
+
+@row("mad24.hi.sat.s32")
+def _mad24_sat(e, mods, a, b, c):
+    return e.emit(f"call i32 @llvm.sadd.sat.i32(i32 {_mul24(e, mods, a, b)}, i32 {c})")
+
+
+@row("dp4a.(u32|s32).(u32|s32)")
+def _dp4a(e, mods, a, b, c):
+    """Four bytes of a times four bytes of b, plus c."""
+    for i in range(4):
+        c = _multiply_part(e, mods, (a, 8, i), (b, 8, i), c)
+    return c
+
+
+@row("dp2a.(lo|hi).(u32|s32).(u32|s32)")
+def _dp2a(e, mods, a, b, c):
+    """Two 16-bit halves of a times the two low or high bytes of b, plus c."""
+    for i in range(2):
+        c = _multiply_part(e, mods, (a, 16, i), (b, 8, i + 2 * (mods[0] == "hi")), c)
+    return c
+
+
+def _multiply_part(e, mods, a, b, c: str) -> str:
+    parts = []
+    for (value, width, i), type_ in zip((a, b), mods[-2:], strict=True):
+        part = e.cast("trunc", "i32", e.op("lshr i32", value, width * i), f"i{width}")
+        parts.append(e.cast("sext" if is_signed(type_) else "zext", f"i{width}", part, "i32"))
+    return e.op("add i32", c, e.op("mul i32", *parts))
+
+
+# -- division ----------------------------------------------------------------------------------------
+
+
+@row("div.<int>")
+def _divide(e, mods, a, b):
+    return _quotient(e, "div", mods[-1], a, b)
+
+
+@row("rem.<int>")
+def _remainder(e, mods, a, b):
+    return _quotient(e, "rem", mods[-1], a, b)
+
+
+def _quotient(e, op: str, type_: str, a: str, b: str) -> str:
+    """PTX leaves division by zero open: what NVIDIA's hardware gives, and never a trap of the CPU."""
+    t, bits = TYPES[type_]
+    zero = unsafe = e.op(f"icmp eq {t}", b, 0)
+    if is_signed(type_):  # the lowest number / -1: it and 0, the quotient and the remainder of division by 1
+        lowest = e.op(f"icmp eq {t}", a, -(1 << bits - 1))
+        unsafe = e.op("or i1", zero, e.op("and i1", lowest, e.op(f"icmp eq {t}", b, -1)))
+    divisor = e.emit(f"select i1 {unsafe}, {t} 1, {t} {b}")
+    result = e.op(f"{'s' if is_signed(type_) else 'u'}{op} {t}", a, divisor)
+    by_zero = "-1"
+    if bits == 64:  # short dividends take the 32-bit path
+        short = e.op("icmp eq i64", e.op("lshr i64", a, 32), 0)
+        by_zero = e.emit(f"select i1 {short}, i64 {0xFFFFFFFF}, i64 -1")
+    return e.emit(f"select i1 {zero}, {t} {by_zero}, {t} {result}")
+
+
+# -- 9.7.2 extended precision: the carry, or borrow, travels in CC.CF --------------------------------
+
+
+@row("add.cc.<int32_64>")
+def _add_cc(e, mods, a, b):
+    return _with_carry(e, "add", mods, a, b)
+
+
+@row("addc{.cc}.<int32_64>")
+def _addc(e, mods, a, b):
+    return _with_carry(e, "add", mods, a, b, carry_in=True)
+
+
+@row("sub.cc.<int32_64>")
+def _sub_cc(e, mods, a, b):
+    return _with_carry(e, "sub", mods, a, b)
+
+
+@row("subc{.cc}.<int32_64>")
+def _subc(e, mods, a, b):
+    return _with_carry(e, "sub", mods, a, b, carry_in=True)
+
+
+@row("mad.(lo|hi).cc.<int32_64>")
+def _mad_cc(e, mods, a, b, c):
+    return _with_carry(e, "add", mods, _half_product(e, mods, a, b), c)
+
+
+@row("madc.(lo|hi){.cc}.<int32_64>")
+def _madc(e, mods, a, b, c):
+    return _with_carry(e, "add", mods, _half_product(e, mods, a, b), c, carry_in=True)
+
+
+def _half_product(e, mods, a: str, b: str) -> str:
+    return _mul_hi(e, mods, a, b) if mods[0] == "hi" else e.op(f"mul {llvm_type(mods[-1])}", a, b)
+
+
+def _with_carry(e, op: str, mods, a: str, b: str, carry_in: bool = False) -> str:
+    t, bits = TYPES[mods[-1]]
+    wide = f"i{2 * bits}"
+    result = e.op(f"{op} {wide}", e.cast("zext", t, a, wide), e.cast("zext", t, b, wide))
+    if carry_in:
+        result = e.op(f"{op} {wide}", result, e.cast("zext", "i1", e.emit("load i1, ptr %carry"), wide))
+    if "cc" in mods:
+        carry = e.cast("trunc", wide, e.op(f"lshr {wide}", result, bits), "i1")
+        e.line(f"store i1 {carry}, ptr %carry")
+    return e.cast("trunc", wide, result, t)
+
+
+# -- shifts ------------------------------------------------------------------------------------------
+
+
+@statement("shl.<bits>", "shr.<bits>", "shr.<int>")
+def _shift(e, ins, mods, d, a, amount):
+    """Shift amounts are unsigned 32-bit and clamp at the width."""
+    type_ = mods[-1]
+    t, bits = TYPES[type_]
+    a, amount = e.value(a, type_), e.value(amount, "u32")
+    op = "shl" if ins.base == "shl" else "ashr" if is_signed(type_) else "lshr"
+    clamped = e.resize(e.emit(f"call i32 @llvm.umin.i32(i32 {amount}, i32 {bits - 1})"), "i32", t)
+    result = e.op(f"{op} {t}", a, clamped)
+    if op != "ashr":
+        fits = e.op("icmp ult i32", amount, bits)
+        result = e.emit(f"select i1 {fits}, {t} {result}, {t} 0")
+    e.set(d, result, type_)
+
+
+row("shf.l.wrap.b32")("call i32 @llvm.fshl.i32(i32 {b}, i32 {a}, i32 {c})")
+row("shf.r.wrap.b32")("call i32 @llvm.fshr.i32(i32 {b}, i32 {a}, i32 {c})")
+row("shf.l.clamp.b32")(
+    "call i32 @llvm.fshl.i32(i32 {b}, i32 {a}, i32 {c}); icmp ult i32 {c}, 32;select i1 {1}, i32 {0}, i32 {a}"
+)
+row("shf.r.clamp.b32")(
+    "call i32 @llvm.fshr.i32(i32 {b}, i32 {a}, i32 {c}); icmp ult i32 {c}, 32;select i1 {1}, i32 {0}, i32 {b}"
+)
+
+# -- bits --------------------------------------------------------------------------------------------
+
+
+@statement("popc.<bits32>")
+def _popc(e, ins, mods, d, a):
+    t = llvm_type(mods[-1])
+    count = e.emit(f"call {t} @llvm.ctpop.{t}({t} {e.value(a, mods[-1])})")
+    e.set(d, e.resize(count, t, "i32"), "u32")
+
+
+def _leading_zeros(e, t: str, value: str) -> str:
+    return e.resize(e.emit(f"call {t} @llvm.ctlz.{t}({t} {value}, i1 false)"), t, "i32")
+
+
+@statement("clz.<bits32>")
+def _clz(e, ins, mods, d, a):
+    e.set(d, _leading_zeros(e, llvm_type(mods[-1]), e.value(a, mods[-1])), "u32")
+
+
+@statement("bfind{.shiftamt}.<int32_64>")
+def _bfind(e, ins, mods, d, a):
+    """Position of the highest bit that differs from the sign, or how far from the top; -1 where none does."""
+    t, bits = TYPES[mods[-1]]
+    a = e.value(a, mods[-1])
+    if is_signed(mods[-1]):
+        a = e.op(f"xor {t}", a, e.op(f"ashr {t}", a, bits - 1))
+    zeros = _leading_zeros(e, t, a)
+    found = zeros if "shiftamt" in mods else e.op("sub i32", bits - 1, zeros)
+    none = e.op(f"icmp eq {t}", a, 0)
+    e.set(d, e.emit(f"select i1 {none}, i32 -1, i32 {found}"), "u32")
+
+
+@row("fns.b32")
+def _find_nth_set(e, mods, mask, base, offset):
+    """Position of the n-th set bit from bit `base` up, or down for n < 0; n = 0: `base` if it is set."""
+    down = e.op("icmp slt i32", offset, 0)
+    above = e.op("shl i32", -1, e.op("and i32", base, 31))
+    below = e.op("lshr i32", -1, e.op("sub i32", 31, e.op("and i32", base, 31)))
+    reversed_ = e.emit(f"call i32 @llvm.bitreverse.i32(i32 {e.op('and i32', mask, below)})")
+    bits = e.emit(f"select i1 {down}, i32 {reversed_}, i32 {e.op('and i32', mask, above)}")
+    wanted = e.emit(f"call i32 @llvm.abs.i32(i32 {offset}, i1 false)")
+    count = e.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
+    position, left = "0", wanted
+    for width in (16, 8, 4, 2, 1):  # is it among the next `width` bits?
+        window = e.op("and i32", e.op("lshr i32", bits, position), (1 << width) - 1)
+        here = e.emit(f"call i32 @llvm.ctpop.i32(i32 {window})")
+        beyond = e.op("icmp ugt i32", left, here)
+        left = e.op("sub i32", left, e.emit(f"select i1 {beyond}, i32 {here}, i32 0"))
+        position = e.op("add i32", position, e.emit(f"select i1 {beyond}, i32 {width}, i32 0"))
+    position = e.emit(f"select i1 {down}, i32 {e.op('sub i32', 31, position)}, i32 {position}")
+    exists = e.op("icmp ule i32", wanted, count)
+    position = e.emit(f"select i1 {exists}, i32 {position}, i32 -1")
+    at_base = e.cast("trunc", "i32", e.op("lshr i32", mask, e.op("and i32", base, 31)), "i1")
+    at_base = e.emit(f"select i1 {at_base}, i32 {base}, i32 -1")
+    return e.emit(f"select i1 {e.op('icmp eq i32', offset, 0)}, i32 {at_base}, i32 {position}")
+
+
+@statement("bfe.<int32_64>")
+def _bit_field_extract(e, ins, mods, d, a, start, length):
+    """`length` bits from bit `start`, extended by the field's sign, or the value's where it runs out."""
+    type_ = mods[-1]
+    t, bits = TYPES[type_]
+    wide, signed = f"i{2 * bits}", is_signed(type_)
+    shift = "ashr" if signed else "lshr"
+    value = e.cast("sext" if signed else "zext", t, e.value(a, type_), wide)
+    start, length = (_field(e, operand, bits, wide) for operand in (start, length))
+    empty = e.op(f"icmp eq {wide}", length, 0)
+    drop = e.emit(f"select i1 {empty}, {wide} 0, {wide} {e.op(f'sub {wide}', 2 * bits, length)}")
+    field = e.op(f"{shift} {wide}", value, start)
+    field = e.op(f"{shift} {wide}", e.op(f"shl {wide}", field, drop), drop)
+    field = e.cast("trunc", wide, field, t)
+    e.set(d, e.emit(f"select i1 {empty}, {t} 0, {t} {field}"), type_)
+
+
+def _field(e, operand: str, bits: int, wide: str) -> str:
+    """A bit position or length: its low 8 bits count, and more than the width is the width."""
+    value = e.op("and i32", e.value(operand, "u32"), 255)
+    return e.resize(e.emit(f"call i32 @llvm.umin.i32(i32 {value}, i32 {bits})"), "i32", wide)
+
+
+@statement("bfi.<bits32>")
+def _bit_field_insert(e, ins, mods, d, a, b, start, length):
+    t, bits = TYPES[mods[-1]]
+    wide = f"i{2 * bits}"
+    a, b = e.value(a, mods[-1]), e.value(b, mods[-1])
+    start, length = (_field(e, operand, bits, wide) for operand in (start, length))
+    ones = e.op(f"sub {wide}", e.op(f"shl {wide}", 1, length), 1)
+    mask = e.cast("trunc", wide, e.op(f"shl {wide}", ones, start), t)
+    field = e.cast("trunc", wide, e.op(f"shl {wide}", e.cast("zext", t, a, wide), start), t)
+    kept = e.op(f"and {t}", b, e.op(f"xor {t}", mask, -1))
+    e.set(d, e.op(f"or {t}", kept, e.op(f"and {t}", field, mask)), mods[-1])
+
+
+@row("bmsk.(clamp|wrap).b32")
+def _bit_mask(e, mods, start, length):
+    """`length` ones from bit `start`; both modulo 32 with .wrap, none from bit 32 on with .clamp."""
+    if mods[0] == "wrap":
+        start, length = e.op("and i32", start, 31), e.op("and i32", length, 31)
+    else:
+        start, length = (e.emit(f"call i32 @llvm.umin.i32(i32 {v}, i32 32)") for v in (start, length))
+    start, length = (e.cast("zext", "i32", v, "i64") for v in (start, length))
+    ones = e.op("sub i64", e.op("shl i64", 1, length), 1)
+    return e.cast("trunc", "i64", e.op("shl i64", ones, start), "i32")
+
+
+@row("szext.(clamp|wrap).<int32>")
+def _extend_bits(e, mods, a, bits):
+    """The low `bits` bits of a, sign- or zero-extended."""
+    if mods[0] == "wrap":
+        bits = e.op("and i32", bits, 31)
+    else:
+        bits = e.emit(f"call i32 @llvm.umin.i32(i32 {bits}, i32 32)")
+    drop = e.cast("zext", "i32", e.op("sub i32", 64, bits), "i64")
+    empty = e.op("icmp eq i32", bits, 0)
+    drop = e.emit(f"select i1 {empty}, i64 0, i64 {drop}")
+    top = e.op("shl i64", e.cast("zext", "i32", a, "i64"), drop)
+    result = e.cast(
+        "trunc", "i64", e.op(f"{'ashr' if is_signed(mods[-1]) else 'lshr'} i64", top, drop), "i32"
+    )
+    return e.emit(f"select i1 {empty}, i32 0, i32 {result}")
+
+
+# -- permutation and three-input logic ---------------------------------------------------------------
+
+
+@row("prmt.b32")
+def _permute_bytes(e, mods, a, b, selector):
+    """Nibble i of the selector picks byte i from b:a; its top bit replicates that byte's sign instead."""
+    result = "0"
+    for i in range(4):
+        nibble = e.op("lshr i32", selector, 4 * i)
+        byte = _byte(e, a, b, nibble)
+        sign = e.op("ashr i8", byte, 7)
+        replicate = e.op("icmp ne i32", e.op("and i32", nibble, 8), 0)
+        byte = e.emit(f"select i1 {replicate}, i8 {sign}, i8 {byte}")
+        result = _put_byte(e, result, i, byte)
+    return result
+
+
+def _byte(e, a: str, b: str, index: str) -> str:
+    """Byte `index` modulo 8 of b:a."""
+    both = e.op(
+        "or i64", e.op("shl i64", e.cast("zext", "i32", b, "i64"), 32), e.cast("zext", "i32", a, "i64")
+    )
+    shift = e.op("shl i32", e.op("and i32", index, 7), 3)
+    return e.cast("trunc", "i64", e.op("lshr i64", both, e.cast("zext", "i32", shift, "i64")), "i8")
+
+
+def _put_byte(e, word: str, i: int, byte: str) -> str:
+    return e.op("or i32", word, e.op("shl i32", e.cast("zext", "i8", byte, "i32"), 8 * i))
+
+
+@statement("prmt.b32.(f4e|b4e|rc8|ecl|ecr|rc16)")
+def _permute_by_mode(e, ins, mods, d, a, b, selector):
+    """The selector's low two bits s say which bytes: the mode's function of s and of the byte's place i."""
+    a, b = e.value(a, "b32"), e.value(b, "b32")
+    s = e.op("and i32", e.value(selector, "u32"), 3)
+    index = {
+        "f4e": lambda i: e.op("add i32", s, i),
+        "b4e": lambda i: e.op("sub i32", s, i),
+        "rc8": lambda i: s,
+        "ecl": lambda i: e.emit(f"call i32 @llvm.umax.i32(i32 {s}, i32 {i})"),
+        "ecr": lambda i: e.emit(f"call i32 @llvm.umin.i32(i32 {s}, i32 {i})"),
+        "rc16": lambda i: e.op("or i32", e.op("shl i32", e.op("and i32", s, 1), 1), i & 1),
+    }[mods[-1]]
+    result = "0"
+    for i in range(4):
+        result = _put_byte(e, result, i, _byte(e, a, b, index(i)))
+    e.set(d, result, "b32")
+
+
+@statement("lop3.b32")
+def _lop3(e, ins, mods, d, a, b, c, table):
+    e.set(d, _truth_table(e, ins, a, b, c, table), "b32")
+
+
+@statement("lop3.(or|and).b32")
+def _lop3_bool(e, ins, mods, d, a, b, c, table, q):
+    """`d|p`: p = (d != 0) or/and q."""
+    value = _truth_table(e, ins, a, b, c, table)
+    p = e.op(f"{mods[0]} i1", e.op("icmp ne i32", value, 0), e.value(q, "pred"))
+    d, mark, target = d.partition("|")
+    if not mark:
+        e.unsupported(ins)
+    e.set(d, value, "b32")
+    e.set(target, p, "pred")
+
+
+def _truth_table(e, ins, a: str, b: str, c: str, table: str) -> str:
+    """Any function of three bits, by its truth table: or of the minterms that are set."""
+    try:
+        bits = int(table, 0)
+    except ValueError:
+        e.unsupported(ins)
+    values = [e.value(o, "b32") for o in (a, b, c)]
+    inverse = [e.op("xor i32", v, -1) for v in values]
+    result = "0"
+    for i in range(8):
+        if bits >> i & 1:
+            x, y, z = (values[k] if i >> 2 - k & 1 else inverse[k] for k in range(3))
+            result = e.op("or i32", result, e.op("and i32", x, e.op("and i32", y, z)))
+    return result
+
+
+# -- 9.7.19 SIMD video instructions, with operands taken whole ---------------------------------------
+
+
+@statement(*(f"v{op}{n}.<int32>.<int32>.<int32>{{.(sat|add)}}"
+             for op in ("add", "sub", "avrg", "absdiff", "min", "max") for n in (2, 4)))  # fmt: skip
+def _simd(e, ins, mods, d, a, b, c):
+    """2 halves or 4 bytes at once: packed, clamped first with .sat; with .add their sum is added to c."""
+    lanes = int(ins.base[-1])
+    width = 32 // lanes
+    a, b, total = (e.value(o, "b32") for o in (a, b, c))
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if mods[0] == "s32" else (0, (1 << width) - 1)
+    packed = "0"
+    for i in range(lanes):
+        x, y = (_lane(e, v, i, width, type_) for v, type_ in ((a, mods[1]), (b, mods[2])))
+        result = _SIMD[ins.base[1:-1]](e, x, y)
+        if "sat" in mods:
+            result = e.emit(f"call i32 @llvm.smax.i32(i32 {result}, i32 {low})")
+            result = e.emit(f"call i32 @llvm.smin.i32(i32 {result}, i32 {high})")
+        total = e.op("add i32", total, result)
+        result = e.op("and i32", result, (1 << width) - 1)
+        packed = e.op("or i32", packed, e.op("shl i32", result, width * i))
+    e.set(d, total if "add" in mods else packed, "b32")
+
+
+def _lane(e, word: str, i: int, width: int, type_: str) -> str:
+    part = e.cast("trunc", "i32", e.op("lshr i32", word, width * i), f"i{width}")
+    return e.cast("sext" if is_signed(type_) else "zext", f"i{width}", part, "i32")
+
+
+def _average(e, x: str, y: str) -> str:
+    """Half the sum, halves rounded up where it is not negative, down where it is."""
+    total = e.op("add i32", x, y)
+    up = e.cast("zext", "i1", e.op("icmp sge i32", total, 0), "i32")
+    return e.op("ashr i32", e.op("add i32", total, up), 1)
+
+
+_SIMD = {
+    "add": lambda e, x, y: e.op("add i32", x, y),
+    "sub": lambda e, x, y: e.op("sub i32", x, y),
+    "avrg": _average,
+    "absdiff": lambda e, x, y: e.emit(f"call i32 @llvm.abs.i32(i32 {e.op('sub i32', x, y)}, i1 false)"),
+    "min": lambda e, x, y: e.emit(f"call i32 @llvm.smin.i32(i32 {x}, i32 {y})"),
+    "max": lambda e, x, y: e.emit(f"call i32 @llvm.smax.i32(i32 {x}, i32 {y})"),
+}

@@ -1,0 +1,281 @@
+"""Matrix instructions of a warp: ldmatrix, mma.sync and the wmma family.
+
+Who holds which element is fixed by the PTX ISA for ldmatrix and mma (section 9.7.14.5), and left open for wmma: there
+element number e of a fragment, counted row by row, is in lane e / n, where n is the number of elements per lane.
+The products themselves are computed in runtime/matrix.cu.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..ptx.types import TYPES, llvm_type
+
+_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16")
+_MMA = re.compile(
+    r"mma\.sync\.aligned\.(m\d+n\d+k\d+)\.row\.col(\.satfinite)?\.(f16|f32|f64|s32)\.(f16|bf16|tf32|f64|s8|u8)\."
+    r"(f16|bf16|tf32|f64|s8|u8)\.(f16|f32|f64|s32)"
+)
+_WMMA_LOAD = re.compile(
+    r"wmma\.load\.([abc])\.sync\.aligned\.(row|col)\.(m\d+n\d+k\d+)(?:\.(global|shared)(?:::cta)?)?\."
+    r"(f16|bf16|tf32|f32|f64|s8|u8|s32)"
+)
+_WMMA_STORE = re.compile(
+    r"wmma\.store\.d\.sync\.aligned\.(row|col)\.(m\d+n\d+k\d+)(?:\.(global|shared)(?:::cta)?)?\.(f16|f32|f64|s32)"
+)
+_WMMA_MMA = re.compile(
+    r"wmma\.mma\.sync\.aligned\.(?:row|col)\.(?:row|col)\.(m\d+n\d+k\d+)(?:\.rn)?\.(f16|f32|f64|s32)"
+    r"(?:\.(f16|bf16|tf32|f64|s8|u8)\.(f16|bf16|tf32|f64|s8|u8))?\.(f16|f32|f64|s32)(?:\.rn)?(\.satfinite)?"
+)
+#: element type -> (number in runtime/matrix.cu, elements in a register)
+ELEMENTS = {
+    "f16": (0, 2),
+    "bf16": (1, 2),
+    "tf32": (2, 1),
+    "f64": (3, 1),
+    "s8": (4, 4),
+    "u8": (5, 4),
+    "f32": (6, 1),
+    "s32": (7, 1),
+}
+_MMA_SHAPES = {"f16": ("m16n8k8", "m16n8k16"), "bf16": ("m16n8k8", "m16n8k16"), "tf32": ("m16n8k4", "m16n8k8"),
+               "f64": ("m8n8k4",), "s8": ("m8n8k16", "m16n8k16", "m16n8k32"), "u8": ("m8n8k16", "m16n8k16", "m16n8k32")}  # fmt: skip
+_WMMA_SHAPES = {"f16": ("m16n16k16", "m32n8k16", "m8n32k16"), "bf16": ("m16n16k16", "m32n8k16", "m8n32k16"),
+                "s8": ("m16n16k16", "m32n8k16", "m8n32k16"), "u8": ("m16n16k16", "m32n8k16", "m8n32k16"),
+                "tf32": ("m16n16k8",), "f64": ("m8n8k4",)}  # fmt: skip
+_REGISTER = re.compile(r"%[\w$.]+")
+_A, _B, _C = 0, 8, 16  # where the operands lie in Extra.data
+_WMMA, _SATFINITE = 1, 2
+
+
+def dims(shape: str) -> tuple[int, int, int]:
+    return tuple(int(n) for n in re.findall(r"\d+", shape))
+
+
+class Matrix:
+    """Mixin of `lower.Lowering`."""
+
+    def matrix(self, ins) -> bool:
+        """Lower a matrix instruction; False for any other opcode."""
+        if match := _LDMATRIX.fullmatch(ins.opcode):
+            self._ldmatrix(ins, int(match[1]), bool(match[2]))
+        elif match := _MMA.fullmatch(ins.opcode):
+            shape, saturate, d, a, b, c = match.groups()
+            if shape not in _MMA_SHAPES[a] or (a != b and not {a, b} <= {"s8", "u8"}) or d != c:
+                self.unsupported(ins)
+            self._multiply(ins, shape, a, b, d, _SATFINITE * bool(saturate))
+        elif match := _WMMA_MMA.fullmatch(ins.opcode):
+            shape, d, a, b, c, saturate = match.groups()
+            a, b = a or "f16", b or "f16"
+            if shape not in _WMMA_SHAPES[a] or a != b:
+                self.unsupported(ins)
+            self._multiply(ins, shape, a, b, (d, c), _WMMA | _SATFINITE * bool(saturate))
+        elif match := _WMMA_LOAD.fullmatch(ins.opcode):
+            self._fragment(ins, *match.groups(), store=False)
+        elif match := _WMMA_STORE.fullmatch(ins.opcode):
+            self._fragment(ins, "d", *match.groups(), store=True)
+        else:
+            return False
+        return True
+
+    # -- Extra.data of this thread ---------------------------------------------------------------
+
+    def _data(self, index: int) -> str:
+        """Host pointer to one element of it."""
+        return self.field_pointer("Extra", "data", 8 * index)
+
+    def _give(self, index: int, value: str, t: str) -> None:
+        if t in ("float", "double"):
+            value, t = (
+                self.cast("bitcast", t, value, "i32" if t == "float" else "i64"),
+                "i32" if t == "float" else "i64",
+            )
+        self.line(f"store i64 {self.resize(value, t, 'i64')}, ptr {self._data(index)}")
+
+    def _take(self, index: int) -> str:
+        return self.emit(f"load i64, ptr {self._data(index)}")
+
+    # -- ldmatrix ----------------------------------------------------------------------------------
+
+    def _ldmatrix(self, ins, count: int, transposed: bool) -> None:
+        """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each; every lane gets two halves of a row."""
+        targets = [t.strip() for t in ins.operands[0].strip("{}").split(",")]
+        address = self.address(ins.operands[1], "shared")
+        lane = self.special("%laneid")[0]
+        give, on = self.fresh_label("row"), self.fresh_label("rows")
+        self.branch(self.op("icmp ult i32", lane, 8 * count), give, on)
+        self.label(give)
+        self.checked(ins, address, "shared", 16, False)
+        self.count_access(ins, address, "shared", 16, False)
+        self.line(f"br label %{on}")
+        self.label(on)
+        self._give(0, self.op("add i64", address, self.shared_base), "i64")
+        self.module.exchanges = True
+        self._wait("warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
+        quarter = self.cast("zext", "i32", self.op("and i32", lane, 3), "i64")
+        row = self.cast("zext", "i32", self.op("lshr i32", lane, 2), "i64")
+        for i, target in enumerate(targets):
+            if transposed:
+                parts = [
+                    self.op("add i64", self._take(2 * i + k), self.op("mul i64", row, 2)) for k in (0, 1)
+                ]
+            else:
+                parts = [self.op("add i64", self._take(i), self.op("mul i64", quarter, 4))]
+            bits = 32 // len(parts)
+            values = [
+                self.emit(f"load i{bits}, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}")
+                for at in parts
+            ]
+            self.set(target, self._packed(values, bits), "b32")
+            if self.module.tracking:
+                unset, origins = zip(*(self.loaded_unset(ins, at, bits // 8) for at in parts), strict=True)
+                self.set_unset(target, self._packed(unset, bits), 32, self._first_of(origins))
+
+    def _packed(self, parts, bits: int, width: int = 32) -> str:
+        """Integers of `bits` bits, the lowest first, as one of `width`."""
+        whole = "0"
+        for i, part in enumerate(parts):
+            part = self.op(f"shl i{width}", self.resize(part, f"i{bits}", f"i{width}"), i * bits)
+            whole = self.op(f"or i{width}", whole, part)
+        return whole
+
+    def _first_of(self, origins) -> str:
+        """The first origin that there is; 0: nothing is unset."""
+        first = "0"
+        for origin in reversed(origins):
+            first = self.emit(f"select i1 {self.op('icmp ne i64', origin, 0)}, i64 {origin}, i64 {first}")
+        return first
+
+    # -- what is unset of the operands of a product ----------------------------------------------------
+
+    def follow_matrix(self, ins):
+        """Every lane gives what is unset of its operands, and gets that of its results. Returns what comes after."""
+        if ".load." in ins.opcode or ".store." in ins.opcode:
+            self.check_used(ins, _REGISTER.findall(ins.operands[-1]), "address")  # the rows' distance
+            return lambda: None
+        names = [[r.strip() for r in o.strip("{}").split(",")] for o in ins.operands]
+        for start, registers in zip((_A, _B, _C), names[1:], strict=True):
+            for i, register in enumerate(registers[:8]):
+                unset = (
+                    self.resize(self.unset(register), self._int(register), "i64")
+                    if register in self.followed
+                    else "0"
+                )
+                self.line(f"store i64 {unset}, ptr {self.field_pointer('Extra', 'unset', 8 * (start + i))}")
+        self.store_field("Extra", "from", self.any_unset(ins, [r for group in names[1:] for r in group])[1])
+
+        def after() -> None:
+            origin = self.load_field("Extra", "given_from")
+            for i, target in enumerate(names[0]):
+                unset = self.emit(f"load i64, ptr {self.field_pointer('Extra', 'unset', 8 * i)}")
+                if target in self.followed:
+                    self.set_unset(
+                        target, self.resize(unset, "i64", self._int(target)), self._bits(target), origin
+                    )
+
+        return after
+
+    # -- mma, wmma.mma -------------------------------------------------------------------------------
+
+    def _multiply(self, ins, shape: str, a: str, b: str, result, flags: int) -> None:
+        """D = A B + C over the warp. result: the type of C and D, or (D, C)."""
+        d, c = result if isinstance(result, tuple) else (result, result)
+        m, n, k = dims(shape)
+        for operand, start, type_, elements in ((1, _A, a, m * k), (2, _B, b, k * n), (3, _C, c, m * n)):
+            registers = [r.strip() for r in ins.operands[operand].strip("{}").split(",")]
+            needed = max(1, elements // 32 // ELEMENTS[type_][1])
+            for i, register in enumerate(registers[:needed]):
+                t = self.register_type(register) or f"b{64 if type_ == 'f64' else 32}"
+                self._give(start + i, self.value(register, t), llvm_type(t))
+        types = ELEMENTS[a][0] | ELEMENTS[b][0] << 4 | ELEMENTS[c][0] << 8 | ELEMENTS[d][0] << 12
+        self.module.exchanges = True
+        self._wait("warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")
+        targets = [t.strip() for t in ins.operands[0].strip("{}").split(",")]
+        for i, target in enumerate(targets):
+            bits = 64 if d == "f64" else 32
+            value = self._take(i)
+            self.set(target, value if bits == 64 else self.cast("trunc", "i64", value, "i32"), f"b{bits}")
+
+    # -- wmma.load, wmma.store -----------------------------------------------------------------------
+
+    def _fragment(
+        self, ins, which: str, layout: str, shape: str, space: str | None, type_: str, store: bool
+    ) -> None:
+        """Each lane loads or stores its elements of a matrix in memory, rows (or columns) `stride` elements apart."""
+        m, n, k = dims(shape)
+        rows, columns = {"a": (m, k), "b": (k, n)}.get(which, (m, n))
+        operands = list(ins.operands)
+        registers = [r.strip() for r in operands.pop(1 if store else 0).strip("{}").split(",")]
+        base = self.address(operands[0], space or "generic")
+        if len(operands) > 1:
+            stride = self.cast("zext", "i32", self.value(operands[1], "u32"), "i64")
+        else:
+            stride = str(columns if layout == "row" else rows)
+        element = {"f16": "b16", "bf16": "b16", "s8": "b8", "u8": "b8", "f64": "b64"}.get(type_, "b32")
+        nbytes, per_lane = TYPES[element][1] // 8, rows * columns // 32
+        first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
+        if self.module.counting:
+            at = (per_lane, columns if layout == "row" else rows, stride, nbytes)
+            self._count_fragment(ins, base, space or "generic", at, store)
+        values, unset, origins = [], [], []
+        for i in range(per_lane):
+            number = self.op("add i64", first, i)
+            row, column = self.op("udiv i64", number, columns), self.op("urem i64", number, columns)
+            major, minor = (row, column) if layout == "row" else (column, row)
+            offset = self.op("mul i64", self.op("add i64", self.op("mul i64", major, stride), minor), nbytes)
+            address = self.op("add i64", base, offset)
+            pointer = self.checked(ins, address, space or "generic", nbytes, store)
+            if store:
+                value = self._element(registers, i, element)
+                self.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
+            else:
+                values.append(self.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
+            if self.module.tracking:
+                place = self.op("add i64", address, self.shared_base) if space == "shared" else address
+                if store:
+                    part = self._element(registers, i, element, unset=True)
+                    self.store_unset(ins, place, nbytes, part, self.any_unset(ins, registers)[1])
+                else:
+                    unset.append((found := self.loaded_unset(ins, place, nbytes))[0])
+                    origins.append(found[1])
+        if not store:
+            self._set_fragment(registers, values, element)
+        if unset:
+            origin, bits = self._first_of(origins), TYPES[element][1]
+            for register, whole in self._fragment_of(registers, unset, element):
+                self.set_unset(register, whole, 64 if bits == 64 else 32, origin)
+
+    def _count_fragment(self, ins, base: str, space: str, at, store: bool) -> None:
+        """Count what a compiler could make of it: 16 bytes per lane at a time, the lanes in the order of memory.
+
+        at: (elements per lane, elements in a row of memory, the rows' distance, bytes of an element).
+        """
+        per_lane, row, stride, nbytes = at
+        size = min(16, per_lane * nbytes)
+        lane = self.cast("zext", "i32", self.special("%laneid")[0], "i64")
+        for i in range(0, per_lane, size // nbytes):
+            number = self.op("mul i64", self.op("add i64", lane, i * nbytes // size * 32), size // nbytes)
+            where = self.op("mul i64", self.op("udiv i64", number, row), stride)
+            where = self.op("mul i64", self.op("add i64", where, self.op("urem i64", number, row)), nbytes)
+            self.count_access(ins, self.op("add i64", base, where), space, size, store)
+
+    def _element(self, registers, i: int, element: str, unset: bool = False) -> str:
+        """Element i of a fragment in registers: several to a register where they are small. unset: which bits of it are."""
+        bits = TYPES[element][1]
+        width = 64 if bits == 64 else 32
+        each = width // bits
+        whole = self.unset(registers[i // each]) if unset else self.value(registers[i // each], f"b{width}")
+        part = self.op(f"lshr i{width}", whole, i % each * bits) if i % each else whole
+        return self.resize(part, f"i{width}", f"i{bits}")
+
+    def _set_fragment(self, registers, values, element: str) -> None:
+        for register, whole in self._fragment_of(registers, values, element):
+            self.set(register, whole, f"b{64 if TYPES[element][1] == 64 else 32}")
+
+    def _fragment_of(self, registers, values, element: str) -> list[tuple[str, str]]:
+        """Elements packed into registers; a fragment with more registers than elements repeats them."""
+        bits = TYPES[element][1]
+        width = 64 if bits == 64 else 32
+        each = width // bits
+        packed = [self._packed(values[i : i + each], bits, width) for i in range(0, len(values), each)]
+        return [(register, packed[i % len(packed)]) for i, register in enumerate(registers)]

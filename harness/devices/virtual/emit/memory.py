@@ -1,0 +1,400 @@
+"""Memory instructions: address -> checked host pointer -> load, store, atomic. Also cvta and isspacep.
+
+The check of an n-byte access at device address A: rotate A right by log2(n), so that a misaligned address
+becomes a huge index and one comparison against the arena's size finds both; then one load of the shadow
+of those n bytes. Both branches are never taken in a right program; the slow path decides exactly.
+
+Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
+"""
+
+from __future__ import annotations
+
+from ..analyse.access_groups import GAP, SHARED_GAP
+from ..analyse.roots import root_of
+from ..ptx.parse import Variable, parse_address
+from ..ptx.types import TYPES, is_float, is_signed, llvm_type
+from ..runtime.abi import (
+    INFO_ACQUIRE,
+    INFO_ATOMIC,
+    INFO_RELEASE,
+    INFO_SHARED,
+    INFO_VOLATILE,
+    INFO_WRITE,
+    PARAM_BYTES,
+    READ,
+    SCOPE_SHIFT,
+    SCOPES,
+    SHARED_WINDOW,
+    WRITE,
+)
+
+_SPACES = {"global", "shared", "local", "const", "param"}
+_SCOPES = {"cta", "cluster", "gpu", "sys"}
+_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
+          "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"}  # fmt: skip
+_ORDER = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+
+_RMW = {
+    "add": "add",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "exch": "xchg",
+    "inc": "uinc_wrap",
+    "dec": "udec_wrap",
+}
+_ATOM_TYPES = {
+    "add": "u32 s32 u64 f16 f16x2 bf16 bf16x2 f32 f64", "min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64",
+    "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "exch": "b32 b64", "cas": "b16 b32 b64",
+    "inc": "u32", "dec": "u32",
+}  # fmt: skip
+
+
+class Access:
+    """Mixin of `lower.Lowering`: what touches memory."""
+
+    def memory(self, ins) -> bool:
+        """Lower ld, ldu, st, atom, red, cvta, isspacep, prefetch; False for any other opcode."""
+        handler = {
+            "ld": self._load, "ldu": self._load, "st": self._store, "atom": self._atomic, "red": self._atomic,
+            "cvta": self._cvta, "isspacep": self._isspacep, "prefetch": self._prefetch, "prefetchu": self._prefetch,
+            "applypriority": self._prefetch, "discard": self._prefetch,
+        }.get(ins.base)  # fmt: skip
+        if handler is None:
+            return False
+        handler(ins)
+        return True
+
+    def _modifiers(self, ins) -> tuple[str, str, int, bool]:
+        """(space, type, lanes, ordered) of a ld or st; unknown modifiers are refused."""
+        *mods, type_ = ins.opcode.split(".")[1:]
+        space, lanes, ordered = "generic", 1, False
+        for mod in mods:
+            name = mod.split("::")[0] if mod.split("::")[0] in _SPACES else mod
+            if name in _SPACES and mod in (name, "shared::cta", "param::entry", "param::func"):
+                space = name
+            elif mod in ("v2", "v4"):
+                lanes = int(mod[1])
+            elif mod in _ORDER:
+                ordered = mod != "weak"
+            elif mod not in _CACHE and mod not in _SCOPES:
+                self.unsupported(ins)
+        if type_ not in TYPES or type_ in ("pred", "f16x2", "bf16x2"):
+            self.unsupported(ins)
+        return space, type_, lanes, ordered
+
+    # -- addresses ------------------------------------------------------------------------------
+
+    def address(self, operand: str, space: str) -> str:
+        """The i64 address in `space` (an offset in the shared window, else a device address).
+
+        One of 32 bits wraps around: NVRTC makes `[%r1+2048]` with a %r1 before the start of all. No window is as
+        large as 2 GB, so a base with its sign does the same.
+        """
+        base, offset = parse_address(operand)
+        if self.register_type(base) is not None:
+            address = self.value(base, "u32" if TYPES[self.register_type(base)][1] == 32 else "u64")
+            if TYPES[self.register_type(base)][1] == 32:
+                address = self.cast("sext", "i32", address, "i64")
+        elif base.lstrip("-").isdigit():
+            address = base
+        else:
+            address = self.symbol(base, window=space == "shared")
+        return self.op("add i64", address, offset) if offset else address
+
+    def pointer(
+        self, ins, operand: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None
+    ) -> str:
+        """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16).
+
+        flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
+        """
+        address = self.address(operand, space)
+        pointer = self.checked(ins, address, space, nbytes, write, flags, value, self.root(operand))
+        self.count_access(ins, address, space, nbytes, write, flags)
+        return pointer
+
+    def root(self, operand: str) -> Variable | None:
+        """The array that an address operand means, where that is known."""
+        return root_of(operand, self.roots, self.rooted) if self.rooted else None
+
+    def checked(
+        self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None, root=None
+    ) -> str:
+        """`pointer` for an i64 address that has been computed, and without counting the access. root: see `roots`."""
+        if self.module.raw:
+            return self.cast("inttoptr", "i64", address, "ptr")
+        shared = space == "shared"
+        base = self.shared_memory if shared else self.arena
+        if self.module.checks != "none":
+            need = (READ if flags & INFO_ATOMIC or not write else 0) | (WRITE if write else 0)
+            info = nbytes | write * INFO_WRITE | shared * INFO_SHARED | flags
+            group = self.groups.get(self.position)
+            if root and root.name in self.private:
+                return self.check_private(ins, address, nbytes, info, root)
+            if self.module.checks == "full":
+                self.check_fully(ins, address, nbytes, need, info, value, root)
+            elif group is None:
+                self._check(ins, address, nbytes, need, info, shared)
+            elif self.lane not in group.checked:
+                group.checked.add(self.lane)
+                self._check_group(group, need, info)
+        return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
+
+    def _check(self, ins, address: str, nbytes: int, need: int, info: int, shared: bool) -> None:
+        """One access: in range and aligned, and its granules in a state that allows it."""
+        slow, good = self.fresh_label("slow"), self.fresh_label("good")
+        index = self.granule(address, nbytes, nbytes, shared, slow)
+        self.check_shadow(index, max(1, nbytes // 4), need, shared, slow)
+        self._slow_path(slow, good, [(address, 0, self.site(ins))], info)
+
+    def _check_group(self, group, need: int, info: int) -> None:
+        """All accesses of a group at once; the slow path looks at each of them."""
+        shared = group.space == "shared"
+        first, span, nbytes = group.first, group.span, group.nbytes
+        base = self.address(f"[{group.base}]", group.space)
+        start = self.op("add i64", base, first) if first else base
+        slow, good = self.fresh_label("slow"), self.fresh_label("good")
+        index = self.granule(start, nbytes, span, shared, slow)
+        for at, width in _windows(span // 4, (SHARED_GAP if shared else GAP) // 4):
+            self.check_shadow(self.op("add i64", index, at) if at else index, width, need, shared, slow)
+        each = [(base, offset, self.site(ins)) for _, ins, offset in group.members]
+        self._slow_path(slow, good, each, info)
+
+    def granule(self, address: str, nbytes: int, span: int, shared: bool, slow: str) -> str:
+        """Index of the first granule; goes to `slow` when [address, address + span) is misaligned or outside."""
+        shift = nbytes.bit_length() - 1
+        limit = ((SHARED_WINDOW if shared else self.module.arena_size) - span >> shift) + 1
+        index = address
+        if shift:
+            index = self.emit(f"call i64 @llvm.fshr.i64(i64 {address}, i64 {address}, i64 {shift})")
+        inside = self.fresh_label("inside")
+        self.branch(self.op("icmp uge i64", index, limit), slow, inside, unlikely=True)
+        self.label(inside)
+        if nbytes < 4:
+            return self.op("lshr i64", index, 2 - shift)
+        return self.op("shl i64", index, shift - 2) if nbytes > 4 else index
+
+    def check_shadow(
+        self, index: str, granules: int, need: int, shared: bool, slow: str, tag: str = ""
+    ) -> str:
+        """Go to `slow` unless all granules have all bits of `need`. In full mode the shadow changes as the kernel runs.
+
+        Returns the shadow bytes, as an integer.
+        """
+        fixed = tag if self.module.checks == "full" else ", !invariant.load !1"
+        t = f"i{8 * granules}"
+        where = self.emit(
+            f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}"
+        )
+        state = self.emit(f"load {t}, ptr {where}, align 1{fixed}")
+        wanted = int.from_bytes(bytes([need]) * granules, "little")
+        bits = self.op(f"and {t}", state, wanted)
+        valid = self.fresh_label("valid")
+        self.branch(self.op(f"icmp ne {t}", bits, wanted), slow, valid, unlikely=True)
+        self.label(valid)
+        return state
+
+    def _slow_path(self, slow: str, good: str, accesses, info: int) -> None:
+        self.line(f"br label %{good}")
+        self.slow_check(slow, good, accesses, info)
+        self.label(good)
+
+    def slow_check(self, slow: str, good: str, accesses, info: int, unread: int = 0) -> None:
+        """Out of line, at the end of the function: the runtime decides exactly, one access after the other.
+
+        unread: a bit for each byte that does not count.
+        """
+        self.module.declare(
+            "rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info, i64 unread"
+        )
+        label = slow
+        for i, (base, offset, site) in enumerate(accesses):
+            next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
+            self.slow_paths += [
+                f"{label}:",
+                f"  %at.{label} = add i64 {base}, {offset}",
+                f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {self.thread}, i64 %at.{label}, i32 {site}, i32 {info}, i64 {unread})",
+                f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
+                f"  br i1 %good.{label}, label %{next_}, label %{self.dead_label}",
+            ]
+            label = next_
+
+    # -- ld, st -----------------------------------------------------------------------------------
+
+    def _load(self, ins) -> None:
+        space, type_, lanes, ordered = self._modifiers(ins)
+        nbytes = TYPES[type_][1] // 8 * lanes
+        if space == "param" and (pointer := self.parameter_pointer(ins.operands[1])):
+            align = 1
+        else:
+            flags = _order_flags(ins) if ordered or self.position in self.guesses else 0
+            pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False, flags), nbytes
+        t = llvm_type(type_)
+        targets = _lanes(ins.operands[0])
+        for i, target in enumerate(targets):
+            where = pointer
+            if i:
+                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
+                align = TYPES[type_][1] // 8 if align > 1 else 1
+            tag = "" if ordered else self.data_tag(self.root(ins.operands[1]))
+            value = self.emit(f"load {'volatile ' if ordered else ''}{t}, ptr {where}, align {align}{tag}")
+            self.set(target, value, type_)
+        if ordered:
+            self.line("fence acquire")
+
+    def _store(self, ins) -> None:
+        space, type_, lanes, ordered = self._modifiers(ins)
+        nbytes = TYPES[type_][1] // 8 * lanes
+        if space == "param" and (pointer := self.parameter_pointer(ins.operands[0])):
+            align = 1
+        else:
+            flags, value = _order_flags(ins) if ordered else 0, self._stored_bits(ins, type_, lanes)
+            pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True, flags, value), nbytes
+        if ordered:
+            self.line("fence release")
+        t = llvm_type(type_)
+        for i, source in enumerate(_lanes(ins.operands[1])):
+            where = pointer
+            if i:
+                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
+                align = TYPES[type_][1] // 8 if align > 1 else 1
+            value = self.value(source, type_)
+            tag = "" if ordered else self.data_tag(self.root(ins.operands[0]))
+            self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}{tag}")
+
+    def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
+        """What a store writes as i64, where racecheck wants to know whether two threads write the same."""
+        if self.module.checks != "full" or lanes > 1 or TYPES[type_][1] > 64 or self.module.raw:
+            return None
+        bits = TYPES[type_][1]
+        return self.resize(self.value(ins.operands[1], f"b{bits}"), f"i{bits}", "i64")
+
+    # -- atom, red ------------------------------------------------------------------------------
+
+    def _atomic(self, ins) -> None:
+        mods = ins.opcode.split(".")[1:]
+        type_ = mods[-1]
+        space, operation = "generic", None
+        for mod in mods[:-1]:
+            if mod in ("global", "shared", "shared::cta"):
+                space = mod.split("::")[0]
+            elif mod in _ATOM_TYPES and operation is None:
+                operation = mod
+            elif mod not in _ORDER and mod not in _SCOPES and mod != "noftz":
+                self.unsupported(ins)
+        if operation is None or type_ not in _ATOM_TYPES[operation].split() or type_ in ("bf16", "bf16x2"):
+            self.unsupported(ins)
+        operands = list(ins.operands)
+        target = operands.pop(0) if ins.base == "atom" else "_"
+        t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
+        value = self.value(operands[1], type_)
+        self.compared = (t, value) if operation == "cas" else None
+        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC | _order_flags(ins))
+        self.compared = None
+        if operation == "cas":
+            new = self.value(operands[2], type_)
+            pair = self.emit(f"cmpxchg ptr {pointer}, {t} {value}, {t} {new} seq_cst seq_cst")
+            old = self.emit(f"extractvalue {{ {t}, i1 }} {pair}, 0")
+        elif type_ == "f16x2":
+            old = self._atomic_add_half2(pointer, value)
+        else:
+            name = _RMW.get(operation) or ("" if is_signed(type_) else "u") + operation
+            if is_float(type_):
+                name = "f" + name
+            old = self.emit(f"atomicrmw {name} ptr {pointer}, {t} {value} seq_cst")
+        self.set(target, old, type_)
+
+    def _atomic_add_half2(self, pointer: str, value: str) -> str:
+        """Two halves in one word: a compare-and-swap loop."""
+        start, loop, done = (self.fresh_label(h) for h in ("first", "retry", "done"))
+        self.line(f"br label %{start}")
+        self.label(start)
+        first = self.emit(f"load i32, ptr {pointer}, align 4")
+        self.line(f"br label %{loop}")
+        self.label(loop)
+        old, seen = self.fresh("old"), self.fresh("seen")
+        self.line(f"{old} = phi i32 [ {first}, %{start} ], [ {seen}, %{loop} ]")
+        both = self.cast("bitcast", "i32", old, "<2 x half>")
+        new = self.cast("bitcast", "<2 x half>", self.op("fadd <2 x half>", both, value), "i32")
+        pair = self.emit(f"cmpxchg ptr {pointer}, i32 {old}, i32 {new} seq_cst seq_cst")
+        self.line(f"{seen} = extractvalue {{ i32, i1 }} {pair}, 0")
+        self.branch(self.emit(f"extractvalue {{ i32, i1 }} {pair}, 1"), done, loop)
+        self.label(done)
+        return self.cast("bitcast", "i32", old, "<2 x half>")
+
+    # -- generic addressing -------------------------------------------------------------------------
+
+    def _cvta(self, ins) -> None:
+        """Only the shared window is apart; every other space is addressed as the arena itself."""
+        *mods, type_ = ins.opcode.split(".")[1:]
+        to = mods[:1] == ["to"]
+        space = (mods[1:] if to else mods)[0].split("::")[0]
+        if space not in _SPACES or type_ not in ("u32", "u64"):
+            self.unsupported(ins)
+        operand = ins.operands[1]
+        if self.register_type(operand) is None and not operand.lstrip("-").isdigit():
+            value = self.symbol(operand, window=space == "shared")
+        else:
+            value = self.value(operand, type_)
+        if space == "shared" and not self.module.raw:
+            value = self.resize(value, llvm_type(type_), "i64")
+            value = self.op("sub i64" if to else "add i64", value, self.shared_base)
+            value = self.resize(value, "i64", llvm_type(type_))
+        self.set(ins.operands[0], value, type_)
+
+    def _isspacep(self, ins) -> None:
+        space = ins.opcode.split(".")[1].split("::")[0]
+        address = self.value(ins.operands[1], "u64")
+        worker = self.op("sub i64", address, self.shared_base)
+        in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
+        in_slots = self.op("sub i64", address, self.module.slots_start)
+        # which is as long as what lies before
+        local = self.op("icmp ult i64", in_slots, self.module.slots_start)
+        outside = self.op("xor i1", in_shared, "true")
+        params = self.load_field("Env", "params", invariant=True)
+        first, nbytes = self.module.constants
+        constant = self.op("sub i64", address, self.op("add i64", "%globals", first))
+        in_const = self.op("icmp ult i64", constant, nbytes)
+        result = {
+            "shared": in_shared,
+            "local": self.op("and i1", local, outside),
+            "const": in_const,
+            "param": self.op("icmp ult i64", self.op("sub i64", address, params), PARAM_BYTES),
+            "global": self.op("xor i1", self.op("or i1", local, in_const), "true"),
+        }.get(space)
+        if result is None:
+            self.unsupported(ins)
+        self.set(ins.operands[0], result, "pred")
+
+    def _prefetch(self, ins) -> None:
+        """A hint: no effect on what is computed."""
+
+
+def _lanes(operand: str) -> list[str]:
+    """`{%f1, %f2}` -> ["%f1", "%f2"]; a plain operand -> itself."""
+    operand = operand.strip()
+    if operand[0] == "{":
+        return [part.strip() for part in operand[1:-1].split(",")]
+    return [operand]
+
+
+def _order_flags(ins) -> int:
+    """How an access that is no plain one orders others, and whom it reaches."""
+    mods = ins.opcode.split(".")
+    reaches = next((m for m in mods if m in SCOPES), "sys" if "volatile" in mods else "gpu")
+    acquires = "acquire" in mods or "acq_rel" in mods
+    releases = "release" in mods or "acq_rel" in mods
+    flags = INFO_VOLATILE | SCOPES.index(reaches) << SCOPE_SHIFT
+    return flags | INFO_ACQUIRE * acquires | INFO_RELEASE * releases
+
+
+def _windows(granules: int, gap: int) -> list[tuple[int, int]]:
+    """(first granule, how many) of the shadow words that prove `granules` in a row valid.
+
+    A short run is covered whole, by words that may overlap; in a long one two words are never a red zone apart.
+    """
+    if granules <= 16:
+        width = next(w for w in (8, 4, 2, 1) if w <= granules)
+        return [(at, width) for at in range(0, granules - width, width)] + [(granules - width, width)]
+    return [(at, 1) for at in range(0, granules - 1, gap)] + [(granules - 1, 1)]

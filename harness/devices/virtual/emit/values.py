@@ -1,0 +1,265 @@
+"""Building blocks of LLVM text for one function: values, registers, blocks.
+
+PTX registers become stack slots that LLVM promotes; a register that lives in one basic block only never
+gets a slot. Instructions with a guard predicate are a block of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from ....errors import Unsupported
+from ..ptx.parse import Function, Instruction, Label, Location
+from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
+
+_REGISTER = re.compile(r"%[\w$.]+")
+_CALL = re.compile(r"call (?:fast )?(\S+|<[^>]*>) @([\w.$\"]+)\((.*)\)")
+
+#: opcodes that are refused -> what a student would call them
+_REFUSED = {
+    "tex.": "textures", "tld4.": "textures", "txq.": "textures", "suld.": "surfaces", "sust.": "surfaces",
+    "sured.": "surfaces", "suq.": "surfaces", "wgmma.": "Hopper's wgmma", "tcgen05.": "Blackwell's tcgen05",
+    "cp.async.bulk": "TMA", "cp.reduce.async.bulk": "TMA", "tensormap.": "TMA", "barrier.cluster": "thread block clusters",
+    "mapa.": "thread block clusters", "getctarank.": "thread block clusters",
+}  # fmt: skip
+
+#: what an uninitialised register holds: a NaN, and an index far outside any array
+POISON = {"i1": "true", "half": "0xH7F7F", "float": "0x7FF7E00000000000", "double": "0x7FF7E7E7E7E7E7E7"}
+
+
+class Emitter:
+    """LLVM text of one PTX function. Subclass `lower.Lowering` walks the instructions."""
+
+    def __init__(self, function: Function, module):
+        self.function = function
+        self.module = module  # the ModuleLowering: declarations, sites, options
+        self.lines: list[str] = []
+        self.entry: list[str] = []  # allocas and what must precede everything
+        self.slots: dict[str, str] = {}  # register -> its stack slot
+        self.known: dict[str, str] = {}  # register -> its value, within the current block
+        self.regs = {}
+        self.serial = 0
+        self.prefix = ""  # of registers and labels of a function inlined here
+        self.apart: frozenset[str] = frozenset()  # registers of which each of several threads has its own
+        self.lanes, self.lane = 1, 0  # how many they are, and which of them
+
+    # -- text ---------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def fresh(self, hint: str = "t") -> str:
+        self.serial += 1
+        return f"%{hint}.{self.serial}"
+
+    def emit(self, instruction: str) -> str:
+        """Emit an instruction with a result; returns the result's name."""
+        if instruction.startswith("call ") and (match := _CALL.match(instruction)):
+            self.module.declare(match[2], match[1], match[3])
+        name = self.fresh()
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def op(self, head: str, a, b) -> str:
+        """A binary instruction: `op("add i32", a, b)`."""
+        return self.emit(f"{head} {a}, {b}")
+
+    def cast(self, op: str, from_: str, value: str, to: str) -> str:
+        return self.emit(f"{op} {from_} {value} to {to}")
+
+    def resize(self, value: str, from_: str, to: str, signed: bool = False) -> str:
+        """Integer `value` of LLVM type from_ as LLVM type `to`."""
+        a, b = LLVM_BITS.get(from_, 0) or int(from_[1:]), LLVM_BITS.get(to, 0) or int(to[1:])
+        if a == b:
+            return value
+        return self.cast("trunc" if a > b else "sext" if signed else "zext", from_, value, to)
+
+    def label(self, label: str) -> None:
+        """Start a basic block that the block before dominates: what is known stays known."""
+        self.lines.append(f"{label}:")
+
+    def join(self, label: str) -> None:
+        """Start a basic block that can be reached from several places; falls through into it."""
+        self.line(f"br label %{label}")
+        self.lines.append(f"{label}:")
+        self.known.clear()
+
+    def fresh_label(self, hint: str) -> str:
+        self.serial += 1
+        return f"{hint}.{self.serial}"
+
+    def branch(self, condition: str, yes: str, no: str, unlikely: bool = False) -> None:
+        weights = ", !prof !0" if unlikely else ""
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
+
+    def unsupported(self, ins: Instruction):
+        """Refuse an instruction, in a student's words where there are some."""
+        what = f"the PTX instruction `{ins}`"
+        if words := next((w for start, w in _REFUSED.items() if ins.opcode.startswith(start)), ""):
+            what = f"{words} ({what})"
+        at = self.location(ins)
+        raise Unsupported(what, at.file or self.module.name, at.line)
+
+    def location(self, ins: Instruction) -> Location:
+        return ins.at
+
+    # -- values -------------------------------------------------------------------------------
+
+    def value(self, operand: str, ptx_type: str) -> str:
+        """An operand (register, constant, special register) as the LLVM type of `ptx_type`."""
+        want = llvm_type(ptx_type)
+        if operand[0] == "!":
+            return self.op("xor i1", self.value(operand[1:], "pred"), "true")
+        if (type_ := self.register_type(operand)) is not None:
+            return self.convert(self.read(operand), llvm_type(type_), want)
+        if operand[0] == "%" or operand == "WARP_SZ":
+            value, have = self.special(operand)
+            return self.convert(value, have, want)
+        return self.constant(operand, ptx_type)
+
+    def register_type(self, operand: str) -> str | None:
+        return self.regs.get(self.prefix + operand)
+
+    def constant(self, text: str, ptx_type: str) -> str:
+        want = llvm_type(ptx_type)
+        if literal := _float_literal(text):
+            bits, have = literal
+            if want in ("float", "double"):
+                return float_constant(_as_format(bits, have, want), want)
+            if LLVM_BITS[want] != LLVM_BITS[have]:
+                raise Unsupported(f"the constant {text} as {ptx_type}")
+            return str(bits)
+        octal = re.fullmatch(r"(-?)0([0-7]+)U?", text)
+        try:
+            number = int(f"{octal[1]}0o{octal[2]}" if octal else text.rstrip("U"), 0)
+        except ValueError:
+            raise Unsupported(f"the PTX operand {text!r}") from None
+        if want in ("float", "double"):
+            return float_constant(number, want)
+        if want == "i1":
+            return "true" if number else "false"
+        if want not in LLVM_BITS or not want.startswith("i"):
+            return self.cast("bitcast", f"i{LLVM_BITS[want]}", str(number), want)
+        number &= (1 << LLVM_BITS[want]) - 1
+        return str(number)
+
+    def convert(self, value: str, have: str, want: str) -> str:
+        """Reinterpret: same size bitcast, smaller integers truncated, larger zero-extended."""
+        if have == want:
+            return value
+        a, b = LLVM_BITS[have], LLVM_BITS[want]
+        if a == b:
+            return self.cast("bitcast", have, value, want)
+        if not have.startswith("i"):
+            value = self.cast("bitcast", have, value, f"i{a}")
+        value = self.cast("trunc" if a > b else "zext", f"i{a}", value, f"i{b}")
+        return value if want == f"i{b}" else self.cast("bitcast", f"i{b}", value, want)
+
+    def special(self, name: str) -> tuple[str, str]:
+        raise NotImplementedError
+
+    # -- registers ----------------------------------------------------------------------------
+
+    def register_name(self, register: str) -> str:
+        return f"{register}@{self.lane}" if register in self.apart else self.prefix + register
+
+    def declare_registers(self, function: Function, prefix: str = "") -> None:
+        """Make a function's registers known; those that live across blocks get a slot."""
+        self.regs.update({prefix + name: type_ for name, type_ in function.regs.items()})
+        seen: dict[str, int] = {}
+        across = set()
+        block = 0
+        for item in function.body:
+            if isinstance(item, Label):
+                block += 1
+                continue
+            if item.pred:
+                block += 1
+            names = [item.pred] if item.pred else []
+            names += _REGISTER.findall(" ".join(item.operands))
+            for name in names:
+                if seen.setdefault(name, block) != block:
+                    across.add(name)
+            if item.pred or item.base in self.module.BLOCK_ENDS:
+                block += 1
+        for name in function.regs:
+            if name in across:
+                names = (
+                    [f"{name}@{lane}" for lane in range(self.lanes)]
+                    if name in self.apart
+                    else [prefix + name]
+                )
+                for each in names:
+                    self.slot(each)
+
+    def slot(self, register: str) -> str:
+        if register not in self.slots:
+            type_ = self.regs[register.split("@")[0]]
+            t = llvm_type(type_)
+            name = f'%"{register}"'
+            self.slots[register] = name
+            poison = POISON.get(t) or str(0x7F7F7F7F7F7F7F7F & (1 << TYPES[type_][1]) - 1)
+            self.entry.append(f"  {name} = alloca {t}")
+            self.entry.append(f"  store {t} {poison}, ptr {name}")
+        return self.slots[register]
+
+    def read(self, register: str) -> str:
+        name = self.register_name(register)
+        if name not in self.known:
+            t = llvm_type(self.regs[self.prefix + register])
+            self.known[name] = self.emit(f"load {t}, ptr {self.slot(name)}")
+        return self.known[name]
+
+    def set(self, register: str, value: str, ptx_type: str) -> None:
+        """Write a register from a value of `ptx_type`; a wider register is sign- or zero-extended."""
+        register = register.strip()
+        if register == "_":
+            return
+        type_ = self.register_type(register)
+        if type_ is None:
+            raise Unsupported(f"the PTX destination {register!r}")
+        have, want = llvm_type(ptx_type), llvm_type(type_)
+        if LLVM_BITS[have] < LLVM_BITS[want] and is_signed(ptx_type) and not is_float(ptx_type):
+            value, have = self.cast("sext", have, value, f"i{LLVM_BITS[want]}"), f"i{LLVM_BITS[want]}"
+        value = self.convert(value, have, want)
+        register = self.register_name(register)
+        self.known[register] = value
+        if register in self.slots:
+            self.line(f"store {want} {value}, ptr {self.slots[register]}")
+
+
+def _float_literal(text: str) -> tuple[int, str] | None:
+    """(bits, LLVM type) of `0f3F800000`, `0d3FF0000000000000`, `1.5` or `1e-3`; None for anything else."""
+    if text[:2] in ("0f", "0F") and len(text) == 10:
+        return int(text[2:], 16), "float"
+    if text[:2] in ("0d", "0D") and len(text) == 18:
+        return int(text[2:], 16), "double"
+    if re.fullmatch(r"-?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", text):
+        return struct.unpack("<Q", struct.pack("<d", float(text)))[0], "double"
+    return None
+
+
+def _as_format(bits: int, have: str, want: str) -> int:
+    """The bits of a float or double as the other of them, rounded to nearest."""
+    if have == want:
+        return bits
+    if have == "float":
+        return struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", bits))[0]))[0]
+    number = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    try:
+        return struct.unpack("<I", struct.pack("<f", number))[0]
+    except OverflowError:
+        return 0x7F800000 | (number < 0) << 31
+
+
+def float_constant(bits: int, llvm: str) -> str:
+    """The bits of a float or double as LLVM writes it (a float is written as the equal double)."""
+    if llvm == "float":
+        sign, exponent, fraction = bits >> 31 & 1, bits >> 23 & 0xFF, bits & 0x7FFFFF
+        if exponent == 0xFF:  # infinity and NaN: by hand, a conversion would quieten the NaN
+            bits = sign << 63 | 0x7FF << 52 | fraction << 29
+        else:
+            (number,) = struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))
+            (bits,) = struct.unpack("<Q", struct.pack("<d", number))
+    return f"0x{bits & 0xFFFFFFFFFFFFFFFF:016X}"

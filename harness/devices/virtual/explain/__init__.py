@@ -1,0 +1,1 @@
+"""Records of the runtime -> faults and figures in the student's terms."""

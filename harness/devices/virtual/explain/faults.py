@@ -1,0 +1,529 @@
+"""A record of the runtime -> a KernelFault that names line, thread and array element.
+
+headline: the wording of NVIDIA's compute-sanitizer and driver, which students will meet again.
+explanation: one plain sentence.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ....errors import KernelFault, Place
+from ...nvrtc.compiler import demangle
+from ..ptx.types import TYPES
+from ..run.arena import Owner
+from ..run.printf import c_string
+from ..runtime.abi import (
+    DTYPES,
+    FAULT,
+    FAULTS,
+    GRANULE,
+    INFO_ATOMIC,
+    INFO_SHARED,
+    INFO_WRITE,
+    ORIGIN_ADDRESS,
+    ORIGIN_KIND,
+    ORIGIN_SITE,
+    ORIGINS,
+    SLOT_BYTES,
+    STOP_AFTER,
+    TIMEOUT_BLOCKS,
+    TIMEOUT_CALLED,
+    TIMEOUT_SPENT,
+    TIMEOUT_WAITED,
+    TIMEOUT_WAITING,
+    USE,
+    USES,
+)
+from .owners import Owners, element
+from .races import Race, Told
+
+NOTES = {"exited-early", "same-write"}
+RACES = {"race", "warp-race"}
+_LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
+_COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
+_SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
+_POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
+_NEAR = 1 << 20  # bytes: an address this close to null or to poison is one of them with an index
+
+
+class Diagnosis:
+    """Turns the records of one launch into faults. `run` is the device's Run: module, kernel, grid, block, arena."""
+
+    def __init__(self, run):
+        self.run, self.owners = run, Owners(run)
+
+    def faults(self, records) -> tuple[list[KernelFault], list[KernelFault]]:
+        """(faults, notes), the first in the grid first."""
+        self.stopped = sum(int(r["count"]) for r in records) >= STOP_AFTER
+        line = self.run.module.site_lines
+        found = sorted(
+            records,
+            key=lambda r: (r["block"], r["thread"], line[r["site"]], line[r["other_site"]], r["site"]),
+        )
+        races: dict[tuple, list[Race]] = {}  # by array
+        for record in found:
+            if (kind := FAULTS[record["kind"]]) in RACES:
+                race = Race(self, record, kind)
+                races.setdefault(race.array, []).append(race)
+        all_ = [(record, self._fault(record)) for record in found if FAULTS[record["kind"]] not in RACES]
+        for group in races.values():  # of those for one array, the clearest first
+            told = sorted((Told(self, race, group) for race in group), key=lambda told: told.order)
+            all_ += [(one.shown.record, self._of_race(one)) for one in told]
+        all_ = _in_order(all_)
+        faults = [f for f in all_ if f.severity != "note"]
+        return faults, [] if faults else all_  # a note beside a fault is only its consequence
+
+    # -- pieces -----------------------------------------------------------------------------------
+
+    def _fault(self, record, fields: dict | None = None) -> KernelFault:
+        kind = FAULTS[record["kind"]]
+        describe = {
+            "out-of-bounds": self._access, "misaligned": self._access, "read-only": self._access,
+            "timeout": self._timeout, "assert": self._assert, "trap": self._trap,
+            "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
+            "exited-early": self._early, "uninitialised-read": self._unset, "same-write": self._same_write,
+            "went-round": self._round, "missing-block": self._missing_block,
+        }  # fmt: skip
+        fields = describe[kind](kind, record) if fields is None else fields
+        place = fields.pop("place", None) or self.place(record["site"], record["thread"], record["block"])
+        fault = KernelFault(
+            file=place.file, line=place.line, thread=place.thread, block=place.block,
+            source=self.source_line(place.line), count=int(record["count"]),
+            **{"kind": kind, "severity": "note" if kind in NOTES else "error", **fields},
+        )  # fmt: skip
+        if kind in _COUNTED and fault.count > 1:
+            fault.explanation += f" {'Many' if self.stopped else fault.count} threads do this."
+        return fault
+
+    def place(self, site: int, thread: int, block: int) -> Place:
+        at, text = self.run.module.lowered.sites[site]
+        line = at.line or self._definition(text or self.run.kernel.info.name)
+        return Place(at.file or self.run.module.name, line, coordinates(thread, self.run.block),
+                     coordinates(block, self.run.grid))  # fmt: skip
+
+    def _definition(self, kernel: str) -> int:
+        """The line where a kernel is defined, for what belongs to no line of it; 0 where it is not found."""
+        match = (
+            re.search(rf"\b{re.escape(demangle(kernel))}\s*\(", self.run.module.source) if kernel else None
+        )
+        return self.run.module.source.count("\n", 0, match.start()) + 1 if match else 0
+
+    def owner(self, record) -> Owner | None:
+        """Whose element the access of a record was meant for."""
+        shared = bool(int(record["extra"]) & INFO_SHARED)
+        return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
+
+    def address(self, record) -> int:
+        """The address of an access; below zero where it wrapped around, in shared memory at 32 bits."""
+        address = int(record["address"])
+        bits, start = 64, 0
+        if int(record["extra"]) & INFO_SHARED:
+            bits, start = 32, self.run.arena.shared_base(int(record["slot"]))
+        half = 1 << bits - 1
+        return (address - start + half) % (2 * half) - half + start
+
+    def source_line(self, line: int) -> str:
+        lines = self.run.module.source.splitlines()
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    # -- kinds --------------------------------------------------------------------------------------
+
+    def _access(self, kind: str, record) -> dict:
+        info, address, owner = int(record["extra"]), self.address(record), self.owner(record)
+        size = info & 255
+        verb, done = _VERBS[_access_name(info)]
+        headline = f"Invalid {space_name(owner)} {verb} of size {size} bytes"
+        if kind == "misaligned":
+            return self._misaligned(headline, owner, address, size, done)
+        if owner is None:
+            return dict(kind="invalid-address", headline=headline, explanation=_nowhere(done, address))
+        if not owner.nbytes and owner.space != "shared":
+            return dict(headline=headline, array=owner.name if owner.name.isidentifier() else "",
+                        explanation=f"This {done} outside {owner.name}.")  # fmt: skip
+        fields = dict(array=owner.name, shape=owner.describe_shape(), headline=headline)
+        if kind == "read-only":
+            why = "is an input (const): kernels may only read it"
+            if owner.space == "const":
+                why = "is __constant__ memory: kernels may only read it"
+            index = owner.element(address)
+            return fields | dict(
+                index=index, explanation=f"This {done} {element(owner, address)}, but {owner.name} {why}."
+            )
+        end = owner.start + owner.nbytes
+        first, last = owner.element(address), owner.element(address + size - 1)
+        what = element(owner, address)
+        if address < owner.start and owner.nbytes:
+            count = -((address - owner.start) // owner.itemsize)
+            before = f"{count} element{'s' * (count != 1)} before its start"
+            return fields | dict(
+                index=first, explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}."
+            )
+        if owner.start <= address < end:  # it begins inside and reaches over the end
+            what = f"{size} bytes from {what} to {owner.name}[{last}]"
+            return fields | dict(
+                index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}."
+            )
+        return fields | dict(index=first, explanation=f"This {done} {what}, {self._where(owner, address)}.")
+
+    def _where(self, owner: Owner, address: int) -> str:
+        count = owner.nbytes // owner.itemsize
+        flat = (address - owner.start) // owner.itemsize
+        where = "just past its end" if flat == count else f"{flat - count + 1} past its last element"
+        if not count:
+            return owner.remark or f"but {owner.name} has no elements"
+        return f"{where}; {self._extent(owner)}"
+
+    def _extent(self, owner: Owner) -> str:
+        count = owner.nbytes // owner.itemsize
+        text = f"{owner.name} has {count} element{'s' * (count != 1)}"
+        if len(owner.shape) > 1:
+            text += f", shape {owner.describe_shape()}"
+        return f"{text}: {owner.remark}" if owner.remark else text
+
+    def _misaligned(self, headline: str, owner: Owner | None, address: int, size: int, done: str) -> dict:
+        fields = dict(headline=f"{headline}: misaligned address")
+        what = f"0x{address:x}"
+        if owner and owner.nbytes:
+            what = element(owner, address)
+            fields |= _named(owner, address)
+        offset = address % size
+        return fields | dict(
+            explanation=f"This {done} {size} bytes at once from {what} on, whose address is {offset} more than a multiple"
+            f" of {size}."
+        )
+
+    def _timeout(self, kind: str, record) -> dict:
+        headline = "the launch timed out and was terminated"
+        what = {
+            TIMEOUT_SPENT: "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
+            TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
+            TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
+            TIMEOUT_WAITING: "The launch took too long. A thread was in this loop: does it wait for memory that no thread ever changes?",
+            TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function that is called here.",
+        }.get(
+            int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop."
+        )
+        return dict(headline=headline, explanation=what)
+
+    def _assert(self, kind: str, record) -> dict:
+        message = c_string(self.run.arena, int(record["address"]))
+        return dict(headline=f"Assertion `{message}` failed", explanation=f"assert({message}) is false here.")
+
+    def _trap(self, kind: str, record) -> dict:
+        _, text = self.run.module.lowered.sites[record["site"]]
+        if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
+            what = "The pointer that is called here does not hold a function with these parameters: was it ever set?"
+            return dict(
+                kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
+            )
+        return dict(kind="assert", headline="an illegal instruction was encountered",
+                    explanation="The kernel called __trap().")  # fmt: skip
+
+    def _stack(self, kind: str, record) -> dict:
+        if record["extra"]:
+            what = f"Functions call each other more than {int(record['extra']) - 1} deep: does the recursion end?"
+        else:
+            what = "The local arrays of this thread do not fit into its local memory."
+        return dict(headline="Stack overflow", explanation=what)
+
+    def _barrier(self, kind: str, record) -> dict:
+        place = self.place(record["site"], record["thread"], record["block"])
+        waiting, wanted = int(record["extra"]), int(record["address"]) >> 32
+        fields = dict(headline="Barrier error detected. Divergent thread(s) in block")
+        who = (
+            f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier"
+        )
+        if not record["other_site"]:
+            if wanted:
+                return fields | dict(
+                    explanation=f"{who}, which opens for {wanted} threads: the others never come."
+                )
+            return fields | dict(explanation=f"{who}, which never opens: the others do not come.")
+        other = self.place(record["other_site"], record["other_thread"], record["block"])
+        where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
+        return fields | dict(
+            other=other,
+            explanation=f"{who}; thread {triple(other.thread)} waits at {where}. Every thread of the block must reach"
+            " the same __syncthreads().",
+        )
+
+    def _mask(self, kind: str, record) -> dict:
+        mask, round_ = int(record["address"]) & 0xFFFFFFFF, int(record["address"]) >> 32
+        extra, others = int(record["extra"]) & 0xFFFFFFFF, int(record["extra"]) >> 32
+        lane = int(record["thread"]) % 32
+        if not mask >> lane & 1:
+            return dict(headline="Barrier error detected. Invalid arguments",
+                        explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
+        lanes = round_ or extra
+        one = lanes & lanes - 1 == 0
+        how = (
+            f"take{'s' * one} no part in this call"
+            if round_
+            else f"{'has' if one else 'have'} returned before this call"
+        )
+        fields = dict(headline="Barrier error detected. Divergent thread(s) in warp",
+                      explanation=f"The mask 0x{mask:08x} names {_lanes(lanes)}, which {how}.")  # fmt: skip
+        if record["other_site"]:
+            other = self.place(record["other_site"], record["other_thread"], record["block"])
+            what = f"names {_lanes(extra)}, which never make{'s' * one} this call: thread {triple(other.thread)} waits at line {other.line}"
+            if others:
+                what = f"is not that of thread {triple(other.thread)}, 0x{others:08x}: all lanes that a mask names must give it"
+            fields |= dict(other=other, explanation=f"The mask 0x{mask:08x} {what}.")
+        return fields
+
+    def _unset(self, kind: str, record) -> dict:
+        """The line that first read the unset value, and where that matters."""
+        origin, use = int(record["extra"]), int(record["address"])
+        site, begun = origin >> ORIGIN_SITE, ORIGINS[origin >> ORIGIN_KIND & 15]
+        place = self.place(site, record["thread"], record["block"])
+        used = self.place(record["site"], record["thread"], record["block"])
+        if begun == "register":
+            fields = self._variable(site)
+        elif begun == "lane":
+            fields = self._lane(origin & ORIGIN_ADDRESS, int(record["thread"]))
+        else:
+            fields = self._unwritten(site, origin & ORIGIN_ADDRESS, record)
+        if used.line != place.line:
+            stored = use >> 8
+            owner = self.owners.find(stored, int(record["site"]), False, 0) if stored else None
+            name = element(owner, stored) if owner and owner.nbytes else "an array"
+            fields["explanation"] += f" {_MATTERS[USES[use & 255]].format(line=used.line, element=name)}"
+            fields["other"] = used
+        return fields | dict(place=place)
+
+    def _unwritten(self, site: int, address: int, record) -> dict:
+        """Memory in which nothing has been written."""
+        slot = max(0, address - self.run.arena.slots_start) // SLOT_BYTES
+        owner = self.owners.find(address, site, False, slot)
+        size = _access_size(self.run.module.lowered.sites[site][1])
+        fields = dict(
+            headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size)
+        )
+        if owner is None or not owner.nbytes:
+            what = owner.name if owner else "memory"
+            return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
+        what = f"This reads {element(owner, address)}, which nothing has written yet."
+        if record["other_site"]:
+            copy = self.place(record["other_site"], record["thread"], record["block"])
+            what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may still be under"
+                    " way: its group must be closed (commit), and a wait for all but the newest n includes it only when"
+                    " n groups have been closed after it.")  # fmt: skip
+        return fields | _named(owner, address) | dict(explanation=what)
+
+    def _variable(self, site: int) -> dict:
+        """A variable in a register."""
+        register, _, function = self.run.module.lowered.sites[site][1].partition(" of ")
+        name = self.owners.variable(function, register)
+        what = f"{name} has no value here" if name else "A variable used here has no value"
+        return dict(headline="Uninitialized variable read", array=name,
+                    explanation=f"{what}: on the way this thread took, nothing was assigned to it.")  # fmt: skip
+
+    def _lane(self, lane: int, thread: int) -> dict:
+        """A lane that a shuffle asks for, and that need not take part in it."""
+        threads = self.run.block[0] * self.run.block[1] * self.run.block[2]
+        last = thread // 32 * 32 + lane >= threads
+        why = f"is not there: the block has {threads} threads" if last else "its mask leaves out"
+        return dict(headline="Uninitialized value of a shuffle",
+                    explanation=f"This shuffle asks for the value of lane {lane}, which {why}.")  # fmt: skip
+
+    def _of_race(self, told: Told) -> KernelFault:
+        fault = self._fault(told.shown.record, self._race(told))
+        fault.address = self.address(told.shown.record)
+        fault.no_barrier = told.by_owner and not told.between_passes
+        return fault
+
+    def _race(self, told: Told) -> dict:
+        """Both sides, the lower line as `other`. Hazards are the bytes on which the two lines conflict, each counted
+        once in every barrier interval of a block.
+        """
+        race = told.shown
+        count, (before, now) = int(race.record["count"]), race.accesses
+        headline = (f"Race reported between {before} access at {race.first.file}:{race.first.line}"
+                    f" and {now} access at {race.last.file}:{race.last.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip
+        fields = dict(kind="race", headline=headline, other=race.first, explanation=told.explanation())
+        if race.owner:
+            fields |= _named(race.owner, int(race.record["address"]))
+        if race.kind == "warp-race" and not (told.by_owner and race.owner and race.owner.space == "global"):
+            fields["severity"] = "warning"
+        return fields
+
+    def accesses(self, record) -> tuple[str, str]:
+        """What the first and the last side of a race do."""
+        info = int(record["extra"])
+        return _access_name(info >> 32), _access_name(info & 0xFFFFFFFF)
+
+    def named(self, record, owner: Owner | None) -> str:
+        """The element of a race."""
+        return element(owner, int(record["address"])) if owner and owner.nbytes else "the same address"
+
+    def is_copy(self, place: Place) -> bool:
+        """Whether a cp.async is started there: a function of a header, as a rule, so the line's words tell."""
+        line = self.source_line(place.line) if place.file == self.run.module.name else ""
+        return bool(re.search(r"(copy|cpy)_async\s*\(|\bcp\.async\b", line))
+
+    def both(self, here: Place, other: Place) -> str:
+        """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""
+        if here.block == other.block:
+            return f"Threads {triple(min(here.thread, other.thread))} and {triple(max(here.thread, other.thread))}"
+        first, second = sorted((here, other), key=lambda p: p.block[::-1])
+        return (f"Thread {triple(first.thread)} of block {triple(first.block)} and thread {triple(second.thread)} of"
+                f" block {triple(second.block)}")  # fmt: skip
+
+    def _same_write(self, kind: str, record) -> dict:
+        """Two threads stored one value in one element: harmless, but it explains a kernel that is slow or wrong."""
+        here = self.place(record["site"], record["thread"], record["block"])
+        other = self.place(record["other_site"], record["other_thread"], record["other_block"])
+        name = self.named(record, self.owner(record))
+        return dict(headline="Several threads write the same element", other=other,
+                    explanation=f"{self.both(here, other)} both write {name}; each element belongs to one thread.")  # fmt: skip
+
+    def _round(self, kind: str, record) -> dict:
+        gone, waiting = int(record["extra"]), int(record["address"])
+        first = triple(coordinates(record["other_thread"], self.run.block))
+        who = f"thread {first} went" if gone == 1 else f"{gone} others went"
+        whose = "" if gone == 1 else f", the first of them thread {first}"
+        return dict(
+            kind="barrier-divergence", headline="Barrier error detected. Divergent thread(s) in block",
+            explanation=f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier; {who}"
+            f" round it{whose}. It must stand where all threads of the block pass, not in a branch or loop that some skip.",
+        )  # fmt: skip
+
+    def _missing_block(self, kind: str, record) -> dict:
+        waiting, missing = int(record["address"]), int(record["extra"])
+        block = triple(coordinates(record["other_block"], self.run.grid))
+        rest = f", nor do{'es' * (missing == 2)} {missing - 1} more" if missing > 1 else ""
+        return dict(
+            kind="barrier-divergence", headline="Barrier error detected. Divergent block(s) in grid",
+            explanation=f"{waiting} block{'s' * (waiting != 1)} wait{'s' * (waiting == 1)} at this barrier of the grid; block"
+            f" {block} never comes{rest}. Every block of the grid must reach the same grid.sync().",
+        )  # fmt: skip
+
+    def _early(self, kind: str, record) -> dict:
+        gone = int(record["extra"])
+        return dict(kind="barrier-divergence", headline="Divergent thread(s) in block",
+                    explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier:"
+                    " it does not wait for them.")  # fmt: skip
+
+
+#: what an unset value does in another line than the one that reads it
+_MATTERS = {
+    "branch": "Which way the thread goes at line {line} depends on it.",
+    "address": "An address at line {line} is computed from it.",
+    "atomic": "The atomic operation at line {line} uses it.",
+    "collective": "The barrier or warp function at line {line} uses it.",
+    "operand": "Line {line} uses it.",
+    "printf": "Line {line} prints it.",
+    "read": "Line {line} uses it.",
+    "output": "It goes into {element}, which line {line} stores.",
+}
+_VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
+
+
+def unset_outputs(arena) -> np.ndarray:
+    """A record for each line that has stored something unset in an array, where it still lies when the launch ends."""
+    found = {}
+    for _, places in arena.stored_unset():
+        traces = arena.traces[places // GRANULE]
+        lines = traces["site"].astype(np.uint64) << np.uint64(32) | traces["origin"] >> np.uint64(ORIGIN_SITE)
+        for line, first in zip(*np.unique(lines, return_index=True), strict=True):
+            found.setdefault(int(line), (int(places[first]), traces[first]))
+    records = np.zeros(len(found), DTYPES["Fault"])
+    for record, (place, trace) in zip(records, found.values(), strict=True):
+        record["kind"], record["address"], record["extra"] = (
+            FAULT["uninitialised-read"],
+            place << 8 | USE["output"],
+            trace["origin"],
+        )
+        record["site"], record["thread"], record["block"], record["count"] = (
+            trace["site"],
+            trace["thread"],
+            trace["block"],
+            1,
+        )
+        if ORIGINS[int(trace["origin"]) >> ORIGIN_KIND & 15] == "copying":
+            record["other_site"] = arena.traces[(int(trace["origin"]) & ORIGIN_ADDRESS) // GRANULE][
+                "copy_site"
+            ]
+    return records
+
+
+def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
+    """The faults of these records, causes first.
+
+    What a thread's own variables lack is its own doing, and may lead it anywhere. Shared and global memory is left
+    unwritten by a dead thread or a race: who reads that comes last, or says nothing more. So does what a collective with a
+    wrong mask gives. But an unset address comes before the access that it leads to.
+    """
+    racing = {f.array for _, f in found if f.kind == "race"}
+    masks = {f.line for _, f in found if f.kind == "shuffle-mask"}
+    told = set()
+    places = {(f.thread, f.block, f.other.line if f.other else f.line) for r, f in found
+              if f.kind == "uninitialised-read" and int(r["address"]) & 255 == USE["address"]}  # fmt: skip
+    order = []
+    for _, f in found:
+        rank = 1
+        if f.kind == "uninitialised-read":
+            if (f.line, f.array) in told or f.array and f.array in racing:
+                continue
+            told.add((f.line, f.array))
+            others = f.array and not any(own in f.headline for own in ("variable", "__local__"))
+            given = f.line in masks and "shuffle" in f.headline
+            rank = 2 if others or given else 0
+        elif f.kind in _LED_TO and (f.thread, f.block, f.line) in places:
+            rank = 3
+        order.append((rank, f))
+    return [f for _, f in sorted(order, key=lambda o: (o[0], o[1].severity == "warning"))]
+
+
+def _access_size(text: str) -> int:
+    """Bytes that one thread reads with a PTX instruction; 0 where it does not say."""
+    opcode = text.split(" ")[1 if text.startswith("@") else 0].split(".")
+    if opcode[0] not in ("ld", "ldu", "atom", "red") or opcode[-1] not in TYPES:
+        return 0
+    return TYPES[opcode[-1]][1] // 8 * next((int(m[1]) for m in opcode if m in ("v2", "v4")), 1)
+
+
+def space_name(owner: Owner | None) -> str:
+    return _SPACES.get(owner.space, "__global__") if owner else "__global__"
+
+
+def _named(owner: Owner, address: int) -> dict:
+    """The fields that name an element; a variable that is no array has no index."""
+    index = "" if element(owner, address) == owner.name else owner.element(address)
+    return dict(array=owner.name, index=index, shape=owner.describe_shape())
+
+
+def _nowhere(done: str, address: int) -> str:
+    """An address that belongs to no array."""
+    if abs(address) < _NEAR:
+        index = "" if address == 0 else " plus an index" if address > 0 else " minus an index"
+        return f"This {done} at address {address:#x}, a null pointer{index}: was the pointer ever set?"
+    if any(abs(address % (1 << 64) - poison) < _NEAR for poison in _POISON):
+        return f"This {done} through a pointer to which nothing was ever assigned."
+    return f"This {done} at address {address & (1 << 64) - 1:#x}, where no array is: where does the pointer come from?"
+
+
+def _access_name(info: int) -> str:
+    return "Atomic" if info & INFO_ATOMIC else "Write" if info & INFO_WRITE else "Read"
+
+
+def _lanes(mask: int) -> str:
+    """`lane 3`, `lanes 0-15`, `16 lanes`."""
+    lanes = [i for i in range(32) if mask >> i & 1]
+    if len(lanes) == 1:
+        return f"lane {lanes[0]}"
+    if lanes and lanes[-1] - lanes[0] == len(lanes) - 1:
+        return f"lanes {lanes[0]}-{lanes[-1]}"
+    return f"{len(lanes)} lanes"
+
+
+def triple(c: tuple[int, int, int]) -> str:
+    return f"({','.join(map(str, c))})"
+
+
+def coordinates(linear: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:
+    linear = int(linear)
+    return linear % extent[0], linear // extent[0] % extent[1], linear // (extent[0] * extent[1])

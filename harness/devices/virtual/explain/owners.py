@@ -1,0 +1,273 @@
+"""Whose element an access was meant for: the array its pointer came from, else the one it lies beside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from ...nvrtc.compiler import demangle
+from ..analyse import debuginfo
+from ..analyse.provenance import Origin, Provenance, calls
+from ..ptx import parse as ptx
+from ..ptx.callgraph import align_up, call_parts
+from ..rewrite.split_depots import separate
+from ..run.arena import LOCAL_BYTES, Owner
+from ..runtime import abi
+from .declarations import declared_shape, local_arrays, symbol_names
+
+_declarations = lru_cache(maxsize=4)(debuginfo.variables)
+
+
+@lru_cache(maxsize=4)
+def _parse(text: str, name: str, full: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+    module = ptx.parse(text, name)
+    return module, separate(module, _declarations(text)) if full else {}
+
+
+_NEAR = 256  # bytes around a module variable that are still its own
+_UNKNOWN = "unknown"
+
+
+class Owners:
+    """The arrays of one launch. `run` is the device's Run: module, kernel, grid, block, arena."""
+
+    def __init__(self, run):
+        self.run, self.module, self.arena = run, run.module, run.arena
+        self._access = 0
+
+    def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
+        """The owner of an element at a device address, accessed at a site; None where nothing says whose.
+
+        shared: the access named shared memory. An address below zero is one that wrapped around.
+        slot: where the block ran; each has shared and local memory of its own.
+        """
+        self._window, self._access = (
+            self.arena.shared_base(slot),
+            accessed(self.module.lowered.sites[site][1]),
+        )
+        space = self._space(address, shared)
+        found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
+        beside = self._beside(address, space)
+        if len({(o.name, o.start) for o in found}) == 1:
+            return found[0]
+        if len(holding := {o for o in found if o.contains(address)}) == 1:  # of several that a call was given
+            return holding.pop()
+        if found:
+            return beside if beside and any(o.start == beside.start for o in found) else None
+        return beside
+
+    # -- where the address lies ------------------------------------------------------------------
+
+    def _space(self, address: int, shared: bool) -> str:
+        """ "global", "shared" or "local"."""
+        inside = address - self._window
+        if shared or 0 <= inside < abi.SHARED_WINDOW:
+            return "shared"
+        return "local" if abi.LOCAL_START <= inside < abi.SLOT_BYTES else "global"
+
+    def _beside(self, address: int, space: str) -> Owner | None:
+        """The array that holds an address, or in whose red zone it lies."""
+        if space == "shared":
+            arrays = self._shared()
+            before = [o for o in arrays if o.start <= address]
+            return (
+                max(before, key=lambda o: o.start)
+                if before
+                else min(arrays, key=lambda o: o.start, default=None)
+            )
+        if space == "local":
+            return Owner("a local array", address, 0, "local")
+        owner = self.arena.nearest(address) if 0 <= address < self.arena.size else None
+        if owner is self.module.variables_owner:
+            near = [o for o in self._variables if o.start - _NEAR <= address < o.start + o.nbytes + _NEAR]
+            return min(near, key=lambda o: distance(o, address), default=None)
+        if owner is None or distance(owner, address) > self.arena.red_zone(owner):
+            return None
+        return owner
+
+    def _shared(self) -> list[Owner]:
+        """The shared arrays of the block."""
+        base, info, result = self._window, self.run.kernel.info, []
+        for name, offset, size in info.shared:
+            plain = local_name(name)
+            shape, itemsize = self._shape(name, plain, size)
+            result.append(Owner(plain, base + offset, size, "shared", shape, itemsize))
+        size = self.run.shared_mem
+        asked = f"the launch asks for {size} bytes of dynamic shared memory" if size else ""
+        for name in self._dynamic_names():
+            itemsize = self._shape(name, demangle(name), size)[1]
+            result.append(Owner(demangle(name), base + info.dynamic_offset, size, "shared", (), itemsize,
+                                remark=asked or "the launch asks for no dynamic shared memory"))  # fmt: skip
+        return result
+
+    def _dynamic_names(self) -> list[str]:
+        names = [v.name for v in self.parsed.variables.values() if v.space == "shared" and v.extern]
+        return names or ["dynamic shared memory"] * bool(self.run.shared_mem)
+
+    # -- where the pointer came from ---------------------------------------------------------------
+
+    @property
+    def parsed(self) -> ptx.Module:
+        return self._parsed[0]
+
+    @property
+    def pieces(self) -> dict[str, debuginfo.Declared]:
+        """What the compiler's local variables hold, where they have been taken apart."""
+        return self._parsed[1]
+
+    @cached_property
+    def _parsed(self) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+        return _parse(self.module.compiled.text, self.module.name, self.run.device.checks == "full")
+
+    @cached_property
+    def declared(self) -> list[debuginfo.Declared]:
+        return _declarations(self.module.compiled.text)
+
+    @cached_property
+    def _in_registers(self) -> dict[tuple[str, str], str]:
+        return debuginfo.in_registers(self.module.compiled.text)
+
+    def variable(self, function: str, register: str) -> str:
+        """The name of the variable that a register of a function holds, or a copy of; "" where that is not known."""
+        body = self.parsed.functions[function].body if function in self.parsed.functions else None
+        for _ in range(8):
+            if name := self._in_registers.get((function, register)):
+                return name
+            copied = {
+                i.operands[1]
+                for i in body or ()
+                if isinstance(i, ptx.Instruction) and i.base == "mov" and i.operands[0] == register
+            }
+            if len(copied) != 1:
+                return ""
+            register = copied.pop()
+        return ""
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        return Provenance(self.parsed, self.run.kernel.info.name)
+
+    @cached_property
+    def _variables(self) -> dict[Owner, str]:
+        """The module's variables with their shapes, and their names in PTX."""
+        return {
+            replace(
+                owner,
+                **dict(zip(("shape", "itemsize"), self._shape(name, owner.name, owner.nbytes), strict=True)),
+            ): name
+            for name, owner in zip(self.module.lowered.variables, self.module.owners, strict=True)
+        }
+
+    def _origins(self, site: int) -> set[Origin]:
+        origins = self.provenance.origins(*self.module.lowered.sites[site])
+        return set() if any(o.kind == _UNKNOWN for o in origins) else origins
+
+    def _of_origin(self, origin: Origin, address: int) -> Owner | None:
+        if origin.kind == "param":
+            return self._argument(origin)
+        if origin.kind == "local":
+            return self._local(origin, address)
+        if owner := next((o for o, name in self._variables.items() if name == origin.name), None):
+            return owner
+        return next((o for o in self._shared() if o.name == local_name(origin.name)), None)
+
+    def _argument(self, origin: Origin) -> Owner | None:
+        """The array whose address was passed in a kernel's parameter."""
+        for parameter in self.run.kernel.info.params:
+            if parameter.name == origin.name and origin.offset + 8 <= parameter.size:
+                start = self.run.device._params.start + parameter.offset + origin.offset
+                address = int(self.arena.bytes[start : start + 8].view(np.uint64)[0])
+                owner = self.arena.nearest(address) if 0 < address < self.arena.size else None
+                if owner and owner.start == address and owner.space == "global":
+                    return owner
+        return None
+
+    def _local(self, origin: Origin, address: int) -> Owner | None:
+        """A local array: its name where compiler or source says so; its index where its place is known."""
+        function = self.parsed.functions[origin.function]
+        variable = function.variables[origin.name]
+        name, offset, nbytes, shape, itemsize = self._local_array(origin, function, variable.size)
+        start = self._start_of_local(function, variable, address)
+        if start is None:
+            return Owner(name, address, 0, "local")
+        return Owner(name, start + offset, nbytes, "local", shape, itemsize)
+
+    def _local_array(self, origin: Origin, function: ptx.Function, nbytes: int):
+        """(name, offset in the local variable of PTX, bytes, extents, bytes of an element)."""
+        if d := self.pieces.get(origin.name):
+            return d.name, 0, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
+        for d in self.declared:
+            if d.symbol == origin.name and d.offset <= max(origin.offset, 0) < d.offset + d.nbytes:
+                return d.name, d.offset, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
+        lines = [i.at.line for i in function.body or () if isinstance(i, ptx.Instruction) and i.at.line]
+        arrays = local_arrays(self.module.source, min(lines, default=0), max(lines, default=0))
+        if len(arrays) == 1 and not self.declared:
+            name, shape, itemsize = arrays[0]
+            if int(np.prod(shape, dtype=object)) * itemsize == nbytes:
+                return name, 0, nbytes, shape, itemsize
+        return "a local array", 0, nbytes, (), self._access or 4
+
+    def _start_of_local(self, function: ptx.Function, variable: ptx.Variable, address: int) -> int | None:
+        """The device address of a local variable of the thread whose local memory holds `address`."""
+        starts = self._local_offsets.get((function.name, variable.name), set())
+        if self._space(address, False) != "local" or len(starts) != 1:
+            return None
+        n = self.run.block[0] * self.run.block[1] * self.run.block[2]
+        each = LOCAL_BYTES // n // 4096 * 4096
+        first = self._window + abi.LOCAL_START
+        return first + (address - first) // each * each + next(iter(starts))
+
+    @cached_property
+    def _local_offsets(self) -> dict[tuple[str, str], set[int]]:
+        """(function, variable) -> its places in a thread's local memory: several, where it is called from several."""
+        offsets: dict[tuple[str, str], set[int]] = {}
+        work, seen = [(self.run.kernel.info.name, 0)], set()
+        while work and len(seen) < 1000:
+            name, top = work.pop()
+            function = self.parsed.functions.get(name)
+            if function is None or (name, top) in seen:
+                continue
+            seen.add((name, top))
+            for variable in function.variables.values():
+                if variable.space == "local":
+                    start = align_up(top, 16)
+                    offsets.setdefault((name, variable.name), set()).add(start)
+                    top = start + align_up(variable.size, 4) + abi.LOCAL_GUARD
+            work += [(call_parts(ins)[1], top) for ins in calls(function)]
+        return offsets
+
+    def _shape(self, symbol: str, plain: str, nbytes: int) -> tuple[tuple[int, ...], int]:
+        """(extents, bytes of an element) of a variable: from the compiler, else from the source."""
+        for d in self.declared:
+            if d.symbol == symbol and (d.nbytes == nbytes or not d.nbytes):
+                return (d.shape if d.nbytes else ()), d.itemsize
+        return declared_shape(self.module.source, plain, nbytes, symbol, self._access)
+
+
+def element(owner: Owner, address: int) -> str:
+    """`input[b=0,c=2]`; only the name for a variable that is no array."""
+    if not owner.name.isidentifier():
+        return f"element {owner.element(address)} of {owner.name}"
+    if not owner.shape and owner.nbytes == owner.itemsize and owner.contains(address):
+        return owner.name
+    return f"{owner.name}[{owner.element(address)}]"
+
+
+def accessed(text: str) -> int:
+    """Bytes of an element that an instruction accesses, of each where it is a vector; 0 where it does not say."""
+    opcode = re.match(r"(?:@\S+ )?(?:ld|ldu|st|atom|red)\.\S*", text)
+    type_ = opcode[0].rsplit(".", 1)[1] if opcode else ""
+    return ptx.TYPE_BYTES.get(type_, 0)
+
+
+def distance(owner: Owner, address: int) -> int:
+    """Bytes from an array to an address outside it."""
+    return max(owner.start - address, address - (owner.start + owner.nbytes) + 1, 0)
+
+
+def local_name(symbol: str) -> str:
+    """The name of a function-level variable in an Itanium symbol: _ZZ4tilePfiE1t -> t."""
+    return symbol_names(symbol)[1] or demangle(symbol)

@@ -1,0 +1,313 @@
+"""What to say of the races for one array: the one to look at, and the remedy that fits it.
+
+A barrier is a remedy where the program has an order and nothing enforces it. Where several threads write one element at
+the same place of the program there is no order: the element needs one thread, or an atomic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from ..ptx.callgraph import branch_targets
+from ..ptx.parse import Function, Instruction, Label, call_parts
+
+_VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
+_LANES_MEET = {"shfl", "vote", "match", "redux", "activemask"}  # beside bar.warp.sync
+_LEAVES = {"ret", "exit", "trap"}
+
+
+class Ways:
+    """The ways that a kernel's threads can take from one instruction to another with no barrier in between.
+
+    functions: the kernel, then what it calls. lanes: whether what orders the lanes of a warp counts as a barrier too.
+    """
+
+    def __init__(self, functions: list[Function], lanes: bool):
+        self.functions, self.lanes = functions, lanes
+
+    def free(
+        self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True
+    ) -> bool:
+        """Is there a way from one of these places to another? barriers: it may not go through one."""
+        return any(
+            place in self._reached(function, at, barriers)
+            for function, at in start for other, place in end if other == function
+        )  # fmt: skip
+
+    def barriers_after(self, start: Iterable[tuple[str, int]]) -> set[int]:
+        """The lines of the first barriers on the ways from these places."""
+        return {
+            self._bodies[function][i].at.line
+            for function, at in start for i in self._reached(function, at, True) if self._stops(function, i)
+        }  # fmt: skip
+
+    def places(self, at, text: str) -> list[tuple[str, int]]:
+        """Where the instruction `text` of this line stands, as (function, position); in the functions that call its
+        own, where they call it."""
+        found = [
+            (name, i) for name, body in self._bodies.items() for i, item in enumerate(body)
+            if isinstance(item, Instruction) and item.at == at and str(item) == text
+        ]  # fmt: skip
+        for function, _ in found:
+            found += [(name, i) for name, i in self._calls.get(function, ()) if (name, i) not in found]
+        return found
+
+    @cached_property
+    def _bodies(self) -> dict[str, list]:
+        return {f.name: f.body for f in self.functions if f.body is not None}
+
+    @cached_property
+    def _calls(self) -> dict[str, list[tuple[str, int]]]:
+        """Function -> where it is called."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for name, body in self._bodies.items():
+            for i, item in enumerate(body):
+                if isinstance(item, Instruction) and item.base == "call":
+                    found.setdefault(call_parts(item)[1], []).append((name, i))
+        return found
+
+    @cached_property
+    def _waiting(self) -> set[str]:
+        """The functions that hold a barrier, or call one that does."""
+        found, work = set(), [n for n, body in self._bodies.items() if any(map(self._is_barrier, body))]
+        while work:
+            name = work.pop()
+            if name not in found:
+                found.add(name)
+                work += [caller for caller, _ in self._calls.get(name, ())]
+        return found
+
+    def _is_barrier(self, item) -> bool:
+        if not isinstance(item, Instruction):
+            return False
+        if item.base in ("bar", "barrier"):
+            return self.lanes or ".warp" not in item.opcode
+        return self.lanes and item.base in _LANES_MEET
+
+    def _stops(self, function: str, i: int) -> bool:
+        item = self._bodies[function][i]
+        if isinstance(item, Instruction) and item.base == "call":
+            return call_parts(item)[1] in self._waiting
+        return self._is_barrier(item)
+
+    def _reached(self, function: str, at: int, barriers: bool) -> set[int]:
+        """The positions that can follow `at`; a barrier is reached and, where barriers count, not passed."""
+        body = self._bodies[function]
+        labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
+        found, work = set(), self._next(function, at, labels)
+        while work:
+            i = work.pop()
+            if i in found or i >= len(body):
+                continue
+            found.add(i)
+            if not barriers or not self._stops(function, i):
+                work += self._next(function, i, labels)
+        return found
+
+    def _next(self, function: str, i: int, labels: dict[str, int]) -> list[int]:
+        item = self._bodies[function][i]
+        if not isinstance(item, Instruction) or item.base not in {"bra", "brx", *_LEAVES}:
+            return [i + 1]
+        whole = next(f for f in self.functions if f.name == function)
+        targets = (
+            [] if item.base in _LEAVES else [labels[t] for t in branch_targets(whole, item) if t in labels]
+        )
+        return targets + [i + 1] * bool(item.pred)
+
+
+class Race:
+    """One record: two accesses that nothing orders. first, last: their places, the lower line first."""
+
+    def __init__(self, diagnosis, record, kind: str):
+        self.record, self.kind = record, kind
+        self.site, self.other_site = int(record["site"]), int(record["other_site"])
+        self.last = diagnosis.place(record["site"], record["thread"], record["block"])
+        self.first = diagnosis.place(record["other_site"], record["other_thread"], record["other_block"])
+        self.owner = diagnosis.owner(record)
+        self.accesses = diagnosis.accesses(record)  # of the first, of the last
+
+    @property
+    def array(self) -> tuple:
+        """What it is for: races for one array are told as one."""
+        if self.owner is None:
+            return "", self.first.line, self.last.line
+        return self.owner.name, self.owner.start
+
+    @property
+    def both_write(self) -> bool:
+        return self.accesses == ("Write", "Write")
+
+    @property
+    def one_place(self) -> bool:
+        return self.site == self.other_site
+
+    @property
+    def of_blocks(self) -> bool:
+        return self.first.block != self.last.block
+
+    def reads_in(self, line: int) -> bool:
+        return ("Read", line) in zip(self.accesses, (self.first.line, self.last.line), strict=True)
+
+
+class Told:
+    """A race among all of its launch for one array."""
+
+    def __init__(self, diagnosis, shown: Race, races: list[Race]):
+        self.diagnosis, self.shown, self.races = diagnosis, shown, races
+
+    @property
+    def order(self) -> tuple:
+        """Of all for one array, the one with the least is the clearest."""
+        return self.shown.kind == "warp-race", not self._one_element(self.shown), not self.shown.both_write
+
+    @cached_property
+    def ways(self) -> Ways:
+        return Ways(self.diagnosis.owners.provenance.functions, lanes=self.shown.kind == "warp-race")
+
+    @cached_property
+    def places(self) -> tuple[list, list]:
+        sites = self.diagnosis.run.module.lowered.sites
+        return self.ways.places(*sites[self.shown.other_site]), self.ways.places(*sites[self.shown.site])
+
+    @cached_property
+    def by_owner(self) -> bool:
+        """Is it about one element that several threads write where the program has no order for them?"""
+        return (
+            self._one_element(self.shown) or self.shown.both_write and (self.shown.of_blocks or self._apart())
+        )
+
+    def _one_element(self, race: Race) -> bool:
+        """Do both threads write the element at one place, or change it there, reading and writing?"""
+        if race.both_write:
+            return race.one_place
+        line = race.last.line
+        if race.first.line != line or set(race.accesses) != {"Read", "Write"}:
+            return False
+        return len(self._subscripts(race, line)) == 1 or any(
+            r.both_write
+            and r.one_place
+            and r.last.line == line
+            and r.record["address"] == race.record["address"]
+            for r in self.races
+        )
+
+    def explanation(self) -> str:
+        race = self.shown
+        first, last = race.accesses
+        if self.by_owner:
+            verb = "update" if self.updates else "write"
+            return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {self._owner()}"
+        who = self._who()
+        # it goes on until its wait, past barriers
+        if self.diagnosis.is_copy(race.first) and first == "Write":
+            return (f"A copy that {who} starts{self._line()} fills {self._element()}; this thread {_VERBS[last]} it. A"
+                    " __syncthreads() must stand between the wait for the copy and this use, and one between this use and"
+                    " the next copy.")  # fmt: skip
+        both = "and so does this thread" if first == last else f"and this thread {_VERBS[last]} it"
+        return f"{who[0].upper()}{who[1:]} {_VERBS[first]} {self._element()}{self._line()}, {both}; {self._why()}."
+
+    # -- who, what, where -----------------------------------------------------------------------------
+
+    def _element(self) -> str:
+        return self.diagnosis.named(self.shown.record, self.shown.owner)
+
+    def _line(self) -> str:
+        return f" (line {self.shown.first.line})" if self.shown.first.line != self.shown.last.line else ""
+
+    def _lines(self) -> str:
+        first, last = self.shown.first.line, self.shown.last.line
+        return f" (lines {first} and {last})" if first != last else ""
+
+    def _who(self) -> str:
+        race = self.shown
+        if race.of_blocks:
+            return f"thread {_triple(race.first.thread)} of block {_triple(race.first.block)}"
+        return f"thread {_triple(race.first.thread)}{' of the same warp' * (race.kind == 'warp-race')}"
+
+    # -- what to do -----------------------------------------------------------------------------------
+
+    def _apart(self) -> bool:
+        """Do the two places stand on different branches, so that no thread goes from one to the other?"""
+        first, last = self.places
+        if not first or not last:
+            return False
+        return not self.ways.free(first, last, barriers=False) and not self.ways.free(
+            last, first, barriers=False
+        )
+
+    @cached_property
+    def updates(self) -> bool:
+        """Does the line read the array as well as write it?"""
+        return any(r.reads_in(self.shown.last.line) for r in self.races if r.first.line == r.last.line)
+
+    @cached_property
+    def between_passes(self) -> bool:
+        """May the two threads have been in different passes of a loop, and what they write pass from one to the next?"""
+        race, line = self.shown, self.shown.last.line
+        if race.of_blocks or race.first.line != line or not self.ways.free(self.places[1], self.places[1]):
+            return False
+        if self.updates:
+            return len(self._subscripts(race, line)) > 1
+        return any(r.reads_in(n) for r in self.races for n in (r.first.line, r.last.line) if n != line)
+
+    def _owner(self) -> str:
+        """For an element that several threads write at one place."""
+        race = self.shown
+        if self.between_passes:
+            return ("If they do so in the same pass of a loop, it needs one thread, or an atomic; if in different passes,"
+                    f" a {self._barrier()} must stand between the passes.")  # fmt: skip
+        if self.updates:
+            return "An element that several threads update needs atomicAdd or another atomic, or one thread that does it for all."
+        parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
+        return f"Each element must have one thread: its index must use every part of {parts}, or only one of them write."
+
+    def _barrier(self) -> str:
+        return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
+
+    def _why(self) -> str:
+        """Why nothing orders the two, and so what is missing."""
+        race = self.shown
+        if race.of_blocks:
+            if "Atomic" in race.accesses:
+                return "blocks run in any order, and an atomic is safe among atomics only"
+            return "blocks run in any order: what one needs of another must come from an earlier launch"
+        if race.kind == "warp-race":
+            return "lanes of a warp need not run in step (__syncwarp)"
+        first, last = self.places
+        if race.first.line == race.last.line and not race.both_write:
+            if self.ways.free(last, first) and self.ways.free(first, last):
+                return "no __syncthreads() stands between one pass of the loop and the next"
+            return "a __syncthreads() must stand between the reading, into a variable, and the writing"
+        if first and last and not self.ways.free(first, last):
+            if self.ways.free(last, first):
+                after = f"after the barrier of line {min(lines)}, " if (lines := self._between()) else ""
+                return f"{after}no __syncthreads() stands on the way from line {race.last.line} round the loop to line {race.first.line}"
+            if self._apart():
+                return (
+                    "the two lines are on different branches, and a __syncthreads() can only stand after both"
+                )
+        return "no __syncthreads() stands between"
+
+    def _between(self) -> set[int]:
+        first, _ = self.places
+        return {
+            n for n in self.ways.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line
+        }
+
+    def _subscripts(self, race: Race, line: int) -> set[str]:
+        """The different elements of the array that a line names."""
+        text, found = self.diagnosis.source_line(line), set()
+        name = race.owner.name if race.owner else ""
+        for m in re.finditer(rf"\b{re.escape(name)}\s*(?=\[)", text) if name.isidentifier() else ():
+            depth, end = 0, m.end()
+            while end < len(text) and (depth or text[end] == "["):
+                depth += {"[": 1, "]": -1}.get(text[end], 0)
+                end += 1
+            found.add(re.sub(r"\s", "", text[m.end() : end]))
+        return found
+
+
+def _triple(c: tuple[int, int, int]) -> str:
+    return f"({','.join(map(str, c))})"

@@ -1,0 +1,1 @@
+"""Checks and counters that are added to a kernel."""

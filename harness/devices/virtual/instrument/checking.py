@@ -1,0 +1,324 @@
+"""Full checks of one access: bounds, then has what is read been written, and do two threads meet here.
+
+What a right program does all the time is decided here, in few instructions; the runtime (runtime/sanitizer.cu) looks
+at everything else.
+"""
+
+from __future__ import annotations
+
+from ..analyse.intervals import Around, Intervals
+from ..analyse.private_arrays import private, short_loops
+from ..analyse.roots import origins, rooted
+from ..ptx.parse import Variable
+from ..runtime.abi import (
+    INFO_ATOMIC,
+    INFO_BLIND,
+    INFO_FINAL,
+    INFO_SHARED,
+    INFO_VALUE,
+    INFO_WRITE,
+    INIT,
+    LOCAL_START,
+    READ,
+    SLOT_BYTES,
+    SYMMETRIC_LANES,
+    WRITE,
+)
+
+
+class FullChecks:
+    """Mixin of `function.Lowering`: `check_fully` for an access."""
+
+    roots: dict[str, str]  # see roots.rooted
+    rooted: dict[str, Variable]
+    written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
+    intervals: Intervals | None
+    final: set[int]  # of these, see Intervals.final
+    blind: set[int]  # see unused.unused_results
+    compared: tuple[str, str] | None  # type and value that a compare-and-swap compares with
+
+    def check_fully(
+        self, ins, address: str, nbytes: int, need: int, info: int, value: str | None, root: Variable | None
+    ) -> None:
+        """Check the access, and note what it writes. value: as i64, of a store where it is known.
+
+        root: the array that it means, where that is known.
+        """
+        slow, site = self.fresh_label("slow"), self.site(ins)
+        race, done = self.fresh_label("race"), self.fresh_label("checked")
+        write, atomic = bool(info & INFO_WRITE), bool(info & INFO_ATOMIC)
+        reads = (not write or atomic) and not self.module.tracking and self.position not in self.sets_bits
+        unread = 0 if write else -1 if self.position in self.sets_bits else ~ins.used & (1 << nbytes) - 1
+        if self.position in self.final:
+            info |= INFO_FINAL
+        if atomic and self.position in self.blind:
+            info |= INFO_BLIND
+        own = False  # to this thread
+        if root is not None and nbytes >= 4:
+            own = root.space == "local"
+            self._check_in_root(ins, root, address, nbytes, info, reads, slow, race, done, site)
+            self.slow_check(slow, done if own else race, [(address, 0, site)], info, unread)
+        else:
+            self._check_anywhere(address, nbytes, need, info, reads, slow, race, done, site)
+            self._look_closer(slow, race, address, site, info, unread)
+        if not own:
+            self.label(race)
+            if value is not None:
+                info |= INFO_VALUE
+            what = self._if_equal(address, info) if self.compared else str(info)
+            self.runtime_call("rt_race", address, what, value or "0", site=site)
+            self.line(f"br label %{done}")
+        self.label(done)
+
+    def _if_equal(self, address: str, info: int) -> str:
+        """The info of a compare-and-swap: one that finds another value writes nothing."""
+        type_, wanted = self.compared
+        base = self.shared_memory if info & INFO_SHARED else self.arena
+        where = self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
+        found = self.emit(f"load volatile {type_}, ptr {where}, align 1")
+        equal = self.op(f"icmp eq {type_}", found, wanted)
+        return self.emit(f"select i1 {equal}, i64 {info}, i64 {info & ~INFO_WRITE}")
+
+    def find_intervals(self, function) -> None:
+        """Find out, of the body to be lowered, after what a thread may end while others go on to a barrier."""
+        module = self.module
+        if module.checks != "full" or module.raw or not (self.inlined or function.entry):
+            return  # what is called knows it from its caller: Env.final
+        if module.block_barriers(self.function.name):
+            around = self.intervals.around_call(self.position) if self.inlined else Around()
+            self.intervals = Intervals(
+                function.body, function.tables, module.may_meet, module.must_meet, around
+            )
+            self.final = self.intervals.final()
+
+    def _look_closer(self, slow: str, race: str, address: str, site: str, info: int, unread: int) -> None:
+        """Out of line, at the end of the function: the runtime decides exactly, and goes on as if nothing were known."""
+        checked = self.fresh_label("closer")
+        self.slow_check(slow, checked, [(address, 0, site)], info, unread)
+        self.slow_paths.append(f"{checked}:")
+        if info & INFO_WRITE and not info & INFO_ATOMIC:
+            self.module.declare("rt_written", "i32", "i64 env, i64 thr, i32 site, i64 address, i64 info")
+            call = f"call i32 @rt_written(i64 %env, i64 {self.thread}, i32 {site}, i64 {address}, i64 {info})"
+            self.slow_paths.append(f"  %written.{checked} = {call}")
+        self.slow_paths.append(f"  br label %{race}")
+
+    def _check_in_root(
+        self, ins, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str,
+        site: str,
+    ) -> None:  # fmt: skip
+        """An access to a shared or local array of which all granules are there."""
+        offset = self._offset_in(root, address, nbytes, info, site)
+        base, aligned = self.symbol(root.name, window=bool(info & INFO_SHARED)), self.fresh_label("aligned")
+        place = offset if root.space == "local" else self.op("add i64", offset, self.shared_offset(root) % 16)
+        self.branch(
+            self.op("icmp ne i64", self.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True
+        )
+        self.label(aligned)
+        first = self.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
+        index = self.op("add i64", first, self.op("lshr i64", offset, 2))
+        shared = bool(info & INFO_SHARED)
+        if reads:
+            self.check_shadow(index, nbytes // 4, INIT, shared, slow, self.shadow_tag(root))
+            if not ins.pred and ins.used < 0:
+                self.written.add((address, nbytes))
+        elif info & INFO_WRITE and (address, nbytes) not in self.written:  # `x += y` has just read it
+            self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared, root=root)
+        if root.space == "local":
+            self.line(f"br label %{done}")
+        elif info & INFO_WRITE:
+            self.line(f"br label %{race}")
+        else:
+            self._skip_quiet(address, nbytes, shared, race, done, site)
+
+    def _offset_in(self, root: Variable, address: str, nbytes: int, info: int, site: str) -> str:
+        """Where an access lies in its array; a fault, if it does not."""
+        base = self.symbol(root.name, window=bool(info & INFO_SHARED))
+        offset = self.op("sub i64", address, base)
+        outside, inside = self.fresh_label("outside"), self.fresh_label("inside")
+        limit = max(root.size - nbytes + 1, 0)
+        self.branch(self.op("icmp uge i64", offset, limit), outside, inside, unlikely=True)
+        self.label(outside)
+        self.runtime_call("rt_outside", address, str(info), site=site)
+        self.line(f"br label %{self.dead_label}")
+        self.label(inside)
+        return offset
+
+    def _check_anywhere(
+        self,
+        address: str,
+        nbytes: int,
+        need: int,
+        info: int,
+        reads: bool,
+        slow: str,
+        race: str,
+        done: str,
+        site: str,
+    ) -> None:
+        shared = bool(info & INFO_SHARED)
+        granules = max(1, nbytes // 4)
+        index = self.granule(address, nbytes, nbytes, shared, slow)
+        state = self.check_shadow(
+            index, granules, need | (INIT if reads else 0), shared, slow, self.shadow_tag(None)
+        )
+        if info & INFO_WRITE and not info & INFO_ATOMIC:
+            if nbytes < 4:
+                self.runtime_call("rt_written", address, str(info), site=site)
+            else:
+                self._mark_written(index, granules, INIT, shared, state)
+        if shared and info & INFO_WRITE:
+            self.line(f"br label %{race}")
+        elif shared:
+            self._skip_quiet(address, nbytes, shared, race, done, site)
+        elif info & INFO_WRITE:
+            self.branch(self._is_local(address), done, race)
+        else:  # of memory that nobody may write to, or that is quiet in this interval, or a thread's own
+            writable, loud = self.fresh_label("writable"), self.fresh_label("loud")
+            t = f"i{8 * granules}"
+            self.branch(self.op(f"icmp eq {t}", self.op(f"and {t}", state, WRITE), 0), done, writable)
+            self.label(writable)
+            self._skip_quiet(address, nbytes, shared, loud, done, site)
+            self.label(loud)
+            self.branch(self._is_local(address), done, race)
+
+    def _mark_written(self, index: str, granules: int, bits: int, shared: bool, old=None, root=None) -> None:
+        """Set bits of the shadow; without its old value, all of it."""
+        t, value = f"i{8 * granules}", int.from_bytes(bytes([bits]) * granules, "little")
+        where = self.emit(
+            f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}"
+        )
+        new = self.op(f"or {t}", old, value) if old else str(value)
+        self.line(f"store {t} {new}, ptr {where}, align 1{self.shadow_tag(root)}")
+
+    def _skip_quiet(self, address: str, nbytes: int, shared: bool, race: str, done: str, site: str) -> None:
+        """Further reads by this instruction of what is only read in this interval need no look; there is a word for each
+        granule. Where no collective orders the lanes of a warp, the same goes for those of one warp.
+        """
+        quiet = self.emit(f"inttoptr i64 {self.load_field('Env', 'quiet', invariant=True)} to ptr")
+        at = self.op("add i64", address, self.shared_base) if shared else address
+        if nbytes < 4:
+            at = self.op("and i64", at, -4)
+        place = self.op("shl i64", at, 1)
+        bar = self.load_field("Env", "bar")
+        if not self.function.entry and self.module.has_barriers:  # what is final has no token
+            bar = self.emit(
+                f"select i1 {self.op('icmp eq i32', self.load_field('Env', 'final'), 0)}, i32 {bar}, i32 0"
+            )
+        bar = self.cast("zext", "i32", bar, "i64")
+        known = self.cast("zext", "i32", site, "i64") if site[0] == "%" else site
+        which = self.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
+        token = self.op("or i64", self.op("shl i64", bar, 32), which)
+        tokens = [token]
+        if self.module.symmetric(self.function.name) & SYMMETRIC_LANES:
+            warp = self.op("lshr i32", self.load_field("Thread", "linear", invariant=True), 5)
+            tokens.append(
+                self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64"))
+            )
+        n = max(1, nbytes // 4)
+        for i in range(n):
+            where = self.emit(
+                f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', place, 8 * i) if i else place}"
+            )
+            found = self.emit(f"load volatile i64, ptr {where}, align 8")
+            same = [self.op("icmp eq i64", found, t) for t in tokens]
+            next_ = self.fresh_label("quiet") if i < n - 1 else done
+            self.branch(same[0] if len(same) == 1 else self.op("or i1", *same), next_, race)
+            if i < n - 1:
+                self.label(next_)
+
+    def _is_local(self, address: str) -> str:
+        """Local memory is a thread's own: past LOCAL_START in one of the slots, which are the arena's upper half."""
+        upper = self.op("icmp uge i64", address, self.module.slots_start)
+        late = self.op("icmp ne i64", self.op("and i64", address, SLOT_BYTES - LOCAL_START), 0)
+        return self.op("and i1", upper, late)
+
+    # -- arrays that only their function touches -------------------------------------------------------
+
+    def look_at_arrays(self, function) -> None:
+        """Find out, of the body to be lowered, what its accesses mean, and which arrays LLVM may keep itself."""
+        self.roots, self.rooted, self.private, self.unrolled = {}, {}, {}, set()
+        if self.module.checks != "full" or self.module.raw:
+            return
+        everything = {**self.module.ptx.variables, **function.variables}
+        self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
+        found = origins(function.body, self.rooted, self.module.hands_back)
+        self.roots, names = rooted(found), set() if self.module.tracking else private(function, found)
+        self.private = {name: f'"{self.prefix}{name}.' for name in names}
+        self.unrolled = short_loops(function, self.roots, names)
+
+    def keep_apart(self, name: str, variable: Variable) -> None:
+        """The values of an array, and of each granule whether it has been written. Its place in local memory stays empty."""
+        granules = -(-variable.size // 4)
+        self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
+        for part, nbytes, value in (("values", 4 * granules, -1), ("written", granules, 0)):
+            place = f'%{self.private[name]}{part}"'
+            self.entry.append(f"  {place} = alloca [{nbytes} x i8], align 16")
+            self.line(
+                f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)"
+            )
+
+    def check_private(self, ins, address: str, nbytes: int, info: int, root: Variable) -> str:
+        """Check an access, note what it writes; returns the pointer to the element."""
+        site = self.site(ins)
+        offset = self._offset_in(root, address, nbytes, info, site)
+        crooked, straight = self.fresh_label("crooked"), self.fresh_label("straight")
+        self.branch(
+            self.op("icmp ne i64", self.op("and i64", offset, nbytes - 1), 0),
+            crooked,
+            straight,
+            unlikely=True,
+        )
+        self.slow_check(crooked, self.dead_label, [(address, 0, site)], info)
+        self.label(straight)
+        granules, index = nbytes // 4, self.op("lshr i64", offset, 2)
+        t, every = f"i{8 * granules}", int.from_bytes(bytes([INIT]) * granules, "little")
+        if not info & INFO_WRITE:
+            every = sum(INIT << 8 * i for i in range(granules) if ins.used >> 4 * i & 15)
+        where = self.emit(f'getelementptr i8, ptr %{self.private[root.name]}written", i64 {index}')
+        if info & INFO_WRITE:
+            self.line(f"store {t} {every}, ptr {where}, align 1")
+        else:
+            unset, good = self.fresh_label("unset"), self.fresh_label("good")
+            state = self.emit(f"load {t}, ptr {where}, align 1")
+            if ins.used >= 0:
+                state = self.op(f"and {t}", state, every)
+            self.branch(self.op(f"icmp ne {t}", state, every), unset, good, unlikely=True)
+            self.suspect_at(unset)
+            self.label(good)
+        return self.emit(f'getelementptr i8, ptr %{self.private[root.name]}values", i64 {offset}')
+
+    # -- what cannot be the same memory -------------------------------------------------------------
+
+    def start_scopes(self) -> None:
+        """Tell LLVM which accesses of a kernel never meet: those to different known arrays, and those to the shadow.
+
+        Not in functions: their arrays take turns in the same memory.
+        """
+        own = self.rooted if self.function.entry and not self.inlined else {}
+        self.tags = {}
+        if self.module.checks != "full" or self.module.raw or not own:
+            return
+        domain = self.module.metadata("distinct !{{!{n}}}")
+        data = {name: self.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*own, None)}
+        shadow = {name: self.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*own, None)}
+
+        def tag(mine: int, others) -> str:
+            scopes = [
+                self.module.metadata(f"!{{{{{', '.join(f'!{o}' for o in some)}}}}}")
+                for some in ([mine], others)
+            ]
+            return f", !alias.scope !{scopes[0]}, !noalias !{scopes[1]}"
+
+        everything = list(shadow.values())
+        # None: an access of which nothing is known, which may be to any of the arrays
+        for name in (*own, None):
+            apart = [data[o] for o in own if o != name and name]
+            self.tags["data", name] = tag(data[name], everything + apart)
+            apart = [shadow[o] for o in own if o != name and name]
+            self.tags["shadow", name] = tag(shadow[name], list(data.values()) + apart)
+
+    def data_tag(self, root: Variable | None) -> str:
+        return self.tags.get(("data", root.name if root else None), "")
+
+    def shadow_tag(self, root: Variable | None) -> str:
+        return self.tags.get(("shadow", root.name if root else None), "")

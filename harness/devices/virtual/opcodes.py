@@ -1,8 +1,0 @@
-"""Every instruction that only computes: the rows of its modules, in one table (see `table`)."""
-
-from __future__ import annotations
-
-from . import compare, convert, floats, integers, rounding  # noqa: F401  (importing them fills the table)
-from .table import emit, find
-
-__all__ = ["emit", "find"]

@@ -1,0 +1,1 @@
+"""PTX: its text, its instructions, what each is."""

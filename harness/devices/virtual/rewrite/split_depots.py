@@ -1,0 +1,119 @@
+"""Local arrays apart: each variable of an unoptimised function in memory of its own, a red zone after it.
+
+The compiler lays all local variables of a function out in one `.local` depot, so that an index past the end
+of one lands in the next. It takes the address of a variable as `%SP + constant`, and its description says
+where each lies; so the depot can be taken apart. A function in which that is not clear stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from ..analyse.debuginfo import Declared
+from ..ptx.parse import Function, Instruction, Module, Variable
+
+_POINTERS = {"%SP", "%SPL"}
+_ADDRESS = re.compile(r"\[\s*(%SPL?)\s*(?:\+\s*(\d+))?\s*\]")
+_REGISTER = re.compile(r"%SPL?\b")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes [start, end) of a depot. declared: the variable that lies there; None for a temporary."""
+
+    name: str
+    start: int
+    end: int
+    declared: Declared | None = None
+
+    @property
+    def pad(self) -> int:
+        """Bytes before a temporary, which may begin with a gap: what follows keeps its alignment."""
+        return 0 if self.declared else self.start % 16
+
+
+def separate(module: Module, declared: list[Declared]) -> dict[str, Declared]:
+    """Take the depots of a module apart, in place. Returns what the pieces hold, by their names."""
+    found = {}
+    for function in module.functions.values():
+        depots = [v for v in function.variables.values() if v.space == "local"]
+        if function.body is None or len(depots) != 1:
+            continue
+        (depot,) = depots
+        accesses = _accesses(function, depot)
+        bases = {
+            offset for position, offset in (accesses or {}).items() if function.body[position].base == "add"
+        }
+        pieces = _pieces(depot, [d for d in declared if d.symbol == depot.name], bases) if accesses else []
+        if len(pieces) > 1 and all(o < depot.size for o in accesses.values()):
+            _rewrite(function, depot, pieces, accesses)
+            found |= {p.name: p.declared for p in pieces if p.declared}
+    return found
+
+
+def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
+    """Position -> offset in the depot, -1 for the set-up of its pointers; None where a use is not clear."""
+    found = {}
+    for position, ins in enumerate(function.body):
+        if not isinstance(ins, Instruction):
+            continue
+        text = " ".join(ins.operands)
+        if depot.name not in text and not _REGISTER.search(text):
+            continue
+        addresses = [m for operand in ins.operands if (m := _ADDRESS.fullmatch(operand))]
+        if ins.base in ("mov", "cvta") and ins.operands[0] in _POINTERS:
+            found[position] = -1
+        elif ins.base == "add" and ins.operands[1] in _POINTERS and ins.operands[2].isdigit():
+            found[position] = int(ins.operands[2])
+        elif len(addresses) == 1 and len(_REGISTER.findall(text)) == 1:
+            found[position] = int(addresses[0][2] or 0)
+        else:
+            return None
+    return found
+
+
+def _pieces(depot: Variable, declared: list[Declared], bases: set[int]) -> list[Piece]:
+    """The variables of a depot, and temporaries between them, which begin where an address is taken.
+
+    Empty where variables overlap, or the address of a part of one is taken.
+    """
+    pieces, top = [], 0
+
+    def add(start: int, end: int, d: Declared | None = None) -> None:
+        if end > start:
+            pieces.append(Piece(f"{depot.name}.{len(pieces)}", start, end, d))
+
+    def temporaries(start: int, end: int) -> None:
+        starts = sorted({start} | {b for b in bases if start <= b < end})
+        for a, b in zip(starts, [*starts[1:], end], strict=True):
+            add(a, b)
+
+    for d in sorted(declared, key=lambda d: d.offset):
+        if d.offset < top or d.nbytes <= 0 or any(d.offset < b < d.offset + d.nbytes for b in bases):
+            return []
+        temporaries(top, d.offset)
+        top = d.offset + d.nbytes
+        add(d.offset, top, d)
+    temporaries(top, depot.size)
+    return [] if top > depot.size else pieces
+
+
+def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses: dict[int, int]) -> None:
+    body = []
+    for position, item in enumerate(function.body):
+        offset = accesses.get(position)
+        if offset is None:
+            body.append(item)
+        elif offset >= 0:
+            piece = next(p for p in pieces if p.start <= offset < p.end)
+            place = f"{piece.name}+{offset - piece.start + piece.pad}"
+            if item.base == "add":
+                body.append(replace(item, opcode="mov.u64", operands=(item.operands[0], place)))
+            else:
+                operands = tuple(f"[{place}]" if _ADDRESS.fullmatch(o) else o for o in item.operands)
+                body.append(replace(item, operands=operands))
+    function.body = body
+    del function.variables[depot.name]
+    for p in pieces:
+        function.variables[p.name] = Variable("local", "b8", p.name, p.end - p.start + p.pad, 16, True)

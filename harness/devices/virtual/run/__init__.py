@@ -1,0 +1,1 @@
+"""Launches: memory, blocks over processor cores, what they print and leave behind."""

@@ -1,0 +1,371 @@
+"""The arena: all device memory of one virtual GPU, its shadow, and who owns which address.
+
+A device address is an offset into the arena. Every 4 bytes (a granule) have one shadow byte that says
+whether they may be read or written. Between any two allocations lies a red zone that nobody owns, at
+least as long as the allocation before it, so that a stray index lands there and not in a neighbour.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....errors import DeviceError
+from ..runtime import abi
+from ..runtime.abi import DTYPES, GRANULE, INIT, LOCAL_START, PARTIAL, READ, SLOT_BYTES, WRITE
+
+MIB = 1 << 20
+SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
+LOCAL_BYTES = SLOT_BYTES - LOCAL_START
+_FIRST = 1 * MIB
+_SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
+# where addresses have to fit into 32 bits; with races 16 times that for the cells
+_SMALL_SIZES = (4 << 30, 1 << 30)
+_POOL_BYTES = 8 << 30  # of address space
+_SLOTS = 2 << 30  # bytes for the memory of running blocks
+# no address here and there is to share a processor's cache set, or its guess of the way in it
+_SHIFT = 0x5840
+_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+def slots_start(size: int) -> int:
+    """Where the memory of running blocks begins, as long as what lies before: a kernel sees it at the same place in every
+    build, however large the arena.
+    """
+    return min(size // 2, _SLOTS)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who a device address belongs to, or would have belonged to."""
+
+    name: str
+    start: int
+    nbytes: int
+    space: str  # "global" | "const" | "shared" | "local" | "param"
+    shape: tuple[int, ...] = ()
+    itemsize: int = 1
+    axes: str = ""
+    readonly: bool = False
+    remark: str = ""  # for messages
+
+    def contains(self, address: int) -> bool:
+        return self.start <= address < self.start + self.nbytes
+
+    def element(self, address: int) -> str:
+        """The index of the element at `address`: `b=0,c=2,h=7,w=0`; outside, the first axis runs over."""
+        flat = (address - self.start) // self.itemsize
+        if len(self.shape) < 2 or 0 in self.shape:
+            return f"{self.axes}={flat}" if len(self.axes) == 1 else str(flat)
+        index = []
+        for extent in self.shape[:0:-1]:
+            index.append(flat % extent)
+            flat //= extent
+        index.append(flat)
+        names = self.axes if len(self.axes) == len(self.shape) else None
+        return ",".join(f"{names[i]}={v}" if names else str(v) for i, v in enumerate(reversed(index)))
+
+    def describe_shape(self) -> str:
+        """`b x c x h x w = 1 x 1 x 3 x 3`: unlike an index, which reads `b=0,c=0,h=2,w=1`."""
+        if not self.shape:
+            return ""
+        if len(self.axes) == len(self.shape) and self.shape:
+            return f"{' x '.join(self.axes)} = {' x '.join(map(str, self.shape))}"
+        return " x ".join(map(str, self.shape))
+
+
+class Arena:
+    """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
+
+    races: also `cells`, `colds`, `quiet` and `pool`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
+    unset, traces: where unset values are followed (see initialised.py), what is unset of each byte, and a Trace for each granule.
+    """
+
+    def __init__(self, races: bool = False, small: bool = False):
+        self.cells = self.colds = self.quiet = self.pool = self.unset = self.traces = None
+        self.following = False  # whether the launch under way follows unset values
+        cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
+        sizes = _SMALL_SIZES if races or small else _SIZES
+        for size in sizes:
+            try:
+                self._map = reserve(size)
+                self._shadow_map = reserve(size // GRANULE)
+                if races:
+                    granules = size // GRANULE
+                    self._race_maps = (
+                        reserve(granules * cell),
+                        reserve(granules * cold),
+                        reserve(2 * size + _SHIFT),
+                    )
+                    self.cells, self.colds, quiet = (np.frombuffer(m, np.uint8) for m in self._race_maps)
+                    self.quiet = quiet[_SHIFT:]
+                    self.pool = Pool()
+                break
+            except DeviceError:
+                self._map = self._shadow_map = None
+                if size == sizes[-1]:
+                    raise
+        self.size = size
+        self.bytes = np.frombuffer(self._map, np.uint8)
+        self.shadow = np.frombuffer(self._shadow_map, np.uint8)
+        self.slots_start = slots_start(size)
+        self.slots_end = 2 * self.slots_start
+        self.slots = self.slots_start // SLOT_BYTES
+        self.room = size - self.slots_start  # bytes for arrays
+        self._top, self._end = _FIRST, self.slots_start  # what is free before the memory of blocks
+        self._owners: list[Owner] = []  # sorted by start
+        self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
+        self._released: deque[Owner] = deque()
+        self._lock = threading.Lock()
+
+    def shared_base(self, slot: int) -> int:
+        return self.slots_start + slot * SLOT_BYTES
+
+    def local_base(self, slot: int) -> int:
+        return self.shared_base(slot) + LOCAL_START
+
+    def host(self, address: int = 0) -> int:
+        return self.bytes.ctypes.data + address
+
+    def allocate(
+        self, owner_of, nbytes: int, writable: bool = True, written: bool = True, module: bool = False
+    ) -> Owner:
+        """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full.
+
+        module: for the variables of a module, of which one build may have more than another: they lie at the end, so that
+        arrays are at the same place in all builds.
+        """
+        extent = _extent(nbytes)
+        with self._lock:
+            self._settle()
+            if starts := self._free.get(extent):
+                start = starts.pop()
+            elif module and self._end - extent >= self._top:
+                start = self._end = self._end - extent
+            else:
+                start = self._top
+                if start < self.slots_end and start + extent > self._end:
+                    start = self.slots_end
+                if start + extent > self.size:
+                    raise DeviceError(
+                        f"out of device memory: {nbytes} bytes do not fit into the virtual GPU's arena"
+                    )
+                self._top = start + extent
+            owner = owner_of(start)
+            bisect.insort(self._owners, owner, key=lambda o: o.start)
+            self.mark(start, nbytes, writable, written)
+        return owner
+
+    def release(self, owner: Owner) -> None:
+        """Free an allocation soon: for finalizers, which may run in the midst of anything."""
+        self._released.append(owner)
+
+    def settle(self) -> None:
+        """Free what has been released."""
+        with self._lock:
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._released:
+            self.free(self._released.popleft())
+
+    def free(self, owner: Owner) -> None:
+        i = bisect.bisect_left(self._owners, owner.start, key=lambda o: o.start)
+        if i == len(self._owners) or self._owners[i] is not owner:
+            return
+        del self._owners[i]
+        self.unmark(owner.start, owner.nbytes)
+        extent = _extent(owner.nbytes)
+        if extent > MIB:  # give the pages back
+            first, last = -(-owner.start // 4096) * 4096, (owner.start + extent) // 4096 * 4096
+            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+        self._free.setdefault(extent, []).append(owner.start)
+        if not self._owners:
+            self._top, self._end, self._free = _FIRST, self.slots_start, {}
+
+    def clear(self, start: int, nbytes: int) -> None:
+        """Make bytes zero; whole pages are given back instead of written to."""
+        first, last = -(-start // 4096) * 4096, (start + nbytes) // 4096 * 4096
+        if last - first <= MIB:
+            self.bytes[start : start + nbytes] = 0
+            return
+        self.bytes[start:first] = self.bytes[last : start + nbytes] = 0
+        self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def mark(self, start: int, nbytes: int, writable: bool = True, written: bool = True) -> None:
+        """Make [start, start + nbytes) valid; start is a multiple of 4. written: it holds values, not poison."""
+        whole, rest = divmod(nbytes, GRANULE)
+        first = start // GRANULE
+        self.shadow[first : first + whole] = READ | (WRITE if writable else 0) | (INIT if written else 0)
+        if rest:
+            self.shadow[first + whole] = (
+                PARTIAL | (INIT if writable else 0) | (1 << rest | ((1 << rest) - 1) * written) << 4
+            )
+
+    def written(self, start: int, nbytes: int) -> np.ndarray:
+        """Which of these bytes have been written; start is a multiple of 4. Of the last granule of an array whose length
+        is no multiple, none are said to be."""
+        granules = self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)]
+        whole = (granules & INIT).astype(bool) & ~(granules & PARTIAL).astype(bool)
+        each = granules[:, None] >> 4 & 1 << np.arange(GRANULE, dtype=np.uint8) > 0
+        each &= ~(granules & PARTIAL).astype(bool)[:, None]
+        return (each | whole[:, None]).ravel()[:nbytes]
+
+    def unmark(self, start: int, nbytes: int) -> None:
+        self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
+
+    def forget_races(self) -> None:
+        """All cells are void, and nothing is quiet."""
+        for memory in self._race_maps:
+            memory.madvise(mmap.MADV_DONTNEED)
+
+    # -- unset values --------------------------------------------------------------------------------
+
+    def snapshot(self) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
+        """What kernels may change: a copy of each array, and of its shadow."""
+        return [(o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
+                for o in self._owners if not o.readonly and o.space != "param"]  # fmt: skip
+
+    def restore(self, snapshot) -> None:
+        for owner, values, shadow in snapshot:
+            self.bytes[owner.start : owner.start + owner.nbytes] = values
+            self.shadow[_granules(owner)] = shadow
+
+    def follow(self) -> None:
+        """Before a launch that follows unset values: say of all arrays what is unset."""
+        if self.unset is None:
+            self.unset = np.frombuffer(reserve(self.size), np.uint8)
+            self.traces = np.frombuffer(
+                reserve(self.size // GRANULE * DTYPES["Trace"].itemsize), DTYPES["Trace"]
+            )
+        for owner in self._owners:
+            part = self.unset[owner.start : owner.start + owner.nbytes]
+            part[:] = 0
+            if owner.space == "global":
+                state = self.shadow[_granules(owner)]
+                written = np.where((state & (INIT | PARTIAL)) == INIT, 15, state >> 4)
+                part[:] = 255 * (
+                    1
+                    - np.unpackbits(written[:, None], axis=1, count=4, bitorder="little").ravel()[
+                        : owner.nbytes
+                    ]
+                )
+            self.traces["origin"][_granules(owner)] = 0
+
+    def stored_unset(self):
+        """(owner, addresses) of the bytes of each array that a launch has left with something unset stored in them.
+
+        Later launches find that nothing has been written there.
+        """
+        for owner in self._owners:
+            places = owner.start + np.flatnonzero(self.unset[owner.start : owner.start + owner.nbytes])
+            places = places[self.traces["origin"][places // GRANULE] != 0]
+            if places.size and not owner.readonly:
+                if owner.space == "global":
+                    self._forget(places)
+                yield owner, places
+
+    def _forget(self, places: np.ndarray) -> None:
+        granules = np.unique(places // GRANULE)
+        state = self.shadow[granules]
+        whole = (state & PARTIAL) == 0
+        kept = np.where(
+            whole, (state & (READ | WRITE)) | np.where(state & INIT, 0xF0, state & 0xF0), state
+        ).astype(np.uint8)
+        np.bitwise_and.at(
+            kept, np.searchsorted(granules, places // GRANULE), ~(1 << 4 + places % GRANULE).astype(np.uint8)
+        )
+        self.shadow[granules] = kept
+
+    def is_unset(self, start: int, nbytes: int) -> bool:
+        """Whether something unset lies there, in a launch that follows it."""
+        return (
+            self.following
+            and 0 <= start <= self.size - nbytes
+            and bool(self.unset[start : start + nbytes].any())
+        )
+
+    def forget_local(self, slot: int) -> None:
+        """Local memory of a slot belongs to nobody again."""
+        self._shadow_map.madvise(mmap.MADV_DONTNEED, self.local_base(slot) // GRANULE, LOCAL_BYTES // GRANULE)
+
+    def nearest(self, address: int) -> Owner | None:
+        """The owner of `address`, else the one whose red zone it lies in: before it, or just after it."""
+        i = bisect.bisect_right(self._owners, address, key=lambda o: o.start) - 1
+        before = self._owners[i] if i >= 0 else None
+        if before and address < before.start + before.nbytes + max(_gap(before.nbytes) // 2, 1):
+            return before
+        after = self._owners[i + 1] if i + 1 < len(self._owners) else None
+        if after and after.start - address <= max(_gap(after.nbytes), before and _gap(before.nbytes) or 0):
+            return after
+        return before
+
+    def red_zone(self, owner: Owner) -> int:
+        """Bytes after an allocation that belong to nobody."""
+        return _gap(owner.nbytes)
+
+    def close(self) -> None:
+        self.bytes = self.shadow = self.unset = self.traces = None  # the maps go with the last view
+        self._owners, self._free = [], {}
+
+
+class Pool:
+    """Memory that racecheck takes during a launch: two tables, the places that are taken in the first, then what the
+    tables and the cells point to.
+
+    hazards: the Hazards of the last launch. Errors: DeviceError.
+    """
+
+    _TABLES = abi.HAZARDS * DTYPES["Hazard"].itemsize, 4 * (abi.PLACES + abi.PHASES), 2 * abi.HAZARDS
+
+    def __init__(self):
+        self._map = reserve(_POOL_BYTES)
+        self.bytes = np.frombuffer(self._map, np.uint8)
+        self._used = self._hazards = 0
+
+    def start(self) -> dict[str, int]:
+        """The fields of a Launch; what the launch before has left is gone."""
+        if self._used:
+            self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
+        self._used, host = 0, self.bytes.ctypes.data
+        return {"pool": host, "pool_used": sum(self._TABLES), "pool_size": _POOL_BYTES,
+                "hazards": host, "places": host + self._TABLES[0]}  # fmt: skip
+
+    def end(self, launch: np.ndarray) -> None:
+        used, self._hazards = int(launch["pool_used"][0]), int(launch["hazard_count"][0])
+        if used > sum(self._TABLES) or self._hazards:
+            self._used = used
+
+    def hazards(self) -> np.ndarray:
+        """A copy of the Hazards that were found, in no order."""
+        table = self.bytes[: self._TABLES[0]].view(DTYPES["Hazard"])
+        return table[self.bytes[sum(self._TABLES[:2]) :][: 4 * self._hazards].view(np.uint32)]
+
+
+def _gap(nbytes: int) -> int:
+    """Length of the red zone after an allocation of `nbytes`."""
+    return min(max(64 << 10, nbytes), 256 * MIB)
+
+
+def _granules(owner: Owner) -> slice:
+    return slice(owner.start // GRANULE, -(-(owner.start + owner.nbytes) // GRANULE))
+
+
+def _extent(nbytes: int) -> int:
+    """Bytes of an allocation with its red zone, in whole pages; a page more keeps the two ends apart."""
+    return -(-(nbytes + _gap(nbytes)) // 4096) * 4096
+
+
+def reserve(size: int) -> mmap.mmap:
+    """Address space, zeros; memory is used when a page is touched. Errors: DeviceError where there is not so much."""
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+    except (OSError, ValueError, OverflowError):
+        raise DeviceError(
+            f"the virtual GPU cannot have {size / (1 << 30):.1f} GiB of address space: is there a limit (`ulimit -v`)?"
+        ) from None

@@ -1,0 +1,80 @@
+"""The memory that counting needs beside the arena, and its results (see runtime/counters.cu)."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from ....errors import DeviceError
+from ..explain.metrics import Request, collect
+from ..instrument.segments import segment_arrays
+from ..runtime import abi
+from .arena import reserve
+from .workers import Workers
+
+# bytes of address space for the entries of all warps: what the system grants
+_POOLS = (1 << 30, 1 << 28, 1 << 26)
+_MOST = 32 << 20  # for one warp
+_WARPS = abi.MAX_THREADS // 32
+
+
+class Tally:
+    """Counts one launch after the other on a device whose workers it is given."""
+
+    def __init__(self, workers: Workers):
+        self.workers = workers
+        for size in _POOLS:
+            try:
+                self._map = reserve(size)
+                break
+            except DeviceError:
+                if size == _POOLS[-1]:
+                    raise
+        self._pool = np.frombuffer(self._map, np.uint8)
+
+    def start(self, segments, slots: int, keep: int = 0) -> None:
+        """Before a launch that uses a number of slots: everything is 0. keep: requests to note down."""
+        size = min(_MOST, self._pool.size // (slots * _WARPS))  # of the memory of a warp, a power of two
+        self.tables = abi.array("Table", slots * _WARPS)
+        base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
+        self.tables["base"], self.tables["end"], self.tables["index"] = (
+            base,
+            base + size * 3 // 4,
+            base + size * 3 // 4,
+        )
+        each = _WARPS * self.tables.itemsize
+        self.workers.envs["tables"][:slots] = self.tables.ctypes.data + np.arange(slots) * each
+        self.segments = segments
+        self.counted, self.accesses, self.totals = segment_arrays(segments)
+        self.counting = abi.array("Counting", 1)
+        self.counting["segments"], self.counting["accesses"] = (
+            self.counted.ctypes.data,
+            self.accesses.ctypes.data,
+        )
+        self.counting["totals"] = self.totals.ctypes.data
+        self.kept = abi.array("Request", keep)
+        self.counting["kept"] = self.kept.ctypes.data
+        self.counting["kept_end"] = self.kept.ctypes.data + keep * self.kept.itemsize
+        self.workers.envs["counting"] = self.counting.ctypes.data
+
+    def result(self) -> dict:
+        """`launch.counters`."""
+        self._map.madvise(mmap.MADV_DONTNEED)  # give the memory back
+        split, busiest, idle = (int(self.counting[name][0]) for name in ("split", "busiest", "idle_copies"))
+        more = {"global_requests_busiest": busiest, "async_copies_idle": idle}
+        return collect(self.segments, self.counted, self.totals, split, more)
+
+    def requests(self) -> list[Request]:
+        """The first requests of the launch: warp by warp from one barrier to the next, each warp's in order."""
+        accesses = [a for s in self.segments for a in s.accesses]
+        n = (int(self.counting["kept"][0]) - self.kept.ctypes.data) // self.kept.itemsize
+        found = []
+        for row in self.kept[:n]:
+            a, addresses = accesses[row["access"]], row["addresses"].astype(np.int64)
+            addresses[row["addresses"] == abi.NO_ADDRESS] = -1
+            space = abi.SPACES[row["space"]]
+            found.append(
+                Request(a.line, a.kind, space, a.size, int(row["block"]), int(row["warp"]), addresses)
+            )
+        return found

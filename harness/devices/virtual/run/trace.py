@@ -1,0 +1,77 @@
+"""What happened in a launch with full checks, one after the other: accesses that racecheck looked at, and barriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..runtime.abi import INFO_ATOMIC, INFO_WRITE, STEPS
+
+_ACCESS, _START, _BARRIER = (STEPS.index(what) for what in ("access", "start", "barrier"))
+
+
+@dataclass(frozen=True)
+class Step:
+    """kind: "read" | "write" | "atomic", or "barrier" where one opened, or "start" of a block.
+
+    at: its number in the launch. interval: number of the barrier interval, which a barrier of the block begins. block,
+    thread: linear. site: number of the instruction.
+    """
+
+    at: int
+    kind: str
+    line: int
+    interval: int
+    block: int
+    thread: int
+    address: int
+    site: int
+
+
+class Steps:
+    """The steps of a launch. Reads of memory that the kernel may not write to are left out.
+
+    memory: Step[] of the runtime. launch: its record after the run. sites: of the module.
+    """
+
+    def __init__(self, memory: np.ndarray, launch: np.ndarray, sites):
+        self.rows = memory[: (int(launch["steps"][0]) - memory.ctypes.data) // memory.itemsize]
+        self.sites = sites
+
+    def of(self, block: int, thread: int) -> list[Step]:
+        """The accesses of one thread."""
+        rows = self.rows
+        return self._steps((rows["block"] == block) & (rows["thread"] == thread) & (rows["what"] == _ACCESS))
+
+    def touching(self, address: int) -> set[int]:
+        """The numbers of the accesses to the word at a device address."""
+        first, size = self.rows["address"] & ~np.uint64(3), self.rows["info"] & 255
+        inside = (
+            (first <= address & ~3)
+            & (address & ~3 < self.rows["address"] + size)
+            & (self.rows["what"] == _ACCESS)
+        )
+        return set(np.flatnonzero(inside).tolist())
+
+    def barriers(self, block: int) -> list[Step]:
+        """Where each barrier interval of a block begins."""
+        rows = self.rows
+        opened = (rows["block"] == block) & ((rows["what"] == _BARRIER) | (rows["what"] == _START))
+        numbers = np.flatnonzero(opened)
+        # one step for each thread that took part
+        _, first = np.unique(rows["serial"][numbers], return_index=True)
+        opened[np.delete(numbers, first)] = False
+        return self._steps(opened)
+
+    def _steps(self, wanted: np.ndarray) -> list[Step]:
+        found = []
+        for at, row in zip(np.flatnonzero(wanted).tolist(), self.rows[wanted], strict=True):
+            what, info, site = int(row["what"]), int(row["info"]), int(row["site"])
+            kind = "atomic" if info & INFO_ATOMIC else "write" if info & INFO_WRITE else "read"
+            if what != _ACCESS:
+                kind = STEPS[what]
+            interval = int(row["interval"] if what == _ACCESS else row["serial"])
+            place = int(row["block"]), int(row["thread"]), int(row["address"])
+            found.append(Step(at, kind, self.sites[site][0].line, interval, *place, site))
+        return found

@@ -1,0 +1,216 @@
+"""Runs a grid: blocks over CPU cores, warps of a block in a seeded order, with a watchdog.
+
+Compiled code runs without Python's lock, so a worker is a Python thread that makes one call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+import weakref
+from functools import lru_cache
+from math import gcd
+from queue import Empty, SimpleQueue
+
+import numpy as np
+
+from ..runtime import abi
+from .arena import LOCAL_BYTES, Arena, reserve
+
+STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
+SLOTS = 32  # blocks a worker runs in turns
+FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
+_STACK = 64 << 20
+INLINE_THREADS = 2048  # grids up to this size run in the calling thread, at first;
+INLINE_SECONDS = 0.0005  # not those that took longer than this
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+
+
+def available_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class Workers:
+    """The CPU threads of a device and their state, kept between launches."""
+
+    def __init__(self, arena: Arena, count: int):
+        self.arena, self.count = arena, min(count, arena.slots)
+        # of each worker, where blocks may wait for one another
+        self.slots = min(arena.slots // self.count, SLOTS)
+        slots = self.count * self.slots
+        self.envs = np.zeros(slots, abi.DTYPES["Env"])
+        self.threads = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Thread"])
+        self.frames = _zeros(slots, FRAME_BYTES, np.dtype(np.uint8))
+        self.extras = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Extra"])
+        self._crew: Crew | None = None
+        self._slow: set[tuple[int, int]] = set()  # small grids worth sharing out: kernel and threads
+        self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
+        self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
+        self.envs["arena_size"] = arena.size
+        self.envs["shared_base"] = arena.shared_base(0) + np.arange(slots) * abi.SLOT_BYTES
+        self.envs["local_base"] = arena.local_base(0) + np.arange(slots) * abi.SLOT_BYTES
+        self.envs["threads"] = self.threads.ctypes.data + np.arange(slots) * self.threads[0].nbytes
+        self.envs["extras"] = self.extras.ctypes.data + np.arange(slots) * self.extras[0].nbytes
+        self.envs["frames"] = self.frames.ctypes.data + np.arange(slots) * FRAME_BYTES
+        self.envs["frames_size"] = FRAME_BYTES
+        self.envs["slot"] = np.arange(slots)
+        self.envs["worker"] = np.arange(slots) // self.slots
+        if arena.cells is not None:
+            self.envs["cells"], self.envs["colds"] = arena.cells.ctypes.data, arena.colds.ctypes.data
+            self.envs["quiet"] = arena.quiet.ctypes.data
+
+    def in_use(self, slots: int) -> list[int]:
+        """The slots of a launch in which every worker uses `slots`."""
+        return [worker * self.slots + i for worker in range(self.count) for i in range(slots)]
+
+    def shape_threads(self, block: tuple[int, int, int], slots: int) -> None:
+        """Coordinates and local memory of every thread of a block, in every slot that is used."""
+        n = block[0] * block[1] * block[2]
+        each = LOCAL_BYTES // n // 4096 * 4096
+        for slot in self.in_use(slots):
+            if self._shapes.get(slot) == block:
+                continue
+            linear = np.arange(n)
+            threads = self.threads[slot][:n]
+            threads["linear"] = linear
+            threads["tid_x"] = linear % block[0]
+            threads["tid_y"] = linear // block[0] % block[1]
+            threads["tid_z"] = linear // (block[0] * block[1])
+            threads["local"] = self.arena.local_base(slot) + linear * each
+            threads["local_end"] = threads["local"] + each
+            threads["local_top"] = threads["local"]
+            self.arena.forget_local(slot)
+            self._shapes[slot] = block
+
+    def run(self, run_address: int, kernel: int, launch: np.ndarray, deep: bool = False) -> None:
+        """Call rt_run on every worker that is of use; returns when the grid has ended.
+
+        A small grid runs in the calling thread, which is quicker, unless it took long the last time. kernel: a
+        number that tells it from others. deep: only in threads of the crew, which have a large stack.
+        """
+        function, blocks = _RUN(run_address), int(launch["blocks"][0])
+        threads, count = blocks * int(launch["threads"][0]), min(self.count, blocks)
+        first, stride = self.envs.ctypes.data, self.envs.dtype.itemsize * self.slots
+        small = threads <= INLINE_THREADS and (count == 1 or (kernel, threads) not in self._slow)
+        if not deep and (small or count == 1 and threading.current_thread() is not threading.main_thread()):
+            started = time.perf_counter()
+            function(first)
+            if time.perf_counter() - started > INLINE_SECONDS:
+                self._slow.add((kernel, threads))
+            return
+        self._crew = self._crew or Crew(self.count)
+        self._crew.start(function, [first + i * stride for i in range(count)])
+        try:
+            self._crew.wait()
+        except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
+            launch["stop"] = 2
+            self._crew.wait()
+            raise
+
+    def close(self) -> None:
+        if self._crew:
+            self._crew.close()
+            self._crew = None
+
+
+class Crew:
+    """Threads that call compiled code, and have a large stack for it."""
+
+    def __init__(self, count: int):
+        self.tasks = [SimpleQueue() for _ in range(count)]
+        # the number of the call that each thread has finished last
+        self.finished, self.serial = [0] * count, 0
+        self.woken = SimpleQueue()
+        before = threading.stack_size(_STACK)
+        try:
+            for i, tasks in enumerate(self.tasks):
+                arguments = i, tasks, self.finished, self.woken
+                threading.Thread(target=_serve, args=arguments, name=f"virtual-gpu-{i}", daemon=True).start()
+        finally:
+            threading.stack_size(before)
+        self.close = weakref.finalize(self, _dismiss, self.tasks)
+
+    def start(self, function, addresses: list[int]) -> None:
+        """Calls function(address) for every address, each in a thread of its own."""
+        self.serial += 1
+        while not self.woken.empty():  # by a thread that had been seen to finish already
+            self.woken.get()
+        for i, tasks in enumerate(self.tasks):
+            if i < len(addresses):
+                tasks.put((self.serial, function, addresses[i]))
+            else:
+                self.finished[i] = self.serial
+
+    def wait(self) -> None:
+        """Until all calls have returned; may be interrupted, and called again."""
+        while self.finished.count(self.serial) < len(self.finished):
+            try:
+                self.woken.get(timeout=0.5)  # a signal just before would not end it
+            except Empty:
+                pass
+
+
+def _serve(i: int, tasks: SimpleQueue, finished: list[int], woken: SimpleQueue) -> None:
+    while task := tasks.get():
+        serial, function, address = task
+        function(address)
+        finished[i] = serial
+        woken.put(None)
+
+
+def _dismiss(tasks: list[SimpleQueue]) -> None:
+    for queue in tasks:
+        queue.put(None)
+
+
+def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros that start at a page, and use memory where they are written. Errors: DeviceError."""
+    return np.frombuffer(reserve(rows * columns * dtype.itemsize), dtype).reshape(rows, columns)
+
+
+@lru_cache(maxsize=64)
+def thread_order(threads: int, seed: int, together: int = 1) -> np.ndarray:
+    """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards.
+
+    together: threads that go together, of which the first stands for all.
+    """
+    warps = np.arange(-(-threads // 32))
+    if seed:
+        np.random.default_rng(seed).shuffle(warps)
+    lanes = np.arange(32)[:: -1 if seed % 2 else 1]
+    order = (warps[:, None] * 32 + lanes).ravel()
+    order = order[(order < threads) & (order % together == 0)].astype(np.uint32)
+    order.flags.writeable = False
+    return order
+
+
+@lru_cache(maxsize=256)
+def block_order(blocks: int, seed: int) -> tuple[int, int]:
+    """(multiplier, offset) of a permutation of the blocks: i -> (i * multiplier + offset) % blocks."""
+    if not seed or blocks < 2:
+        return 1, 0
+    rng = np.random.default_rng(seed)
+    offset = int(rng.integers(blocks))
+    if blocks > 1 << 31:
+        return 1, 0  # the product must fit into 64 bits
+    multiplier = int(rng.integers(1, blocks)) | 1
+    while gcd(multiplier, blocks) != 1:
+        multiplier += 1
+    return multiplier, offset
+
+
+def spread_order(blocks: int) -> tuple[int, int]:
+    """As block_order: an order in which any stretch of blocks lies evenly over the grid, by the golden ratio."""
+    multiplier = round(0.618034 * blocks) or 1
+    while gcd(multiplier, blocks) != 1:
+        multiplier += 1
+    return multiplier, 0
+
+
+def deadline(seconds: float) -> int:
+    return time.monotonic_ns() + int(seconds * 1e9)

@@ -1,0 +1,1 @@
+"""One file in every build and order, weighed: a Verdict. Nothing here prints."""

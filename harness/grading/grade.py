@@ -1,0 +1,377 @@
+"""Grading: case -> compile -> launch -> compare -> Verdict. Nothing here prints.
+
+A file passes when every kernel is right in every case, in every run: in the -G build with all checks, then in
+the optimised build under two schedules of warps and blocks (on a GPU: in two launches). One that fails in the
+first build is not compiled again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..course.checkout import NoSource, NotText, Tunables, read_source, seed_of, source_hash, tunables
+from ..course.declare import Puzzle, stub_text
+from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
+from . import gates, naming, race_timeline, sentences
+from .compare import error_map
+from .runs import Bench, Outcome, Pace, Trial, in_order
+from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
+
+# What a second device can explain.
+RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """device: "auto" | "gpu" | "cpu"; watch: is told which case runs.
+
+    seed: of inputs, sizes and schedules; that of the file's text where None, so that a file has one verdict.
+    """
+
+    device: str = "auto"
+    seed: int | None = None
+    watch: Callable[[str], None] | None = None
+
+
+class Stop(Exception):
+    """Grading ends before any case runs."""
+
+    def __init__(self, kind: str, lines: list[str], status: str = FAILED, diagnostics: tuple = ()):
+        super().__init__(kind)
+        self.kind, self.lines, self.status, self.diagnostics = kind, lines, status, diagnostics
+
+
+def grade_file(
+    puzzle: Puzzle, path: Path, options: Options = Options(), opener: Callable | None = None
+) -> Verdict:
+    """The verdict on the kernel file `path`.
+
+    opener: stands in for devices.open_device. Errors: CourseError where the puzzle itself is broken.
+    """
+    started = time.perf_counter()
+    verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
+    verdict.next = f"backwarp hint {puzzle.number}"
+    try:
+        source = checked_source(puzzle, path, verdict)
+        verdict.seed = seed_of(source) if options.seed is None else options.seed
+        puzzle, options = puzzle.drawn(verdict.seed), replace(options, seed=verdict.seed)
+        if puzzle.program:
+            from .program_grade import judge_program
+
+            verdict = judge_program(puzzle, source, path.name, options.device, options.seed, verdict)
+        else:
+            if opener is None:
+                from ..devices import open_device as opener
+            verdict = judge(puzzle, source, path.name, options, opener, verdict)
+            if verdict.passed and puzzle.gates:
+                verdict = through_gates(puzzle, source, path.name, options, opener, verdict)
+    except Stop as stop:
+        verdict = end(verdict, stop)
+    verdict.seconds = round(time.perf_counter() - started, 3)
+    return verdict
+
+
+def end(verdict: Verdict, stop: Stop) -> Verdict:
+    """The verdict where grading stopped before any case ran."""
+    found = [asdict(d) for d in stop.diagnostics]
+    return replace(verdict, status=stop.status, kind=stop.kind, lines=stop.lines, diagnostics=found)
+
+
+def shown_path(puzzle: Puzzle, path: Path) -> str:
+    try:
+        return path.resolve().relative_to(puzzle.root.resolve()).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
+    """The text of the file; Stop where there is nothing to compile."""
+    try:
+        source = read_source(path, verdict.file)
+    except CourseError as e:
+        lines = str(e).splitlines()
+        verdict.next = f"backwarp grade {puzzle.number}"
+        gone = isinstance(e, NoSource)
+        if gone and path == puzzle.stub_path:
+            verdict.next = f"backwarp reset {puzzle.number}"
+            lines.append(f"`{verdict.next}` writes the stub anew, and keeps a file that is there.")
+            raise Stop("source", lines) from None
+        raise Stop("encoding" if isinstance(e, NotText) else "source", lines, ERROR) from None
+    verdict.source_hash = source_hash(source)
+    if not puzzle.repair and source.split() == stub_text(puzzle).split():
+        verdict.next = f"backwarp grade {puzzle.number}"
+        raise Stop("untouched", sentences.untouched(puzzle, verdict.file, source))
+    return source
+
+
+def judge(
+    puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
+) -> Verdict:
+    """Grade on the device asked for; what fails on a GPU is explained by the virtual GPU where that can."""
+    found = on_device(puzzle, source, name, options, opener, verdict)
+    if found.device_kind != "gpu" or found.kind not in RUNNABLE:
+        return found
+    again = on_device(puzzle, source, name, replace(options, device="cpu"), opener, verdict)
+    if again.passed:
+        found.notes.append("The virtual GPU finds nothing wrong; this happens on the GPU only.")
+    if again.kind not in RUNNABLE:
+        return found
+    first = found.lines[0].rstrip(".") if found.lines else found.kind
+    again.notes.append(f"Failed on {found.device}: {first}. The virtual GPU ran it again for the diagnosis.")
+    return replace(
+        again, device=found.device, device_kind=found.device_kind, device_reason=found.device_reason
+    )
+
+
+def on_device(
+    puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
+) -> Verdict:
+    """Grade on one kind of device, in all its builds."""
+    verdict = replace(verdict, notes=[], lines=[])
+    with ExitStack() as stack:
+        try:
+            benches = open_benches(options, opener, stack)
+            first = benches[0].device
+            verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
+            pace = Pace()
+            trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
+            for bench in benches:
+                prepare(bench, puzzle, source, name)
+                done = run_cases(puzzle, bench, trials, tunables(source), options)
+                if done < len(trials) or any(trial.outcome.kind for trial in trials):
+                    break
+        except DeviceError as e:
+            verdict.next = "backwarp doctor"
+            return end(verdict, Stop("device", str(e).splitlines(), ERROR))
+        except Stop as stop:
+            verdict.next = f"backwarp grade {puzzle.number}"
+            wrong = (d for d in stop.diagnostics if d.severity == "error" and d.line)
+            if line := next((sentences.wrong_line(d, source) for d in wrong), 0):
+                verdict.next = f"correct line {line}, then `{verdict.next}`"
+            return end(verdict, stop)
+        outcomes = [trial.outcome for trial in trials]
+        skipped = [(o.case, o.kernel) for o in outcomes[done:]]
+        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict)
+        if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
+            shown = next(
+                o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
+            )
+            verdict.timeline = race_timeline.timeline(puzzle, source, shown, benches[0], options.seed)
+        if verdict.status == FAILED:
+            verdict.lines = sentences.with_warnings(
+                verdict.lines, getattr(benches[0].module, "warnings", ()), source
+            )
+        return verdict
+
+
+def through_gates(
+    puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
+) -> Verdict:
+    """A right kernel is counted on the virtual GPU: is it fast as well?"""
+    if options.watch:
+        options.watch("counting")
+    with opener("cpu", checks="count", seed=options.seed) as device:
+        device.quick = True
+        bench = Bench(device, (2 * options.seed + 1,))
+        prepare(bench, puzzle, source, name)
+        try:
+            measures = gates.measure(puzzle, bench, tunables(source), options.seed)
+        except gates.NotCounted as stop:
+            own = stop.outcome.case  # perhaps with larger sizes than the puzzle's
+            cases = tuple(own if case.name == own.name else case for case in puzzle.cases)
+            return conclude(replace(puzzle, cases=cases), source, [stop.outcome], [], verdict)
+    verdict.gates = [asdict(m) for m in measures]
+    failed = [m for m in measures if not m.passed]
+    if not failed:
+        return replace(verdict, lines=[gates.sentence(m) for m in measures if m.idea])
+    first = failed[0]
+    verdict = replace(
+        verdict, status=FAILED, kind="slow", case=first.case, dims=first.dims, kernel=first.kernel
+    )
+    verdict.lines = gates.explain(failed[0], source)
+    if len(failed) > 1:
+        verdict.lines.append(gates.sentence(failed[1]))
+    verdict.hint, verdict.next = failed[0].hint, f"backwarp profile {puzzle.number}"
+    return verdict
+
+
+def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[Bench]:
+    """The device asked for; of the virtual GPU both builds. An odd and an even schedule differ the most."""
+    first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
+    odd, even = 2 * options.seed + 1, 2 * options.seed + 2
+    if first.kind == "gpu":
+        return [Bench(first, (odd, even))]
+    second = stack.enter_context(opener("cpu", checks="memory", seed=options.seed))
+    first.quick = second.quick = True  # cases are small
+    return [Bench(first, (odd,), (even,)), Bench(second, (odd, even))]
+
+
+def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
+    """Compile the file and find its kernels; Stop where that fails."""
+    try:
+        bench.module = bench.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
+    except Unsupported as e:
+        raise Stop("unsupported", sentences.compile_error(e, source), diagnostics=e.diagnostics) from None
+    except CompileError as e:
+        raise Stop("compile", sentences.compile_error(e, source), diagnostics=e.diagnostics) from None
+    for kernel in puzzle.kernels:
+        try:
+            found = bench.module.get_function(kernel.name)
+        except LaunchError:
+            lines = sentences.missing_kernel(puzzle, kernel, name, tuple(bench.module.functions))
+            raise Stop("missing-kernel", lines) from None
+        sizes = tuple(found.params)
+        if sizes != tuple(map(sentences.param_size, kernel.params)):
+            raise Stop("signature", sentences.signature(kernel, sizes))
+        for p in kernel.constants:
+            if bench.module.constants.get(p.name, 0) < p.most * np.dtype(p.dtype).itemsize:
+                raise Stop("missing-constant", sentences.missing_constant(p, name))
+        bench.kernels[kernel.name] = found
+
+
+def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, options: Options) -> int:
+    """Every kernel in every case, until one does not end, or time is up (see Pace).
+
+    Returns how many of the trials were completed.
+    """
+    pace, cases = (
+        trials[0].pace,
+        list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values()),
+    )
+    for done, trial in enumerate(trials):
+        if done and time.monotonic() >= pace.deadline:
+            return done
+        outcome = trial.outcome
+        if options.watch:
+            options.watch(f"case {cases.index(outcome.case) + 1} of {len(cases)}, {outcome.case.name}")
+        if trial.launch is None:
+            trial.begin(puzzle, t, options.seed)
+        if trial.launch:
+            trial.run(bench)
+        if outcome.timed_out:
+            cut_short = done and pace.deadline < math.inf
+            return done if cut_short else done + 1
+        pace.after(outcome)
+    return len(trials)
+
+
+def conclude(
+    puzzle: Puzzle, source: str, outcomes: list[Outcome], skipped: list, verdict: Verdict
+) -> Verdict:
+    """The verdict on all outcomes; the first failing one, which is the smallest, is explained."""
+    results = [
+        CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
+        for o in outcomes
+    ]
+    results += [CaseResult(case.name, case.dims, kernel.name, SKIPPED) for case, kernel in skipped]
+    verdict.cases, verdict.case_total = results, len(puzzle.cases)
+    verdict.counters = {f"{o.kernel.name}/{o.case.name}": o.counters for o in outcomes if o.counters}
+    notes = (note for o in outcomes for note in o.notes)
+    # one line is told once, however many threads it concerns
+    verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
+    failed = [o for o in outcomes if o.kind]
+    shown = clearest(failed) if failed else next((o for o in outcomes if o.stdout), None)
+    if shown:
+        verdict.stdout, verdict.stdout_dropped = shown.stdout, shown.stdout_dropped
+    if not failed and skipped:
+        verdict.lines = sentences.printing(verdict.stdout, verdict.stdout_dropped)
+        return replace(verdict, status=FAILED, kind="printing", next=f"backwarp grade {puzzle.number}")
+    if not failed:
+        return replace(verdict, status=PASSED, kind="", next="")
+    verdict.status, verdict.kind = FAILED, shown.kind
+    verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
+    verdict.case_number = in_order(puzzle).index(shown.case) + 1
+    verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict)
+    if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
+        verdict.lines.append(sentences.great_sizes(shown.case))
+    if skipped:
+        verdict.lines.append("The other cases were not run.")
+    return verdict
+
+
+def clearest(failed: list[Outcome]) -> Outcome:
+    """The outcome to explain: the first, but a race between warps before one of the same kernel inside a warp, which
+    asks for less than the kernel needs."""
+
+    def race(o: Outcome, severity: str) -> bool:
+        return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
+
+    first = failed[0]
+    if not race(first, "warning"):
+        return first
+    return next((o for o in failed if o.kernel is first.kernel and race(o, "error")), first)
+
+
+def lines_of(
+    puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], verdict: Verdict
+) -> list[str]:
+    """The explanation of the outcome `shown`; also fills in the fields that hold it as data."""
+    if isinstance(shown.error, KernelFault):
+        verdict.fault = asdict(shown.error)
+        lines = sentences.fault(shown.error, source)
+        lines += sentences.wrong_type(shown.error, shown.kernel)
+        launched = puzzle, tunables(source), source
+        lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
+        lines += sentences.returned_early(shown.error, shown.kernel, source)
+        lines += elsewhere(puzzle, shown, outcomes, verdict)
+        if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
+            lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
+        return lines
+    if isinstance(shown.error, LaunchError):
+        return sentences.launch_error(shown.error, shown.kernel)
+    if not shown.mismatches:
+        return list(shown.lines)
+    verdict.mismatches = [asdict(m) for m in shown.mismatches]
+    verdict.error_map = wrong_elements(shown)
+    lines = sentences.mismatch(shown.mismatches)
+    if shown.kind == "schedule":
+        return lines + shown.lines
+    seen = observed(shown, outcomes)
+    seen.sort(key=lambda o: o.case is not shown.case)
+    if claim := naming.explain(puzzle, shown.kernel, seen):
+        verdict.misconception, verdict.hint = claim.id, claim.hint
+        lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
+        if claim.hint > 1:
+            verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
+    elif shown.kind == "unwritten":
+        lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
+    return lines
+
+
+def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation]:
+    """What the kernel shown wrote in the cases that it completed, but for those of great sizes, which take long."""
+    seen = [o for o in outcomes if o.kernel is shown.kernel and not o.case.stress]
+    return [o.observation for o in seen if o.observation and o.kind != "schedule"]
+
+
+def elsewhere(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict) -> list[str]:
+    """Beside a fault: the misconception that the kernel shows in the cases that it completes, if there is one."""
+    seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
+    if not seen or not seen[0].failed:
+        return []
+    claim = naming.explain(puzzle, shown.kernel, seen)
+    if not claim or claim.id not in [m.id for m in puzzle.misconceptions]:
+        return []
+    if claim.hint > 1:
+        verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
+    return [f"In case {seen[0].case.name}, which runs to its end: {claim.says}"]
+
+
+def wrong_elements(shown: Outcome) -> dict:
+    """The error map of the first output that is wrong."""
+    seen, name = shown.observation, shown.mismatches[0].array
+    target = next(t for t in seen.targets if t.array.name == name)
+    return error_map(target, seen.results[name], seen.before[name], seen.written.get(name))
+
+
+def again(outcome: Outcome, shown: Outcome) -> bool:
+    """Did several threads write the same element in this outcome of the kernel shown?"""
+    return outcome.kernel is shown.kernel and bool(outcome.same_writes)

@@ -1,0 +1,225 @@
+"""Naming a wrong output: the typical wrong kernels that a puzzle declares, and a few that fit any kernel.
+
+A name is claimed only when it is the only explanation: it predicts every output seen, in the cases
+that failed and in those that passed, and no other candidate does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+
+import numpy as np
+
+from ..course.declare import Case, Kernel, Misconception, Puzzle
+from ..errors import CourseError
+from .compare import ATOL, HALF, RTOL, Expected, outputs_of, reference_arrays, same_bits
+
+LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
+MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one kernel wrote in one case: inputs, expectations and results by output name.
+
+    before: the outputs as they were before the kernel ran, so that unwritten elements are known; written: see
+    compare.untouched.
+    """
+
+    case: Case
+    dims: Mapping[str, int]
+    arrays: Mapping[str, np.ndarray]
+    targets: tuple[Expected, ...]
+    results: Mapping[str, np.ndarray]
+    before: Mapping[str, np.ndarray]
+    written: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        return not all(t.right(self.results[t.array.name]).all() for t in self.targets)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A named explanation. id: the misconception's, or "factor", "order", "half" ...; hint: 0 for none."""
+
+    id: str
+    says: str
+    hint: int = 0
+
+
+def explain(puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation]) -> Claim | None:
+    """The one explanation of a kernel's wrong outputs, or None.
+
+    observations: every completed case of `kernel`, the one to be explained first.
+    """
+    declared = [m for m in puzzle.misconceptions if m.kernel == kernel.name]
+    matches = [m for m in declared if all(predicts(m, kernel, o) for o in observations)]
+    matches = [m for m in matches if any(tells_apart(m, kernel, o) for o in observations if o.failed)]
+    if len(matches) == 1:
+        return Claim(matches[0].id, matches[0].says, matches[0].hint)
+    if matches or len(kernel.outputs) > 1:
+        return None
+    return generic([o for o in observations if o.failed])
+
+
+def prediction(m: Misconception, kernel: Kernel, seen: Observation) -> dict[str, np.ndarray] | None:
+    """What `m` would write; None where it cannot be computed for these sizes."""
+    try:
+        with np.errstate(all="ignore"):
+            return outputs_of(kernel, m.compute(reference_arrays(seen.arrays), dict(seen.dims)), seen.dims)
+    except (CourseError, ValueError, IndexError, ZeroDivisionError, ArithmeticError):
+        return None
+
+
+def predicts(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
+    """Does `m` agree with what was written? Where it is NaN, anything but the right value will do."""
+    values = prediction(m, kernel, seen)
+    if values is None:
+        return False
+    for target in seen.targets:
+        foreseen, got = values[target.array.name], seen.results[target.array.name]
+        if not agree(foreseen, got, slack(target, foreseen)):
+            return False
+        if (np.isnan(foreseen) & ~np.isnan(target.values) & target.right(got)).any():
+            return False
+    return True
+
+
+def tells_apart(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
+    """Does `m` differ here from the right answer, in a value, or where it is NaN and nothing was written,
+    or nothing finite?"""
+    values = prediction(m, kernel, seen) or {}
+    for target in seen.targets:
+        name = target.array.name
+        if name in values:
+            if not agree(values[name], target.values, slack(target, values[name])):
+                return True
+            got, before = seen.results[name], seen.before[name]
+            if (np.isnan(values[name]) & (same_bits(got, before) | ~np.isfinite(got))).any():
+                return True
+    return False
+
+
+def slack(target: Expected, values: np.ndarray) -> float:
+    """The error allowed between a prediction and an output: that of the largest element, with room."""
+    sizes = (np.abs(a[np.isfinite(a)]) for a in (target.magnitude, values))
+    largest = max(a.max(initial=0.0) for a in sizes)
+    exact = not target.array.dtype.startswith("float")
+    rounding = 2 * HALF if target.array.dtype == "float16" else RTOL
+    return 0.0 if exact else ATOL + MAGNIFY * rounding * largest
+
+
+def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
+    known = ~np.isnan(values)
+    values, got = values[known], got[known].astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.all((np.abs(got - values) <= tolerance) | (got == values)))
+
+
+def generic(failed: Sequence[Observation]) -> Claim | None:
+    """Explanations that need no declaration; each is tried on all failing cases."""
+    pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
+    if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
+        return None
+    return factor(pairs) or order(pairs) or half(pairs)
+
+
+def factor(pairs: list) -> Claim | None:
+    """Every element is the same multiple of the expected one."""
+    ratios = [common_ratio(target, got.astype(np.float64)) for _, target, got in pairs]
+    if None in ratios:
+        return None
+    name, first = pairs[0][1].array.name, ratios[0]
+    if not any(ratios):
+        return Claim("zero", f"Every element of {name} is 0: it is stored, but nothing was added up before.")
+    if all(abs(r + 1) < 1e-4 for r in ratios):
+        return Claim("sign", f"Every element of {name} has the right size and the wrong sign.")
+    if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-4 * abs(first):
+        return Claim(
+            "factor", f"Every element of {name} is {first:.4g} times the expected one, in all failing cases."
+        )
+    sizes = [(r, seen.dims) for r, (seen, _, _) in zip(ratios, pairs, strict=True)]
+    dims = {dim: size for dim, size in sizes[0][1].items() if all(dim in d for _, d in sizes)}
+    fits = [(dim, "divided") for dim in dims if all(abs(r * d[dim] - 1) < 1e-3 for r, d in sizes)]
+    fits += [(dim, "multiplied") for dim in dims if all(abs(r - d[dim]) < 1e-3 for r, d in sizes)]
+    if len(fits) == 1:
+        dim, what = fits[0]
+        return Claim(what, f"Every element of {name} is the expected one {what} by {dim}={dims[dim]}.")
+    return Claim("factor", f"Every element of {name} is {first:.4g} times the expected one.")
+
+
+def common_ratio(target: Expected, got: np.ndarray) -> float | None:
+    """r where got = r * expected within the tolerance; None where there is no such r, or one element."""
+    size = np.abs(target.values)
+    if np.count_nonzero(size > 1e3 * target.tolerance) < 2:
+        return None
+    if not got.any():
+        return 0.0
+    ratio = float((got * target.values).sum() / (target.values**2).sum())
+    room = (1 + abs(ratio)) * np.maximum(target.tolerance, RTOL * target.magnitude + ATOL)
+    return ratio if bool(np.all(np.abs(got - ratio * target.values) <= room)) else None
+
+
+def order(pairs: list) -> Claim | None:
+    """The expected values, in another order: axes swapped, reversed, or shifted by a few elements."""
+    _, target, got = pairs[0]
+    if target.values.size > LARGE or target.values.size < 4:
+        return None
+    kept = [says for says in orders(target, got) if all(says in orders(t, g) for _, t, g in pairs[1:])]
+    return Claim("order", kept[0]) if len(kept) == 1 else None
+
+
+def orders(target: Expected, got: np.ndarray) -> list[str]:
+    """Every sentence about the order that is true of this output."""
+    room = max(float(target.tolerance.max()), RTOL * float(target.magnitude.max()))
+    return [says for says, values in reordered(target) if np.all(np.abs(got.ravel() - values) <= room)]
+
+
+def reordered(target: Expected) -> Iterator[tuple[str, np.ndarray]]:
+    """(sentence, flat values) of the other orders worth a sentence."""
+    values, letters, name = target.values, target.array.letters, target.array.name
+    axes = range(values.ndim)
+    for perm in permutations(axes) if values.ndim <= 5 else ():
+        if moved := [a for a in axes if perm[a] != a and values.shape[a] > 1]:
+            laid, plain = (",".join(letters[a] for a in order) for order in (perm, axes))
+            if len(moved) > 1:
+                says = f"These are the expected values of {name}, laid out as [{laid}], not [{plain}]."
+                yield says, values.transpose(perm).ravel()
+    for count in range(1, 2 ** min(values.ndim, 5)):
+        flipped = [a for a in axes if count >> a & 1]
+        if all(values.shape[a] > 1 for a in flipped):
+            along = " and ".join(letters[a] for a in flipped)
+            yield (
+                f"These are the expected values of {name}, reversed along {along}.",
+                np.flip(values, flipped).ravel(),
+            )
+
+
+def half(pairs: list) -> Claim | None:
+    """Errors of the size of half-precision rounding, or values that all are half-precision numbers."""
+    pairs = [(seen, target, got) for seen, target, got in pairs if seen.case.values != "integers"]
+    if not pairs or any(target.array.dtype not in ("float32", "float64") for _, target, _ in pairs):
+        return None
+    name = pairs[0][1].array.name
+    worst = max(float(np.max(np.abs(got - t.values) / np.maximum(t.magnitude, ATOL))) for _, t, got in pairs)
+    if worst < 0.1 and sum(got.size for _, _, got in pairs) >= 4 and all(is_half(got) for _, _, got in pairs):
+        return Claim(
+            "half", f"Every value of {name} is a half-precision number: add up in float, not in half."
+        )
+    if HALF / 8 < worst < 4 * HALF:
+        size = f"up to {worst:.0e} of the sum of the terms' sizes"
+        return Claim(
+            "half",
+            f"The errors of {name} ({size}) are of the size of rounding to 10 bits after the point, as half and "
+            "TF32 have them: 5e-04 of a number.",
+        )
+    return None
+
+
+def is_half(values: np.ndarray) -> bool:
+    """Are all these float values exactly representable in half precision?"""
+    with np.errstate(over="ignore"):
+        return bool(np.all(values.astype(np.float16).astype(values.dtype) == values))

@@ -1,0 +1,299 @@
+"""One kernel in one case: launched on a device under every schedule, and weighed.
+
+Outputs start as poison, inputs must come back unchanged, guard bands intact, and all runs must agree.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..course.checkout import Tunables
+from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
+from ..course.inputs import make_inputs
+from ..errors import BackwarpError, CourseError, KernelFault, LaunchError
+from . import naming, sentences
+from .compare import Expected, Mismatch, axis_index, compare, expectations, same_bits
+
+SMALL = 400_000  # bytes of a case's arrays
+QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
+PATIENCE = 2.0  # seconds for all cases after the first that fails, or whose output had to be cut
+
+
+@dataclass
+class Pace:
+    """How long a launch may take: less once something has failed, or when the kernel prints without end."""
+
+    deadline: float = math.inf  # of time.monotonic
+    printing: bool = False
+    repeating: bool = False  # several threads do the same work: it will not end in time
+
+    def limit(self, nbytes: int) -> float:
+        """Seconds for a launch on `nbytes` of arrays."""
+        seconds = 1.0 if self.printing else 2.0 if self.repeating else 3.0 if nbytes < SMALL else 10.0
+        return max(0.1, min(seconds, self.deadline - time.monotonic()))
+
+    def after(self, outcome: Outcome) -> None:
+        self.printing |= outcome.stdout_dropped > 0
+        self.repeating |= bool(outcome.same_writes)
+        if outcome.kind or self.printing:
+            self.deadline = min(self.deadline, time.monotonic() + PATIENCE)
+
+
+@dataclass
+class Bench:
+    """A device with the file compiled for it. schedules: one run each; doubt: more, for a wrong result."""
+
+    device: object
+    schedules: tuple[int, ...]
+    doubt: tuple[int, ...] = ()
+    module: object = None
+    kernels: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    """One kernel in one case; `error` and `kind` say what went wrong, if anything did."""
+
+    case: Case
+    kernel: Kernel
+    kind: str = ""
+    error: BackwarpError | None = None
+    lines: list[str] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    observation: naming.Observation | None = None
+    stdout: str = ""
+    stdout_dropped: int = 0
+    notes: list[str] = field(default_factory=list)
+    same_writes: list[KernelFault] = field(default_factory=list)  # several threads wrote one element
+    counters: dict = field(default_factory=dict)
+
+    @property
+    def timed_out(self) -> bool:
+        return isinstance(self.error, KernelFault) and self.error.kind == "timeout"
+
+
+@dataclass
+class Run:
+    """What one launch left behind."""
+
+    bench: Bench
+    before: dict[str, np.ndarray]
+    # of outputs: where a store may have gone; {} on a device that does not know
+    written: dict[str, np.ndarray]
+    results: dict[str, np.ndarray]
+    mismatches: list[Mismatch]
+    turns: tuple[int, ...] = ()  # lines after which others came between
+
+
+@dataclass
+class Trial:
+    """One kernel in one case; what goes wrong is written to `outcome`."""
+
+    outcome: Outcome
+    pace: Pace
+    launch: Launch | None = None
+    dims: dict[str, int] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    targets: tuple[Expected, ...] = ()
+    runs: list[Run] = field(default_factory=list)
+
+    def begin(self, puzzle: Puzzle, t: Tunables, seed: int) -> None:
+        """The launch, the inputs and what is right."""
+        case, kernel = self.outcome.case, self.outcome.kernel
+        self.dims = puzzle.full_dims(case)
+        try:
+            self.launch = kernel.launch(dict(self.dims), t)
+        except CourseError as e:
+            self.outcome.kind, self.outcome.lines = "tunable", [str(e)]
+            return
+        except (ArithmeticError, ValueError, TypeError) as e:
+            named = ", ".join(f"{name} = {value}" for name, value in t.items()) or "this"
+            self.outcome.kind, self.outcome.lines = (
+                "tunable",
+                [f"no launch can be computed with {named}: {e}"],
+            )
+            return
+        self.arrays = make_inputs(puzzle, case, kernel, seed)
+        self.targets = expectations(puzzle, case, kernel, self.arrays)
+
+    def run(self, bench: Bench) -> None:
+        """Run under every schedule of a bench, and weigh all runs so far."""
+        for schedule in bench.schedules:
+            if not self._run(bench, schedule):
+                return
+        if any(run.mismatches for run in self.runs):
+            for schedule in bench.doubt:
+                if not self._run(bench, schedule):
+                    return
+            if self.runs[0].turns and not self._run(bench, bench.schedules[0], turns=False):
+                return
+        first, outcome = self.runs[0], self.outcome
+        outcome.observation = naming.Observation(
+            outcome.case, self.dims, self.arrays, self.targets, first.results, first.before, first.written
+        )
+        weigh(self.runs, self.targets, outcome)
+
+    def _run(self, bench: Bench, schedule: int, turns: bool = True) -> bool:
+        bench.device.turns = turns
+        run = run_once(self, bench, schedule)
+        if run:
+            self.runs.append(run)
+            self.pace.after(self.outcome)
+        return run is not None
+
+
+def in_order(puzzle: Puzzle) -> list[Case]:
+    """The cases, smallest first, so that the failing case explained is the smallest."""
+
+    def size(case: Case) -> int:
+        dims = puzzle.full_dims(case)
+        return sum(int(np.prod(a.shape(dims))) for k in puzzle.kernels_of(case) for a in k.arrays)
+
+    return sorted(puzzle.cases, key=size)
+
+
+def try_kernel(
+    puzzle: Puzzle, case: Case, kernel: Kernel, bench: Bench, t: Tunables, seed: int, pace: Pace
+) -> Outcome:
+    """Run one kernel on one case, on one bench."""
+    trial = Trial(Outcome(case, kernel), pace)
+    trial.begin(puzzle, t, seed)
+    if trial.launch:
+        trial.run(bench)
+    return trial.outcome
+
+
+def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
+    """One launch on fresh memory; None where it failed, and the outcome says how."""
+    outcome, kernel = trial.outcome, trial.outcome.kernel
+    handles = {p.name: place(bench.device, p, trial) for p in kernel.passed}
+    quick = getattr(bench.module, "quick", False)
+    before = {p.name: handles[p.name].get() for p in kernel.outputs}
+    try:
+        done = start(trial, bench, schedule, handles)
+    except KernelFault as e:
+        if e.kind == "timeout" and quick:
+            bench.module.optimise()
+            return run_once(trial, bench, schedule)
+        outcome.kind, outcome.error = "fault", e
+        keep_output(outcome, e.launch)
+        return None
+    except LaunchError as e:
+        outcome.kind, outcome.error = "launch", e
+        return None
+    keep_output(outcome, done)
+    outcome.counters = done.counters or outcome.counters
+    outcome.same_writes += [n for n in done.notes if n.kind == "same-write"]
+    told = [str(n) for n in done.notes if n.kind != "same-write"]
+    outcome.notes += [note for note in told if note not in outcome.notes]
+    if damage := spoiled(kernel, handles, trial.arrays):
+        outcome.kind, outcome.lines = damage
+        return None
+    results = {p.name: handles[p.name].get() for p in kernel.outputs}
+    masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
+    written = {name: mask for name, mask in masks.items() if mask is not None}
+    found = [compare(x, results[n := x.array.name], before[n], written.get(n)) for x in trial.targets]
+    return Run(bench, before, written, results, [m for m in found if m], getattr(done, "turns", ()))
+
+
+def start(trial: Trial, bench: Bench, schedule: int, handles: Mapping):
+    """The launch itself. handles: the arrays on the device, by name. Errors: KernelFault, LaunchError."""
+    kernel = trial.outcome.kernel
+    bench.device.schedule = schedule
+    bench.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
+    if getattr(bench.module, "quick", False):
+        bench.device.time_limit = min(bench.device.time_limit, QUICK)
+    for p in kernel.constants:
+        bench.module.set_constant(p.name, trial.arrays[p.name])
+    arguments = [scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params]
+    return bench.kernels[kernel.name](
+        trial.launch.grid, trial.launch.block, tuple(arguments), shared_mem=trial.launch.shared_mem
+    )
+
+
+def scalar(p: Scalar, dims: dict[str, int]) -> np.generic:
+    """A scalar argument in its declared type."""
+    return np.dtype(p.dtype).type(p.resolve(dims))
+
+
+def keep_output(outcome: Outcome, done: object) -> None:
+    """The printf output of the first launch that printed."""
+    if not outcome.stdout:
+        outcome.stdout = getattr(done, "stdout", "") or ""
+        outcome.stdout_dropped = getattr(done, "stdout_dropped", 0) or 0
+
+
+def place(device, p: Array, trial: Trial):
+    """One array on the device: inputs copied in, outputs poisoned."""
+    if p.is_input:
+        return device.array(trial.arrays[p.name], name=p.name, axes=p.letters, readonly=p.role == "in")
+    return device.empty(p.shape(trial.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
+
+
+def spoiled(
+    kernel: Kernel, handles: Mapping, arrays: Mapping[str, np.ndarray]
+) -> tuple[str, list[str]] | None:
+    """(kind, lines) where a guard band or an input was written to."""
+    for p in kernel.passed:
+        if sentence := handles[p.name].intact():
+            return "fault", [sentence]
+        if p.role == "in":
+            now = handles[p.name].get()
+            changed = np.argwhere(~same_bits(now, arrays[p.name]))
+            if len(changed):
+                at = tuple(changed[0])
+                index = axis_index(p.letters, at)
+                return "input-changed", sentences.input_changed(
+                    p.name, index, arrays[p.name][at].item(), now[at].item()
+                )
+    return None
+
+
+def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> None:
+    """Sets kind and mismatches: right, wrong, or not the same in all runs."""
+    failed = [run for run in runs if run.mismatches]
+    if not failed:
+        return
+    outcome.mismatches = failed[0].mismatches
+    seen = failed[0]
+    outcome.observation = replace(
+        outcome.observation, results=seen.results, before=seen.before, written=seen.written
+    )
+    odd = next((run for run in runs if not same(run, failed[0], targets)), None)
+    alone = next((run for run in runs if run.bench is failed[0].bench and not run.turns), None)
+    if failed[0].turns and alone and not same(alone, failed[0], targets):
+        outcome.kind = "schedule"
+        outcome.lines = [sentences.come_between(failed[0].turns)]
+    elif odd:
+        builds = [run.bench for run in runs]
+        same_build = any(
+            not same(a, b, targets)
+            for a in runs
+            for b in runs
+            if a.bench is b.bench and builds.count(a.bench) > 1
+        )
+        outcome.kind = "schedule"
+        outcome.lines = [sentences.schedule(same_build, gpu=odd.bench.device.kind == "gpu")]
+    else:
+        left = all(m.unwritten == m.count for m in outcome.mismatches)
+        outcome.kind = "unwritten" if left else "wrong"
+
+
+def same(a: Run, b: Run, targets: tuple[Expected, ...]) -> bool:
+    """Do two runs agree, within what rounding may do? Builds use fma or not, atomics add in any order.
+
+    The tolerance is that of the right sums; a wrong kernel may add up more where the right answer is 0.
+    """
+    for target in targets:
+        x, y = a.results[target.array.name], b.results[target.array.name]
+        room = np.maximum(2 * target.tolerance, naming.slack(target, x))
+        with np.errstate(invalid="ignore", over="ignore"):
+            close = np.abs(x.astype(np.float64) - y.astype(np.float64)) <= room
+        if not (close | same_bits(x, y) | (np.isnan(x) & np.isnan(y))).all():
+            return False
+    return True

@@ -1,0 +1,466 @@
+"""Findings as sentences: fact, place, remedy. The lines of a Verdict; layout and colour are the report's."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from ..course.checkout import without_comments
+from ..course.declare import Array, Case, Kernel, Puzzle, kernel_span, stub_text
+from ..errors import CompileError, Coordinates, Diagnostic, KernelFault, LaunchError
+from .compare import Mismatch, show_pair
+
+MOST_ERRORS = 3  # compiler messages shown
+MOST_WARNINGS = 2
+WORDS = {  # of the kinds of faults
+    "out-of-bounds": "an access outside an array", "uninitialised-read": "a read of what nothing has written",
+    "race": "a race", "barrier-divergence": "a barrier that not all threads reach",
+    "timeout": "a loop without end",
+    "misaligned": "a misaligned access", "invalid-address": "an access through a bad pointer",
+    "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
+    "stack-overflow": "a stack overflow",
+}  # fmt: skip
+# the thread, which then writes no more
+ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
+STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
+FOLLOWS = "Its consequence, probably"
+CAUSES = (
+    "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
+)  # fmt: skip
+
+
+def source_line(number: int, text: str, column: int = 0) -> list[str]:
+    """`    17 | code` and a caret under `column` (from 1; 0: under the first character)."""
+    code = text.rstrip("\r\n").expandtabs(4)
+    if not code.strip():
+        return []
+    if column:
+        column = len(text[: column - 1].expandtabs(4))
+    else:
+        column = len(code) - len(code.lstrip())
+    cut = 100
+    if len(code) > cut:
+        start = max(0, min(column - cut // 2, len(code) - cut))
+        code, column = code[start : start + cut], column - start
+    prefix = f"    {number} | "
+    return [prefix + code, " " * (len(prefix) - 2) + "| " + " " * column + "^"]
+
+
+def compile_error(error: CompileError, source: str = "") -> list[str]:
+    """The compiler's first messages, each with its line, a caret and, where it is plain, the remedy."""
+    errors = [d for d in error.diagnostics if d.severity == "error"] or list(error.diagnostics)
+    if not errors:
+        return decimal(str(error)).splitlines()[:8]
+    lines = []
+    for d in errors[:MOST_ERRORS]:
+        place = f"{d.file}:{d.line}: " if d.line else ""
+        lines.append(
+            f"{place}{d.severity}: {'; '.join(part.strip() for part in decimal(d.message).splitlines())}"
+        )
+        lines += source_line(d.line, d.source, d.column)
+        text = remedy(d, source)
+        if text and text not in lines:
+            lines.append(text)
+    if len(errors) > MOST_ERRORS:
+        lines.append(f"and {len(errors) - MOST_ERRORS} more; the first is usually the cause of the others.")
+    return lines
+
+
+def decimal(message: str) -> str:
+    """Sizes in decimal where the compiler gives bytes in hexadecimal."""
+    return re.sub(r"0x([0-9a-f]+)(?= bytes\b|,? max\b| max\b)", lambda m: str(int(m[1], 16)), message)
+
+
+REMEDIES = (
+    (r"without execution space",
+     "Write __device__ before a helper that the kernel calls; main and host code have no place here."),
+    (r"modifiable lvalue", "{name} is const, so it can only be read: write to the output instead."),
+    (r"\buint3\b|\bdim3\b", "Write the axis too: blockIdx.x, threadIdx.x, blockDim.x or gridDim.x."),
+    (r"pointer-to-object type",
+     "An array has one index here: work out the element's position and write {name}[position]."),
+    (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined',
+     "A kernel has no std; print with printf."),
+    (r'expected a "}"', "A } is missing: every { needs its own }."),
+)  # fmt: skip
+
+
+def remedy(d: Diagnostic, source: str = "") -> str:
+    """What to do about a compiler message; "" where that is not plain."""
+    odd = next((c for c in d.source if ord(c) > 127), "")
+    if odd and re.search(r"unrecognized token|invalid|identifier|expected", d.message):
+        what = "a no-break space" if odd == "\xa0" else f"the character {odd}"
+        quotes = "; write plain quotes" if odd in "\u201c\u201d\u2018\u2019" else ""
+        return f"The line has U+{ord(odd):04X}, {what}, as copied from a web page: type it anew{quotes}."
+    line = wrong_line(d, source)
+    if line and line != d.line:
+        return f"The ; is missing at the end of line {line}."
+    if braces_left_open(source) < 0:
+        return "There are more } than {: one of them ends the kernel, or a block in it, too early."
+    for pattern, text in REMEDIES:
+        if re.search(pattern, d.message):
+            name = re.match(r"\w*", d.source[max(d.column - 1, 0) :])[0]
+            return text.format(name=name or "it") if "{name}" in text else text
+    return ""
+
+
+def wrong_line(d: Diagnostic, source: str) -> int:
+    """The line to correct, which need not be the one where the compiler noticed; 0 where nothing tells."""
+    if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
+        lines = without_comments(source).split("\n")[: d.line - 1]
+        ended = (n for n, text in reversed([*enumerate(lines, 1)]) if text.strip() and text.strip()[0] != "#")
+        return next(ended, d.line)
+    left = braces_left_open(source)
+    return 0 if left < 0 or left > 0 and 'expected a "}"' in d.message else d.line
+
+
+def braces_left_open(source: str) -> int:
+    """How many more { than } a file has, outside of comments and strings."""
+    code = STRING.sub("", without_comments(source))
+    return code.count("{") - code.count("}")
+
+
+def place(thread: Coordinates | None, block: Coordinates | None) -> str:
+    def triple(c: Coordinates) -> str:
+        return f"({','.join(map(str, c))})"
+
+    who = [f"thread {triple(thread)}"] if thread is not None else []
+    who += [f"block {triple(block)}"] if block is not None else []
+    return f" by {' of '.join(who)}" if who else ""
+
+
+def fault(found: KernelFault, source: str) -> list[str]:
+    """What the device reported, with the student's line; `source` is the file's text."""
+    where = f" at {found.file}:{found.line}" if found.line else ""
+    headline = found.headline
+    if found.other and found.other.line == found.line:  # both sides of a race in one line: it is named once
+        headline = headline.replace(f" at {found.other.file}:{found.other.line}", "")
+    lines = [f"{headline}{where}{place(found.thread, found.block)}"]
+    text = found.source or nth_line(source, found.line)
+    divided = is_divided(found.array, source)
+    lines += source_line(found.line, text, 0 if divided else column_of(found.array, text))
+    element = f"{found.array}[{found.index}]" if found.array.isidentifier() and found.index else ""
+    if element and element not in found.explanation and "before its start" not in found.explanation:
+        lines.append(
+            f"The element is {element}"
+            + (f"; {found.array} has the shape {found.shape}." if found.shape else ".")
+        )
+    lines.append(found.explanation)
+    if divided:
+        lines.append(
+            f"{found.array} is all of the dynamic shared memory here: another pointer into it may be meant."
+        )
+    if found.other and found.other.line != found.line:
+        lines += source_line(found.other.line, nth_line(source, found.other.line))
+    return lines + others(found)
+
+
+def others(found: KernelFault) -> list[str]:
+    """What else went wrong in the launch: each kind once for a line, races once for an array."""
+
+    def key(f: KernelFault) -> tuple:
+        return (f.kind, f.array) if f.kind == "race" and f.array else (f.kind, f.line)
+
+    more = [f for f in found.more if f.severity != "note"]
+    again = {lines_of_race(f) for f in more if key(f) == key(found)} - {lines_of_race(found)}
+    lines = []
+    if found.array and again:
+        one = len(again) == 1
+        lines.append(
+            f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}."
+        )
+    rest = list({key(f): f for f in reversed(more) if key(f) != key(found)}.values())[::-1]
+    follows = [f for f in rest if f.kind == "uninitialised-read" and found.kind in ENDS]
+    for says, kinds in (("Also", [f for f in rest if f not in follows]), (FOLLOWS, follows)):
+        named = ", ".join(f"{WORDS.get(f.kind, f.kind)}{of_array(f)} in line {f.line}" for f in kinds[:3])
+        if kinds:
+            lines.append(f"{says}: {named}{f' and {len(kinds) - 3} more' if len(kinds) > 3 else ''}.")
+    return lines
+
+
+def lines_of_race(found: KernelFault) -> tuple[int, int]:
+    return (found.other.line if found.other else 0), found.line
+
+
+def of_array(found: KernelFault) -> str:
+    """Which array a race is for."""
+    return f" for {found.array}" if found.kind == "race" and found.array.isidentifier() else ""
+
+
+def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str]:
+    """The explanation of a failure, with what the compiler had warned of after its first line."""
+    found = [w for w in warnings if w.severity == "warning" and w.line]
+    found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
+    told = []
+    for w in found[:MOST_WARNINGS]:
+        text = w.message.splitlines()[0]
+        told.append(f"The compiler warns of line {w.line}: {text}{'.' * (not text.endswith('.'))}")
+        told += source_line(w.line, nth_line(source, w.line), w.column)[: 2 if len(found) == 1 else 1]
+    place = next((i for i, line in enumerate(lines) if i and not line.startswith("    ")), len(lines))
+    if found and not any(cause in found[0].message for cause in CAUSES):
+        place = len(lines)
+    return lines[:place] + told + lines[place:]
+
+
+def repeated(case: str, found: KernelFault, source: str) -> list[str]:
+    """Several threads write the same values: why a kernel that is right in small cases takes too long."""
+    return [
+        f"Already in case {case}: {found.explanation[0].lower()}{found.explanation[1:]}",
+        *source_line(found.line, nth_line(source, found.line)),
+        "Does every thread go through all elements? Then remove that loop: a thread does its own element.",
+    ]
+
+
+def surplus_thread(
+    found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int], source: str
+) -> list[str]:
+    """Why a thread beyond the last element strays: it has no element and should have left the kernel. A kernel
+    that lets some leave has another bound, as of an output of another size.
+
+    Nothing where threads of the kernel wait for one another: there they have more to do than an element.
+    """
+    if (
+        found.kind not in ("out-of-bounds", "uninitialised-read")
+        or found.thread is None
+        or found.block is None
+    ):
+        return []
+    body = source[slice(*kernel_span(source, kernel.name))]
+    if re.search(r"__sync|_sync\(", body):
+        return []
+    dims = puzzle.full_dims(case)
+    threads = kernel.launch(dict(dims), t).block
+    if isinstance(threads, tuple):
+        if threads[1:].count(1) != len(threads) - 1:
+            return []
+        threads = threads[0]
+    number = found.block[0] * threads + found.thread[0]
+    for p in kernel.outputs:
+        count = math.prod(p.shape(dims))
+        if found.block[1:] == (0, 0) and number >= count:
+            says = "a thread without an element must leave the kernel first."
+            if re.search(r"\breturn\s*;", without_comments(body)):
+                says = "the test that lets threads without an element leave lets this one pass."
+            elements = f"{count} element{'s' * (count != 1)}"
+            return [f"This is thread number {number} of the launch, and {p.name} has {elements}: {says}"]
+    return []
+
+
+def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
+    """Why an element of shared memory may be empty: threads can return before the kernel's first barrier."""
+    if found.kind != "uninitialised-read" or "__shared__" not in found.headline:
+        return []
+    start, end = kernel_span(source, kernel.name)
+    body = without_comments(source)[start:end]
+    barrier = re.search(r"__syncthreads|_sync\(", body)
+    leaves = re.search(r"\breturn\s*;", body[: barrier.start()]) if barrier else None
+    if not leaves:
+        return []
+    line = source.count("\n", 0, start + leaves.start()) + 1
+    return [
+        f"Line {line} lets threads return before the first barrier. Where some of a block return and others stay, "
+        "nobody fills their places: let all stay to the end, and test only before the store."
+    ]
+
+
+def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
+    """An access of 8 bytes to an array of smaller elements: its declaration was changed."""
+    import numpy as np
+
+    p = next((p for p in kernel.arrays if p.name == found.array), None)
+    if p is None or "of size 8 bytes" not in found.headline or np.dtype(p.dtype).itemsize >= 8:
+        return []
+    size = np.dtype(p.dtype).itemsize
+    return [f"That is 8 bytes into an array of {size}-byte elements: is it declared as {p.declaration}?"]
+
+
+def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Mismatch]) -> list[str]:
+    """Why no element was written: the code is not there yet, or no thread gets to it."""
+    if any(m.count != m.total for m in found):
+        return []
+    body, stub = kernel_text(source, kernel.name), kernel_text(stub_text(puzzle), kernel.name)
+    if body and body.split() == stub.split():
+        at = source.index(body)
+        todo = re.search(r"TODO\(\d+\)", body)
+        line = source.count("\n", 0, at + (todo.start() if todo else 0)) + 1
+        return [f"{kernel.name} is still empty: {f'{todo[0]}, ' if todo else ''}line {line}."]
+    if found[0].updated:
+        return [
+            "Nothing changed it: does an `if` or a `return` keep all threads away, or do they store what was there?"
+        ]
+    return ["No thread reached a store to it: does an `if` or a `return` keep all of them away?"]
+
+
+def kernel_text(source: str, name: str) -> str:
+    """A kernel from its name to the brace that ends it; "" where there is none."""
+    start = re.search(rf"\b{re.escape(name)}\s*\(", source)
+    depth = 0
+    for brace in re.finditer(r"[{}]", without_comments(source)[start.end() :]) if start else ():
+        depth += 1 if brace[0] == "{" else -1
+        if depth <= 0:
+            return source[start.start() : start.end() + brace.end()]
+    return ""
+
+
+def is_divided(array: str, source: str) -> bool:
+    """Whether an array is the dynamic shared memory, and other pointers of the file start from it."""
+    name = rf"\b{re.escape(array)}\b"
+    code = without_comments(source) if array else ""
+    return bool(
+        re.search(rf"\bextern\s+__shared__[^;\n]*{name}", code)
+        and re.search(rf"=\s*(?:\([^()]*\)\s*)?(?:{name}\s*\+|&\s*{name}\s*\[)", code)
+    )
+
+
+def nth_line(source: str, number: int) -> str:
+    lines = source.split("\n")
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def column_of(array: str, text: str) -> int:
+    """Where `array[` stands in a line, from 1; 0 where it does not, or more than once."""
+    found = [m.start() for m in re.finditer(rf"\b{re.escape(array)}\s*\[", text)] if array else []
+    return found[0] + 1 if len(found) == 1 else 0
+
+
+def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
+    return [f"{kernel.name} cannot be launched: {error.code}", str(error)]
+
+
+def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:
+    """The kernel is not there: what is, and which of it was probably meant."""
+    if not defined:
+        says = f"{file} defines no __global__ function, but {kernel.name} is needed."
+    else:
+        says = f"{file} does not define the kernel {kernel.name}; it defines {', '.join(defined[:5])}."
+    spare = [name for name in defined if name not in {k.name for k in puzzle.kernels}]
+    near = difflib.get_close_matches(kernel.name, spare, n=1, cutoff=0.6)
+    remedy = (
+        f"Rename {near[0]} to {kernel.name}." if near else f"It must read: __global__ void {kernel.signature}"
+    )
+    return [says, remedy]
+
+
+def missing_constant(p: Array, file: str) -> list[str]:
+    """The variable that is to be filled is not there, or too small."""
+    return [
+        f"{file} has no __constant__ variable {p.name} of {p.most} elements, "
+        "which the grader fills before a launch.",
+        f"Outside of all functions, it must read: {p.declaration};",
+    ]
+
+
+def signature(kernel: Kernel, sizes: Sequence[int]) -> list[str]:
+    """The parameters do not fit the declaration."""
+    wanted, found = len(kernel.params), len(sizes)
+    if wanted != found:
+        says = f"{kernel.name} has {found} parameter{'s' * (found != 1)} instead of {wanted}."
+    else:
+        number = next(i for i, p in enumerate(kernel.params) if param_size(p) != sizes[i])
+        p, size = kernel.params[number], sizes[number]
+        says = (
+            f"Parameter {number + 1} of {kernel.name} has {size} bytes; {p.declaration} has {param_size(p)}."
+        )
+    return [says, f"The signature must be: {kernel.signature}"]
+
+
+def param_size(p) -> int:
+    """Bytes of a parameter in the kernel's parameter space; arrays are 64-bit pointers."""
+    import numpy as np
+
+    return 8 if hasattr(p, "role") else np.dtype(p.dtype).itemsize
+
+
+def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
+    """The stub as it was: what to do first."""
+    todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
+    lines = [f"The stub is as it was: open {file} in your editor."]
+    if todo:
+        number = source[: todo.start()].count("\n") + 1
+        task = " ".join(re.sub(r"\n\s*(?://|#)", " ", todo[1]).split())
+        lines.append(f"Start in line {number}: {task}")
+    about = f" You will write about {puzzle.lines} lines." if puzzle.lines else ""
+    lines.append(f"The lesson is puzzles/{puzzle.id}/README.md.{about}")
+    lines.append(f"Stuck? `backwarp hint {puzzle.number}` helps.")
+    return lines
+
+
+def mismatch(found: Sequence[Mismatch]) -> list[str]:
+    """The first wrong element of the first wrong output, how many differ, and which."""
+    m = found[0]
+    name = f"{m.array}[{m.first.index}]"
+    if m.unwritten == m.count:
+        which = pattern(m)
+        says = "is as it was before the launch" if m.updated else "was never written"
+        lines = [f"{name} {says}   ({m.count} of {m.total} elements{f': {which}' if which else ''})"]
+    else:
+        got, want = show_pair(m.first.got, m.first.expected)
+        by = f" {m.expected_by}" if m.expected_by else ""
+        differ = "the only element" if m.total == 1 else f"{m.count} of {m.total} elements differ"
+        lines = [f"{name} = {got}, expected {want}{by}   ({differ})"]
+        if which := pattern(m):
+            lines.append(f"Wrong: {which}.")
+        if m.unwritten:
+            lines.append(f"{m.unwritten} of them {'was' if m.unwritten == 1 else 'were'} never written.")
+        elif m.first.got != m.first.got:
+            lines.append("nan: not a number, as after 0/0, or after reading memory that nothing wrote.")
+    if len(found) > 1:
+        others = ", ".join(f"{o.array} ({o.count} of {o.total})" for o in found[1:])
+        lines.append(f"Also wrong: {others}.")
+    return lines
+
+
+def pattern(m: Mismatch) -> str:
+    return "" if m.pattern == "every element" else m.pattern
+
+
+def input_changed(name: str, index: str, was: float, now: float) -> list[str]:
+    old, new = show_pair(was, now)
+    return [
+        f"The kernel changed its input: {name}[{index}] was {old} and is {new} now.",
+        f"Inputs must come back as they were; write to the outputs only, and keep {name} const.",
+    ]
+
+
+def great_sizes(case: Case) -> str:
+    """Only a case of sizes that no layer has fails."""
+    return (
+        f"Every smaller case is right. This one has {case.note}: does the kernel take a size for granted, "
+        "or keep an index in a short or a char?"
+    )
+
+
+def schedule(same_build: bool, gpu: bool) -> str:
+    """Runs of one kernel on the same inputs disagree."""
+    if gpu:
+        return "Two launches with the same inputs give different results: threads race for the same memory."
+    if same_build:
+        return (
+            "The result depends on the order in which warps and blocks run: "
+            "threads share memory without a barrier or an atomic between them."
+        )
+    return (
+        "The debug build and the optimised build of this kernel give different results: it relies on "
+        "something that C++ leaves undefined, such as an uninitialised variable, a division by zero or "
+        "integer overflow."
+    )
+
+
+def come_between(lines: tuple[int, ...]) -> str:
+    """The result is another one where nobody comes between what threads read of each other and what they do next."""
+    place = f" in line {lines[0]}" if len(lines) == 1 else ""
+    return (
+        f"The result depends on what other threads do between a thread's look at what they change{place} and its next "
+        "step: an update in two steps, a read and a store, loses what others store in between. Update in one step, "
+        "with atomicAdd() or the like, or put a barrier between the steps."
+    )
+
+
+def printing(shown: str, dropped: int) -> list[str]:
+    """Right so far, but the output took all the time."""
+    return [
+        f"The kernel prints so much ({shown.count(chr(10)) + dropped:,} lines in one launch) that not all "
+        "cases could be run in time.",
+        "Print from one thread only, and outside of loops: if (idx == 0) printf(...);",
+    ]

@@ -1,0 +1,76 @@
+"""Grading in a process of its own, kept warm: a kernel that hangs or crashes takes nothing down with it.
+
+`Apart` is the parent's side; the child is `python -m harness.grading.worker`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..course.checkout import Course
+from ..course.declare import Puzzle
+from ..devices.child import Child, attach
+from ..errors import BackwarpError
+from .verdict import ERROR, Verdict
+
+SECONDS = 60  # for one grading; the watchdog ends a kernel far sooner
+
+
+class Apart:
+    """Grades files, one at a time."""
+
+    def __init__(self, device: str = "auto", seed: int | None = None):
+        self.device, self.seed = device, seed
+        self._child: Child | None = None
+
+    def grade(self, puzzle: Puzzle, path: Path) -> Verdict:
+        """The verdict on a kernel file; one of status "error" where the process did not survive."""
+        try:
+            self._child = self._child or Child("harness.grading.worker")
+            return self._child.ask(
+                "grade", (str(puzzle.root), puzzle.id, str(path), self.device, self.seed), SECONDS
+            )
+        except BackwarpError as error:
+            return _nothing(puzzle, path, str(error))
+        except TimeoutError:
+            self.end()
+            return _nothing(puzzle, path, f"Grading did not end within {SECONDS} seconds and was stopped.")
+        except (EOFError, OSError):
+            says = f"The process that grades ended by itself ({self.end()}); the next run starts another."
+            return _nothing(puzzle, path, says)
+        except BaseException:  # Ctrl-C leaves an answer unread
+            self.end()
+            raise
+
+    def end(self) -> str:
+        """Ends the process, whatever it is doing; returns how it ended."""
+        child, self._child = self._child, None
+        return child.end() if child else ""
+
+
+def _nothing(puzzle: Puzzle, path: Path, says: str) -> Verdict:
+    again = f"backwarp grade {puzzle.number}"
+    return Verdict(puzzle.id, str(path), status=ERROR, kind="device", lines=[says], next=again)
+
+
+def main() -> None:
+    """The child's side."""
+    from .grade import Options, grade_file
+
+    connection = attach()
+    while True:
+        try:
+            _, (root, puzzle_id, path, device, seed) = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        try:
+            puzzle = Course(Path(root)).load(puzzle_id)
+            answer = "ok", grade_file(puzzle, Path(path), Options(device, seed))
+        except BackwarpError as error:
+            answer = "error", error, False
+        connection.send(answer)
+
+
+if __name__ == "__main__":
+    main()

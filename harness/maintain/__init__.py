@@ -1,0 +1,1 @@
+"""What regenerates the results that are committed, and benchmarks of the virtual GPU."""

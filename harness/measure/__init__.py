@@ -1,0 +1,1 @@
+"""What a kernel costs: counts, times, and what the hardware could do."""

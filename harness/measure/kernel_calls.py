@@ -1,0 +1,215 @@
+"""Kernels of puzzles as functions on arrays: of NumPy on a device of the course, of CUDA in this process.
+
+A kernel file is written in float. Its instance for float64 has the word `double` in its place everywhere;
+that for float16 has arrays of `__half`, while its variables, and so its sums, stay float.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..course.checkout import Course, open_course, tunables
+from ..course.declare import Array, Kernel, Puzzle
+from ..course.progress import Progress
+from ..devices.launching import triple
+from ..errors import CompileError, DeviceError
+from ..lenet.kernels import chosen_source
+
+DTYPES = ("float64", "float32", "float16")
+LARGEST = 2**31 - 1  # elements of an array: kernels count in int
+CUDA = (2, 13)  # DLPack's numbers for CUDA memory and for managed memory
+
+
+# ---- arrays --------------------------------------------------------------------------------------------
+
+
+def together(**given) -> list:
+    """Arrays of NumPy or CuPy for all arguments that are not None.
+
+    ValueError where they are of several types, or of one that no kernel has, or not in the same memory.
+    """
+    arrays = {name: from_dlpack(name, x) for name, x in given.items() if x is not None}
+    first, *_ = arrays
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES:
+            raise ValueError(f"{name} holds {array.dtype}; it must hold one of {', '.join(DTYPES)}")
+        if array.dtype != arrays[first].dtype:
+            other = arrays[first].dtype
+            raise ValueError(f"{name} holds {array.dtype}, but {first} holds {other}; convert one of them")
+        if library(array) is not library(arrays[first]):
+            raise ValueError(f"of {name} and {first}, one is in the GPU's memory; move the other there")
+        if array.size > LARGEST:
+            raise ValueError(f"{name} has {array.size:,} elements; kernels count up to {LARGEST:,}")
+    return [arrays.get(name) for name in given]
+
+
+def from_dlpack(name: str, x):
+    """The array behind `x`, without a copy where it has none to make."""
+    x = x.detach() if hasattr(x, "detach") else x  # a tensor that records gradients is not handed out
+    if not hasattr(x, "__dlpack_device__"):
+        return np.asarray(x)
+    if x.__dlpack_device__()[0] in CUDA:
+        return cupy().from_dlpack(x)
+    if isinstance(x, np.ndarray):  # as it is: one that is read-only is not handed out either
+        return x
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{name} cannot be taken as an array of NumPy: {error}") from error
+
+
+def cupy():
+    """The module. Errors: DeviceError where it is not installed."""
+    try:
+        import cupy
+    except ImportError:
+        raise DeviceError("arrays on the GPU need CuPy: run `backwarp doctor`") from None
+    return cupy
+
+
+def library(array):
+    """The module, numpy or cupy, that an array is of."""
+    return cupy() if hasattr(array, "__cuda_array_interface__") else np
+
+
+# ---- kernels -------------------------------------------------------------------------------------------
+
+
+def instance(source: str, dtype: str) -> str:
+    """The text of a kernel file for another storage type; lines keep their numbers where one is blank."""
+    if dtype == "float64":
+        return re.sub(r"\bfloat\b", "double", source)
+    if dtype == "float16":
+        source = re.sub(r"\bfloat(?=\s*\*)", "__half", source)
+        include = "#include <cuda_fp16.h>"
+        with_include, made = re.subn(r"^$", include, source, count=1, flags=re.MULTILINE)
+        return with_include if made else f"{include}\n{source}"
+    return source
+
+
+class Kernels:
+    """Kernels of the course, compiled when they are first needed. Arguments: see `harness.ops.Operators`."""
+
+    def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
+        self.course, self.mine, self.device = course or open_course(), mine, device
+        self.puzzles: dict[str, Puzzle] = {}
+        self.modules: dict[tuple, tuple] = {}
+        self.runners: dict[str, Host | Cuda] = {}
+
+    def run(self, number: str, writes: str, sizes: Mapping[str, int], arrays: Mapping):
+        """The array `writes`, from the puzzle's kernel that has it as its output.
+
+        sizes: the dims of the puzzle. arrays: the inputs by name, with as many elements as declared.
+        """
+        if number not in self.puzzles:
+            self.puzzles[number] = self.course.load(number)
+        puzzle = self.puzzles[number]
+        kernel = next(k for k in puzzle.kernels if k.outputs[0].name == writes)
+        dims = {**sizes, **puzzle.dims(dict(sizes))}
+        first = next(iter(arrays.values()))
+        made = library(first).empty(kernel.outputs[0].shape(dims), first.dtype)
+        if not made.size or not all(a.size for a in arrays.values()):  # an empty batch: no launch, no sum
+            made[...] = 0
+            return made
+        runner = self.runner("host" if library(first) is np else "cuda")
+        function, t = self.function(runner, puzzle, kernel, first.dtype.name)
+        launch = kernel.launch(dict(dims), t)
+        args, room = [], runner.room(kernel.outputs[0], made)
+        for p in kernel.params:
+            if not isinstance(p, Array):
+                args.append(np.dtype(p.dtype).type(p.resolve(dims)))
+            else:
+                args.append(room if p.is_output else runner.place(p, arrays[p.name].reshape(p.shape(dims))))
+        runner.launch(function, launch, tuple(args))
+        return runner.result(room)
+
+    def runner(self, where: str) -> Host | Cuda:
+        if where not in self.runners:
+            self.runners[where] = Host(self.device) if where == "host" else Cuda()
+        return self.runners[where]
+
+    def source(self, puzzle: Puzzle) -> tuple[str, str]:
+        """(text, whose) of a puzzle's kernel file, as for LeNet."""
+        entry = Progress(self.course.root).all().get(puzzle.id)
+        text, whose, _ = chosen_source(puzzle, entry, self.mine)
+        return text, whose
+
+    def function(self, runner: Host | Cuda, puzzle: Puzzle, kernel: Kernel, dtype: str):
+        """(the kernel, ready to be launched, the tunables of its file)."""
+        key = type(runner), puzzle.id, dtype
+        if key not in self.modules:
+            text, whose = self.source(puzzle)
+            name = f"{puzzle.id}/{puzzle.file}"
+            try:
+                module = runner.compile(instance(text, dtype), name, puzzle.include_dirs)
+            except CompileError as error:
+                raise CompileError(f"{whose} {name}, for {dtype}: {error}", error.diagnostics) from error
+            self.modules[key] = module, tunables(text)
+        module, t = self.modules[key]
+        return module.get_function(kernel.name), t
+
+
+class Host:
+    """Runs kernels on arrays of NumPy, on a device of the course."""
+
+    def __init__(self, device):
+        from ..devices import open_device
+
+        self.device = open_device(device, checks="memory") if isinstance(device, str) else device
+
+    def compile(self, text: str, name: str, include_dirs):
+        return self.device.compile(text, name, include_dirs)
+
+    def place(self, p: Array, array: np.ndarray):
+        return self.device.array(array, name=p.name, axes=p.letters, readonly=True)
+
+    def room(self, p: Array, like: np.ndarray):
+        return self.device.empty(like.shape, like.dtype, name=p.name, axes=p.letters)
+
+    def launch(self, function, launch, args) -> None:
+        function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+
+    def result(self, handle) -> np.ndarray:
+        return handle.get()
+
+
+class Cuda:
+    """Runs kernels on CUDA arrays of this process, where they are; a fault ends CUDA for the process."""
+
+    def __init__(self):
+        from ..devices.gpu import worker as gpu_worker
+
+        self.cupy, self.worker = cupy(), gpu_worker.Worker(None)
+        self.worker.hello()
+
+    def compile(self, text: str, name: str, include_dirs):
+        return CudaModule(self.worker, *self.worker.compile(text, name, tuple(map(str, include_dirs)), ()))
+
+    def place(self, p: Array, array):
+        return self.cupy.ascontiguousarray(array)
+
+    def room(self, p: Array, like):
+        return like
+
+    def launch(self, function, launch, args) -> None:
+        grid, block = triple(launch.grid, "grid"), triple(launch.block, "block")
+        arrays = self.cupy.ndarray
+        values = [np.array(a.data.ptr, np.uint64) if isinstance(a, arrays) else np.array(a) for a in args]
+        function(grid, block, tuple(values), shared_mem=launch.shared_mem)
+
+    def result(self, handle):
+        self.cupy.cuda.get_current_stream().synchronize()
+        return handle
+
+
+class CudaModule:
+    """A module on the GPU of this process, with the interface of a device's module."""
+
+    def __init__(self, worker, handle: int, ptx):
+        self.worker, self.handle, self.ptx = worker, handle, ptx
+
+    def get_function(self, name: str):
+        return self.worker._function(self.handle, self.ptx.find(name))

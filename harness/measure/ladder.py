@@ -1,0 +1,184 @@
+"""The ladder in numbers: what every rung moves and computes, kept in `ladder.json`.
+
+python -m harness.measure.ladder                          draws the pictures and writes the README's table from it
+python -m harness.measure.ladder --measure                counts every rung anew before, on the virtual GPU: minutes
+python -m harness.measure.ladder --measure --device gpu   times every rung on the GPU, next to cuDNN and cuBLAS
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from math import inf, prod
+from pathlib import Path
+
+import click
+
+from ..course.checkout import Course, open_course, tunables
+from ..course.declare import Kernel, Puzzle
+from ..devices.virtual.explain import metrics as c
+from . import bench
+from .shapes import shape_of
+
+DATA = Path(__file__).with_name("ladder.json")
+COMMAND = "python -m harness.measure.ladder --measure"
+SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
+#: what is kept of a launch's counters
+KEPT = (
+    "flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors",
+    "global_store_sectors", "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts",
+    "shared_load_conflicts", "shared_store_conflicts", "barriers", "warp_instructions", "thread_instructions",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """One piece of work, and the puzzles that do it. output: what it makes. rungs: (puzzle, --shape)."""
+
+    name: str
+    title: str
+    output: str
+    rungs: tuple[tuple[str, str], ...]
+
+
+_CONV2 = "N=64,C=6,H=12,W=12,K=16,R=5,S=5"
+_PADDED = "N=16,C=32,H=58,W=58,K=64,R=3,S=3"  # for kernels that know of no padding: zeros in the array
+_PRODUCT = "M=512,N=512,K=512"
+LADDERS = (
+    Ladder("lenet_conv2", "Weight gradient of LeNet's second layer, 64 images", "grad_weights",
+           tuple((n, _CONV2) for n in ("09", "21", "22", "32"))),
+    Ladder("layer_56", "Weight gradient of 16,32,56,56 -> 64, 3x3, padding 1", "grad_weights",
+           (*((n, _PADDED) for n in ("09", "21", "22")), ("32", "N=16,C=32,H=56,W=56,K=64,R=3,S=3,pad=1"))),
+    Ladder("product", "Product of two matrices of 512 x 512", "C",
+           tuple((n, _PRODUCT) for n in ("02", "26", "27"))),
+)  # fmt: skip
+
+
+def load(path: Path = DATA) -> dict:
+    """The stored figures: date, command, versions, and a rung for each ladder and puzzle."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def rungs_of(data: dict, ladder: str) -> list[dict]:
+    return [rung for rung in data["rungs"] if rung["ladder"] == ladder]
+
+
+def moved(rung: dict) -> int:
+    """Bytes of global memory that the requests of a rung move, before any cache."""
+    return c.global_bytes(rung["counters"])
+
+
+def intensity(rung: dict) -> float:
+    """FLOP of the formula per byte moved."""
+    return rung["formula_flop"] / moved(rung)
+
+
+# ---- measuring -----------------------------------------------------------------------------------------
+
+
+def kernels_for(puzzle: Puzzle, output: str) -> tuple[Kernel, ...]:
+    """The kernel that makes an output, or the two that make it one after the other."""
+    for kernel in puzzle.kernels:
+        made = (kernel, *puzzle.followers(kernel))
+        if made[-1].outputs[0].name == output:
+            return made
+    return ()
+
+
+def once(puzzle: Puzzle, output: str, dims: dict) -> int:
+    """Bytes of the arrays that come from outside or stay: all but what a first pass hands on."""
+    kernels = kernels_for(puzzle, output)
+    handed = {a.name for a in kernels[0].outputs} if len(kernels) > 1 else set()
+    arrays = {a.name: a for kernel in kernels for a in kernel.arrays if a.name not in handed}
+    return sum(prod(a.shape(dims)) * 4 for a in arrays.values())
+
+
+def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None) -> dict:
+    """One rung, every block of it counted."""
+    puzzle = course.load(number)
+    kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
+    settings = bench.Settings(shape=shape, verify=False, device="cpu", budget=inf, only=kernels)
+    report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
+    launches = report.kernels
+    full = puzzle.full_dims(shape_of(puzzle, shape).case)
+    rung = {
+        "ladder": ladder.name, "puzzle": puzzle.id, "kernels": list(kernels), "shape": shape, "exact": True,
+        "formula_flop": launches[0].flops, "least_bytes": once(puzzle, ladder.output, full),
+        "counters": {name: sum(m.counters[name] for m in launches) for name in KEPT},
+    }  # fmt: skip
+    for gate in puzzle.gates:  # as puzzle 32's: half as much again as its tiles have to move
+        if (
+            gate.quantity == "global_bytes"
+            and callable(gate.most)
+            and gate.says
+            and set(gate.kernels) <= set(kernels)
+        ):
+            sizes = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
+            rung["gate_bytes"] = gate.limit(full, sizes)
+            gated = [m for m in launches if m.kernel in gate.kernels]
+            rung["gated_bytes"] = sum(c.global_bytes(m.counters) for m in gated)
+    return rung
+
+
+def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) -> dict:
+    """The time of one rung on a GPU, and the library's; TF32 off, the better of its layouts."""
+    puzzle = course.load(number)
+    kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
+    settings = bench.Settings(shape=shape, device="gpu", only=kernels)
+    report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
+    first = report.kernels[0]
+    milliseconds = bench.chained(report, first)
+    found = {
+        "device": report.verdict.device, "date": time.strftime("%Y-%m-%d"), "milliseconds": milliseconds,
+        "tflops": first.work / milliseconds / 1e9,
+    }  # fmt: skip
+    rows = [row for row in first.baseline.get("rows", ()) if not row["tf32"]]
+    if rows:
+        library = min(statistics.median(row["milliseconds"]) for row in rows)
+        found |= {"library": first.baseline["software"], "share_of_library": library / milliseconds}
+    return found
+
+
+def measure(course: Course, device: str, data: dict | None, only: str = "") -> dict:
+    """New figures: counts of all rungs, or times beside the stored counts. only: one ladder's."""
+    todo = [(ladder, *rung) for ladder in LADDERS if only in ("", ladder.name) for rung in ladder.rungs]
+    if device == "gpu":
+        for ladder, number, shape in todo:
+            for rung in rungs_of(data, ladder.name):
+                if rung["puzzle"].startswith(number):
+                    rung["gpu"] = timed(course, ladder, number, shape)
+        return data
+    kept = [rung for rung in data["rungs"] if rung["ladder"] != only] if data and only else []
+    for ladder, number, shape in todo:
+        kept.append(counted(course, ladder, number, shape))
+        click.echo(f"{ladder.name} {number}: {moved(kept[-1]):,} bytes", err=True)
+    order = [ladder.name for ladder in LADDERS]
+    return {
+        "format": 1, "date": time.strftime("%Y-%m-%d"), "command": COMMAND, "device": "virtual GPU",
+        "versions": {name: metadata.version(name) for name in SOFTWARE},
+        "rungs": sorted(kept, key=lambda rung: order.index(rung["ladder"])),
+    }  # fmt: skip
+
+
+@click.command()
+@click.option("--measure", "anew", is_flag=True, help="Measure before drawing.")
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
+@click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), help="One ladder.")
+def main(anew: bool, device: str, only: str | None) -> None:
+    """Draw the ladder, and write the README's table, from stored figures."""
+    course = open_course(DATA.parent)
+    data = load() if DATA.exists() else None
+    if anew:
+        data = measure(course, device, data, only or "")
+        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    from ..report.pictures import ladder, roofline
+
+    for made in (ladder.save, roofline.save, ladder.to_readme):
+        click.echo(made(data, course.root))
+
+
+if __name__ == "__main__":
+    main()

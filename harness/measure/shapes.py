@@ -1,0 +1,203 @@
+"""`--shape` of `backwarp bench`: the names of the libraries' examples as a puzzle's sizes, and their FLOP.
+
+    N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1     a layer; 1-D without H and R, 3-D with D and T
+    M=4096,N=4096,K=4096                                   a matrix product
+
+A puzzle's own names, as C_in or stride_w, go as well: those of its big case. Sizes left out are as in
+that case; stride, padding, dilation and groups are then 1, 0, 1, 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..course.declare import Array, Case, Kernel, Puzzle
+from ..errors import CourseError
+
+#: a name of the libraries -> what puzzles call it, the first that a puzzle has
+LAYER = {"N": ("batch", "n", "patterns"), "C": ("C_in", "C", "n_in", "classes"), "K": ("C_out", "n_out"),
+         "P": ("H_out",), "Q": ("W_out",)}  # fmt: skip
+PRODUCT = {"M": ("batch", "rows"), "N": ("n_out", "columns"), "K": ("n_in",)}
+OPTIONS = {"stride": 1, "pad": 0, "dilation": 1, "groups": 1}
+LARGEST = 2**31 - 1  # elements of an array: kernels count in int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A case to be timed or counted. unused: given sizes that no kernel of the puzzle needs."""
+
+    case: Case
+    unused: tuple[str, ...] = ()
+
+
+def big_case(puzzle: Puzzle) -> dict[str, int]:
+    """The sizes that a puzzle is timed with: as declared, else those of its largest case."""
+    from ..grading.runs import in_order
+
+    return dict(puzzle.bench) or dict(in_order(puzzle)[-1].dims)
+
+
+def shape_of(puzzle: Puzzle, text: str = "", init: str = "normal") -> Shape:
+    """The case that `--shape text` asks for. Errors: CourseError in one line, where it cannot be."""
+    given = parse(text)
+    dims, unused = sizes(puzzle, given) if given else (big_case(puzzle), ())
+    inputs = {}
+    if init == "zeros":
+        arrays = (a for k in puzzle.kernels for a in k.arrays if a.is_input and not callable(a.values))
+        inputs = {a.name: "zeros" for a in arrays}
+    case = Case("bench", dims, values="integers" if init == "integer" else "normal", inputs=inputs)
+    check(puzzle, case)
+    return Shape(case, unused)
+
+
+def parse(text: str) -> dict[str, int]:
+    """`N=128,C=3` as numbers by name."""
+    found: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, equals, value = (p.strip() for p in part.partition("="))
+        if not equals or not name or not value.isascii() or not value.isdigit():
+            raise CourseError(
+                f"--shape: {part!r} is not NAME=NUMBER, as in N=128,C=128,H=71,W=71,K=256,R=3,S=3"
+            )
+        if name in found:
+            raise CourseError(f"--shape gives {name} twice")
+        found[name] = int(value)
+        if not found[name] and not name.startswith(("pad", "out_pad")):
+            raise CourseError(f"--shape: {name} is 0; it is at least 1")
+    return found
+
+
+def sizes(puzzle: Puzzle, given: Mapping[str, int]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """(the sizes of a puzzle, the names given that it has no use for). Errors: CourseError."""
+    base = big_case(puzzle)
+    given = spread(base, positions(base, square(base, given)))
+    unused, changed = [], {n: usual for n, usual in built_in(base).items() if told(puzzle, n)}
+    words = PRODUCT if "M" in given and base.keys() & {"n_in", "rows"} else LAYER
+    for name, number in given.items():
+        own = next((n for n in (name, *words.get(name, ())) if n in base), "")
+        usual = OPTIONS.get(name.split("_")[0])
+        if usual is not None and not (own and told(puzzle, own)):
+            if number != usual:
+                raise CourseError(
+                    f"--shape: in {puzzle.id} {name} is {usual}; no kernel of it is told another"
+                )
+        elif own:
+            changed[own] = number
+        elif name in ("C", "K"):
+            unused.append(name)
+        else:
+            raise CourseError(f"--shape: {puzzle.id} has no {name}; its sizes are {', '.join(base)}")
+    return {**base, **changed}, tuple(unused)
+
+
+def built_in(base: Mapping[str, int]) -> dict[str, int]:
+    """Stride, padding, dilation and groups of a puzzle, as they are where nobody says anything."""
+    return {n: OPTIONS[n.split("_")[0]] for n in base if n.split("_")[0] in OPTIONS}
+
+
+def told(puzzle: Puzzle, name: str) -> bool:
+    """Whether a kernel takes this number."""
+    return any(p.name == name for k in puzzle.kernels for p in k.params if not isinstance(p, Array))
+
+
+def square(base: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+    """R and S as F, for a puzzle whose filters are square."""
+    if "F" not in base or not given.keys() & {"R", "S"}:
+        return dict(given)
+    sides = {given[n] for n in ("R", "S", "F") if n in given}
+    if len(sides) > 1:
+        raise CourseError("--shape: the filters of this puzzle are square: R and S are the same")
+    return {**{n: v for n, v in given.items() if n not in ("R", "S")}, "F": sides.pop()}
+
+
+def positions(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
+    """P and Q of a layer given by its input and filter, for a puzzle that starts from H_out and W_out."""
+    if "H_out" not in base or "H" in base or not {"H", "W", "R", "S"} <= given.keys():
+        return given
+    stride, pad, dilation = (given.get(name, OPTIONS[name]) for name in ("stride", "pad", "dilation"))
+    out = {
+        name: (given[side] + 2 * pad - dilation * (given[taps] - 1) - 1) // stride + 1
+        for name, side, taps in (("H_out", "H", "R"), ("W_out", "W", "S"))
+    }
+    return {**{n: v for n, v in given.items() if n not in ("H", "W", "R", "S", *OPTIONS)}, **out}
+
+
+def spread(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
+    """One stride for all dimensions; sizes of 1, no padding, for those that a layer does not have."""
+    missing = ""
+    if {"W", "S"} <= given.keys():
+        missing = "".join(
+            axis for axis, own in (("d", {"D", "T"}), ("h", {"H", "R"})) if not own & given.keys()
+        )
+    found = {n: 1 for axis in missing for n in {"d": "DT", "h": "HR"}[axis] if n in base}
+    for name, number in given.items():
+        own = [f"{name}_{axis}" for axis in "dhw" if f"{name}_{axis}" in base] if name in OPTIONS else []
+        found |= {n: number if n[-1] not in missing else OPTIONS[name] for n in own} or {name: number}
+    return found
+
+
+def check(puzzle: Puzzle, case: Case) -> None:
+    """Errors: CourseError where no kernel could run on these sizes."""
+    dims = case.dims
+    for channels in ("C_in", "C_out"):
+        if dims.get(channels, 0) % dims.get("groups", 1):
+            raise CourseError(f"--shape: {dims['groups']} groups do not divide {channels}, {dims[channels]}")
+    try:
+        full = puzzle.full_dims(case)
+        shapes = {(k, a): a.shape(full) for k in puzzle.kernels for a in k.arrays}
+    except (ArithmeticError, ValueError) as error:
+        raise CourseError(f"--shape: {puzzle.id} has no such case: {error}") from None
+    for (kernel, array), shape in shapes.items():
+        told = f"{array.name} would be {' x '.join(map(str, shape))}"
+        if min(shape) < 1:
+            raise CourseError(f"--shape: {told}; is the filter larger than the image?")
+        if math.prod(shape) > LARGEST:
+            raise CourseError(f"--shape: {told}, more than the {LARGEST:,} elements that kernels count")
+        if array.role == "constant" and math.prod(shape) > array.most:
+            raise CourseError(f"--shape: {told}; {kernel.name} has room for {array.most:,} elements of it")
+
+
+# ---- what a kernel has to do at least ------------------------------------------------------------------
+
+
+def flops(kernel: Kernel, dims: Mapping[str, int]) -> int | None:
+    """FLOP of the textbook formula, products with padding included; None where no formula is known.
+
+    As the kernel declares it, else twice the multiply-adds of a convolution, a matrix product or a dense
+    layer, told by the sizes that the kernel takes.
+    """
+    if kernel.flops:
+        return kernel.flops(dict(dims))
+    takes = {p.name for p in kernel.params if not isinstance(p, Array)}
+    if {"M", "N", "K"} <= takes:
+        return 2 * dims["M"] * dims["N"] * dims["K"]
+    if {"n_in", "n_out"} <= takes:
+        return 2 * dims["batch"] * dims["n_in"] * dims["n_out"]
+    if not {"C_in", "C_out"} <= takes or not takes & {"F", "R"}:
+        return None
+    taps = dims["F"] ** 2 if "F" in takes else math.prod(dims[n] for n in "TRS" if n in takes)
+    end = "" if transposed(kernel) else "_out"
+    places = math.prod(dims[f"{n}{end}"] for n in "DHW" if f"{n}{end}" in dims)
+    return 2 * dims["batch"] * dims["C_in"] * dims["C_out"] // dims.get("groups", 1) * taps * places
+
+
+def transposed(kernel: Kernel) -> bool:
+    """Is it of a transposed convolution?"""
+    return any(p.name.startswith("out_pad") for p in kernel.params)
+
+
+def array_bytes(kernel: Kernel, dims: Mapping[str, int]) -> int:
+    """Bytes of all arrays of a kernel."""
+    return sum(math.prod(a.shape(dims)) * np.dtype(a.dtype).itemsize for a in kernel.arrays)
+
+
+def least_bytes(kernel: Kernel, dims: Mapping[str, int]) -> int:
+    """Bytes that have to move if every input is read and every output written once."""
+    return sum(
+        math.prod(a.shape(dims)) * np.dtype(a.dtype).itemsize * (a.is_input + a.is_output)
+        for a in kernel.arrays
+    )

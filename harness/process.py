@@ -1,0 +1,83 @@
+"""A verb as a process: every exception becomes one line and an exit status, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import click
+
+from .errors import BackwarpError
+
+INTERRUPTED = 130  # exit status, as shells have it
+
+
+def guarded(work: Callable[[], int | None]) -> int:
+    """The exit status of `work`; every exception becomes one line on standard error and a status."""
+    try:
+        return work() or 0
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.ClickException as e:
+        e.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence_output()
+        return 0
+    except BackwarpError as e:
+        complain(f"backwarp: {e}")
+        return 2
+    except OSError as e:
+        if e.errno == errno.ENOSPC:  # as of /dev/full
+            silence_output()
+            complain(f"backwarp: the output cannot be written: {e.strerror}")
+            return 2
+        return unexpected()
+    except Exception:
+        return unexpected()
+
+
+def complain(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def unexpected() -> int:
+    """An exception that is nobody's message: a defect of the harness."""
+    if os.environ.get("BACKWARP_DEBUG"):
+        raise
+    return internal_error()
+
+
+def internal_error() -> int:
+    """One line; the traceback goes to a file."""
+    kind, value, _ = sys.exc_info()
+    text, where = traceback.format_exc(), ""
+    try:
+        from .course.checkout import open_course
+        from .course.progress import make_state_folder
+
+        folder = open_course().root / ".backwarp"
+        make_state_folder(folder)
+        (folder / "last-error.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
+        where = " with .backwarp/last-error.txt"
+    except (BackwarpError, OSError):
+        pass
+    summary = " ".join(f"{kind.__name__}: {value}".split())[:200]
+    complain(f"backwarp: internal error ({summary}); please report it{where}.")
+    return 2
+
+
+def flush_output() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def silence_output() -> None:
+    """Nobody reads any more: later writes and the flush at exit must not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

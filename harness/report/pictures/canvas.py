@@ -1,0 +1,341 @@
+"""Pictures of a kernel: which elements of each array one thread touches.
+
+`python -m harness.report.pictures.canvas 09` draws `puzzles/09_*/access.png` from a run of the solution; with a
+block and `all`, as in `21 1 all`, it shows which thread of this block touches what.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from harness.course.checkout import open_course
+from harness.course.declare import Array, Case, Kernel, Launch, Puzzle
+from harness.errors import CourseError
+
+from .probe import Access, Probe, count
+
+# blue and orange: told apart by colour-blind readers, and, as one is darker, in grey
+COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
+IDLE, INK, FAINT = "#dddddd", "#222222", "#555555"
+# all lengths in pixels
+WIDTH, DPI = 800, 100
+LEFT, GAP = 46, 46  # left of the first array and between arrays; the names of rows stand there
+HEAD, LINE = 28, 19  # above the cells of an array: the names of its columns; each line of its heading
+LETTER = 7.6  # the mean width of a letter in the size "label"
+LARGEST, SMALLEST = 50, 4  # sides of a cell
+MOST_VALUES = 64  # elements of an array that are still written into their cells
+LONGEST_VALUE = 4  # letters
+READABLE = 34  # side of a cell that has room for text
+MOST_THREADS = 32  # threads that are still drawn one by one
+
+
+def access_picture(
+    puzzle: Puzzle,
+    case: Case,
+    kernel: Kernel,
+    accesses: Iterable[Access],
+    block: int,
+    thread: int | None,
+    values: Mapping[str, np.ndarray],
+    writers: Sequence[Sequence[bool]],
+    launch: Launch = Launch(1, 1),
+) -> Figure:
+    """All arrays of a kernel, with the elements that one thread reads and writes, or a block (thread: None).
+
+    accesses: of the thread. values: array name -> the numbers or texts for the cells: what the kernel read and
+    what it wrote itself. writers: for every block, for every thread: does it write anything? launch: where it
+    has an x and a y, so have the names of blocks and threads.
+    """
+    dims = puzzle.full_dims(case)
+    kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
+    shapes = {p.name: p.shape(dims) for p in kernel.passed}  # constants are the same for all threads
+    busy, total = sum(map(sum, writers)), sum(map(len, writers))
+    strip = total <= MOST_THREADS
+    top = 160 if strip else 75
+    cell, places, bottom = arrange(kernel, shapes, top)
+    if strip:
+        cell = min(cell, (WIDTH - LEFT) / (total + 0.5 * len(writers)))
+        cell, places, bottom = arrange(kernel, shapes, top, cell)
+    pen = Pen(bottom + 50, cell)
+
+    this = f"block {coordinates(block, launch.grid)}"
+    if thread is not None:
+        this = f"thread {coordinates(thread, launch.block)} of {this}"
+    pen.text(LEFT, 24, f"{kernel.name}: {this}", "title")
+    note = of_case(case.name, f"{total} threads run, {busy} of them write something", ": ")
+    pen.text(LEFT, 50, note, "label", FAINT)
+    if strip:
+        draw_threads(pen, writers, block, thread, 100, launch)
+    for p in kernel.passed:
+        draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
+    draw_legend(pen, bottom + 25, strip, thread is None)
+    return pen.figure
+
+
+class Pen:
+    """Draws in pixels, y downwards; the sizes of numbers follow the size of a cell."""
+
+    def __init__(self, height: float, cell: float):
+        self.cell_size = cell
+        self.figure = Figure(figsize=(WIDTH / DPI, height / DPI), dpi=DPI)
+        self.axes = self.figure.add_axes((0, 0, 1, 1))
+        self.axes.set_xlim(0, WIDTH)
+        self.axes.set_ylim(height, 0)
+        self.axes.set_axis_off()
+        points = cell * 72 / DPI
+        value, index = min(14.0, 0.36 * points), min(7.5, 0.2 * points)
+        self.sizes = {"title": 13.0, "label": 10.0, "value": value, "index": index, "axis": 9.0}
+
+    def text(self, x: float, y: float, text: str, size: str, colour: str = INK, align: str = "left") -> None:
+        self.axes.text(x, y, text, fontsize=self.sizes[size], color=colour, ha=align, va="center")
+
+    def cell(self, x: float, y: float, colour: str, thick: bool = False, side: float = 0) -> None:
+        side = side or self.cell_size
+        self.box(x, y, side, side, colour, thick)
+
+    def box(self, x: float, y: float, width: float, height: float, colour: str, thick: bool = False) -> None:
+        line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
+        style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
+        # add_patch would look after the limits
+        self.axes.add_artist(Rectangle((x, y), width, height, **style))
+
+
+def arrange(
+    kernel: Kernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    top: float,
+    largest: float = LARGEST,
+    stacked: bool = False,
+) -> tuple[float, dict[str, tuple[float, float]], float]:
+    """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
+
+    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
+    """
+    stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
+    headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
+    head = HEAD + LINE * max(map(len, headings.values()))
+    longest = {n: max(map(len, lines)) for n, lines in headings.items()}
+    cell = largest
+    while True:
+        widths = {n: max(extent(s)[0] * cell, LETTER * longest[n]) for n, s in shapes.items()}
+        across = max(widths.values()) if stacked else sum(widths.values()) + GAP * (len(widths) - 1)
+        if LEFT + across <= WIDTH - 10 or cell <= SMALLEST:
+            break
+        cell -= 1
+    places, x, y, bottom = {}, float(LEFT), top + head, 0.0
+    for name, shape in shapes.items():
+        places[name] = (x, y)
+        bottom = max(bottom, y + extent(shape)[1] * cell)
+        if stacked:
+            y = bottom + head + 12
+        else:
+            x += widths[name] + GAP
+    return cell, places, bottom
+
+
+def extent(shape: tuple[int, ...]) -> tuple[float, float]:
+    """Columns and rows of an array that is drawn as planes: the third-last axis across, the others down."""
+    across, down = planes(shape)
+    rows = shape[-2] if len(shape) > 1 else 1
+    return across * shape[-1] + 0.5 * (across - 1), down * rows + 0.5 * (down - 1)
+
+
+def planes(shape: tuple[int, ...]) -> tuple[int, int]:
+    across = shape[-3] if len(shape) > 2 else 1
+    return across, int(np.prod(shape[:-3], dtype=int)) if len(shape) > 3 else 1
+
+
+def heading(kernel: Kernel, name: str, shape: tuple[int, ...]) -> list[str]:
+    """Lines: `a, 10 elements`, or the name and `m x k = 2 x 4`, which takes two lines where it is long."""
+    if len(shape) == 1:
+        return [f"{name}, {shape[0]} element{'s' * (shape[0] != 1)}"]
+    letters = next(p.letters for p in kernel.arrays if p.name == name)
+    axes, sizes = " x ".join(letters), "= " + " x ".join(map(str, shape))
+    return [name, axes, sizes] if len(shape) > 2 else [name, f"{axes} {sizes}"]
+
+
+def draw_array(
+    pen: Pen, kernel: Kernel, p: Array, shape: tuple, at: tuple, kinds: Mapping, values: np.ndarray | None
+) -> None:
+    """One array: its name, its shape, its cells, each with its value and its place in memory."""
+    (x0, y0), side = at, pen.cell_size
+    across, down = planes(shape)
+    elements = int(np.prod(shape))
+    readable = elements <= MOST_VALUES and side >= READABLE
+    written = in_cells(values) if readable and values is not None else []
+    lines = heading(kernel, p.name, shape)
+    for i, line in enumerate(lines):
+        pen.text(x0, y0 - HEAD - 5 - LINE * (len(lines) - 1 - i), line, "label", FAINT if i else INK)
+    for flat in range(elements):
+        x, y = corner(at, shape, flat, side)
+        kind = kinds.get((p.name, flat), "")
+        pen.cell(x, y, COLOURS[kind], thick=bool(kind))
+        if written:
+            pen.text(x + side / 2, y + 0.56 * side, written[flat], "value", align="center")
+        if readable and len(shape) > 1:
+            pen.text(x + 0.07 * side, y + 0.17 * side, str(flat), "index", INK if kind else FAINT)
+    name_axes(pen, p, shape, at, one_plane=across * down == 1)
+
+
+def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: float) -> tuple[float, float]:
+    """Where the cell of an element begins. at: where those of its array begin."""
+    across, _ = planes(shape)
+    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    plane, within = divmod(flat, rows * columns)
+    row, column = divmod(within, columns)
+    return (at[0] + side * (plane % across * (columns + 0.5) + column),
+            at[1] + side * (plane // across * (rows + 0.5) + row))  # fmt: skip
+
+
+def in_cells(values: np.ndarray) -> list[str]:
+    """The numbers as short texts, with two decimals if need be; none where one is too long even then. What is masked
+    has no number."""
+    if values.dtype.kind == "U":
+        return list(values.flat)
+    numbers = list(zip(np.ma.getdata(values).flat, np.ma.getmaskarray(values).flat, strict=True))
+    for style in ("g", ".2f"):
+        written = ["" if hidden else format(v, style) for v, hidden in numbers]
+        if max(map(len, written)) <= LONGEST_VALUE:
+            return written
+    return []
+
+
+def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> None:
+    """`w=0` over columns and `h=0` beside rows; where there are several planes, `c=0` and `b=0`."""
+    (x0, y0), side = at, pen.cell_size
+    if one_plane:
+        across, down, letters = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:]
+        step_x, step_y = 1, 1
+    else:
+        (across, down), outer = planes(shape), range(len(shape) - 3)
+        counted = [i for i in outer if shape[i] > 1] or list(outer)[-1:]
+        letters = "".join(p.letters[i] for i in [*counted, -3])
+        step_x, step_y = shape[-1] + 0.5, shape[-2] + 0.5
+        down = down if len(counted) == 1 else 0
+    if min(step_x, step_y) * side < READABLE:
+        return
+    half = 0.5 if one_plane else 0.25
+    for column in range(across):
+        x = x0 + side * (column * step_x + step_x / 2 - (0.5 - half))
+        pen.text(x, y0 - 12, f"{letters[-1]}={column}", "axis", FAINT, "center")
+    for row in range(down):
+        y = y0 + side * (row * step_y + step_y / 2 - (0.5 - half))
+        pen.text(x0 - 5, y, f"{letters[0]}={row}", "axis", FAINT, "right")
+
+
+def coordinates(number: int, extent: int | tuple[int, ...]) -> str:
+    """`5`, or `(1,2)`, x first, where the grid or block has more than one dimension."""
+    if isinstance(extent, int):
+        return str(number)
+    return f"({number % extent[0]},{number // extent[0]})"
+
+
+def draw_threads(
+    pen: Pen, writers: Sequence[Sequence[bool]], block: int, thread: int, y: float, launch: Launch
+) -> None:
+    """All threads in a row, block by block; the chosen one is black, those that write nothing are grey."""
+    x = float(LEFT)
+    for b, threads in enumerate(writers):
+        pen.text(x, y - 16, f"block {coordinates(b, launch.grid)}", "label", FAINT)
+        for t, busy in enumerate(threads):
+            chosen = (b, t) == (block, thread)
+            pen.cell(x, y, INK if chosen else "#ffffff" if busy else IDLE, thick=chosen)
+            middle = (x + pen.cell_size / 2, y + pen.cell_size / 2)
+            name = coordinates(t, launch.block).strip("()")
+            pen.text(*middle, name, "value", "#ffffff" if chosen else INK, align="center")
+            x += pen.cell_size
+        x += pen.cell_size / 2
+
+
+def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> None:
+    items = [(COLOURS["read"], "read"), (COLOURS["write"], "written")]
+    items += [(COLOURS[""], f"not touched by this {'block' if whole_block else 'thread'}")]
+    if strip:
+        items += [(INK, "this thread"), (IDLE, "a thread that writes nothing")]
+    x = float(LEFT)
+    for colour, says in items:
+        pen.cell(x, y - 8, colour, side=16)
+        pen.text(x + 22, y, says, "label")
+        x += 22 + LETTER * len(says) + 14
+    if not strip and pen.cell_size >= READABLE:
+        small = "small numbers: place in memory"
+        if whole_block:
+            small = "numbers: the thread; small: place in memory"
+        pen.text(x, y, small, "label", FAINT)
+
+
+def of_case(name: str, says: str, after: str = "; ") -> str:
+    """The line under a title: `case NAME; says`. A case that is there to be drawn is not named: its name says nothing."""
+    return says if name.startswith("drawn") else f"case {name}{after}{says}"
+
+
+def draw(
+    puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1
+) -> Figure:
+    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
+    all of the block, and each cell shows which thread it was, or which.
+
+    Errors: CompileError, KernelFault, CourseError where there is no such thread.
+    """
+    from harness.devices import open_device
+
+    block, thread = (0 if block == "" else block), (1 if thread == "" else thread)
+    with open_device("cpu", checks="memory") as device:
+        device.quick = True
+        probe = Probe(device, puzzle, case, kernel, source)
+        block = flat(block, probe.launch.grid, "block")
+        thread = None if thread == "all" else flat(thread, probe.launch.block, "thread")
+        threads = range(count(probe.launch.block)) if thread is None else [thread]
+        writers = probe.writers()
+        found = {t: list(probe.accesses(block, t)) for t in threads}
+        values = {**probe.inputs, **probe.results()}
+    accesses = [a for of_thread in found.values() for a in of_thread]
+    if thread is None:
+        values = {name: who_touches(name, array.shape, found) for name, array in values.items()}
+    return access_picture(puzzle, case, kernel, accesses, block, thread, values, writers, probe.launch)
+
+
+def flat(number: int | str, extent: int | tuple[int, ...], what: str) -> int:
+    """The number of a block or thread, counted row by row, of its coordinates "x" or "x,y"."""
+    sizes = [extent] if isinstance(extent, int) else list(extent)
+    try:
+        parts = [number] if isinstance(number, int) else [int(part) for part in number.split(",")]
+    except ValueError:
+        raise CourseError(f"{number!r} is no {what}; write x or x,y") from None
+    if len(parts) == 1 and 0 <= parts[0] < np.prod(sizes):
+        return parts[0]
+    if len(parts) > len(sizes) or any(not 0 <= p < s for p, s in zip(parts, sizes, strict=False)):
+        raise CourseError(
+            f"there is no {what} {number}: x is less than {', y less than '.join(map(str, sizes))}"
+        )
+    return sum(p * int(np.prod(sizes[:i], dtype=int)) for i, p in enumerate(parts))
+
+
+def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[Access]]) -> np.ndarray:
+    """For every element of an array, the numbers of the threads that touch it, as text."""
+    threads = [[] for _ in range(int(np.prod(shape)))]
+    for thread, accesses in found.items():
+        for index in {a.index for a in accesses if a.array == name}:
+            threads[index].append(str(thread))
+    return np.array([",".join(t) for t in threads]).reshape(shape)
+
+
+def main(arguments: list[str]) -> int:
+    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, there; THREAD may be "all"."""
+    from .kinds import save_picture
+
+    puzzle = open_course().load(arguments[0])
+    block, thread = (arguments[1:3] + ["", ""])[:2]
+    kernel, case = (arguments[3:5] + ["", ""])[:2]
+    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
+    save_picture(puzzle, puzzle.solution_path, target, "access", kernel, case, block, thread)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

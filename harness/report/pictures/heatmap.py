@@ -1,0 +1,95 @@
+"""Where an output is wrong: its elements, laid out by their axes, coloured by how far they are off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from ...grading.verdict import Verdict
+from .canvas import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, WIDTH, Pen, corner, extent, planes
+
+RIGHT, UNWRITTEN, NOT_A_NUMBER = "#ffffff", "#bbbbbb", "#000000"
+LEAST, MOST = 0.0, 6.0  # decades of error, in units of what is allowed, that the colours span
+LARGEST = 40  # side of a cell
+PALETTE = colormaps["YlOrBr"]  # told from grey by colour-blind readers as well; dark is far off
+TOP = 105
+
+
+def error_picture(verdict: Verdict) -> Figure | None:
+    """The heat map of a wrong output; None where the verdict has no error map."""
+    if not (found := verdict.error_map):
+        return None
+    shape, errors = tuple(found["shape"]), np.array(found["errors"], dtype=float)
+    letters = found["axes"]
+    columns, rows = extent(shape)
+    side = min(LARGEST, (WIDTH - LEFT - GAP) / columns, 900 / rows)
+    bottom = TOP + rows * side
+    pen = Pen(bottom + 60, side)
+    axes = " x ".join(letters) + " = " + " x ".join(map(str, shape))
+    pen.text(LEFT, 24, f"{found['array']} ({axes})", "title")
+    wrong = int(np.count_nonzero(errors != 0))
+    says = f"{verdict.kernel}, case {verdict.case}: {wrong} of {errors.size} elements are wrong"
+    pen.text(LEFT, 50, says, "label", FAINT)
+    for flat, error in enumerate(errors):
+        x, y = corner((LEFT, TOP), shape, flat, side)
+        pen.cell(x, y, colour(error))
+    name_planes(pen, letters, shape, side)
+    legend(pen, bottom + 28)
+    return pen.figure
+
+
+def colour(error: float) -> str:
+    """Of an error in units of what is allowed."""
+    if error == 0:
+        return RIGHT
+    if math.isnan(error):
+        return UNWRITTEN
+    if math.isinf(error):
+        return NOT_A_NUMBER
+    share = (math.log10(max(error, 1.0)) - LEAST) / (MOST - LEAST)
+    red, green, blue, _ = PALETTE(min(0.95, 0.2 + 0.75 * share))
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+def name_planes(pen: Pen, letters: str, shape: tuple[int, ...], side: float) -> None:
+    """Names of the planes, where there is room, and of the axes inside of one."""
+    across, down = planes(shape)
+    rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    if across * down > 1:
+        step_x, step_y = (columns + 0.5) * side, (rows + 0.5) * side
+        room = max(1, math.ceil(LETTER * 5 / step_x))
+        for i in range(0, across, room):
+            middle = LEFT + i * step_x + columns * side / 2
+            pen.text(middle, TOP - 12, f"{letters[-3]}={i}", "axis", FAINT, "center")
+        if len(shape) > 3:
+            room = max(1, math.ceil(14 / step_y))
+            for i in range(0, down, room):
+                middle = TOP + i * step_y + rows * side / 2
+                pen.text(LEFT - 5, middle, f"{letters[-4]}={i}", "axis", FAINT, "right")
+        inside = f"in each plane: {letters[-1]} to the right" + (
+            f", {letters[-2]} down" if len(shape) > 1 else ""
+        )
+        pen.text(LEFT, TOP - HEAD - 5, inside, "label", FAINT)
+        return
+    if side >= READABLE:
+        for i in range(columns):
+            pen.text(LEFT + (i + 0.5) * side, TOP - 12, f"{letters[-1]}={i}", "axis", FAINT, "center")
+        for i in range(rows if len(shape) > 1 else 0):
+            pen.text(LEFT - 5, TOP + (i + 0.5) * side, f"{letters[-2]}={i}", "axis", FAINT, "right")
+
+
+def legend(pen: Pen, y: float) -> None:
+    x = float(LEFT)
+    for fill, says in legend_items().items():
+        pen.cell(x, y - 8, fill, side=16)
+        pen.text(x + 22, y, says, "label", INK)
+        x += 22 + LETTER * len(says) + 8
+
+
+def legend_items() -> Mapping[str, str]:
+    return {RIGHT: "right", colour(10): "10 times what is allowed", colour(1e3): "1,000 times",
+            colour(1e6): "a million", UNWRITTEN: "not written", NOT_A_NUMBER: "NaN or infinite"}  # fmt: skip

@@ -1,0 +1,249 @@
+"""The kinds of pictures by name: what `backwarp picture ID --kind NAME` draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import CompileError, CourseError, KernelFault, LaunchError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ...course.declare import Case, Kernel, Puzzle
+    from ...grading.verdict import Verdict
+
+FORMATS = (".png", ".svg", ".pdf", ".gif")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A line of the table.
+
+    says: for the help. draw: "module:function" of this package; its parameters are named like the attributes
+    of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing` explains.
+    puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of Figures,
+    for a GIF. first: it is what is drawn where no kind is named, in place of access.
+    """
+
+    name: str
+    says: str
+    draw: str
+    puzzles: tuple[str, ...] = ()
+    nothing: str = ""
+    frames: str = ""
+    first: bool = False
+
+
+# What moves comes first: it is what a .gif shows.
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("walk", "the tiles of a block over the virtual matrices, step by step", "tilewalk:walk_picture",
+             ("30", "31", "32"), frames="tilewalk:walk_frames"),
+        Kind("access", "what one thread reads and writes, or a block with --thread all", "canvas:draw"),
+        Kind("warp", "what a warp touches together, pass by pass of its loop", "warpwalk:warp_picture",
+             frames="warpwalk:warp_frames"),
+        Kind("race", "two threads at one element, in order of time", "race:race_picture",
+             nothing="this kernel has no race"),
+        Kind("heat", "which elements of an output are wrong", "heatmap:error_picture",
+             nothing="no output of this kernel is wrong, or it is too large to be drawn"),
+        Kind("sectors", "the sectors that one read of a warp moves", "maps:sectors_of_a_read", ("23",)),
+        Kind("halo", "how often a block reads each element", "maps:reads_of_a_block", ("24",)),
+        Kind("banks", "the banks that one read of a warp touches", "maps:banks_of_a_column", ("25",)),
+        Kind("tiles", "what a block reads in each step, and writes", "maps:tiles", ("26", "30", "32")),
+        Kind("square", "what one thread takes from the tiles, and writes",
+             "maps:square_of_a_thread", ("27",)),
+        Kind("classes", "the classes of elements that a stride makes", "maps:classes_of_a_stride", ("31",)),
+        Kind("groups", "which group writes what, and the tiles of a group", "maps:groups_and_rows", ("33",)),
+        Kind("pipeline", "when copies are under way, and when they are used", "timeline:draw", ("34",)),
+        Kind("fragments", "which lane holds which element in a product of tensor cores",
+             "fragments:fragment_picture", ("35",), first=True),
+        Kind("steps", "the numbers that threads hold while they add up",
+             "steps:steps_of_a_block", ("19", "20")),
+        Kind("impulse", "where one element of the input goes", "impulse:one_pixel", ("13", "14", "16", "28")),
+    )
+}  # fmt: skip
+
+
+@dataclass
+class Ask:
+    """What a picture is asked of. block, thread: "x,y", or ""; thread may be "all"."""
+
+    puzzle: Puzzle
+    path: Path
+    kernel: Kernel
+    case: Case
+    block: str = ""
+    thread: str = ""
+
+    @cached_property
+    def source(self) -> str:
+        from ...course.checkout import read_source
+
+        return read_source(self.path, self.path.name)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        from ...grading.grade import Options, grade_file
+
+        return grade_file(self.puzzle, self.path, Options(device="cpu"))
+
+
+def listed() -> str:
+    """The table, for the help."""
+    width = max(map(len, KINDS))
+    lines = ["Kinds, and the puzzles they are for:"]
+    for k in KINDS.values():
+        lines.append(f"  {k.name:{width}}  {k.says}" + (f" ({', '.join(k.puzzles)})" if k.puzzles else ""))
+    return "\n".join(lines)
+
+
+def kinds_of(puzzle: Puzzle) -> list[Kind]:
+    return [k for k in KINDS.values() if not k.puzzles or puzzle.number in k.puzzles]
+
+
+def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
+    """The kind called for; without a name, what moves for a GIF, else a race, else what a thread touches.
+
+    Errors: CourseError where a kind is for other puzzles, or does not move.
+    """
+    offered = kinds_of(ask.puzzle)
+    if name and name not in (k.name for k in offered):
+        raise CourseError(
+            f"{ask.puzzle.id} has no picture {name!r}; it has {', '.join(k.name for k in offered)}"
+        )
+    if moving:
+        offered = [k for k in offered if k.frames]
+        if not offered or name and name not in (k.name for k in offered):
+            raise CourseError(f"{name or ask.puzzle.id}: nothing in it moves; write it to a .png file")
+    if name:
+        return KINDS[name]
+    if moving:
+        return offered[0]
+    if ask.block or ask.thread:
+        return KINDS["access"]
+    if ask.path != ask.puzzle.solution_path and ask.verdict.timeline:
+        return KINDS["race"]
+    return next((k for k in offered if k.first), KINDS["access"])
+
+
+def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
+    """One figure, or, moving, the frames. Errors: CourseError."""
+    module, name = (kind.frames if moving else kind.draw).split(":")
+    function = getattr(import_module(f".{module}", __package__), name)
+    try:
+        found = function(**{p: getattr(ask, p) for p in signature(function).parameters if hasattr(ask, p)})
+    except (CompileError, KernelFault, LaunchError) as error:
+        says = f"the kernel must run to be drawn ({str(error).splitlines()[0]})"
+        raise CourseError(f"{says}; `backwarp grade {ask.puzzle.number}` says more") from None
+    except (LookupError, StopIteration, ValueError):
+        if not kind.puzzles or ask.path == ask.puzzle.solution_path:
+            raise
+        raise CourseError(
+            f"this kernel does not do what the picture {kind.name!r} shows; --solution draws the course's own"
+        ) from None
+    if not found:
+        raise CourseError(
+            f"{ask.puzzle.id}: {kind.nothing}; the verdict is: {ask.verdict.diagnosis or 'passed'}"
+        )
+    return list(found) if moving else [found]
+
+
+def save_picture(
+    puzzle: Puzzle,
+    path: Path,
+    target: Path,
+    kind: str = "",
+    kernel: str = "",
+    case: str = "",
+    block: str = "",
+    thread: str = "",
+) -> str:
+    """`backwarp picture`; the kind drawn. Errors: CourseError, also where the kernel does not run."""
+    if target.suffix not in FORMATS:
+        raise CourseError(
+            f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
+        )
+    moving = target.suffix == ".gif"
+    ask = Ask(puzzle, path, *what_to_draw(puzzle, path, kernel, case), block, thread)
+    found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)
+    figures = draw(ask, found, moving)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        save(figures, target)
+    except OSError as error:
+        raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None
+    return found.name
+
+
+def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Kernel, Case]:
+    """By their names, with the sizes that are drawn for the file; the first where that is "". Errors: CourseError."""
+    from ...course.checkout import read_source, seed_of
+
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernel to draw; `backwarp train` draws the training")
+    chosen = puzzle.kernel(kernel) if kernel else puzzle.kernels[0]
+    cases = [c for c in puzzle.cases if chosen in puzzle.kernels_of(c) and case in ("", c.name)]
+    if not cases:
+        names = ", ".join(c.name for c in puzzle.cases)
+        raise CourseError(f"{puzzle.id} has no case {case!r} for {chosen.name}; it has {names}")
+    return chosen, cases[0].drawn(seed_of(read_source(path, path.name)))
+
+
+def save(figures: Sequence[Figure], target: Path) -> None:
+    """One figure, or the frames of a GIF. PNG and GIF files say in their description what is in them."""
+    if target.suffix == ".gif":
+        save_gif(figures, target)
+    elif target.suffix == ".png":
+        figures[0].savefig(target, metadata={"Description": described(figures)})
+    else:
+        figures[0].savefig(target)
+
+
+def described(figures: Sequence[Figure]) -> str:
+    """The texts of figures, and a digest of their shapes and colours: the same wherever they are drawn."""
+    lines = []
+    for figure in figures:
+        axes = figure.axes[0]
+        lines += [t.get_text() for t in axes.texts]
+        shapes = [
+            (p.get_facecolor(), [round(float(x), 1) for x in p.get_bbox().bounds]) for p in axes.patches
+        ]
+        lines.append(sha256(repr(shapes).encode()).hexdigest()[:16])
+    return "\n".join(lines)
+
+
+def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> None:
+    """The figures, all of one size, one after the other and again; the last stays for twice as long."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    images = []
+    for figure in figures:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+        images[-1] = images[-1].quantize(64, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    lasts = [int(1000 * seconds)] * (len(images) - 1) + [int(2000 * seconds)]
+    images[0].save(target, save_all=True, append_images=images[1:], duration=lasts, loop=0, optimize=True,
+                   comment=described(figures).encode())  # fmt: skip
+
+
+def verdict_picture(verdict: Verdict) -> tuple[Figure, str] | None:
+    """What belongs beside a verdict, and a text that says what it shows; None where nothing does."""
+    from .heatmap import error_picture
+    from .race import race_picture
+
+    if figure := error_picture(verdict):
+        return figure, "which elements are wrong"
+    if figure := race_picture(verdict):
+        return figure, "what the two threads of the race did, in order of time"
+    return None

@@ -1,0 +1,107 @@
+"""The climb in bytes: a picture and the README's table, from the figures that harness/measure/ladder.py stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from ...course.declare import require
+from ...devices.virtual.explain import metrics as c
+from ...measure.ladder import LADDERS, intensity, moved, rungs_of
+from ..profile import percent, scaled
+
+PICTURE = ".github/ladder.png"
+BEGIN, END = "<!-- python -m harness.measure.ladder -->", "<!-- end of the ladder -->"
+BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in pictures.py
+#: what a rung does otherwise than the one before
+WORDS = {
+    "09": "a thread per weight", "21": "a block per weight", "22": "batch split, a filter row per block",
+    "32": "tiles, nothing stored", "02": "a thread per element", "26": "tiles in shared memory",
+    "27": "64 elements per thread",
+}  # fmt: skip
+
+
+def number(rung: dict) -> str:
+    """`09`"""
+    return rung["puzzle"].split("_")[0]
+
+
+def name(rung: dict) -> str:
+    """`a thread per weight (09)`"""
+    return f"{WORDS.get(number(rung), rung['puzzle'][3:].replace('_', ' '))} ({number(rung)})"
+
+
+# ---- the picture ---------------------------------------------------------------------------------------
+
+
+def picture(data: dict) -> Figure:
+    """A row of bars for each ladder: the bytes that every rung moves."""
+    ladders = [(ladder, found) for ladder in LADDERS if (found := rungs_of(data, ladder.name))]
+    heights = [len(found) + 1.3 for _, found in ladders]
+    figure = Figure(figsize=(8, 0.36 * sum(heights) + 0.6), dpi=100)
+    panels = figure.subplots(len(ladders), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (ladder, found) in zip(panels, ladders):
+        for row, rung in enumerate(found):
+            nbytes = moved(rung)
+            axes.barh(row, nbytes, height=0.72, color=LAST if row == len(found) - 1 else BAR)
+            axes.text(nbytes, row, f"  {scaled(nbytes, 'B')}", va="center", fontsize=9, color=INK)
+        least = found[-1]["least_bytes"]
+        axes.axvline(least, color=FAINT, linewidth=1, linestyle=":")
+        axes.set_yticks(range(len(found)), [name(rung) for rung in found], fontsize=9)
+        axes.set_ylim(len(found) - 0.5, -0.5)
+        axes.set_xlim(0, 1.17 * max(map(moved, found)))
+        axes.set_xticks([])
+        axes.tick_params(left=False)
+        for side in ("top", "right", "bottom"):
+            axes.spines[side].set_visible(False)
+        axes.set_title(ladder.title, loc="left", fontsize=10, color=INK, x=0, fontweight="bold")
+    told = f"Bytes of global memory moved, counted on the virtual GPU, {data['date']}."
+    figure.text(0.01, 0.012, f"{told} Dotted: every array moved once.", fontsize=8.5, color=FAINT)
+    figure.tight_layout(rect=(0, 0.03, 1, 1), h_pad=1.0)
+    return figure
+
+
+def save(data: dict, root: Path) -> Path:
+    path = root / PICTURE
+    picture(data).savefig(path)
+    return path
+
+
+# ---- the table -----------------------------------------------------------------------------------------
+
+
+def table(data: dict) -> list[str]:
+    """Markdown: the counters of every rung, and times and shares of the library where there are some."""
+    timed = [rung["gpu"] for rung in data["rungs"] if rung.get("gpu")]
+    heads = ["", "moved", "sectors per load", "FLOP per byte", "warp instructions"]
+    heads += ["TFLOP/s", "of cuDNN, cuBLAS"] if timed else []
+    rows = [heads, ["---"] + ["---:"] * (len(heads) - 1)]
+    for ladder in LADDERS:
+        found = rungs_of(data, ladder.name)
+        rows += [[f"*{ladder.title}*", *[""] * (len(heads) - 1)]] if found else []
+        for rung in found:
+            n = rung["counters"]
+            row = [name(rung), scaled(moved(rung), "B"), f"{c.sectors_per_request(n):.1f}",
+                   f"{intensity(rung):.2f}", scaled(n["warp_instructions"])]  # fmt: skip
+            rows.append(row + (time_cells(rung.get("gpu")) if timed else []))
+    lines = ["| " + " | ".join(row).strip() + " |" for row in rows]
+    devices = ", ".join(dict.fromkeys(f"{gpu['device']}, {gpu['date']}" for gpu in timed))
+    return [*lines, *(["", f"Times: {devices}."] if timed else [])]
+
+
+def time_cells(gpu: dict | None) -> list[str]:
+    if not gpu:
+        return ["", ""]
+    return [f"{gpu['tflops']:.3g}", percent(gpu["share_of_library"]) if "share_of_library" in gpu else ""]
+
+
+def to_readme(data: dict, root: Path) -> Path:
+    """Puts the table between its marks. Errors: CourseError where the README has no such marks."""
+    path = root / "README.md"
+    text = path.read_text(encoding="utf-8")
+    require(text.count(BEGIN) == text.count(END) == 1, f"{path} needs the lines {BEGIN} and {END}, once each")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    path.write_text(before + "\n".join([BEGIN, "", *table(data), "", END]) + after, encoding="utf-8")
+    return path

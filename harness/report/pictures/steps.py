@@ -1,0 +1,174 @@
+"""A picture of threads that add up together: what each holds before every step, and whose number it adds.
+
+    python -m harness.report.pictures.steps ID    writes steps.png into the puzzle's folder
+
+The numbers are those of the puzzle's first case, from a run of the solution. Who adds what is found from a
+second run with random inputs: there, each sum fits one pair of numbers only.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from harness.course.checkout import tunables
+from harness.course.declare import Case, Kernel, Puzzle
+from harness.course.inputs import make_inputs
+from harness.errors import CompileError, CourseError
+
+from .canvas import COLOURS, FAINT, IDLE, INK, LARGEST, LEFT, LETTER, WIDTH, Pen, in_cells
+from .probe import count
+
+#: number of a puzzle -> a regular expression for the statements before which threads print an expression
+WATCHED = {
+    "19": (r"__syncthreads\(\);", "part[tid]"),
+    "20": (r"value \+= __shfl[^;]*;|return value;", "value"),
+}
+WARP, SPACE, TOP = 32, 30, 92  # SPACE: between rows, for the lines; TOP: above the first row
+
+Rows = list[list[float]]  # of every step, the number of every thread
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one row to the next. partner: thread -> the thread whose number it adds."""
+
+    partner: dict[int, int]
+
+    @property
+    def label(self) -> str:
+        """`+ 4`, where all partners are 4 threads further on; `anew` where the numbers are new ones."""
+        offsets = {u - t for t, u in self.partner.items()}
+        return "anew" if not offsets else f"+ {offsets.pop()}" if len(offsets) == 1 else ""
+
+
+def watched(source: str, statement: str, expression: str) -> str:
+    """`source`, with row 0 of block 0, 32 threads at most, printing `expression` before each `statement`."""
+    printing = f'printf("%d %.9g\\n", threadIdx.x, {expression});'
+    printing = f"if (blockIdx.x + blockIdx.y + threadIdx.y == 0 && threadIdx.x < {WARP}) {printing}"
+    found, changes = re.subn(statement, lambda m: f"{{ {printing} {m[0]} }}", source)
+    if not changes:
+        raise CourseError(f"the file has no statement like {statement}")
+    return found
+
+
+def run(device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Rows:
+    """What the first warp of block 0 prints in a run of a watched source."""
+    dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
+    launch = kernel.launch(dims, tunables(source))
+    arguments = [
+        device.array(inputs[p.name], name=p.name) if p.name in inputs
+        else device.empty(p.shape(dims), np.dtype(p.dtype), name=p.name) if hasattr(p, "role")
+        else np.dtype(p.dtype).type(p.resolve(dims))
+        for p in kernel.params
+    ]  # fmt: skip
+    function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
+    printed = function(launch.grid, launch.block, tuple(arguments), shared_mem=launch.shared_mem).stdout
+    threads: list[list[float]] = [[] for _ in range(min(count(launch.block), WARP))]
+    for thread, value in map(str.split, printed.splitlines()):
+        threads[int(thread)].append(float(value))
+    return [list(row) for row in zip(*filter(None, threads), strict=True)]
+
+
+def steps_of(rows: Rows) -> list[Step]:
+    """Who adds whose number, step by step; rows: of random numbers."""
+    return [Step(partners(np.float32(a), np.float32(b))) for a, b in pairwise(rows)]
+
+
+def partners(before: np.ndarray, after: np.ndarray) -> dict[int, int]:
+    sums = before[:, None] + before
+    np.fill_diagonal(sums, np.nan)
+    found = ((t, np.flatnonzero(sums[t] == after[t])) for t in range(len(after)) if after[t] != before[t])
+    return {t: int(u[0]) for t, u in found if len(u) == 1}
+
+
+def needed(steps: list[Step]) -> list[set[int]]:
+    """Of every row, the threads whose numbers reach the last number of thread 0.
+
+    Numbers that are there anew come from what thread 0 had before, and its like in other warps.
+    """
+    rows = [{0}]
+    for step in reversed(steps):
+        threads = rows[0] if step.partner else {0}
+        rows.insert(0, threads | {step.partner[t] for t in threads if t in step.partner})
+    return rows
+
+
+def steps_picture(title: str, note: str, rows: Rows, steps: list[Step]) -> Figure:
+    """The rows below one another, with a line from every number that is added to the thread that adds it."""
+    side = min(LARGEST, (WIDTH - LEFT - 12) / len(rows[0]))
+    pitch = side + SPACE
+    pen = Pen(TOP + pitch * len(rows) + 20, side)
+    pen.text(LEFT, 24, title, "title")
+    pen.text(LEFT, 50, note, "label", FAINT)
+    values, used = in_cells(np.array(rows)), needed(steps)
+    for t in range(len(rows[0])):
+        pen.text(LEFT + side * (t + 0.5), TOP - 10, str(t), "label" if side > 30 else "axis", FAINT, "center")
+    for i in range(len(rows)):
+        y = TOP + pitch * i
+        partner = steps[i - 1].partner if i else {}
+        ahead = steps[i].partner if i < len(steps) else {}
+        read = {u for t, u in ahead.items() if t in used[i + 1]}
+        pen.text(LEFT - 6, y + side / 2, steps[i - 1].label if i else "", "axis", FAINT, "right")
+        for t in range(len(rows[0])):
+            x = LEFT + side * t
+            idle = t not in used[i]
+            kind = "write" if t in partner else "read" if t in read else ""
+            pen.cell(x, y, IDLE if idle else COLOURS[kind])
+            if values:
+                text = values[i * len(rows[0]) + t]
+                pen.text(x + side / 2, y + side / 2, text, "value", FAINT if idle else INK, "center")
+            for source in {t, partner[t]} if t in partner and not idle else ():
+                at = LEFT + side * (source + 0.5)
+                pen.axes.plot([at, x + side / 2], [y - SPACE, y], color="#777777", linewidth=0.9, zorder=0)
+    draw_legend(pen, TOP + pitch * len(rows) - 2)
+    return pen.figure
+
+
+def draw_legend(pen: Pen, y: float) -> None:
+    items = [(COLOURS["read"], "added by another thread next"), (COLOURS["write"], "just added up")]
+    items += [(IDLE, "not used any more")]
+    x = float(LEFT)
+    for colour, says in items:
+        pen.cell(x, y - 8, colour, side=16)
+        pen.text(x + 22, y, says, "label")
+        x += 22 + LETTER * len(says) + 14
+
+
+def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
+    """The steps of a puzzle's first kernel in its first case. Errors: CourseError where it has none."""
+    from harness.devices import open_device
+
+    case, kernel = puzzle.cases[0], puzzle.kernels[0]
+    statement, expression = WATCHED[puzzle.number]
+    source = watched(source, statement, expression)
+    with open_device("cpu", checks="memory") as device:
+        device.quick = True
+        try:
+            rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))
+        except CompileError:
+            what = f"the picture shows {expression}, which this kernel does not have, or it does not compile"
+            raise CourseError(what) from None
+    kept = [i for i in range(len(rows)) if not i or random[i] != random[i - 1]]  # where something happened
+    rows, random = [rows[i] for i in kept], [random[i] for i in kept]
+    threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"
+    title = f"{kernel.name}: {expression} of {threads}"
+    return steps_picture(title, f"case {case.name}", rows, steps_of(random))
+
+
+def main(arguments: list[str]) -> int:
+    from harness.course.checkout import open_course
+
+    puzzle = open_course().load(arguments[0])
+    figure = steps_of_a_block(puzzle, puzzle.solution_path.read_text(encoding="utf-8"))
+    figure.savefig(puzzle.folder / "steps.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

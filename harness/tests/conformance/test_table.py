@@ -1,0 +1,153 @@
+"""The opcode table as a whole: nothing in it is untested or refused by LLVM, nothing else is accepted."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import llvmlite.binding as llvm
+import pytest
+
+from harness.devices.virtual.emit import module as lower
+from harness.devices.virtual.emit import opcodes
+from harness.devices.virtual.emit.table import CLASSES, ROWS
+from harness.devices.virtual.ptx import parse as ptx
+from harness.errors import Unsupported
+from harness.tests.conformance.ptx_rows import Case, batches, kernel, module, width
+
+TABLES = ("integers", "floats", "half", "comparisons", "conversions")
+
+
+def spellings(pattern: str) -> list[str]:
+    """All that a row's pattern stands for."""
+    pattern = re.sub(r"<(\w+)>", lambda m: f"({CLASSES[m[1]]})", pattern)
+    return _alternatives(pattern, 0)[0]
+
+
+def _alternatives(text: str, i: int) -> tuple[list[str], int]:
+    done, current = [], [""]
+    while i < len(text) and text[i] not in ")}":
+        if text[i] in "({":
+            inner, end = _alternatives(text, i + 1)
+            inner = inner if text[i] == "(" else ["", *inner]
+            current = [head + tail for head in current for tail in inner]
+            i = end
+        elif text[i] == "|":
+            done, current = done + current, [""]
+        else:
+            current = [head + text[i] for head in current]
+        i += 1
+    return done + current, i
+
+
+def types(opcode: str) -> str:
+    """The types of an instruction's operands and result, as a Case has them."""
+    base, *mods = opcode.split(".")
+    last = mods[-1]
+    combined = ["pred"] if {"and", "or", "xor"} & set(mods[1:]) else []
+    operands, result = [last] * (opcodes.find(opcode).operands.stop - 1), last
+    if base in ("mul", "mad") and mods[0] == "wide":
+        result = f"{last[0]}{2 * width(last)}"
+        operands[2:] = [result] * (base == "mad")
+    elif base in ("shl", "shr"):
+        operands[1] = "u32"
+    elif base in ("popc", "clz", "bfind"):
+        result = "u32"
+    elif base in ("bfe", "bfi"):
+        operands[-2:] = ["u32", "u32"]
+    elif base == "prmt" or base[0] == "v":
+        operands, result = ["b32"] * 3, "b32"
+    elif base == "setp":
+        operands, result = [last, last, *combined], "pred"
+    elif base == "set":
+        operands, result = [last, last, *combined], mods[-2]
+    elif base == "selp":
+        operands[2] = "pred"
+    elif base == "slct":
+        operands, result = [mods[-2], mods[-2], last], mods[-2]
+    elif base == "testp":
+        result = "pred"
+    elif base == "cvt":
+        result = "b32" if mods[-2] == "tf32" else mods[-2]
+    return f"{' '.join(operands)} -> {result}"
+
+
+def test_every_row_is_tested():
+    tables = [importlib.import_module(f"harness.tests.conformance.test_{name}") for name in TABLES]
+    tested = {
+        o for table in tables for cases in table.GROUPS.values() for case in cases for o in case.opcodes
+    }
+    untested = [r.pattern for rows in ROWS.values() for r in rows if not any(map(r.regex.fullmatch, tested))]
+    assert not untested
+
+
+def test_every_spelling_is_in_one_row_only():
+    seen: dict[str, str] = {}
+    for row in (row for rows in ROWS.values() for row in rows):
+        for opcode in spellings(row.pattern):
+            assert opcode not in seen, f"{opcode} is in {seen[opcode]} and {row.pattern}"
+            seen[opcode] = row.pattern
+            assert row.regex.fullmatch(opcode)
+    assert len(seen) > 4000
+
+
+def test_every_spelling_becomes_valid_llvm():
+    """Lowered and verified, not run."""
+    cases = []
+    for opcode in (o for rows in ROWS.values() for row in rows for o in spellings(row.pattern)):
+        if not opcode.startswith("lop3") and not _is_refused(opcode):
+            wanted = types(opcode)
+            names = ", ".join("abcc"[: len(wanted.split(" ->")[0].split())])  # bfi has four
+            cases.append(Case(f"{opcode} d, {names}", wanted))
+    kernels = [kernel(f"k{i}", batch, 1, operands[:3]) for i, (operands, batch) in enumerate(batches(cases))]
+    parsed = ptx.parse(module(kernels), "kernel.ptx")
+    llvm.parse_assembly(lower.lower(parsed, "kernel.ptx", "none", 1 << 30).text).verify()
+
+
+def _is_refused(opcode: str) -> bool:
+    """cvt.sat where no value is out of range."""
+    match = re.fullmatch(r"cvt\.sat\.([us])(\d+)\.([us])(\d+)", opcode)
+    if not match:
+        return False
+    to, n, source, m = match[1], int(match[2]), match[3], int(match[4])
+    return n >= m if to == source else to == "s" and n > m
+
+
+#: not PTX, or not of compute capability 8.0, or not of this virtual GPU
+REFUSED = """
+    add.foo.s32 d, a, b; add.sat.u32 d, a, b; add.ftz.s32 d, a, b; add.s8 d, a, b; add.ftz.rn.f32 f, f, f;
+    add.sat.f64 g, g, g; add.rna.f32 f, f, f; add.bf16 h, h, h; add.rz.f16 h, h, h; add.s32 d, a, b, c;
+    add.s32 d, a; add.u16x2 d, a, b; add.s32.s32 d, a, b; add d, a, b; sub.relu.s32 d, a, b;
+    mul.s32 d, a, b; mul.wide.s64 x, x, x; mad.wide.f32 f, f, f, f; fma.f32 f, f, f, f;
+    fma.rn.oob.f16 h, h, h, h; fma.rn.relu.f32 f, f, f, f; div.f32 f, f, f; div.approx.f64 g, g, g;
+    sqrt.approx.f64 g, g; sqrt.f32 f, f; rcp.approx.f64 g, g; sin.f32 f, f; sin.approx.f64 g, g;
+    ex2.approx.ftz.f16 h, h; ex2.approx.ftz.bf16 h, h; tanh.approx.bf16 h, h; tanh.f32 f, f;
+    min.xorsign.abs.f32 f, f, f; min.f32 f, f, f, f; max.relu.s32 d, a, b; min.u16x2 d, a, b;
+    min.NaN.f64 g, g, g; neg.u32 d, a; abs.s8 d, a; and.u32 d, a, b; and.b8 d, a, b; shl.u32 d, a, b;
+    shl.b32.wrap d, a, b; shf.l.b32 d, a, b, c; shf.l.wrap.b64 x, x, x, a; bfe.b32 d, a, b, c;
+    bfi.s32 d, a, b, b, c; popc.b16 h, h; prmt.b32.foo d, a, b, c; prmt.b64 x, x, x, a;
+    lop3.b64 d, a, b, c, 1; lop3.b32 d, a, b, c, b; lop3.xor.b32 d|p, a, b, c, 1, p; setp.lt.b32 p, a, b;
+    setp.lo.s32 p, a, b; setp.ltu.s32 p, a, b; setp.lt.nand.s32 p, a, b, p; setp.lt.and.s32 p, a, b;
+    setp.lt.s32 p, a, b, p; setp.eq.bf16 p, h, h; setp.lt.ftz.f64 p, g, g; set.lt.u64.s32 x, a, b;
+    set.lt.f64.s32 g, a, b; selp.f16 h, h, h, p; selp.pred p, p, p, p; slct.s32.u32 d, a, b, c;
+    slct.ftz.s32.s32 d, a, b, c; testp.zero.f32 p, f; testp.normal.f16 p, h; copysign.f16 h, h, h;
+    cvt.f32.s32 f, a; cvt.rn.s32.f32 d, f; cvt.rni.f32.s32 f, a; cvt.rn.f32.f16 f, h; cvt.f16.f32 h, f;
+    cvt.rn.bf16.s32 h, a; cvt.rm.bf16.f32 h, f; cvt.rn.tf32.f32 d, f; cvt.rs.f16x2.f32 d, f, f, a;
+    cvt.ftz.f64.f16 g, h; cvt.sat.s32.s16 d, h; cvt.rn.f16x2.e4m3x2 d, h;
+    cvt.rn.satfinite.e4m3x2.f32 h, f, f; cvt.pack.sat.u16.s32 d, a, b; vadd.s32.s32.s32 d, a, b;
+    vset4.u32.u32.lt d, a, b, c; vadd4.u32.u32.u32.sat.add d, a, b, c; vadd4.u32.u32.u32 d, a.b0123, b, c;
+    dp4a.s8.s8 d, a, b, c; mad24.lo.sat.s32 d, a, b, c; addc.u16 h, h, h; mad.lo.sat.s32 d, a, b, c;
+    tex.1d.v4.f32.s32 {d, a, b, c}, [x, {a}]; frobnicate.u32 d, a;
+"""
+
+
+@pytest.mark.parametrize("instruction", [part.strip() for part in REFUSED.split(";") if part.strip()])
+def test_unknown_spellings_are_refused_by_name_and_line(instruction):
+    registers = {"b32": "abcd", "f32": "f", "f64": "g", "b16": "h", "b64": "x", "pred": "p"}
+    declared = " ".join(f".reg .{type_} %{name};" for type_, names in registers.items() for name in names)
+    text = re.sub(r"(?<![\w.])([a-dfghxp])(?!\w)", r"%\1", instruction)
+    body = f'.visible .entry k()\n{{\n{declared}\n.loc 1 17 0\n{text};\nret;\n}}\n.file 1 "kernel.cu"\n'
+    with pytest.raises(Unsupported) as caught:
+        lower.lower(ptx.parse(module([body])), "kernel.cu", "none", 1 << 30)
+    assert caught.value.line == 17
+    assert text.split()[0] in str(caught.value) or "%a.b0123" in str(caught.value)

@@ -1,0 +1,73 @@
+"""Puzzle 12: its stub has four mistakes, which show one after another, each in another kind of finding."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.course.checkout import Course
+from harness.course.declare import stub_text
+from harness.grading.grade import Options, grade_file
+
+PUZZLE = Course(Path(harness.__file__).resolve().parent.parent).load("12")
+FINDINGS = {
+    "bias_gradient": "batch_stride_without_channels",
+    "average_pool2d": "wrong",
+    "smooth": "out-of-bounds",
+    "running_sum": "race",
+}
+
+
+def grade(tmp_path, text):
+    (tmp_path / "kernel.cu").write_text(text, encoding="utf-8")
+    return grade_file(PUZZLE, tmp_path / "kernel.cu", Options("cpu"))
+
+
+def parts(text):
+    """What stands before the first kernel, then kernel by kernel."""
+    return re.split(r"(?m)^(?=// TODO)", text)
+
+
+def repaired(*names):
+    """The stub with the solution's text for some kernels."""
+    stub, solution = parts(stub_text(PUZZLE)), parts(PUZZLE.solution_path.read_text(encoding="utf-8"))
+    assert len(stub) == len(solution) == 1 + len(FINDINGS)
+    right = [any(f" {name}(" in part for name in names) for part in solution]
+    return "".join(b if is_right else a for a, b, is_right in zip(stub, solution, right, strict=True))
+
+
+def test_the_untouched_stub_is_graded_and_all_four_kernels_fail(tmp_path):
+    verdict = grade(tmp_path, stub_text(PUZZLE))
+    assert verdict.kind == "wrong" and verdict.kernel == "bias_gradient"
+    assert {c.kernel for c in verdict.cases if c.status == "failed"} == set(FINDINGS)
+
+
+@pytest.mark.parametrize("count", range(len(FINDINGS)))
+def test_repaired_in_order_the_next_kernel_is_explained(tmp_path, count):
+    verdict = grade(tmp_path, repaired(*list(FINDINGS)[:count]))
+    assert (verdict.kernel, verdict.diagnosis) == list(FINDINGS.items())[count]
+    assert not {c.kernel for c in verdict.cases if c.status == "failed"} & set(list(FINDINGS)[:count])
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_each_mistake_alone_has_its_finding(tmp_path, name):
+    verdict = grade(tmp_path, repaired(*(set(FINDINGS) - {name})))
+    assert (verdict.kernel, verdict.diagnosis) == (name, FINDINGS[name])
+
+
+def test_the_second_mistake_is_told_by_its_pattern(tmp_path):
+    verdict = grade(tmp_path, repaired("bias_gradient"))
+    assert verdict.lines[1] == "Wrong: exactly the elements with p=1 (the last)."
+
+
+def test_stub_and_solution_differ_in_one_line_a_kernel():
+    solution = PUZZLE.solution_path.read_text(encoding="utf-8")
+    assert solution.count("// BEGIN SOLUTION") == 4 and solution.count("// BEGIN STUB") == 3
+
+
+def test_the_report_in_the_lesson_is_that_of_the_stub(tmp_path):
+    lesson = PUZZLE.lesson_path.read_text(encoding="utf-8")
+    assert all(line in lesson for line in grade(tmp_path, stub_text(PUZZLE)).lines)

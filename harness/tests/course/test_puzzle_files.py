@@ -1,0 +1,246 @@
+"""What the files of every puzzle must hold: stub, lesson, hints, cases; and the kernels in `kernels/`.
+
+Nothing here reads the student's own `puzzles/*/kernel.cu`, which may be solved, broken or gone: the
+pristine stub is derived from the solution. Only where CI is set are the committed stubs compared.
+(test_puzzles checks the declarations, test_grade_puzzles grades solutions, stubs and mutants.)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.course.checkout import open_course, tunables
+from harness.course.declare import BEGIN, END, Kernel, Puzzle, stub_text
+from harness.devices.nvrtc.compiler import compile_ptx
+from harness.grading.grade import Options, grade_file
+from harness.tests import KERNELS
+
+COURSE = open_course(Path(__file__).resolve().parent)
+PUZZLES = COURSE.puzzles()
+VARIANTS = sorted(KERNELS.glob("[0-9][0-9]_*.cu"))
+
+each_puzzle = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
+each_kernel_puzzle = pytest.mark.parametrize("puzzle", [p for p in PUZZLES if p.kernels], ids=lambda p: p.id)
+
+
+def solution_of(puzzle: Puzzle) -> str:
+    return puzzle.solution_path.read_text(encoding="utf-8")
+
+
+def solution_lines(puzzle: Puzzle) -> list[str]:
+    """The lines between the markers, without blank ones."""
+    kept, inside = [], False
+    for line in solution_of(puzzle).splitlines():
+        mark = line.strip().replace("# ", "// ")
+        if mark in (BEGIN, END):
+            inside = mark == BEGIN
+        elif inside and line.strip():
+            kept.append(line.strip())
+    return kept
+
+
+def lesson_of(puzzle: Puzzle) -> str:
+    return puzzle.lesson_path.read_text(encoding="utf-8")
+
+
+def flat(text: str) -> str:
+    """Text on one line, without comments, so that a signature is found however it is wrapped."""
+    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).replace("( ", "(")
+
+
+# ---- trees and texts --------------------------------------------------------------------------------
+
+
+def test_puzzles_and_solutions_mirror_each_other():
+    def folders(tree: str) -> set[str]:
+        return {p.name for p in (COURSE.root / tree).iterdir() if p.is_dir() and p.name[0].isdigit()}
+
+    assert folders("puzzles") == folders("solutions") == set(COURSE.ids())
+    for puzzle in PUZZLES:
+        assert [p.name for p in puzzle.solution_path.parent.iterdir()] == [puzzle.file], puzzle.id
+
+
+@pytest.mark.skipif(not os.environ.get("CI"), reason="a student's stubs may differ; compared where CI is set")
+@each_puzzle
+def test_the_committed_stub_is_the_pristine_one(puzzle):
+    assert puzzle.stub_path.read_text(encoding="utf-8") == stub_text(puzzle)
+
+
+@each_kernel_puzzle
+def test_stub_says_what_to_do(puzzle):
+    stub = stub_text(puzzle)
+    given = puzzle.repair or "the tiles are filled for you" in stub
+    longest = 75 if given else max(40, 10 + 18 * len(puzzle.kernels))
+    assert 15 <= len(stub.splitlines()) <= longest
+    assert f"You will write about {puzzle.lines} lines" in stub
+    assert 0.8 <= puzzle.lines / len(solution_lines(puzzle)) <= 1.25
+    numbers = [int(n) for n in re.findall(r"// TODO\((\d+)\):", stub)]
+    assert numbers and numbers == list(range(1, len(numbers) + 1))
+    assert f"backwarp grade {puzzle.number}" in stub and f"backwarp hint {puzzle.number}" in stub
+    for kernel in puzzle.kernels:
+        assert f"__global__ void {kernel.signature}" in flat(stub)
+
+
+@each_puzzle
+def test_lesson_has_what_a_student_needs(puzzle):
+    lesson = lesson_of(puzzle)
+    assert 60 <= len(lesson.splitlines()) <= 150
+    assert lesson.startswith(f"# {puzzle.number} ")
+    for kernel in puzzle.kernels:
+        assert kernel.signature in flat(lesson)
+    assert puzzle.cases[0].name in lesson, "the case done by hand is not named"
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", lesson)
+    assert pictures, "the lesson has no picture"
+    for link in pictures + re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", lesson):
+        assert (puzzle.folder / link).is_file(), link
+
+
+@each_puzzle
+def test_hints_are_three_and_differ(puzzle):
+    assert len(set(puzzle.hints)) == 3
+    assert all(len(hint.split()) >= 15 for hint in puzzle.hints)
+
+
+@each_puzzle
+def test_no_text_gives_the_solution_away(puzzle):
+    """No line of the solution with an index or a loop in it stands in lesson, stub, hints or diagnoses."""
+    texts = [lesson_of(puzzle), stub_text(puzzle), *puzzle.hints, *(m.says for m in puzzle.misconceptions)]
+    squeezed = ["".join(text.split()) for text in texts]
+    for line in solution_lines(puzzle):
+        code = "".join(line.split("//")[0].split())
+        if re.fullmatch(r"net\.\w+\([^()]*\)", code):
+            continue  # a call of the interface that the lesson describes
+        if re.search(r"[\[(]", code):
+            assert not any(code in text for text in squeezed), line
+
+
+@each_kernel_puzzle
+def test_cases_cover_what_a_kernel_can_get_wrong(puzzle):
+    cases = [puzzle.full_dims(case) for case in puzzle.cases]
+    cases = [{name: d.get(name, 0) for name in {*d, *cases[0]}} for d in cases]  # not all have all sizes
+    assert puzzle.cases[0].inputs, "the first case is the one done by hand, with exact inputs"
+    assert any(case.values == "integers" for case in puzzle.cases)
+    if puzzle.gradient_of:
+        assert any(case.check == "gradient" for case in puzzle.cases)
+    if "batch" in cases[0]:
+        assert any(d["batch"] > 1 for d in cases)
+    if {"H", "W"} <= cases[0].keys():
+        assert any(d["H"] > d["W"] for d in cases) and any(d["H"] < d["W"] for d in cases)
+    if {"H_out", "W_out"} <= cases[0].keys():
+        assert any(d["H_out"] == d["W_out"] == 1 for d in cases), "no output of 1 x 1"
+    if {"C_in", "C_out"} <= cases[0].keys():
+        assert any(d["C_in"] == 1 and d["batch"] > 1 for d in cases), "no case with one channel"
+        assert any(d["C_in"] != d["C_out"] > 1 for d in cases)
+
+
+def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:
+    """The dims of every case of a kernel; of drawn ones, as they are for a few seeds."""
+    drawn = [puzzle.drawn(seed) for seed in range(8)]
+    return [
+        p.full_dims(c)
+        for p in drawn
+        for c in p.cases
+        if kernel in p.kernels_of(c) and (c.draw or p is drawn[0])
+    ]
+
+
+@each_puzzle
+def test_every_kernel_has_a_case_whose_sizes_are_drawn(puzzle):
+    draws = [c for c in puzzle.cases if c.draw]
+    assert draws and all(len({tuple(c.drawn(seed).dims.items()) for seed in range(12)}) > 3 for c in draws)
+    assert {k for c in draws for k in puzzle.kernels_of(c)} == set(puzzle.kernels)
+
+
+#: sizes and arrays that stay small: the side of a square filter, one sum per channel, what fits nowhere or would
+#: need a block or a warp of its own for every element
+SMALL = {
+    "F", "bias", "grad_bias", "mean", "21 grad_weights", "22 partial", "23 output", "24 weights",
+    "33 grad_weights", "33 R", "33 S", "33 C_group",
+}  # fmt: skip
+
+
+@each_kernel_puzzle
+def test_no_size_fits_into_8_bits_and_no_index_into_16(puzzle):
+    """Otherwise a kernel passes that keeps them in an `unsigned char` or a `short`."""
+    for kernel in puzzle.kernels:
+        cases = sizes(puzzle, kernel)
+        lengths = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)}
+        small = {name for name in lengths if max(d[name] for d in cases) <= 256}
+        small |= {a.name for a in kernel.arrays if max(math.prod(a.shape(d)) for d in cases) <= 1 << 16}
+        assert {n for n in small if n not in SMALL and f"{puzzle.number} {n}" not in SMALL} == set(), (
+            kernel.name
+        )
+
+
+@each_kernel_puzzle
+def test_every_kernel_has_more_work_than_one_block(puzzle):
+    """In every direction of the grid; otherwise a kernel passes that leaves its blockIdx out."""
+    t = tunables(solution_of(puzzle))
+    for kernel in puzzle.kernels:
+        grids = [kernel.launch(dict(d), t).grid for d in sizes(puzzle, kernel)]
+        most = [max(axis) for axis in zip(*(g if isinstance(g, tuple) else (g,) for g in grids))]
+        assert all(n > 1 for n in most) or kernel.name == "mean_loss", kernel.name
+
+
+@each_puzzle
+def test_every_misconception_is_met_by_a_mutant(puzzle):
+    expected = {name for m in puzzle.mutants for name in m.expected}
+    for m in puzzle.misconceptions:
+        assert m.id in expected, f"no mutant expects {m.id}"
+        assert m.says.endswith(".") and "\n" not in m.says
+
+
+# ---- kernels ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", VARIANTS, ids=lambda p: p.stem)
+def test_differently_written_kernels(path, tmp_path):
+    """`NN_right_*.cu` pass; `NN_wrong_*.cu` fail with one of the diagnoses after `// expect:`."""
+    source = path.read_text(encoding="utf-8")
+    number, sort, _ = path.stem.split("_", 2)
+    (tmp_path / "kernel.cu").write_text(source, encoding="utf-8")
+    verdict = grade_file(COURSE.load(number), tmp_path / "kernel.cu", Options(device="cpu"))
+    if sort == "right":
+        assert verdict.passed, verdict.lines
+    else:
+        expected = re.search(r"^// expect: (.+)$", source, re.MULTILINE)[1].split(", ")
+        assert verdict.status == "failed"
+        assert verdict.diagnosis in expected, (verdict.diagnosis, verdict.lines)
+
+
+def test_tiles_that_puzzle_27_reads_in_fours_begin_where_fours_may():
+    """An array of float in shared memory may begin at any multiple of 4 bytes, if nothing else is said."""
+    ptx = compile_ptx(solution_of(COURSE.load("27")), flavour="fast").text
+    assert re.findall(r"\.shared \.align (\d+)", ptx) == ["16", "16"]
+
+
+# ---- puzzle 09 is promised to others ----------------------------------------------------------------
+
+
+def test_puzzle_09_keeps_its_names():
+    puzzle = COURSE.load("09")
+    weights, bias = puzzle.kernels
+    assert weights.signature == (
+        "conv2d_backward_weights(const float* grad_output, const float* input, float* grad_weights, "
+        "int batch, int C_in, int H, int W, int C_out, int F)"
+    )
+    assert bias.signature == (
+        "conv2d_backward_bias(const float* grad_output, float* grad_bias, "
+        "int batch, int C_out, int H_out, int W_out)"
+    )
+    promised = {"tiny_3x3", "numerical_gradient_check", "lenet_conv1", "lenet_conv2"}
+    assert {f"conv_bw_{name}" for name in promised} <= {case.name for case in puzzle.cases}
+
+
+def test_puzzle_09_has_enough_wrong_and_right_kernels():
+    puzzle = COURSE.load("09")
+    names = {m.id for m in puzzle.misconceptions}
+    wrong = [m for m in puzzle.mutants if m.kernel == "conv2d_backward_weights"]
+    named = [m for m in wrong if set(m.expected) <= names]
+    assert len(wrong) >= 21 and len(named) >= 12
+    assert len([path for path in VARIANTS if path.stem.startswith("09_right_")]) >= 4

@@ -1,0 +1,350 @@
+"""What races a recorded launch has: a plain detector, which the one in the runtime is compared with.
+
+Every access is kept, with the vector clock that its thread had. Two accesses race where they meet in a byte, one of them
+writes, neither happens before the other, and they are not both strong with scopes that reach each other. Sections named
+here are those of the memory consistency model in the PTX manual.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.devices.virtual.runtime import abi
+
+CTA, CLUSTER, GPU, SYS = range(4)  # scopes; a cluster is one block here
+KIND_WRITE, KIND_STRONG, KIND_SCOPE = 1, 2, 2  # bits of a hazard's kind, and where its scope begins
+ONE_WARP, FURTHER = 1, 2  # how far apart the two threads of a hazard are
+
+
+class Access(NamedTuple):
+    """A thread's access to `size` bytes. blind: it is an update, and the thread does not get to know what was there.
+    value: what a plain store writes, where that is known."""
+
+    block: int
+    thread: int
+    address: int
+    size: int
+    site: int = 0
+    reads: bool = False
+    writes: bool = False
+    strong: bool = False
+    scope: int = SYS
+    acquire: bool = False
+    release: bool = False
+    shared: bool = False
+    blind: bool = False
+    value: int | None = None
+
+
+class Sync(NamedTuple):
+    """Threads (block, thread) meet: at a barrier, in a collective, or all of the grid."""
+
+    threads: tuple[tuple[int, int], ...]
+    # number of the block's barrier, at which others may have arrived without waiting
+    barrier: int | None = None
+
+
+class Arrive(NamedTuple):
+    block: int
+    thread: int
+    barrier: int
+
+
+class Fence(NamedTuple):
+    block: int
+    thread: int
+    scope: int
+
+
+class Hazard(NamedTuple):
+    """A byte on which two instructions race. block: of shared memory, 0 otherwise. a, b: (site, kind), in order."""
+
+    address: int
+    block: int
+    a: tuple[int, int]
+    b: tuple[int, int]
+    how: int
+
+
+class Release(NamedTuple):
+    """What a write hands on to whoever observes it: all that its thread knew at the RELEASE, or at a fence before."""
+
+    block: int
+    thread: int
+    scope: int
+    clock: np.ndarray
+
+
+class Write:
+    """A write of a location, and the write that it has read, where it is a read-modify-write. seen: the numbers of all
+    writes that it has read a part of."""
+
+    def __init__(
+        self, access: Access, releases: list[Release], observed: Write | None, number: int, seen: set[int]
+    ):
+        self.access, self.releases, self.observed, self.number, self.seen = (
+            access,
+            releases,
+            observed,
+            number,
+            seen,
+        )
+
+    def chain(self):
+        """All that is observed where this write is."""
+        write = self
+        while write:
+            yield write
+            write = write.observed
+
+
+def covers(scope: int, block: int, other: int) -> bool:
+    """Whether the scope of an operation in one block includes the threads of another."""
+    return scope >= GPU or block == other
+
+
+def related(a, b) -> bool:
+    """Strong operations of two threads whose scopes include each other (section "Morally Strong Operations")."""
+    same = (a.block, a.thread) == (b.block, b.thread)
+    return same or covers(a.scope, a.block, b.block) and covers(b.scope, b.block, a.block)
+
+
+# -- what happened before what -------------------------------------------------------------------------------
+
+
+class Clocks:
+    """What each thread knows of every other, step by step: clocks[x, y] is the number of y's steps that x is after."""
+
+    def __init__(self, steps: list):
+        names = {name for step in steps for name in _threads(step)}
+        self.number = {name: i for i, name in enumerate(sorted(names))}
+        self.clocks = np.zeros((len(names), len(names)), np.int32)
+        self.arrived: dict[tuple, np.ndarray] = {}  # (block, barrier) -> clock
+        self.fences = defaultdict(dict)  # thread -> scope -> Release, of the last fence of the scope
+        self.observed = defaultdict(dict)  # thread -> the writes that its strong reads have observed so far
+        self.last: dict[tuple, Write] = {}  # (block if shared, byte) -> the last write
+        self.accesses: list[Access] = []
+        self.known: list[np.ndarray] = []  # the clock of each access's thread, itself included
+        # number of an access -> of the writes that it observes, or a part of
+        self.seen: dict[int, set[int]] = {}
+        for step in steps:
+            for name in _threads(step):
+                self.clocks[self.number[name], self.number[name]] += 1
+            getattr(self, type(step).__name__.lower())(step)
+
+    def sync(self, step: Sync) -> None:
+        rows = [self.number[name] for name in step.threads]
+        joined = self.clocks[rows].max(axis=0)
+        arrived = (
+            self.arrived.pop((step.threads[0][0], step.barrier), None) if step.barrier is not None else None
+        )
+        self.clocks[rows] = joined if arrived is None else np.maximum(joined, arrived)
+
+    def arrive(self, step: Arrive) -> None:
+        key, clock = (step.block, step.barrier), self.clock(step).copy()
+        self.arrived[key] = np.maximum(self.arrived.get(key, clock), clock)
+
+    def fence(self, step: Fence) -> None:
+        """An acquire of all that the thread has observed, and a release of all that it knows then."""
+        for write in self.observed[step[:2]]:
+            self.acquire(step, write)
+        self.fences[step[:2]][step.scope] = Release(
+            step.block, step.thread, step.scope, self.clock(step).copy()
+        )
+
+    def access(self, step: Access) -> None:
+        parts = self.observed_by(step) if step.reads and step.strong else []
+        observed = parts[0] if len(parts) == 1 and parts[0] else None
+        seen = set().union(*({write.number} | write.seen for write in parts if write))
+        # section "Release and Acquire Patterns": a reduction acquires nothing
+        if observed and not step.blind:
+            self.observed[step[:2]][observed] = None
+            if step.acquire:
+                self.acquire(step, observed)
+        if seen and not step.blind:
+            self.seen[len(self.accesses)] = seen
+        self.accesses.append(step)
+        self.known.append(self.clock(step).copy())
+        if step.writes:
+            releases = list(self.fences[step[:2]].values()) if step.strong else []
+            if step.release:
+                releases.append(Release(step.block, step.thread, step.scope, self.known[-1]))
+            self.last.update(
+                dict.fromkeys(_bytes(step), Write(step, releases, observed, len(self.accesses) - 1, seen))
+            )
+
+    def observed_by(self, read: Access) -> list[Write | None]:
+        """The last writes of the bytes that a strong read reads; None for those that are not morally strong to it."""
+        return [
+            write
+            if write
+            and (write.access.address, write.access.size) == (read.address, read.size)
+            and (write.access[:2] == read[:2] or write.access.strong and related(write.access, read))
+            else None
+            for write in {self.last.get(byte) for byte in _bytes(read)}
+        ]
+
+    def acquire(self, step: Access | Fence, write: Write) -> None:
+        """Learn what the writes of a chain hand on, where the scopes at both of its ends include the other's thread."""
+        mine = self.clock(step)
+        for earlier in write.chain():
+            for release in earlier.releases:
+                if related(release, step):
+                    np.maximum(mine, release.clock, out=mine)
+
+    def sight(self, where: list[int]) -> np.ndarray | None:
+        """Which of some accesses (rows) each of them (columns) has observed; None where none has."""
+        columns = [j for j, i in enumerate(where) if i in self.seen]
+        found = np.zeros((len(where), len(where)), bool)
+        for j in columns:
+            found[np.searchsorted(where, list(self.seen[where[j]])), j] = True
+        return found if columns else None
+
+    def clock(self, step) -> np.ndarray:
+        return self.clocks[self.number[step[:2]]]
+
+
+def _threads(step) -> tuple:
+    return step.threads if isinstance(step, Sync) else (step[:2],)
+
+
+def _bytes(access: Access) -> list[tuple]:
+    space = access.block if access.shared else None
+    return [(space, access.address + i) for i in range(access.size)]
+
+
+# -- which pairs race ----------------------------------------------------------------------------------------
+
+
+def hazards(steps: list, observation: bool = False, values: bool = True) -> set[Hazard]:
+    """All hazards of a launch. observation: a write comes before all that follows a read which has observed it
+    (section "Causality Order"). values: two plain stores of one value do no harm."""
+    clocks, places = Clocks(steps), defaultdict(list)
+    for i, access in enumerate(clocks.accesses):
+        places[access.block if access.shared else None, access.address // 16].append(i)
+    found = set()
+    for (space, _), where in places.items():
+        accesses = [clocks.accesses[i] for i in where]
+        if len({(*a[2:4], a.strong and a.scope >= GPU) for a in accesses} | {(*accesses[0][2:4], True)}) == 1:
+            continue  # all of them may meet: threads poll it, perhaps
+        seen = clocks.sight(where) if observation else None
+        races = _races(accesses, np.array([clocks.known[i] for i in where]), clocks.number, seen, values)
+        # threads that do the same make the same hazards: one pair of each kind will do (but values have two words)
+        alike: dict[tuple, int] = {}
+        same = np.array(
+            [alike.setdefault((*a[2:9], a.size > 4 and a.value), i) for i, a in enumerate(accesses)]
+        )
+        warp = np.array([a.block << 5 | a.thread // 32 for a in accesses])
+        how = np.where((warp[races[:, :1]] == warp[races[:, 1:]]), ONE_WARP, FURTHER)
+        for i, j, how in np.unique(np.hstack([same[races], how]), axis=0).tolist():
+            a, b = accesses[i], accesses[j]
+            found |= _hazards(a, b, how, space or 0, values and a.size > 4)
+    return found
+
+
+def _races(accesses: list[Access], known, number: dict, seen: np.ndarray | None, values: bool) -> np.ndarray:
+    """The pairs (i, j) that race. accesses: of 16 aligned bytes, in the order in which they happened. seen: i by j."""
+
+    def column(values, dtype=np.int64):
+        return np.array(list(values), dtype)[:, None]
+
+    address, size = column(a.address for a in accesses), column(a.size for a in accesses)
+    block, thread = column(a.block for a in accesses), column(number[a[:2]] for a in accesses)
+    writes, strong = column((a.writes for a in accesses), bool), column((a.strong for a in accesses), bool)
+    scope = column(a.scope for a in accesses)
+    told, value = (
+        column((a.value is not None for a in accesses), bool),
+        column((a.value or 0 for a in accesses), np.uint64),
+    )
+    unit = (address == address.T) & (size == size.T)
+    meet = (address < (address + size).T) & (address.T < address + size) & (thread != thread.T)
+    if values:
+        meet &= ~(unit & told & told.T & (value == value.T))
+    reaches = (scope >= GPU) | (block == block.T)
+    morally_strong = strong & strong.T & unit & reaches & reaches.T
+    # i before j: j's thread knows as many steps of i's thread as that one had made with i
+    own = np.take_along_axis(known, thread, axis=1)
+    before = known[:, thread[:, 0]].T >= own
+    if seen is not None:
+        before |= seen @ (before & ~np.eye(len(accesses), dtype=bool))
+    return np.argwhere(np.triu(meet & (writes | writes.T) & ~morally_strong & ~before, 1))
+
+
+def _hazards(a: Access, b: Access, how: int, block: int, values: bool) -> set[Hazard]:
+    first, last = sorted([(a.site, kind(a)), (b.site, kind(b))])
+    both = range(max(a.address, b.address), min(a.address + a.size, b.address + b.size))
+    return {Hazard(byte, block, first, last, how) for byte in both if not (values and harmless(a, b, byte))}
+
+
+def harmless(a: Access, b: Access, byte: int) -> bool:
+    """Whether both store the same, in the word of four bytes that a byte is in."""
+    if a.value is None or b.value is None or (a.address, a.size) != (b.address, b.size):
+        return False
+    shift = 8 * (byte - a.address) // 32 * 32
+    return (a.value ^ b.value) >> shift & 0xFFFFFFFF == 0
+
+
+def kind(access: Access) -> int:
+    strength = KIND_STRONG | min(access.scope, GPU) << KIND_SCOPE if access.strong else 0
+    return KIND_WRITE * access.writes | strength
+
+
+# -- as the runtime writes it down ---------------------------------------------------------------------------
+
+
+def read_steps(rows: np.ndarray) -> list:
+    """The steps of `launch.steps`."""
+    found, names, met = [], abi.STEPS, set()
+    fields = ("what", "serial", "block", "thread", "address", "site", "info", "value")
+    table = zip(*(rows[field].tolist() for field in fields), strict=True)
+    for (what, serial), group in groupby(table, key=lambda row: (names[row[0]], row[1])):
+        if what in ("barrier", "collective", "grid"):
+            assert serial not in met, f"the steps of event {serial} do not follow one another"
+            met.add(serial)
+            group = list(group)
+            found.append(Sync(tuple(row[2:4] for row in group), group[0][4] if what == "barrier" else None))
+            continue
+        for _, number, block, thread, address, site, info, value in group:
+            if what == "access":
+                found.append(_access(block, thread, address, site, info, value))
+            elif what == "fence":
+                found.append(Fence(block, thread, info >> abi.SCOPE_SHIFT & 3))
+            elif what == "arrive":
+                found.append(Arrive(block, thread, number))
+    return found
+
+
+def _access(block: int, thread: int, address: int, site: int, info: int, value: int) -> Access:
+    has = lambda bit: bool(info & bit)  # noqa: E731
+    writes, atomic, strong = (
+        has(abi.INFO_WRITE),
+        has(abi.INFO_ATOMIC),
+        has(abi.INFO_ATOMIC | abi.INFO_VOLATILE),
+    )
+    return Access(
+        block, thread, address, info & 255, site, not writes or atomic, writes, strong, info >> abi.SCOPE_SHIFT & 3,
+        has(abi.INFO_ACQUIRE), has(abi.INFO_RELEASE), has(abi.INFO_SHARED), has(abi.INFO_BLIND),
+        value if has(abi.INFO_VALUE) and writes and not strong else None,
+    )  # fmt: skip
+
+
+def read_hazards(rows: np.ndarray) -> set[Hazard]:
+    """The hazards of `launch.hazards`, each only with the threads that are furthest apart."""
+    found = set()
+    fields = ("address", "block", "site", "kind", "other_site", "other_kind", "bytes", "across")
+    for address, block, site, kind, other, other_kind, bytes_, across in zip(
+        *(rows[f].tolist() for f in fields)
+    ):
+        pair = sorted([(site, kind), (other, other_kind)])
+        found |= {Hazard(address + i, block, *pair, FURTHER if across >> i & 1 else ONE_WARP)
+                  for i in range(4) if bytes_ >> i & 1}  # fmt: skip
+    return furthest(found)
+
+
+def furthest(found: set[Hazard]) -> set[Hazard]:
+    """Of hazards of the same byte and instructions, the one of different warps."""
+    return {h for h in found if h.how == FURTHER or h._replace(how=FURTHER) not in found}

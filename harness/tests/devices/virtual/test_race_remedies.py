@@ -1,0 +1,179 @@
+"""What a race is told to need: a barrier where the program has an order, else one thread for an element, or an atomic."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import KernelFault
+from harness.grading.sentences import others
+from harness.tests.devices.virtual.launches import K, device, zeros
+
+SOURCE = f"""
+template <typename T> __device__ __noinline__ void add(T* to, int i) {{
+    to[0] += i;
+}}
+{K}counted(float* out) {{
+    __shared__ unsigned char s[64];
+    s[threadIdx.x] = 0;
+    __syncthreads();
+    s[threadIdx.x / 40]++;
+    __syncthreads();
+    out[threadIdx.x] = s[0];
+}}
+{K}in_a_loop(float* out) {{
+    __shared__ int bins[8];
+    if (threadIdx.x < 8) bins[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < 100; i += blockDim.x)
+        bins[i * i % 8] += i;
+}}
+{K}through_a_pointer(float* out) {{
+    __shared__ double s[2];
+    double* sum = s + 1;
+    if (threadIdx.x == 0) *sum = 0;
+    __syncthreads();
+    *sum = *sum + threadIdx.x;
+}}
+{K}in_a_function(float* out) {{
+    __shared__ short s[2];
+    if (threadIdx.x == 0) s[0] = 0;
+    __syncthreads();
+    add(s, threadIdx.x);
+}}
+{K}by_blocks(float* out) {{
+    if (threadIdx.x == 0) out[0] += 1;
+}}
+{K}stored(float* out) {{
+    out[threadIdx.x / 2] = threadIdx.x;
+}}
+{K}on_branches(float* out) {{
+    __shared__ float s[64];
+    if (threadIdx.x < 32)
+        s[threadIdx.x] = 1;
+    else
+        s[threadIdx.x - 31] = 2;
+}}
+{K}split(float* out) {{
+    float old = out[blockIdx.x];
+    out[blockIdx.x] = old + threadIdx.x;
+}}
+{K}tree(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    for (int n = 0; n < 3; n++)
+        if (threadIdx.x / 16 == n) s[threadIdx.x] += s[threadIdx.x + 16];
+}}
+{K}scan(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    for (int n = 1; n < 64; n *= 2) {{
+        if (threadIdx.x >= n) s[threadIdx.x] += s[threadIdx.x - n];
+        __syncthreads();
+    }}
+}}
+{K}turns(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    for (int n = 0; n < 4; n++)
+        s[(threadIdx.x + n) % 64] = s[threadIdx.x] + n;
+}}
+{K}fill(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = 1;
+    if (threadIdx.x >= 32)
+        out[threadIdx.x] = s[63 - threadIdx.x];
+}}
+{K}again(float* out) {{
+    __shared__ float s[64];
+    for (int i = 0; i < 3; i++) {{
+        s[threadIdx.x] = i;
+        __syncthreads();
+        out[threadIdx.x] = s[63 - threadIdx.x];
+    }}
+}}
+{K}two_steps(float* out) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = 1;
+    s[63 - threadIdx.x] = 2;
+}}
+{K}zeroed(float* out) {{
+    __shared__ float s[64];
+    if (threadIdx.x == 63) s[0] = 0;
+    if (threadIdx.x < 32) atomicAdd(&s[0], 1.0f);
+}}
+{K}either(float* out) {{
+    __shared__ float s[64];
+    if (threadIdx.x < 32)
+        s[threadIdx.x] = 1;
+    else
+        out[0] = s[threadIdx.x - 32];
+}}
+{K}of_two_blocks(float* out) {{
+    out[threadIdx.x + 64 * blockIdx.x] = 1;
+    if (blockIdx.x == 1) out[threadIdx.x + 64] = out[63 - threadIdx.x];
+}}
+"""
+ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or one thread that does it for all."
+OWNER = "Each element must have one thread: its index must use every part of the thread's number, or only one of them write."
+NONE = "no __syncthreads() stands between"
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "grid"),
+    [
+        ("counted", f"both update s[0]. {ATOMIC}", 1),
+        ("in_a_loop", ATOMIC, 1),
+        ("through_a_pointer", f"both update s[1]. {ATOMIC}", 1),
+        ("in_a_function", f"both update s[0]. {ATOMIC}", 1),
+        ("by_blocks", f"of block (1,0,0) both update out[0]. {ATOMIC}", 2),
+        ("split", OWNER, 1),
+        ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
+        ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
+        ("tree", f"{NONE} one pass of the loop and the next.", 1),
+        ("scan", "a __syncthreads() must stand between the reading, into a variable, and the writing.", 1),
+        ("turns", "If they do so in the same pass of a loop, it needs one thread, or an atomic; if in different passes,"
+                  " a __syncthreads() must stand between the passes.", 1),
+        ("fill", f"writes s[31] (line 75), and this thread reads it; {NONE}.", 1),
+        ("again", "after the barrier of line 83, no __syncthreads() stands on the way from line 84 round the loop to"
+                  " line 82.", 1),
+        ("two_steps", f"and so does this thread; {NONE}.", 1),
+        ("zeroed", f"and this thread atomically changes it; {NONE}.", 1),
+        ("either", "the two lines are on different branches, and a __syncthreads() can only stand after both.", 1),
+        ("of_two_blocks", "blocks run in any order: what one needs of another must come from an earlier launch.", 2),
+    ],
+)  # fmt: skip
+def test_the_remedy_fits(name, says, grid):
+    dev = device("full")
+    kernel = dev.compile(SOURCE).get_function(name)
+    try:
+        for dev.schedule in range(4):
+            with pytest.raises(KernelFault) as caught:
+                kernel(grid, 64, (zeros(128),))
+            fault = caught.value
+            assert fault.kind == "race" and fault.explanation.endswith(says), fault.explanation
+            assert fault.no_barrier == (says.endswith((ATOMIC, OWNER)))
+    finally:
+        dev.schedule = 0
+
+
+def test_races_for_one_array_are_one_message():
+    source = f"""{K}k(float* out) {{
+    __shared__ float s[64], t[64];
+    s[threadIdx.x] = 1;
+    s[63 - threadIdx.x] = 2;
+    t[threadIdx.x] = s[(threadIdx.x + 1) % 64];
+    s[threadIdx.x] = t[63 - threadIdx.x];
+    out[threadIdx.x] = t[63 - threadIdx.x];
+}}"""
+    with pytest.raises(KernelFault) as caught:
+        device("full").compile(source).get_function("k")(1, 64, (zeros(64),))
+    fault = caught.value
+    pairs = {(f.other.line, f.line) for f in [fault, *fault.more] if f.array == "s"}
+    assert fault.array == "s" and len(pairs) > 3 and {f.array for f in fault.more} == {"s", "t"}
+    assert others(fault) == [
+        f"{len(pairs) - 1} further pairs of lines race for s.",
+        "Also: a race for t in line 6.",
+    ]

@@ -1,0 +1,214 @@
+"""Kernels that are large, odd or not supported: built, or refused with the line, never a crash."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from harness.devices.nvrtc.compiler import Ptx, compile_ptx
+from harness.devices.virtual.compile.build import build_ptx
+from harness.errors import BackwarpError, CompileError, Unsupported
+from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+def test_a_thousand_cases():
+    cases = "\n".join(f"case {j}: r = r * 3 + {j * j % 97}; out[i] = r; break;" for j in range(1000))
+    i = np.arange(1024)
+    got = result(
+        f"int i = threadIdx.x, r = i; switch (i) {{ {cases} default: out[i] = -1; }}",
+        1024,
+        dtype=np.int32,
+        block=1024,
+        checks="memory",
+    )
+    np.testing.assert_array_equal(got, np.where(i < 1000, i * 3 + i * i % 97, -1))
+
+
+def test_deep_nesting():
+    ifs = "".join(f"if (i > {j}) {{ c++; " for j in range(120)) + "}" * 120
+    got = result(f"int i = threadIdx.x, c = 0; {ifs} out[i] = c;", 128, dtype=np.int32, block=128)
+    np.testing.assert_array_equal(got, np.minimum(np.arange(128), 120))
+    loops = "".join(f"for (int j{j} = 0; j{j} < 2; j{j}++) " for j in range(12))
+    assert result(f"int c = 0; {loops} c++; out[threadIdx.x] = c;", 1, dtype=np.int32, block=1).tolist() == [
+        4096
+    ]
+
+
+def test_many_registers():
+    body = """
+    float s[200];
+    #pragma unroll
+    for (int j = 0; j < 200; j++) s[j] = a[(threadIdx.x + j) % 32];
+    float r = 0;
+    #pragma unroll
+    for (int j = 0; j < 200; j++) r += s[j] * s[199 - j];
+    out[threadIdx.x] = r;"""
+    a = np.arange(32, dtype=np.float32)
+    wide = a[(np.arange(32)[:, None] + np.arange(200)) % 32].astype(np.float64)
+    np.testing.assert_allclose(result(body, 32, a, checks="memory"), (wide * wide[:, ::-1]).sum(1), rtol=1e-6)
+
+
+def test_huge_arrays_cost_only_what_is_touched():
+    source = f"""__device__ float far[1u << 25];
+    {K}k(float* out) {{ far[1u << 24] = 3; out[0] = far[1u << 24] + far[5]; }}"""
+    out = device("memory").array(np.zeros(1, np.float32))
+    run(source, out, block=1, checks="memory")
+    assert out.get().tolist() == [3]
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+#: what is not supported -> a kernel that asks for it
+REFUSED = {
+    "malloc() on the device": f"""{K}k(float* out) {{
+      float* p = (float*)malloc(4);  // HERE
+      p[0] = 1;
+      out[0] = p[0];
+    }}""",
+    "textures": f"""{K}k(cudaTextureObject_t t, float* out) {{
+      out[0] = tex1Dfetch<float>(t, 1);  // HERE
+    }}""",
+    "surfaces": f"""{K}k(cudaSurfaceObject_t t, float* out) {{
+      out[0] = surf1Dread<float>(t, 1);  // HERE
+    }}""",
+    "the PTX instruction `foo.bar": f"""{K}k(int n) {{
+      asm volatile("foo.bar %0;" :: "r"(n));  // HERE
+    }}""",
+    "the PTX instruction `add.rq.f32": f"""{K}k(float* out) {{
+      asm volatile("add.rq.f32 %0, %0, %0;" : "+f"(out[0]));  // HERE
+    }}""",
+    "Hopper's wgmma": f"""{K}k() {{
+      asm volatile("wgmma.fence.sync.aligned;");  // HERE
+    }}""",
+    "thread block clusters": f"""{K}k(int* out) {{
+      asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(out[0]));  // HERE
+    }}""",
+    "a barrier or warp collective inside the recursive function": f"""
+    __device__ __noinline__ int f(int n, int* p) {{
+      __syncthreads();
+      p[n] = n;
+      return n ? 3 * f(n - 1, p) + p[n] : 0;
+    }}
+    {K}k(int* out, int n) {{
+      out[0] = f(n, out);  // HERE
+    }}""",
+    "a barrier or warp collective in a function that is called through a pointer": f"""
+    __device__ int f(int n) {{ __syncthreads(); return n; }}
+    __device__ int g(int n) {{ return 2; }}
+    __device__ int (*table[2])(int) = {{f, g}};
+    {K}k(int* out, int n) {{
+      out[0] = table[n & 1](n);  // HERE
+      if (n > 9) table[0] = g;
+    }}""",
+    "the PTX branch `bra NOWHERE`": f"""{K}k() {{
+      asm volatile("bra NOWHERE;");  // HERE
+    }}""",
+    "PTX whose braces do not match": f"""{K}k() {{
+      asm volatile("}} }}");  // HERE
+    }}""",
+    "the PTX statement": f"""{K}k() {{
+      asm volatile("@@@ ;;; [[[");  // HERE
+    }}""",
+    "the special register %%r9": f"""{K}k() {{
+      asm volatile("add.s32 %%r8, %%r9, 1;");  // HERE
+    }}""",
+    "the PTX directive .texref": f"""{K}k() {{
+      asm volatile(".texref x;");  // HERE
+    }}""",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_with_the_line(what):
+    source = REFUSED[what]
+    for checks in FLAVOURS:
+        with pytest.raises(Unsupported) as caught:
+            device(checks).compile(source)
+        assert what in caught.value.what
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.line == line_of(source, "HERE")
+        assert diagnostic.source == source.splitlines()[diagnostic.line - 1]
+
+
+@pytest.mark.parametrize(
+    "asm",
+    [
+        "ret; } .visible .entry evil() { ret;",
+        "{",
+        ".global .b8 zz[4]; mov.u64 %%rd1, zz;",
+        "call system, (%%rd1);",
+        "call vprintf;",
+        "mov.b64 {%%r1, %%rd2}, %%r1;",
+        "add.s32 %%r1;",
+        "ld.global.u32 %%r1;",
+        "st.shared.f32 5, 6;",
+        "bar.sync;",
+        "shfl.sync.idx.b32 %%r1;",
+        "setp.lt.s32 %%p1;",
+        "atom.global.add.u32 %%r1, [%%rd1];",
+        "brx.idx %%r1, nothing;",
+        "cvt.u32.f32 %%r1, %%r1;",
+        "mov.u64 %%rd1, _ZN4evilE;",
+        "L: L:",
+        "define void @f() { ret void }",
+        "ld.param.u32 %%r1, [k_param_9];",
+    ],
+)
+def test_assembly_that_no_compiler_wrote_is_refused_or_runs(asm):
+    """Never a crash, and nothing but an error that a student can read."""
+    source = f'{K}k(int* out) {{ out[threadIdx.x] = 1; asm volatile("{asm}"); }}'
+    for checks in FLAVOURS:
+        try:
+            device(checks).compile(source)
+        except CompileError as error:
+            assert error.diagnostics or str(error)
+
+
+def test_device_side_launch_does_not_compile():
+    with pytest.raises(CompileError, match="device-side kernel launch"):
+        device().compile(f"{K}child() {{}}\n{K}k() {{ child<<<1, 1>>>(); }}")
+
+
+def test_too_much_static_shared_memory():
+    with pytest.raises(CompileError, match=r"k uses too much shared data \(0xcb20 bytes, 0xc000 max\)"):
+        device().compile(
+            f"{K}k(float* out) {{ __shared__ float s[13000]; s[threadIdx.x] = 1; out[0] = s[5]; }}"
+        )
+
+
+def test_damaged_ptx_is_built_or_refused():
+    source = f"""
+    __device__ __noinline__ int f(int v, int* p) {{
+      int t[3] = {{v, 1, 2}};
+      return p[0] < -5 ? t[v % 3] : f(v + 1, t) + 1;
+    }}
+    {K}k(float* out, int n) {{
+      __shared__ float s[32];
+      s[threadIdx.x] = out[threadIdx.x];
+      __syncthreads();
+      float v = __shfl_down_sync(~0u, s[31 - threadIdx.x], 2);
+      switch (n) {{ case 0: v += 1; break; case 1: v *= 2; break; case 2: v -= 3; break; case 3: v /= 3; }}
+      if (v > 3) printf("%f %d\\n", v, f(n, &n));
+      out[threadIdx.x] = v;
+    }}"""
+    rng, outcomes = random.Random(3), {"built": 0, "refused": 0}
+    texts = [
+        compile_ptx(source, "kernel.cu", f).text.split("\n\t.section")[0].split("\n")
+        for f in ("debug", "fast")
+    ]
+    for _ in range(25):
+        lines = list(rng.choice(texts))
+        i, j = rng.randrange(8, len(lines)), rng.randrange(8, len(lines))
+        lines[i] = rng.choice(
+            [lines[j], "", lines[i][: len(lines[i]) // 2], lines[i].replace("32", "64"), "}", "\tret;"]
+        )
+        try:
+            build_ptx(Ptx("\n".join(lines)), "kernel.cu", "full", 1 << 34)
+            outcomes["built"] += 1
+        except BackwarpError:
+            outcomes["refused"] += 1
+    assert outcomes["built"] and outcomes["refused"]

@@ -1,0 +1,180 @@
+"""Kernels that are hostile to the grader: each ends in a short report, and what is graded next is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness import cli
+from harness.course.checkout import Course
+from harness.devices.virtual.compile import build
+from harness.grading import runs
+from harness.grading.grade import Options, grade_file
+
+COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+PUZZLE = COURSE.load("01")
+KERNEL = 'extern "C" __global__ void vector_add(const float* a, const float* b, float* c, int n)'
+START = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
+END = "if (i < n) c[i] = a[i] + b[i];"
+IN_LOOP = "the launch timed out and was terminated at kernel.cu:"
+TOO_LONG = "the compiler did not finish within 0.5 seconds"
+
+
+def doubling(first: str, step: str, count: int) -> str:
+    """Definitions 0 to `count`, each in terms of the one before it (`before`)."""
+    steps = (step.format(n=n, before=n - 1) for n in range(1, count + 1))
+    return "\n".join([first.format(n=0), *steps]) + "\n"
+
+
+def kernel(body: str, before: str = "") -> str:
+    return f"{before}\n{KERNEL} {{\n{START}\n{body}\n{END}\n}}\n"
+
+
+#: what the compiler is to choke on -> (source, what is said)
+BUILDS = {
+    "templates that double": (
+        kernel(
+            "i += F<30, 0>::v & 0;",
+            "template <int N, int M> struct F { static const int v = F<N - 1, 2 * M>::v + F<N - 1, 2 * M + 1>::v; };\n"
+            "template <int M> struct F<0, M> { static const int v = M; };",
+        ),
+        TOO_LONG,
+    ),
+    "a template without an end": (
+        kernel("i += F<0>::v & 0;", "template <int N> struct F { static const int v = F<N + 1>::v; };"),
+        "excessive recursion",
+    ),
+    "macros that double": (
+        kernel("M30", doubling("#define M{n} i += i;", "#define M{n} M{before} M{before}", 30)),
+        TOO_LONG,
+    ),
+    "functions that double, in place": (
+        kernel(
+            "i += f30(i) & 0;",
+            doubling("__device__ int f{n}(int x) {{ return 3 * x; }}",
+                     "__device__ __forceinline__ int f{n}(int x) {{ return f{before}(x) + f{before}(x + 1); }}", 30),
+        ),  # fmt: skip
+        TOO_LONG,
+    ),
+    "functions with a barrier that double": (
+        kernel(
+            "f30();",
+            doubling("__device__ void f{n}() {{ __syncthreads(); }}",
+                     "__device__ __noinline__ void f{n}() {{ f{before}(); f{before}(); }}", 30),
+        ),  # fmt: skip
+        TOO_LONG,
+    ),
+    "a huge array with values": (kernel("i += t[i] & 0;", "__device__ int t[100000000] = {1};"), TOO_LONG),
+    "ifs in ifs": (kernel("if (i > 0) {" * 3000 + "i++;" + "}" * 3000), TOO_LONG),
+    "too much __constant__": (
+        kernel("i += t[i] & 0;", "__constant__ int t[16385];"),
+        "kernel.cu uses too much global constant data (65540 bytes, 65536 max)",
+    ),
+    "more memory than there is": (
+        kernel("i += t[i] & 0;", "__device__ int t[1ull << 30];"),
+        "the __device__ variables of kernel.cu take 4294967296 bytes",
+    ),
+    "too much shared memory": (
+        kernel("s[i] = i;", "__shared__ int s[1ull << 40];"),
+        "vector_add uses too much shared data (4398046511104 bytes, 49152 max)",
+    ),
+    "a file that includes itself": (kernel("", '#include "kernel.cu"'), "is not a header that a kernel may include"),
+    "comments between # and a name": (
+        kernel("") + "#if 0\n#endif\n" + "\n#/*" * 40_000 + "*/",
+        "a long comment stands between # and the directive's name",
+    ),
+    "thousands of errors": (kernel("q;\n" * 5_000), "does not compile"),
+}  # fmt: skip
+
+#: what never ends, or takes more than there is -> (source, what is said)
+LAUNCHES = {
+    "an endless loop in a function": (
+        kernel("i += f(i) & 0;", "__device__ __noinline__ int f(int x) { while (x < 9) x /= 2; return x; }"),
+        IN_LOOP,
+    ),
+    "an endless loop while the others wait": (
+        kernel("while (i == 3 && n > 0) c[3] = n; __syncthreads();"),
+        IN_LOOP,
+    ),
+    "a flag that nobody sets": (
+        kernel("while (atomicAdd(&flag, 0) == 0) {}", "__device__ int flag;"),
+        "memory that no thread ever changes",
+    ),
+    "a sum that becomes NaN": (
+        kernel("float x = n; x = (x - x) / (x - x); while (!(x > 1)) x += 1; i += (int)x * 0;"),
+        IN_LOOP,
+    ),
+    "halves of the smallest number": (
+        kernel("for (float x = 1; x >= 0; x /= 2) c[i] = x;"),
+        IN_LOOP,
+    ),
+    "short loops in short loops, by calls": (
+        kernel(
+            "i += f9(i) & 0;",
+            doubling("__device__ __noinline__ int f{n}(int x) {{ return x; }}",
+                     "__device__ __noinline__ int f{n}(int x) {{ for (int j = 0; j < 3000; j++) x += f{before}(x); return x; }}", 9),
+        ),
+        IN_LOOP,
+    ),
+    "calls that double, without a loop": (
+        kernel(
+            "i += f60(i, n) & 0;",
+            doubling("__device__ __noinline__ int f{n}(int x, int y) {{ return x * y; }}",
+                     "__device__ __noinline__ int f{n}(int x, int y) {{ return f{before}(x, y) + f{before}(y, x); }}", 60),
+        ),
+        "a thread was in the function that is called here",
+    ),
+    "a recursion that doubles": (
+        kernel("i += f(80) & 0;", "__device__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }"),
+        "a thread was in the function that is called here",
+    ),
+    "a recursion without an end": (
+        kernel("i += f(i, c) & 0;", "__device__ int f(int n, float* c) { return n < -9 ? 0 : f(n + 1, c) + (int)c[0] * n; }"),
+        "Functions call each other more than 1024 deep: does the recursion end?",
+    ),
+    "a local array of forty megabytes": (
+        kernel("float x[10000000]; for (int j = 0; j < 10000000; j++) x[j] = j; i += (int)x[i] * 0;"),
+        "The local arrays of this thread do not fit into its local memory.",
+    ),
+    "a branch to itself in assembly": (kernel('asm volatile("L: bra L;");'), IN_LOOP),
+    "printf without an end": (
+        kernel('while (true) printf("%d: the quick brown fox jumps over the lazy dog\\n", i);'),
+        IN_LOOP,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch, capsys):
+    """Grades a file with the command, with little time for what never ends; gives its output."""
+    monkeypatch.setattr(runs.Pace, "limit", lambda self, nbytes: 0.2)
+
+    def graded(source: str, bomb: bool) -> str:
+        monkeypatch.setattr(build, "SECONDS", 0.5 if bomb else 60)
+        # it is the limit on the processor's time that ends a bomb
+        monkeypatch.setattr(build, "PATIENCE", 1000)
+        path = tmp_path / "kernel.cu"
+        path.write_text(source)
+        with pytest.raises(SystemExit) as done:
+            cli.main(["grade", "01", "--file", str(path), "--device", "cpu"])
+        output = "".join(capsys.readouterr())
+        assert done.value.code == 1, output
+        assert "Traceback" not in output and len(output.splitlines()) <= 12
+        return " ".join(output.split())
+
+    return graded
+
+
+@pytest.mark.parametrize("name", [*BUILDS, *LAUNCHES])
+def test_hostile_kernel(name, report):
+    source, says = (BUILDS | LAUNCHES)[name]
+    assert says in report(source, bomb=says == TOO_LONG)
+    assert grade_file(PUZZLE, PUZZLE.solution_path, Options("cpu")).passed
+
+
+def test_a_file_of_ten_megabytes_is_not_read(tmp_path):
+    (tmp_path / "kernel.cu").write_text("//" * 5_000_000)
+    verdict = grade_file(PUZZLE, tmp_path / "kernel.cu", Options("cpu"))
+    assert verdict.kind == "source" and "9765 KB; more than 256 KB is not a kernel" in verdict.lines[0]

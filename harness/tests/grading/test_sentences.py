@@ -1,0 +1,180 @@
+"""What is added to a fault or to a compiler message: the remedy, in one sentence."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.course.checkout import open_course
+from harness.errors import Diagnostic, KernelFault
+from harness.grading.compare import Element, Mismatch
+from harness.grading.sentences import (
+    fault,
+    mismatch,
+    remedy,
+    returned_early,
+    surplus_thread,
+    with_warnings,
+    wrong_line,
+)
+from harness.report.ticker import Ticker
+from harness.tests.devices.virtual.launches import K, run, zeros
+
+CALLS = "int i = blockIdx * 2;"
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "column", "says"),
+    [
+        ('expected a ";"', "return;", 1, "The ; is missing at the end of line 1."),
+        ('expected a ";"', "int i = 1 int", 11, ""),
+        ("expression must be a modifiable lvalue", "a[i] = 1;", 1, "a is const"),
+        ('no operator "*" matches; const uint3 * int', CALLS, 18, "blockIdx.x"),
+        (
+            'expression must have pointer-to-object type but it has type "float"',
+            "c[i][1] = 2;",
+            1,
+            "c[position]",
+        ),
+        ('namespace "std" has no member "cout"', "std::cout << i;", 6, "printf"),
+        ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
+        ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
+        ('expected a "}"', "", 0, "every { needs"),
+    ],
+)
+def test_a_common_compiler_message_has_a_remedy(message, line, column, says):
+    text = remedy(Diagnostic("error", message, "kernel.cu", 2, column, line), f"int x\n{line}\n")
+    assert says in text and bool(says) == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("message", "source", "seen", "wrong"),
+    [
+        ('expected a ";"', "int i = 1  // one\n\n  return;", 3, 1),
+        ('expected a ";"', "int i = 1\n#define N 2\n  return;", 3, 1),
+        ('expected a ";"', "  return 1 2;", 1, 1),
+        ('expected a "}"', "void f() {\n if (1) {\n}\n", 4, 0),
+        ('identifier "c" is undefined', "void f(int c) {\n }}\n  c = 1;\n}", 3, 0),
+        ('identifier "c" is undefined', "void f() {\n  c = '}'; // }\n}", 2, 2),
+    ],
+)
+def test_the_line_to_correct_is_the_one_that_is_wrong(message, source, seen, wrong):
+    text = source.split("\n")[seen - 1]
+    found = Diagnostic("error", message, "kernel.cu", seen, len(text) - len(text.lstrip()) + 1, text)
+    if "1 2" in source:
+        found = Diagnostic("error", message, "kernel.cu", seen, 12, text)
+    assert wrong_line(found, source) == wrong
+    assert bool(remedy(found, source)) == (wrong != seen)
+
+
+def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
+    warning = Diagnostic(
+        "warning", 'variable "x" is used before its value is set', "kernel.cu", 1, 5, "x += 1;"
+    )
+    assert with_warnings(["c[i=0] = nan", "nan: not a number"], [warning], "x += 1;") == [
+        "c[i=0] = nan",
+        'The compiler warns of line 1: variable "x" is used before its value is set.',
+        "    1 | x += 1;",
+        "      |     ^",
+        "nan: not a number",
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind, says",
+    [("out-of-bounds", "Its consequence, probably: "), ("race", "Also: ")],
+)
+def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
+    reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2)
+    found = KernelFault(kind, "", "", file="k.cu", line=1, more=[reads])
+    assert fault(found, "")[-1] == f"{says}a read of what nothing has written in line 2."
+
+
+@pytest.mark.parametrize(
+    ("unwritten", "updated", "says"),
+    [
+        (2, False, ["w[i=0] was never written   (2 of 4 elements: exactly the elements with i<=1)"]),
+        (2, True, ["w[i=0] is as it was before the launch   (2 of 4 elements: exactly the elements with i<=1)"]),
+        (1, False, ["w[i=0] = 1, expected 2   (2 of 4 elements differ)", "Wrong: exactly the elements with i<=1.",
+                    "1 of them was never written."]),
+    ],
+)  # fmt: skip
+def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says):
+    first = Element("i=0", 1.0, 2.0)
+    m = Mismatch("w", 2, 4, first, first, unwritten, "exactly the elements with i<=1", updated=updated)
+    assert mismatch([m]) == says
+
+
+def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
+    """The element belongs to `sums`, but its only name is that of the whole: no caret under the other."""
+    whole, part = "extern __shared__ float pixels[];\n", "float* sums = pixels + 9;\n"
+    found = KernelFault(
+        "uninitialised-read", "", "", line=3, array="pixels", index="9", source="sums[0] * pixels[0]"
+    )
+    assert fault(found, whole + part)[2] == "      | ^"
+    assert fault(found, whole + part)[-1].startswith("pixels is all of the dynamic shared memory")
+    assert fault(found, whole + "\n")[2] == "      |           ^"
+    assert fault(found, part)[2] == "      |           ^"
+
+
+def test_threads_that_all_do_the_whole_loop_are_noted():
+    out = zeros(4, name="c", axes="i")
+    launch = run(
+        f"{K}k(float* c, int n) {{ for (int i = 0; i < n; i++) c[i] = i; }}", out, np.int32(4), block=3
+    )
+    (note,) = launch.notes
+    assert (note.kind, note.severity) == ("same-write", "note")
+    assert (
+        note.explanation
+        == "Threads (0,0,0) and (1,0,0) both write c[i=0]; each element belongs to one thread."
+    )
+
+
+def test_the_ticker_speaks_late_on_a_terminal_only():
+    terminal, file = io.StringIO(), io.StringIO()
+    terminal.isatty = lambda: True
+    for stream in (terminal, file):
+        with Ticker(stream, 0.05) as tell:
+            tell("case 1")
+            assert stream.getvalue() == ""
+            time.sleep(0.3)
+            tell("case 2")
+    assert "case 1 ..." in terminal.getvalue() and terminal.getvalue().endswith("\x1b[K")
+    assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    ("", ["a thread without an element must leave the kernel first."]),
+    ("// return;\nc[0] = 1;", ["a thread without an element must leave the kernel first."]),
+    ("if (i > 99) return;", ["the test that lets threads without an element leave lets this one pass."]),
+    ("__syncthreads();", []),
+])  # fmt: skip
+def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_another(body, says):
+    puzzle = open_course(Path(__file__).resolve().parent).load("01")
+    kernel, case = puzzle.kernels[0], puzzle.cases[0]
+    threads = kernel.launch(puzzle.full_dims(case), {}).block
+    fault = KernelFault("out-of-bounds", "", "", thread=(12 % threads, 0, 0), block=(12 // threads, 0, 0))
+    source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
+    lines = surplus_thread(fault, kernel, case, puzzle, {}, source)
+    assert [line.split(": ")[1] for line in lines] == says
+    assert all(line.startswith("This is thread number 12 of the launch") for line in lines)
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    ("  if (idx >= n) return;\n  part[i] = 0;\n  __syncthreads();", ["Line 2 lets threads return"]),
+    ("  part[i] = 0;\n  __syncthreads();\n  if (idx >= n) return;", []),
+    ("  // some return;\n  __syncthreads();", []),
+    ("  if (idx >= n) return;", []),
+])  # fmt: skip
+def test_threads_that_have_returned_fill_nothing(body, says):
+    kernel = open_course(Path(__file__).resolve().parent).load("19").kernels[0]
+    source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"
+    for space, expected in (("__shared__", says), ("__global__", [])):
+        fault = KernelFault("uninitialised-read", f"Uninitialized {space} memory read of size 4 bytes", "")
+        assert [
+            line[: len("Line 2 lets threads return")] for line in returned_early(fault, kernel, source)
+        ] == expected

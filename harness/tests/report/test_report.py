@@ -1,0 +1,148 @@
+"""Text and JSON of a Verdict: at most a dozen lines, no colour in files, nothing steers the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from harness.errors import CompileError, Diagnostic
+from harness.grading.sentences import compile_error, source_line
+from harness.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
+from harness.report.json import dumps
+from harness.report.text import MOST_LINES, show, show_verdict, verdict_lines
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def text(verdict, width=100):
+    return ["".join(part for part, _ in line) for line in verdict_lines(verdict, width)]
+
+
+def wrong(**changes):
+    fields = {
+        "puzzle": "09_conv2d_backward_weights", "file": "kernel.cu", "kind": "wrong", "kernel": "weights",
+        "device": "virtual GPU", "seed": 7, "next": "backwarp hint 09",
+        "case": "batch_odd", "case_number": 2, "case_total": 6, "dims": {"batch": 2, "C_in": 3},
+        "lines": [
+            "grad_weights[k=0] = -1.1718, expected 0.4412   (107 of 108 elements differ)",
+            "This is batch 0 alone.",
+        ],
+        "cases": [CaseResult("a", {}, "weights", PASSED), CaseResult("b", {}, "weights", FAILED, "wrong")],
+    }  # fmt: skip
+    return Verdict(**fields | changes)
+
+
+def test_a_wrong_kernel_fact_place_remedy():
+    assert text(wrong()) == [
+        "x 09_conv2d_backward_weights   case 2 of 6  batch_odd: batch=2 C_in=3",
+        "  grad_weights[k=0] = -1.1718, expected 0.4412   (107 of 108 elements differ)",
+        "  This is batch 0 alone.",
+        "  1 of 2 cases pass.   seed 7",
+        "  Next: backwarp hint 09",
+    ]
+
+
+def test_a_passed_one_is_one_line_and_what_is_next():
+    passed = wrong(
+        status=PASSED, kind="", case="", lines=[], cases=[], seconds=0.8412, next="read puzzles/10/README.md"
+    )
+    assert text(passed) == [
+        "ok 09_conv2d_backward_weights   6 cases on virtual GPU, 0.84 s",
+        "  Next: read puzzles/10/README.md",
+    ]
+
+
+def test_two_kernels_are_counted_apart():
+    cases = [CaseResult("a", {}, "weights", FAILED), CaseResult("a", {}, "bias", PASSED)]
+    assert "  weights passes 0 of 1 cases; bias passes all 1 cases.   seed 7" in text(wrong(cases=cases))
+
+
+def test_what_stops_before_a_case_has_a_heading():
+    assert text(wrong(case="", kind="compile"))[0] == "x 09_conv2d_backward_weights   does not compile"
+    assert text(wrong(case="", kind="device", status=ERROR))[0].startswith("! ")
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_at_most_a_dozen_lines_and_the_next_step_is_never_cut(width):
+    long = wrong(
+        lines=["word " * 60] * 9, stdout="line\n" * 50, stdout_dropped=999_950, notes=["note " * 50] * 4
+    )
+    lines = text(long, width)
+    assert len(lines) == MOST_LINES and lines[-1] == "  Next: backwarp hint 09"
+    assert all(len(line) <= width for line in lines)
+
+
+def test_printf_output_is_cut_and_it_is_said():
+    lines = text(wrong(stdout="hello\n" * 1000, stdout_dropped=999_000))
+    assert lines.count("    hello") == 4 and "    ... and 999,996 more lines, cut" in lines
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    lines = text(wrong(stdout="\x1b[2Jgone\x07\r\n", lines=["\x1b]0;title\x07"]))
+    assert not any(ord(c) < 32 or ord(c) == 127 for line in lines for c in line)
+
+
+def test_source_lines_keep_their_columns():
+    assert source_line(7, "\tint x = y;", 6) == ["    7 | " + "    int x = y;", "      | " + "        ^"]
+    lines = text(wrong(lines=["kernel.cu:7: error", *source_line(7, "    a  =  b", 9)]))
+    assert lines[2:4] == ["      7 |     a  =  b", "        |         ^"]
+
+
+def test_a_long_source_line_is_cut_around_the_caret():
+    code, caret = source_line(7, "x" * 400 + "HERE" + "y" * 400, 401)
+    assert len(code) < 120 and code[caret.index("^")] == "H"
+
+
+def test_three_compiler_errors_are_shown_and_the_rest_counted():
+    errors = tuple(Diagnostic("error", f"e{i}", "kernel.cu", i, 1, "code") for i in range(1, 8))
+    warning = Diagnostic("warning", "w", "kernel.cu", 1, 1, "code")
+    lines = compile_error(CompileError("x", (warning, *errors)))
+    assert [line for line in lines if "error:" in line] == [f"kernel.cu:{i}: error: e{i}" for i in (1, 2, 3)]
+    assert lines[-1].startswith("and 4 more") and len(lines) == 10
+
+
+def test_a_refusal_without_diagnostics_is_shown():
+    assert compile_error(CompileError("not allowed\nhere")) == ["not allowed", "here"]
+
+
+def test_colour_only_on_a_terminal(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    file, terminal = io.StringIO(), Terminal()
+    show_verdict(wrong(), file)
+    show_verdict(wrong(), terminal)
+    assert "\x1b" not in file.getvalue() and "\x1b[1;31mx" in terminal.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    show_verdict(wrong(), plain)
+    assert "\x1b" not in plain.getvalue()
+
+
+def test_student_text_is_not_markup(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    terminal = Terminal()
+    show([[("a[bold]b[/] :smile: [i=0]", "")]], terminal)
+    assert "a[bold]b[/] :smile: [i=0]" in terminal.getvalue()
+
+
+def test_among_several_an_untouched_stub_is_one_line():
+    out = io.StringIO()
+    show_verdict(wrong(case="", kind="untouched"), out, brief=True)
+    assert out.getvalue() == "x 09_conv2d_backward_weights   not started yet\n"
+
+
+def test_json_is_the_same_object():
+    document = json.loads(dumps([wrong(mismatches=[{"got": float("nan")}]), wrong(status=PASSED)]))
+    assert document["passed"] is False and document["exit_status"] == 1
+    first = document["verdicts"][0]
+    assert (
+        first["mismatches"] == [{"got": "nan"}]
+        and first["diagnosis"] == "wrong"
+        and first["dims"]["C_in"] == 3
+    )
