@@ -1,7 +1,7 @@
 """Comparing a kernel's output with the float64 reference: tolerance, mismatches, their pattern.
 
 An element is right when |got - expected| <= ATOL + RTOL * sum|a*b|, where sum|a*b| is the magnitude
-that rounding errors of the reduction scale with. RTOL = 2e-5 is measured (tests/test_compare.py):
+that rounding errors of the reduction scale with. RTOL = 2e-5 is measured (tests/grading/test_compare.py):
 with signed inputs, sequential float32 sums of a million terms stay below 2e-7, tree and double sums
 below that, while accumulation in half is off by 1e-4 to 1e-3 from the first term on.
 """

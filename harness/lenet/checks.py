@@ -28,7 +28,7 @@ from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .program import choose_program
 from .train import Settings, batches
 
-RTOL = 1e-4  # of the largest element of an array; float32 LeNets are within 2e-6 (tests/test_lenet_model.py)
+RTOL = 1e-4  # of the largest element of an array; float32 LeNets are within 2e-6 (tests/lenet/test_model.py)
 PEAK, MOMENTUM, WEIGHT_DECAY = 0.02, 0.9, 0.001  # puzzle 38's numbers
 
 FORWARD = [name for name in (*VALUES, "loss") if name not in INPUTS]

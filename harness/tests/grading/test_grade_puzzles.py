@@ -24,7 +24,7 @@ from harness.report.text import MOST_LINES, verdict_lines
 from harness.tests.course.test_puzzles import FAULTS, KINDS
 
 COURSE = Course(Path(harness.__file__).resolve().parent.parent)
-PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: test_lenet_puzzles
+PUZZLES = {p.id: p for p in COURSE.puzzles() if p.kernels}  # those in Python: test_program_grade
 IDS = list(PUZZLES)
 MUTANTS = [pytest.param(i, m, id=f"{i[:2]}-{m.name}") for i, p in PUZZLES.items() for m in p.mutants]
 SMALLEST = 6  # cases in which a mutant is tried at first

@@ -15,7 +15,7 @@ from harness.grading.verdict import Verdict
 from harness.report.html import section
 from harness.report.pictures.race import INKS, advice, excerpt, race_picture
 from harness.tests.devices.virtual.launches import K, line_of
-from harness.tests.report.test_pictures import no_text_overlaps
+from harness.tests.report.pictures.test_pictures import no_text_overlaps
 from harness.tests.test_notebooks import magics, shell  # noqa: F401
 
 COURSE = open_course(Path(__file__).resolve().parent)

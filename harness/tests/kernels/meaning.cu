@@ -1,4 +1,4 @@
-// Small kernels, one feature of C++ each, whose results test_lower.py knows. Thread i finds a[i] in x and
+// Small kernels, one feature of C++ each, whose results emit/test_module.py knows. Thread i finds a[i] in x and
 // leaves its result in r.
 #define TEST(name) extern "C" __global__ void t_##name(int* out, const int* a, int n)
 #define BEGIN int i = threadIdx.x, x = a[i], r = 0;

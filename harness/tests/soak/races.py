@@ -1,8 +1,7 @@
 """Random kernels under many schedules: the runtime finds the hazards that the oracle finds in the trace, and no others.
 
-`python -m harness.tests.soak.races --programs N --seconds S` tries programs until one of the two is reached, prints
-what was tried, and every disagreement with the smallest program that still shows it; ends with status 1 where there
-is one. Each program also runs without a trace, when accesses take shorter ways: the faults have to be the same.
+`python -m harness.tests.soak.races --seconds S` tries programs for so long, prints what was tried, and every
+disagreement with the smallest program that still shows it; ends with status 1 where there is one. Each program also runs without a trace, when accesses take shorter ways: the faults have to be the same.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.virtual import device
 from harness.devices.virtual.compile import build
 from harness.devices.virtual.runtime import abi
-from harness.tests.devices.virtual.race_oracle import (
+from harness.tests.devices.virtual.runtime.race_oracle import (
     FURTHER,
     Access,
     Hazard,
@@ -28,7 +27,7 @@ from harness.tests.devices.virtual.race_oracle import (
     read_hazards,
     read_steps,
 )
-from harness.tests.devices.virtual.race_programs import BYTES, PROFILES, Program, program, source
+from harness.tests.devices.virtual.runtime.race_programs import BYTES, PROFILES, Program, program, source
 
 SCHEDULES = 16
 STEPS = 1 << 15
@@ -224,21 +223,19 @@ def attempt(bench: Bench, profile: str, seeds: range, schedules: range = range(S
 
 
 @click.command()
-@click.option("--programs", default=1000, help="At most so many.")
-@click.option("--seconds", default=300.0, help="At most so long.")
+@click.option("--seconds", default=300.0, help="How long.")
 @click.option("--seed", default=0, help="Of the first program.")
 @click.option("--schedules", default=SCHEDULES, help="Of each program.")
 @click.option("--only", multiple=True, type=click.Choice(list(PROFILES)), help="Programs of this kind.")
 @click.option("--stop", default=5, help="After so many disagreements.")
-def main(programs: int, seconds: float, seed: int, schedules: int, only: tuple[str, ...], stop: int) -> None:
+def main(seconds: float, seed: int, schedules: int, only: tuple[str, ...], stop: int) -> None:
     """Compare the runtime's races with the oracle's."""
     build._store.put = nvrtc._store.put = lambda key, body: None  # such programs are not worth keeping
     bench, kinds, end = Bench(), only or tuple(PROFILES), time.monotonic() + seconds
     counts, batch = bench.counts, 0
-    while counts["programs"] < programs and time.monotonic() < end and counts["disagreements"] < stop:
+    while time.monotonic() < end and counts["disagreements"] < stop:
         first = seed + batch // len(kinds) * BATCH
-        some = min(BATCH, programs - counts["programs"])
-        for text in attempt(bench, kinds[batch % len(kinds)], range(first, first + some), range(schedules)):
+        for text in attempt(bench, kinds[batch % len(kinds)], range(first, first + BATCH), range(schedules)):
             click.echo(text)
         batch += 1
     if bench.example:

@@ -15,7 +15,7 @@ from harness.tests.conformance.expressions import BUILDS, disagreements, kernels
 
 
 @click.command()
-@click.option("--seconds", default=100.0, help="How long.")
+@click.option("--seconds", default=300.0, help="How long.")
 @click.option("--seed", default=0, help="Of the first file.")
 @click.option(
     "--build",

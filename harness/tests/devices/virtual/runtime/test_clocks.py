@@ -1,0 +1,221 @@
+"""What orders two accesses beside a barrier, and what does not: locks, flags, fences, swaps, lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.errors import KernelFault
+from harness.tests.devices.virtual.launches import K, line_of, run, zeros
+
+_LOCKED = f"""__device__ int lock;
+{K}k(float* total) {{
+    LOCK;
+    *total += threadIdx.x;  // FAULT
+    UNLOCK;
+}}"""
+_LOCK = "while (atomicCAS(&lock, 0, 1)) {} __threadfence()"
+_UNLOCK = "__threadfence(); atomicExch(&lock, 0)"
+
+
+def found(source: str, *args, **launch) -> KernelFault | None:
+    try:
+        run(source, *args, **launch)
+    except KernelFault as fault:
+        return fault
+    return None
+
+
+def locked(lock: str = _LOCK, unlock: str = _UNLOCK) -> str:
+    return _LOCKED.replace("UNLOCK", unlock).replace("LOCK", lock)
+
+
+@pytest.mark.parametrize("block, grid", [(32, 1), (64, 1), (48, 3)])
+def test_a_lock_orders_what_it_guards(block, grid):
+    total = zeros(1)
+    assert found(locked(), total, block=block, grid=grid) is None
+    assert total.get()[0] == grid * sum(range(block))
+
+
+@pytest.mark.parametrize(
+    "lock, unlock",
+    [
+        pytest.param("", "", id="no lock"),
+        pytest.param(_LOCK, "atomicExch(&lock, 0)", id="no fence before it is given back"),
+        pytest.param(_LOCK.replace(" __threadfence()", ""), _UNLOCK, id="no fence after it is taken"),
+        pytest.param("atomicAdd(&lock, 1)", "__threadfence()", id="nothing is handed over"),
+        pytest.param("if (threadIdx.x % 3) { while (atomicCAS(&lock, 0, 1)) {} __threadfence(); }", "if (threadIdx.x % 3) { __threadfence(); atomicExch(&lock, 0); }", id="some do not take it"),
+    ],
+)  # fmt: skip
+def test_what_no_lock_guards(lock, unlock):
+    source = locked(lock, unlock)
+    fault = found(source, zeros(1), block=64)
+    assert fault.kind == "race" and fault.line == line_of(source)
+
+
+def test_each_lock_guards_its_own():
+    source = f"""__device__ int locks[2];
+{K}k(float* totals) {{
+    for (int i = 0; i < 4; i++) {{
+        int mine = (threadIdx.x + i) % 2;
+        while (atomicCAS(&locks[mine], 0, 1)) {{}}
+        __threadfence();
+        totals[mine] += 1;
+        __threadfence();
+        atomicExch(&locks[mine], 0);
+    }}
+}}"""
+    totals = zeros(2)
+    assert found(source, totals, block=64) is None
+    assert totals.get().tolist() == [128, 128]
+
+
+_FLAG = f"""{K}k(float* out, int* flags) {{
+    if (threadIdx.x == 0) {{
+        out[0] = 5;
+        FENCE;
+        *(volatile int*)flags = 1;
+    }}
+    if (threadIdx.x == 40) {{
+        while (*(volatile int*)flags == 0) {{}}
+        FENCE;
+        out[1] = out[0];  // FAULT
+    }}
+}}"""
+
+
+def test_a_flag_hands_over_what_a_fence_precedes():
+    flag = lambda: zeros(1, np.int32, name="flags")  # noqa: E731
+    for fence in ("__threadfence()", "__threadfence_block()", "__threadfence_system()"):
+        assert found(_FLAG.replace("FENCE", fence), zeros(2), flag(), block=64) is None
+    source = _FLAG.replace("FENCE", "")
+    fault = found(source, zeros(2), flag(), block=64)
+    assert fault.kind == "race" and fault.line == line_of(source) and fault.other.thread == (0, 0, 0)
+
+
+def test_cuda_atomics_hand_over_by_their_order():
+    source = """#include <cuda/atomic>
+extern "C" __global__ void k(float* out) {
+    __shared__ cuda::atomic<int, cuda::thread_scope_block> ready;
+    __shared__ float value;
+    if (threadIdx.x == 0) ready.store(0, cuda::memory_order_relaxed);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        value = 5;
+        ready.store(1, cuda::memory_order_ORDER);
+    }
+    if (threadIdx.x == 40) {
+        while (ready.load(cuda::memory_order_acquire) == 0) {}
+        out[0] = value;  // FAULT
+    }
+}"""
+    assert found(source.replace("ORDER", "release"), zeros(1), block=64) is None
+    fault = found(source.replace("ORDER", "relaxed"), zeros(1), block=64)
+    assert fault.kind == "race" and fault.line == line_of(source) and fault.array == "value"
+
+
+def test_the_first_guess_of_a_compare_and_swap_is_no_race():
+    source = f"""{K}k(float* most, const float* x) {{
+    int* bits = (int*)most;
+    int old = *bits, seen;  // FAULT
+    do {{
+        seen = old;
+        if (__int_as_float(seen) >= x[threadIdx.x]) break;
+        old = atomicCAS(bits, seen, __float_as_int(x[threadIdx.x]));
+    }} while (old != seen);
+    EXTRA
+}}"""
+    most, x = zeros(1), np.random.default_rng(0).random(64).astype(np.float32)
+    assert found(source.replace("EXTRA", ""), most, x, block=64) is None
+    assert most.get()[0] == x.max()
+    floats = source.replace("int* bits = (int*)most;\n    int old = *bits, seen;", "float old = *most, seen;")
+    floats = floats.replace("__int_as_float(seen)", "seen").replace(
+        "atomicCAS(bits, seen,", "__int_as_float(atomicCAS((int*)most, __float_as_int(seen),"
+    )
+    floats = floats.replace("__float_as_int(x[threadIdx.x]));", "__float_as_int(x[threadIdx.x])));")
+    assert found(floats.replace("EXTRA", ""), zeros(1), x, block=64) is None
+    fault = found(source.replace("EXTRA", "if (*most < 0) bits[0] = 0;"), zeros(1), x, block=64)
+    assert fault.kind == "race" and "*most < 0" in fault.source
+
+
+def test_plain_and_atomic_accesses_do_not_mix():
+    source = f"""{K}k(int* count, int* out) {{
+    atomicAdd(count, 1);
+    if (threadIdx.x == 63) out[0] = *count;  // FAULT
+}}"""
+    fault = found(source, zeros(1, np.int32), zeros(1, np.int32), block=64)
+    assert fault.kind == "race" and fault.line == line_of(source)
+
+
+def test_a_plain_read_counts_beside_atomic_ones():
+    """However many lanes read it as volatile: the plain read of lane 3 is the one that races."""
+    source = f"""{K}k(int* word, int* out) {{
+    int seen;
+    if (threadIdx.x == 3) seen = *word;  // OTHER
+    else seen = *(volatile int*)word;
+    if (threadIdx.x == 9) atomicAdd(word, 1);  // FAULT
+    out[threadIdx.x] = seen;
+}}"""
+    fault = found(source, zeros(1, np.int32), zeros(32, np.int32))
+    assert (fault.kind, fault.line, fault.thread) == ("race", line_of(source), (9, 0, 0))
+    assert (fault.other.line, fault.other.thread) == (line_of(source, "OTHER"), (3, 0, 0))
+
+
+def test_lanes_meet_only_those_who_come():
+    """Lanes 1 to 31 synchronise; lane 0, which wrote, does not."""
+    source = f"""{K}k(float* out) {{
+    __shared__ float value;
+    if (threadIdx.x == 0) value = 1;
+    if (threadIdx.x > 0) __syncwarp(0xfffffffe);
+    if (threadIdx.x == 1) out[0] = value;  // FAULT
+}}"""
+    fault = found(source, zeros(1))
+    assert fault.kind == "race" and fault.line == line_of(source)
+    assert (
+        found(source.replace("if (threadIdx.x > 0) __syncwarp(0xfffffffe)", "__syncwarp()"), zeros(1)) is None
+    )
+
+
+def test_the_last_block_resets_the_counter_in_every_phase():
+    """Its plain store comes after the updates that its own has seen, and before those of the next phase."""
+    source = f"""{K}k(int* data, int* out, int* count, int* go) {{
+    for (int phase = 1; phase <= 3; phase++) {{
+        if (threadIdx.x == 0) {{
+            data[blockIdx.x] = phase;
+            __threadfence();
+            if (atomicAdd(count, 1) == gridDim.x - 1) {{
+                __threadfence();
+                for (int i = 0; i < gridDim.x; i++) out[phase] += data[i];
+                *count = 0;
+                __threadfence();
+                atomicExch(go, phase);
+            }} else while (*(volatile int*)go < phase) {{}}
+            __threadfence();
+        }}
+        __syncthreads();
+    }}
+}}"""
+    out = zeros(4, np.int32)
+    assert found(source, zeros(4, np.int32), out, zeros(1, np.int32), zeros(1, np.int32), grid=4) is None
+    assert out.get().tolist() == [0, 4, 8, 12]
+
+
+def test_who_sees_the_last_of_several_stores_has_not_seen_the_others():
+    source = f"""{K}k(int* word, int* out) {{
+    if (threadIdx.x % 32 == 0) *(volatile int*)word = *(volatile int*)word + 1;
+    if (threadIdx.x == 64) out[0] = *word;
+}}"""
+    fault = found(source, zeros(1, np.int32), zeros(1, np.int32), block=96)
+    assert fault.kind == "race" and {fault.line, fault.other.line} == {2, 3}
+
+
+def test_a_barrier_of_some_warps_orders_no_others_that_have_ended():
+    source = f"""{K}k(float* out) {{
+    __shared__ float value;
+    if (threadIdx.x == 64) value = 1;  // OTHER
+    if (threadIdx.x < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+    if (threadIdx.x == 0) value = 2;  // FAULT
+}}"""
+    fault = found(source, zeros(1), block=96)
+    assert fault.kind == "race"
+    assert {fault.line, fault.other.line} == {line_of(source), line_of(source, "OTHER")}

@@ -1,0 +1,37 @@
+"""Kernels of the kinds found in real code: right against NumPy in both flavours, clean in full checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.tests import samples
+from harness.tests.devices.virtual.launches import FLAVOURS, device
+from harness.tests.samples import SAMPLES, compare, compile_sample, run
+
+SCHEDULES = (0, 1, 2)
+UNROLLED = ("flash_attention", "gemm_128")  # optimising them takes seconds
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_sample(name, checks):
+    entry, dev = SAMPLES[name], device(checks)
+    quick = dev.quick
+    try:
+        dev.quick = checks == "full" or name in UNROLLED
+        module = compile_sample(dev, entry)
+        for case in entry.cases:
+            for dev.schedule in SCHEDULES:
+                job = entry.job(case)
+                got, notes = run(job, dev, module)
+                compare(job, got)
+                assert [n for n in notes if n.kind != "same-write"] == []
+    finally:
+        dev.schedule, dev.quick = 0, quick
+
+
+def test_every_kernel_file_is_a_sample():
+    files = {path.stem for path in Path(samples.__file__).parent.glob("*.cu")}
+    assert files == set(SAMPLES)
