@@ -17,6 +17,7 @@ from ..nvrtc.compiler import Ptx, demangle
 from .compile.build import Built, build, build_ptx
 from .compile.link import Program
 from .compile.modules import KernelInfo
+from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.faults import Diagnosis, unset_outputs
 from .explain.owners import local_name
 from .ptx import parse as ptx
@@ -35,7 +36,6 @@ from .run.workers import (
 )
 from .runtime import abi
 
-CHECKS = ("full", "memory", "count", "none")
 LIMITS = Limits()
 ENOUGH = 1.0  # seconds of launches after which it pays to optimise a module that was compiled quickly
 
@@ -70,7 +70,7 @@ class Array:
     @property
     def written(self) -> np.ndarray | None:
         """The elements to which a store has gone; None where nobody kept an eye on it."""
-        if self.device.checks != "full":
+        if Check.INITIALISED not in self.device.recipe:
             return None
         return (
             self.device.arena.written(self._owner.start, self.nbytes)
@@ -95,9 +95,10 @@ class VirtualGPU:
     kind = "cpu"
 
     def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
-        if checks not in CHECKS:
-            raise ValueError(f"checks={checks!r}: one of {', '.join(CHECKS)}")
-        self.checks, self.schedule, self.quick = checks, seed, False
+        if checks not in BUILDS:
+            raise ValueError(f"checks={checks!r}: one of {', '.join(BUILDS)}")
+        self.checks, self.recipe = checks, RECIPES[checks]
+        self.schedule, self.quick = seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         # with full checks: others come between what a thread reads of theirs and its next step
@@ -106,11 +107,12 @@ class VirtualGPU:
         self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
         self.events = 0  # by which threads synchronise, so far: racecheck's time
         self.launching = threading.Lock()  # one launch after the other, whatever thread asks
-        self.arena = Arena(races=checks == "full", small=checks == "count")
+        counts = Check.SEGMENTS in self.recipe
+        self.arena = Arena(races=Check.RACES in self.recipe, small=counts)
         cores = cores or available_cores()
         # one worker with full checks: races between blocks are looked for in one order of events
-        self.workers = Workers(self.arena, 1 if checks in ("full", "count") else cores)
-        self.tally = Tally(self.workers) if checks == "count" else None
+        self.workers = Workers(self.arena, 1 if counts or Check.RACES in self.recipe else cores)
+        self.tally = Tally(self.workers) if counts else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = "runs real CUDA on the CPU and checks every access"
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
@@ -358,7 +360,7 @@ class Run:
 
     def go(self) -> Launch:
         """Run. What reads something unset is run once more, by code that follows such values."""
-        unsure = self.device.checks == "full" and not self.module.tracking
+        unsure = Check.INITIALISED in self.device.recipe and not self.module.tracking
         before = self.arena.snapshot() if unsure else []
         try:
             return self._launch()
@@ -437,7 +439,7 @@ class Run:
         if info.reserved:
             layout.append((abi.RESERVED["begin"], abi.RESERVED_BYTES, True))
         self.shared_end = info.dynamic_offset + self.shared_mem
-        if self.device.checks != "full" and self.device._marked == (layout, self.slots):
+        if Check.INITIALISED not in self.device.recipe and self.device._marked == (layout, self.slots):
             return
         self.device._marked = layout, self.slots
         for slot in self.workers.in_use(self.slots):
@@ -458,7 +460,7 @@ class Run:
         if first:
             multiplier, offset = spread_order(blocks)
         shared = self.kernel.info.shared or self.shared_mem
-        full = self.device.checks == "full"
+        barriers, races = (check in self.device.recipe for check in (Check.BARRIERS, Check.RACES))
         values = {
             "next_block": first, "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset,
             "threads": n, "lanes": self.lanes,
@@ -468,13 +470,13 @@ class Run:
             "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
             "shared_bytes": max(0, self.shared_end - abi.SHARED_START) if shared else 0,
             "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
-            "check_sync": full, "grid_sync": full and self.kernel.info.grid_sync,
+            "check_sync": barriers, "grid_sync": barriers and self.kernel.info.grid_sync,
             "grid_workspace": self.device._workspace.start,
             "slots": self.slots, "ticks": time.monotonic_ns(),
             "now": self.device.events + 1, "tag": self.device.events + 1,
             "symmetric": self.kernel.info.symmetric, "ordered": self.kernel.info.ordered, "finals": self.kernel.info.finals,
             "chance": self.device.turns and self.device.schedule + 1,
-            "site_lines": self.module.site_lines.ctypes.data if full else 0,
+            "site_lines": self.module.site_lines.ctypes.data if races else 0,
         }  # fmt: skip
         if self.arena.pool:
             values |= self.arena.pool.start()

@@ -8,10 +8,10 @@ import re
 import llvmlite.binding as llvm
 import pytest
 
-from harness.devices.virtual.emit import module as lower
+from harness.devices.virtual.compile import pipeline
+from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.emit import opcodes
 from harness.devices.virtual.emit.table import CLASSES, ROWS
-from harness.devices.virtual.ptx import parse as ptx
 from harness.errors import Unsupported
 from harness.tests.conformance.ptx_rows import Case, batches, kernel, module, width
 
@@ -100,8 +100,8 @@ def test_every_spelling_becomes_valid_llvm():
             names = ", ".join("abcc"[: len(wanted.split(" ->")[0].split())])  # bfi has four
             cases.append(Case(f"{opcode} d, {names}", wanted))
     kernels = [kernel(f"k{i}", batch, 1, operands[:3]) for i, (operands, batch) in enumerate(batches(cases))]
-    parsed = ptx.parse(module(kernels), "kernel.ptx")
-    llvm.parse_assembly(lower.lower(parsed, "kernel.ptx", "none", 1 << 30).text).verify()
+    lowered = pipeline.lower(module(kernels), "kernel.ptx", RECIPES["none"], 1 << 30)
+    llvm.parse_assembly(lowered.text).verify()
 
 
 def _is_refused(opcode: str) -> bool:
@@ -148,6 +148,6 @@ def test_unknown_spellings_are_refused_by_name_and_line(instruction):
     text = re.sub(r"(?<![\w.])([a-dfghxp])(?!\w)", r"%\1", instruction)
     body = f'.visible .entry k()\n{{\n{declared}\n.loc 1 17 0\n{text};\nret;\n}}\n.file 1 "kernel.cu"\n'
     with pytest.raises(Unsupported) as caught:
-        lower.lower(ptx.parse(module([body])), "kernel.cu", "none", 1 << 30)
+        pipeline.lower(module([body]), "kernel.cu", RECIPES["none"], 1 << 30)
     assert caught.value.line == 17
     assert text.split()[0] in str(caught.value) or "%a.b0123" in str(caught.value)

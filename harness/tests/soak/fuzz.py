@@ -29,7 +29,7 @@ from harness.course.inputs import make_inputs
 from harness.devices.child import Child
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.devices.virtual.compile import build
-from harness.devices.virtual.compile.build import FLAVOUR
+from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import BackwarpError, CompileError, DeviceError, KernelFault
 from harness.grading import sentences
@@ -180,7 +180,7 @@ def mutant(seed: int, only: tuple[str, ...] = ()) -> tuple[Subject, str, str, Ra
 @cache
 def original(subject: Subject, checks: str):
     return compile_ptx(
-        subject.source, "kernel.cu", FLAVOUR[checks], subject.include_dirs, subject.expressions
+        subject.source, "kernel.cu", RECIPES[checks].ptx, subject.include_dirs, subject.expressions
     )
 
 

@@ -7,6 +7,7 @@ hand the state on, and only another instruction that reads the register looks at
 
 from __future__ import annotations
 
+from ..compile.recipes import Check
 from ..ptx.cfg import basic_blocks
 from ..ptx.isa import reads, writes
 from ..ptx.parse import Function, Instruction, Label
@@ -107,7 +108,7 @@ class RegisterCheck:
 
     def _declare_flags(self, function: Function) -> None:
         self.undefined, self.sets_bits, self.guesses = set(), set(), set()
-        if self.module.checks == "full" and not self.module.raw:
+        if Check.INITIALISED in self.module.recipe:
             self.undefined = maybe_undefined(function.body, function.regs) - without_value(function.body)
             self.sets_bits = sets_bits(function.body)
             self.guesses = guesses(function.body)

@@ -26,6 +26,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..compile.recipes import Check
 from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.callgraph import called
 from ..ptx.cfg import Loop, basic_blocks, find_loops
@@ -228,7 +229,7 @@ class Leaving:
 
     def start_leaving(self) -> None:
         """At the start of a kernel."""
-        if self.module.checks == "full" and self.coroutine and not self.module.raw:
+        if Check.BARRIERS in self.module.recipe and self.coroutine:
             self.ways = Ways.of(self.function, self.module)
             self.store_field("Extra", "out", CLOSING_BRACE)
 

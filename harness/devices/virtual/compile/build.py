@@ -12,22 +12,17 @@ import pickle
 import threading
 from dataclasses import dataclass
 
-from ....errors import CompileError, DeviceError, Unsupported
+from ....errors import CompileError, DeviceError
 from ...child import Child
 from ...nvrtc.compiler import Ptx, compile_ptx, fingerprint
 from ...store import Store, digest
-from ..analyse import debuginfo
-from ..analyse.private_arrays import drop_identities
-from ..ptx import parse as ptx
-from ..rewrite.specialise import fix
-from ..rewrite.split_depots import separate
 from . import link
+from .llvm import machine
 from .modules import Lowered
+from .recipes import RECIPES, Check, recipe
 
 SECONDS = 30  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 4
-FLAVOUR = {"full": "debug", "memory": "fast", "count": "fast", "none": "fast"}
-LEVEL = {"full": 3, "memory": 3, "count": 2, "none": 3}  # of LLVM's optimisation
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _turn = threading.Lock()
@@ -44,7 +39,7 @@ class Built:
 
 def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False,
           tracking=False) -> Built:  # fmt: skip
-    """Compile a kernel file for the virtual GPU. fixed: the arguments of `fixed.fix`, where there are some.
+    """Compile a kernel file for the virtual GPU. fixed: the arguments of `specialise.run`, where there are some.
     quick: for little work, in a sixth of the time. tracking: code that follows unset values.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
@@ -60,14 +55,14 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
         quick,
         tracking,
     )
-    key = digest(fingerprint(*request[:4]), *map(str, request[4:]), link.own_text(), link.machine())
+    key = digest(fingerprint(*request[:4]), *map(str, request[4:]), link.own_text(), machine())
     if data := _store.get(key):
         try:
             return pickle.loads(data)  # our own code and data: whoever can write there can do worse
         except Exception:  # written by another version of Python or of a library
             pass
     # meanwhile: it is needed too
-    threading.Thread(target=link.prepare_runtime, args=(checks == "count",)).start()
+    threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
     built = _apart(request)
     _store.put(key, pickle.dumps(built))
     return built
@@ -77,31 +72,19 @@ def build_here(
     source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick, tracking
 ) -> Built:
     """The build itself, in this process."""
-    compiled = compile_ptx(source, name, FLAVOUR[checks], include_dirs, name_expressions)
+    compiled = compile_ptx(source, name, RECIPES[checks].ptx, include_dirs, name_expressions)
     return build_ptx(compiled, name, checks, arena_size, fixed, quick, tracking)
 
 
 def build_ptx(
     compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False
 ) -> Built:
-    try:
-        module = ptx.parse(compiled.text, name)
-        if checks == "full":
-            drop_identities(module)
-            separate(module, debuginfo.variables(compiled.text))
-        if fixed:
-            fix(module, *fixed)
-        from ..emit import (
-            module as lower,  # the table of opcodes takes a while to load, and what is cached does not need it
-        )
+    from . import pipeline  # the table of opcodes takes a while to load, and what is cached does not need it
 
-        side_by_side = not quick and checks in ("memory", "none")
-        lowered = lower.lower(module, name, checks, arena_size, side_by_side=side_by_side, tracking=tracking)
-    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        # only inline assembly leads here: what the compiler writes itself is consistent
-        raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
-    level = 0 if quick or tracking else LEVEL[checks]
-    return Built(compiled, lowered, link.compile_object(lowered.text, level, own_frames=checks == "full"))
+    return Built(
+        compiled,
+        *pipeline.compile_ptx(compiled.text, name, recipe(checks, quick, tracking), arena_size, fixed),
+    )
 
 
 # -- the parent's side --------------------------------------------------------------------------------

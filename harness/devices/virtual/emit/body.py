@@ -11,6 +11,7 @@ from ....errors import Unsupported
 from ..analyse.access_groups import access_groups
 from ..analyse.unused import unused_results
 from ..compile.modules import KernelInfo
+from ..compile.recipes import Check
 from ..ptx.callgraph import branch_targets, grid_waits, spinning_loops
 from ..ptx.isa import IGNORED
 from ..ptx.parse import Function, Instruction, Label, Location, Variable
@@ -51,7 +52,7 @@ class Body:
         self.turns = self.module.turns(function.name) if self.module.takes_turns(function.name) else set()
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.start_scopes()
-        self.blind = unused_results(function) if self.module.checks == "full" else set()
+        self.blind = unused_results(function) if Check.RACES in self.module.recipe else set()
         self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
@@ -228,7 +229,7 @@ class Body:
             self._mov(ins)
         elif base in ("membar", "fence"):
             self.line("fence seq_cst")
-            if self.module.checks == "full" and not self.module.raw:
+            if Check.RACES in self.module.recipe:
                 self.runtime_call("rt_fence", str(_scope(ins)), site=self.site(ins))
         elif base in IGNORED:
             pass
@@ -311,7 +312,7 @@ class Body:
     @property
     def watches_grid(self) -> bool:
         """Whether threads say that they wait at the barrier of their grid."""
-        return self.coroutine and self.module.checks == "full" and self._info.grid_sync
+        return self.coroutine and Check.BARRIERS in self.module.recipe and self._info.grid_sync
 
     @property
     def _info(self) -> KernelInfo:
@@ -383,7 +384,7 @@ class Body:
         """The thread ends, from however deep."""
         self._give_steps()
         self.store_field("Thread", "dead", abi.DEAD_EXIT)
-        if self.module.checks == "full" and not self.ways:
+        if Check.BARRIERS in self.module.recipe and not self.ways:
             self.store_field("Extra", "out", 0)  # a return, wherever it is called
         self.line(f"br label %{self.dead_label}")
         return True

@@ -13,6 +13,7 @@ from ..analyse.intervals import Intervals
 from ..analyse.leaving import Leaving, Ways
 from ..analyse.uniformity import Plan, plan
 from ..compile.modules import KernelInfo, Parameter
+from ..compile.recipes import Check
 from ..instrument.checking import FullChecks
 from ..instrument.initialised import Following
 from ..instrument.segments import Counting
@@ -103,12 +104,12 @@ class Lowering(
         info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
                           module.syncs_grid(f.name), self.coroutine and module.meets(f.name), recursive,
                           f.max_threads, module.turn_lines(f.name), module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
-        if module.checks == "full":
+        if Check.RACES in module.recipe:
             info.finals = module.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         # a neighbour may hold what a thread waits for
-        together = module.side_by_side and not module.spins(f.name)
+        together = module.recipe.coarsen and not module.spins(f.name)
         found = plan(f, self.coroutine) if together else None
         several = Lowering(f, module)._several(self, found) if found else ""
         self._start()

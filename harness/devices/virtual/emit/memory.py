@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..analyse.access_groups import GAP, SHARED_GAP
 from ..analyse.roots import root_of
+from ..compile.recipes import Check
 from ..ptx.parse import Variable, parse_address
 from ..ptx.types import TYPES, is_float, is_signed, llvm_type
 from ..runtime.abi import (
@@ -126,13 +127,13 @@ class Access:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"
         base = self.shared_memory if shared else self.arena
-        if self.module.checks != "none":
+        if self.module.recipe.checks:
             need = (READ if flags & INFO_ATOMIC or not write else 0) | (WRITE if write else 0)
             info = nbytes | write * INFO_WRITE | shared * INFO_SHARED | flags
             group = self.groups.get(self.position)
             if root and root.name in self.private:
                 return self.check_private(ins, address, nbytes, info, root)
-            if self.module.checks == "full":
+            if Check.BOUNDS in self.module.recipe:
                 self.check_fully(ins, address, nbytes, need, info, value, root)
             elif group is None:
                 self._check(ins, address, nbytes, need, info, shared)
@@ -182,7 +183,7 @@ class Access:
 
         Returns the shadow bytes, as an integer.
         """
-        fixed = tag if self.module.checks == "full" else ", !invariant.load !1"
+        fixed = tag if Check.INITIALISED in self.module.recipe else ", !invariant.load !1"
         t = f"i{8 * granules}"
         where = self.emit(
             f"getelementptr i8, ptr {self.shared_shadow if shared else self.shadow}, i64 {index}"
@@ -265,7 +266,7 @@ class Access:
 
     def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
         """What a store writes as i64, where racecheck wants to know whether two threads write the same."""
-        if self.module.checks != "full" or lanes > 1 or TYPES[type_][1] > 64 or self.module.raw:
+        if Check.RACES not in self.module.recipe or lanes > 1 or TYPES[type_][1] > 64:
             return None
         bits = TYPES[type_][1]
         return self.resize(self.value(ins.operands[1], f"b{bits}"), f"i{bits}", "i64")

@@ -21,6 +21,7 @@ from ..analyse.intervals import passes_freely
 from ..analyse.roots import handed_back
 from ..analyse.turns import reads_order, turns
 from ..compile.modules import KernelInfo, Lowered
+from ..compile.recipes import Check, Recipe
 from ..instrument.segments import CountedSegment
 from ..ptx.callgraph import (
     align_up,
@@ -52,28 +53,22 @@ _CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_suspect"}
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 
 
-def lower(
-    module: Module, name: str, checks: str, arena_size: int, raw: bool = False, side_by_side: bool = False,
-    tracking: bool = False,
-) -> Lowered:  # fmt: skip
-    """Lower a parsed module. checks: "full" | "memory" | "count" | "none". raw: the runtime itself, host pointers.
-
-    side_by_side: threads go several together, where that is possible. tracking: with full checks, unset values are
-    followed (see `initialised`).
-    Errors: Unsupported, with the line, for anything that has no exact translation.
-    """
-    return ModuleLowering(module, name, checks, arena_size, raw, side_by_side, tracking).lower()
+def run(module: Module, name: str, recipe: Recipe, arena_size: int) -> Lowered:
+    """A module as LLVM text. Errors: Unsupported, with the line, for anything that has no exact translation."""
+    return ModuleLowering(module, name, recipe, arena_size).lower()
 
 
 class ModuleLowering:
     BLOCK_ENDS = ENDS_BLOCK | {"call"}
 
-    def __init__(self, module: Module, name: str, checks: str, arena_size: int, raw: bool, side_by_side: bool = False,
-                 tracking: bool = False):  # fmt: skip
-        self.side_by_side, self.tracking = side_by_side, tracking
-        self.ptx, self.name, self.checks, self.arena_size, self.raw = module, name, checks, arena_size, raw
+    def __init__(self, module: Module, name: str, recipe: Recipe, arena_size: int):
+        self.ptx, self.name, self.recipe, self.arena_size = module, name, recipe, arena_size
+        self.raw, self.tracking, self.counting = (
+            recipe.runtime,
+            Check.UNSET in recipe,
+            Check.SEGMENTS in recipe,
+        )
         self.slots_start = slots_start(arena_size)
-        self.counting = checks == "count" and not raw
         self.segments: list[CountedSegment] = []
         self._numbers = random.Random(1)
         self.declarations: dict[str, str] = {}
@@ -270,7 +265,7 @@ class ModuleLowering:
         """Whether a function lets others come between its accesses: what is recursive, or called through a pointer, cannot."""
         if name not in self._takes_turns:
             self._takes_turns[name] = False  # for recursion
-            self._takes_turns[name] = self.checks == "full" and not self.raw and bool(
+            self._takes_turns[name] = Check.RACES in self.recipe and bool(
                 self.turns(name) or any(self.takes_turns(callee) for callee in self._calls.get(name, ()))
             ) and self._can_suspend(name)  # fmt: skip
         return self._takes_turns[name]

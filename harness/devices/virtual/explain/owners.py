@@ -13,7 +13,7 @@ from ..analyse import debuginfo
 from ..analyse.provenance import Origin, Provenance, calls
 from ..ptx import parse as ptx
 from ..ptx.callgraph import align_up, call_parts
-from ..rewrite.split_depots import separate
+from ..rewrite import split_depots
 from ..run.arena import LOCAL_BYTES, Owner
 from ..runtime import abi
 from .declarations import declared_shape, local_arrays, symbol_names
@@ -22,9 +22,9 @@ _declarations = lru_cache(maxsize=4)(debuginfo.variables)
 
 
 @lru_cache(maxsize=4)
-def _parse(text: str, name: str, full: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+def _parse(text: str, name: str, apart: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
     module = ptx.parse(text, name)
-    return module, separate(module, _declarations(text)) if full else {}
+    return module, split_depots.run(module) if apart else {}
 
 
 _NEAR = 256  # bytes around a module variable that are still its own
@@ -120,7 +120,8 @@ class Owners:
 
     @cached_property
     def _parsed(self) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
-        return _parse(self.module.compiled.text, self.module.name, self.run.device.checks == "full")
+        apart = split_depots.run in self.run.device.recipe.rewrites
+        return _parse(self.module.compiled.text, self.module.name, apart)
 
     @cached_property
     def declared(self) -> list[debuginfo.Declared]:

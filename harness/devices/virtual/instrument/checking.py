@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..analyse.intervals import Around, Intervals
 from ..analyse.private_arrays import private, short_loops
 from ..analyse.roots import origins, rooted
+from ..compile.recipes import Check
 from ..ptx.parse import Variable
 from ..runtime.abi import (
     INFO_ATOMIC,
@@ -82,7 +83,7 @@ class FullChecks:
     def find_intervals(self, function) -> None:
         """Find out, of the body to be lowered, after what a thread may end while others go on to a barrier."""
         module = self.module
-        if module.checks != "full" or module.raw or not (self.inlined or function.entry):
+        if Check.RACES not in module.recipe or not (self.inlined or function.entry):
             return  # what is called knows it from its caller: Env.final
         if module.block_barriers(self.function.name):
             around = self.intervals.around_call(self.position) if self.inlined else Around()
@@ -237,7 +238,7 @@ class FullChecks:
     def look_at_arrays(self, function) -> None:
         """Find out, of the body to be lowered, what its accesses mean, and which arrays LLVM may keep itself."""
         self.roots, self.rooted, self.private, self.unrolled = {}, {}, {}, set()
-        if self.module.checks != "full" or self.module.raw:
+        if Check.BOUNDS not in self.module.recipe:
             return
         everything = {**self.module.ptx.variables, **function.variables}
         self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
@@ -296,7 +297,7 @@ class FullChecks:
         """
         own = self.rooted if self.function.entry and not self.inlined else {}
         self.tags = {}
-        if self.module.checks != "full" or self.module.raw or not own:
+        if Check.INITIALISED not in self.module.recipe or not own:
             return
         domain = self.module.metadata("distinct !{{!{n}}}")
         data = {name: self.module.metadata(f"distinct !{{{{!{{n}}, !{domain}}}}}") for name in (*own, None)}

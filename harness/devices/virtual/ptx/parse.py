@@ -92,6 +92,7 @@ class Module:
     files: dict[int, str]
     variables: dict[str, Variable]  # .global, .const and module-level .shared
     functions: dict[str, Function]
+    debug: str = ""  # the debugging sections: see analyse/debuginfo
 
 
 TYPE_BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
@@ -149,7 +150,8 @@ class _Parser:
     # -- text -> statements ---------------------------------------------------------------
 
     def parse(self, text: str) -> Module:
-        text, debug_sections, _ = text.partition("\n\t.section")
+        text, debug_sections, rest = text.partition("\n\t.section")
+        self.module.debug = debug_sections + rest
         if "/*" in text:
             text = _COMMENT.sub(_blank, text)
         buffer: list[str] = []

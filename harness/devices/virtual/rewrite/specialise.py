@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..ptx.parse import TYPE_BYTES, Instruction, Label, Module
 
 
-def fix(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
+def run(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
     """In place: `kernel` as the only one of the module, each parameter that is not None a constant."""
     others = [name for name, f in module.functions.items() if f.entry and name != kernel]
     for name in others:

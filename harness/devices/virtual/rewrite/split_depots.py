@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from ..analyse.debuginfo import Declared
+from ..analyse.debuginfo import Declared, variables
 from ..ptx.parse import Function, Instruction, Module, Variable
 
 _POINTERS = {"%SP", "%SPL"}
@@ -33,9 +33,9 @@ class Piece:
         return 0 if self.declared else self.start % 16
 
 
-def separate(module: Module, declared: list[Declared]) -> dict[str, Declared]:
+def run(module: Module) -> dict[str, Declared]:
     """Take the depots of a module apart, in place. Returns what the pieces hold, by their names."""
-    found = {}
+    declared, found = variables(module.debug), {}
     for function in module.functions.values():
         depots = [v for v in function.variables.values() if v.space == "local"]
         if function.body is None or len(depots) != 1:

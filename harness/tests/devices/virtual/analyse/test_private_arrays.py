@@ -9,11 +9,10 @@ import pytest
 
 from harness.devices import open_device
 from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.analyse import debuginfo
-from harness.devices.virtual.analyse.private_arrays import drop_identities, private, short_loops
+from harness.devices.virtual.analyse.private_arrays import private, short_loops
 from harness.devices.virtual.analyse.roots import origins, rooted
 from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.rewrite.split_depots import separate
+from harness.devices.virtual.rewrite import drop_identities, split_depots
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, line_of
 
@@ -189,8 +188,8 @@ def looked_at(source: str) -> tuple[set[str], int]:
     """The names of the arrays that are private, `p` where there is but one, and how many loops are unrolled."""
     text = compile_ptx(source, "k.cu", "debug", (), ()).text
     module = ptx.parse(text, "k.cu")
-    drop_identities(module)
-    names = separate(module, debuginfo.variables(text))
+    drop_identities.run(module)
+    names = split_depots.run(module)
     function = module.functions["k"]
     everything = {
         n: v for n, v in {**module.variables, **function.variables}.items() if v.space in ("local", "shared")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from harness.devices.virtual.compile import build
+from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.device import VirtualGPU
 from harness.tests.conformance import exact
 from harness.tests.conformance.exact import NAN
@@ -52,6 +53,6 @@ CASES += [
 
 @pytest.mark.parametrize("level", range(4))
 def test_a_number_goes_before_a_nan(monkeypatch, level):
-    monkeypatch.setitem(build.LEVEL, "none", level)
+    monkeypatch.setitem(RECIPES, "none", replace(RECIPES["none"], llvm=level))
     with VirtualGPU("none") as device:
         check(device, CASES)

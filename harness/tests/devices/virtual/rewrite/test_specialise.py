@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.rewrite.specialise import fix
+from harness.devices.virtual.rewrite import specialise
 from harness.tests.devices.virtual.launches import K, device
 
 SOURCE = f"""
@@ -44,7 +44,7 @@ def test_a_fixed_kernel_gives_the_same_bits(step, begin):
 def test_fixed_values_are_in_the_code_and_others_are_read():
     dev = device("memory")
     module = ptx.parse(dev.compile(SOURCE).compiled.text, "kernel.cu")
-    fix(module, "sums", (None, None, 50, 7, -1, None, -2))
+    specialise.run(module, "sums", (None, None, 50, 7, -1, None, -2))
     body = [i for i in module.functions["sums"].body if isinstance(i, ptx.Instruction)]
     assert list(module.functions) == ["sums"]
     read = {i.operands[1] for i in body if i.opcode.startswith("ld.param")}

@@ -1,0 +1,118 @@
+"""LLVM text -> an object file for this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ....errors import Unsupported
+from .recipes import Recipe
+
+_HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
+_RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
+
+
+def compile_object(text: str, recipe: Recipe) -> bytes:
+    """LLVM text -> an object file.
+
+    At level 0 an object is made in a sixth of the time, and runs up to four times as long. The runtime gets as few
+    passes, but good code of each function. `own_frames` makes better code of the coroutines.
+    """
+    _initialise()
+    huge = max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE
+    level = 0 if huge else recipe.llvm
+    plain = recipe.runtime or level == 0
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:  # PTX that no compiler wrote
+        reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
+        raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
+    unroll = "!llvm.loop " in text
+    if recipe.own_frames and not plain and (unroll or " presplitcoroutine " in text):
+        module = llvm.parse_assembly(_with_own_frames(_split(module, unroll)))
+    machine, builder = _prepared(module, level, plain)
+    builder.getModulePassManager().run(module, builder)
+    if plain and not huge:
+        passes = llvm.create_new_module_pass_manager()
+        _simplify(passes)
+        passes.run(module, builder)
+    return machine.emit_object(module)
+
+
+def _prepared(module, level: int, plain: bool = False):
+    """(target machine, pass builder) for a module, which is told of its target."""
+    machine = target_machine(level)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=0 if plain else level)
+    options.loop_vectorization = False  # of the loops of one thread there is nothing to gain
+    options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
+    return machine, llvm.create_pass_builder(machine, options)
+
+
+def _split(module, unroll: bool):
+    """The module with its coroutines taken apart: a function for each that goes on with a frame.
+
+    Loops that are to be unrolled are so before, that what is kept in an array need not be kept in the frame.
+    """
+    _, builder = _prepared(module, 1)
+    if unroll:
+        passes = llvm.create_new_module_pass_manager()
+        _simplify(passes)
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_loop_unroll_pass()
+        _simplify(passes)
+        passes.run(module, builder)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _simplify(passes) -> None:
+    """Values in registers, and the easy half of what is not needed."""
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+
+
+def _with_own_frames(module) -> str:
+    """Its text, in which nothing but a coroutine's own code touches its frame: what is in there can stay in registers."""
+    return _RESUME.sub(r"\1noalias ", str(module))
+
+
+@cache
+def _initialise() -> None:
+    # the register allocator's own bound lets it take minutes over a kernel with a thousand branches
+    llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
+    # nothing is to be moved behind the place where a thread waits, lest its frame gets what it was computed from
+    llvm.set_option("backwarp", "-instcombine-code-sinking=false")
+    llvm.set_option("backwarp", "-capture-tracking-max-uses-to-explore=5000")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def target_machine(level: int):
+    """A new one each time: whoever gets it takes possession of it."""
+    _initialise()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=level,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
+    )
+
+
+@cache
+def machine() -> str:
+    """What object code depends on beside its text."""
+    features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:16]
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"{llvm.get_host_cpu_name()} {features} llvm {version} llvmlite {llvmlite.__version__}"

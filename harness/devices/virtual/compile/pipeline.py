@@ -1,0 +1,34 @@
+"""PTX -> machine code, step by step. Which of the steps a build takes stands in `recipes`."""
+
+from __future__ import annotations
+
+from ....errors import Unsupported
+from ..emit import module as emit
+from ..ptx import parse
+from ..rewrite import specialise
+from . import llvm
+from .modules import Lowered
+from .recipes import Recipe
+
+
+def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> tuple[Lowered, bytes]:
+    """What was lowered, and an object file. fixed: the arguments of `specialise.run`, where there are some.
+
+    Errors: Unsupported, with the line, for anything that has no exact translation.
+    """
+    lowered = lower(text, name, recipe, arena_size, fixed)
+    return lowered, llvm.compile_object(lowered.text, recipe)
+
+
+def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lowered:
+    """PTX -> LLVM text. Errors: as `compile_ptx`."""
+    try:
+        module = parse.parse(text, name)
+        for rewrite in recipe.rewrites:
+            rewrite(module)
+        if fixed:
+            specialise.run(module, *fixed)
+        return emit.run(module, name, recipe, arena_size)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        # only inline assembly leads here: what the compiler writes itself is consistent
+        raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error

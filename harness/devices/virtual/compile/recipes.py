@@ -1,0 +1,74 @@
+"""The builds of a kernel file: which PTX each begins with, what is rewritten, what is checked, how much LLVM does.
+
+Nothing else in the compiler knows the builds by name; it asks for the check, or the rewrite, that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from ..ptx.parse import Module
+from ..rewrite import drop_identities, split_depots
+
+
+class Check(Enum):
+    """What the code of a build looks at, or counts, beside doing its work."""
+
+    BOUNDS = auto()  # every access by itself, against the array that it means where that is known
+    GROUPED_BOUNDS = auto()  # accesses at constant offsets from one register have one check
+    INITIALISED = auto()  # memory that is read has been written
+    REGISTERS = auto()  # registers that are read have been assigned
+    UNSET = auto()  # unset values are followed to where they decide something
+    RACES = auto()  # racecheck; and threads come between each other's accesses wherever CUDA lets them
+    BARRIERS = auto()  # who does not come to a barrier that others wait at, and why
+    SEGMENTS = auto()  # exact counters
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One build.
+
+    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen: neighbouring
+    threads go through the code together where they do the same. llvm: its optimisation level. own_frames: worth its
+    time in code that looks into memory all the time, see `llvm.compile_object`. runtime: the code is the runtime's own,
+    which has no threads and addresses the host's memory.
+    """
+
+    ptx: str
+    llvm: int
+    checks: frozenset[Check] = frozenset()
+    rewrites: tuple[Callable[[Module], object], ...] = ()
+    coarsen: bool = False
+    own_frames: bool = False
+    runtime: bool = False
+
+    def __contains__(self, check: Check) -> bool:
+        return check in self.checks
+
+
+_FULL = {Check.BOUNDS, Check.INITIALISED, Check.REGISTERS, Check.RACES, Check.BARRIERS}
+_COUNT = {Check.GROUPED_BOUNDS, Check.SEGMENTS}
+_REWRITES = (drop_identities.run, split_depots.run)
+
+RECIPES = {
+    "full": Recipe("debug", 3, frozenset(_FULL), _REWRITES, own_frames=True),
+    "memory": Recipe("fast", 3, frozenset({Check.GROUPED_BOUNDS}), coarsen=True),
+    "count": Recipe("fast", 2, frozenset(_COUNT)),
+    "none": Recipe("fast", 3, coarsen=True),
+    "runtime": Recipe("runtime", 1, runtime=True),
+}
+#: the builds of a student's file
+BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
+
+
+def recipe(checks: str, quick: bool = False, tracking: bool = False) -> Recipe:
+    """The recipe of a build. quick: for little work, in a sixth of the time. tracking: with code that follows unset
+    values, which takes long to optimise.
+    """
+    found = RECIPES[checks]
+    if tracking:
+        followed = found.checks - {Check.REGISTERS} | {Check.UNSET}
+        return replace(found, checks=followed, llvm=0)
+    return replace(found, llvm=0, coarsen=False) if quick else found
