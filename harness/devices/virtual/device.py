@@ -31,6 +31,7 @@ from .run.workers import (
     available_cores,
     block_order,
     deadline,
+    opposite_order,
     spread_order,
     thread_order,
 )
@@ -103,6 +104,8 @@ class VirtualGPU:
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
         # with full checks: others come between what a thread reads of theirs and its next step
         self.turns = True
+        # with full checks: threads that see what others have done run in the opposite order as well
+        self.both_orders = True
         self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
         self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
         self.events = 0  # by which threads synchronise, so far: racecheck's time
@@ -359,22 +362,31 @@ class Run:
         self._write_params(args)
 
     def go(self) -> Launch:
-        """Run. What reads something unset is run once more, by code that follows such values."""
-        unsure = Check.INITIALISED in self.device.recipe and not self.module.tracking
-        before = self.arena.snapshot() if unsure else []
+        """Run. Where threads see in memory what others have done, run in the opposite order as well: who comes first
+        to a lock may decide whether a race shows. What reads something unset is run once more, by code that follows
+        such values.
+        """
+        recipe = self.device.recipe
+        both = Check.RACES in recipe and self.device.both_orders and bool(self.kernel.info.turns)
+        unsure = Check.INITIALISED in recipe and not self.module.tracking
+        before = self.arena.snapshot() if both or unsure else []
         try:
-            return self._launch()
+            result = self._launch()
+            if both:
+                self.arena.restore(before)
+                result = self._launch(opposite=True)
+            return result
         except _Suspect:
             self.arena.restore(before)
             self.module.track()
             return Run(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
-    def _launch(self) -> Launch:
+    def _launch(self, opposite: bool = False) -> Launch:
         self.arena.bytes[self.device._workspace.start :][:64] = 0
         self._mark_shared()
         self.workers.shape_threads(self.block, self.slots)
         envs = self.workers.envs
-        launch = self._launch_record()
+        launch = self._launch_record(opposite)
         envs["launch"] = launch.ctypes.data
         envs["globals_base"] = self.module.variables_owner.start
         info, program = self.kernel.info, self.module.program
@@ -448,7 +460,7 @@ class Run:
             for offset, size, written in layout:
                 self.arena.mark(base + offset, size, written=written)
 
-    def _launch_record(self) -> np.ndarray:
+    def _launch_record(self, opposite: bool) -> np.ndarray:
         dtype = abi.DTYPES["Launch"]
         self._memory = np.zeros(dtype.itemsize + abi.MAX_RECORDS * abi.DTYPES["Fault"].itemsize, np.uint8)
         launch = self._memory[: dtype.itemsize].view(dtype)
@@ -459,6 +471,9 @@ class Run:
         first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
         if first:
             multiplier, offset = spread_order(blocks)
+        if opposite:
+            self._order = np.ascontiguousarray(self._order[::-1])
+            multiplier, offset = opposite_order(blocks, multiplier, offset)
         shared = self.kernel.info.shared or self.shared_mem
         barriers, races = (check in self.device.recipe for check in (Check.BARRIERS, Check.RACES))
         values = {

@@ -145,7 +145,7 @@ extern "C" __global__ void misaligned_double(const float* a, float* b, int n) {
 
 extern "C" __global__ void misaligned_int_in_bytes(unsigned char* bytes) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i == 0) *(int*)(bytes + 3) = 1;  // FAULT misaligned_int_in_bytes
+  if (i == 0) *(int*)(bytes + 7) = 1;  // FAULT misaligned_int_in_bytes
 }
 
 extern "C" __global__ void writes_its_input(const float* a, float* b, int n) {

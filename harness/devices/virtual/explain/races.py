@@ -12,10 +12,13 @@ from functools import cached_property
 
 from ..ptx.callgraph import branch_targets
 from ..ptx.parse import Function, Instruction, Label, call_parts
+from ..runtime.abi import SCOPE_SHIFT, SCOPES
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 _LANES_MEET = {"shfl", "vote", "match", "redux", "activemask"}  # beside bar.warp.sync
 _LEAVES = {"ret", "exit", "trap"}
+_COMPOUND = re.compile(r"\s*(\+\+|--|(<<|>>|[-+*/%&|^])=)")
+_FENCES = "a lock or flag orders them only with a __threadfence() before it is handed on and another after it is seen"
 
 
 class Ways:
@@ -185,7 +188,7 @@ class Told:
         line = race.last.line
         if race.first.line != line or set(race.accesses) != {"Read", "Write"}:
             return False
-        return len(self._subscripts(race, line)) == 1 or any(
+        return self._changes_one(race, line) or any(
             r.both_write
             and r.one_place
             and r.last.line == line
@@ -198,7 +201,8 @@ class Told:
         first, last = race.accesses
         if self.by_owner:
             verb = "update" if self.updates else "write"
-            return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {self._owner()}"
+            remedy = f"{self._owner()} {_FENCES[0].upper()}{_FENCES[1:]}." if self.by_flags else self._owner()
+            return f"{self.diagnosis.both(race.last, race.first)} both {verb} {self._element()}{self._lines()}. {remedy}"
         who = self._who()
         # it goes on until its wait, past barriers
         if self.diagnosis.is_copy(race.first) and first == "Write":
@@ -270,11 +274,17 @@ class Told:
         """Why nothing orders the two, and so what is missing."""
         race = self.shown
         if race.of_blocks:
+            if self._of_one_block():
+                return "an atomic of a block's scope, as atomicAdd_block, is safe inside its block only"
             if "Atomic" in race.accesses:
                 return "blocks run in any order, and an atomic is safe among atomics only"
+            if self.by_flags:
+                return f"blocks run in any order, and {_FENCES}"
             return "blocks run in any order: what one needs of another must come from an earlier launch"
         if race.kind == "warp-race":
             return "lanes of a warp need not run in step (__syncwarp)"
+        if self.by_flags:
+            return f"no __syncthreads() stands between, and {_FENCES}"
         first, last = self.places
         if race.first.line == race.last.line and not race.both_write:
             if self.ways.free(last, first) and self.ways.free(first, last):
@@ -296,16 +306,39 @@ class Told:
             n for n in self.ways.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line
         }
 
+    def _of_one_block(self) -> bool:
+        """Are both atomic, and one of them for the threads of its own block alone?"""
+        extra = int(self.shown.record["extra"])
+        scopes = (SCOPES[info >> SCOPE_SHIFT & 3] for info in (extra, extra >> 32))
+        return self.shown.accesses == ("Atomic", "Atomic") and "cta" in scopes
+
+    @cached_property
+    def by_flags(self) -> bool:
+        """Is it about global memory, in a kernel whose threads look at what others hand on there?"""
+        info, owner = self.diagnosis.run.kernel.info, self.shown.owner
+        return bool(info.turns) and info.ordered and owner is not None and owner.space == "global"
+
+    def _changes_one(self, race: Race, line: int) -> bool:
+        """Does a line name one element of the array, and both read and write it?"""
+        named = self._named(race, line)
+        return len({subscript for subscript, _ in named}) == 1 and (
+            len(named) > 1 or bool(_COMPOUND.match(named[0][1]))
+        )
+
     def _subscripts(self, race: Race, line: int) -> set[str]:
         """The different elements of the array that a line names."""
-        text, found = self.diagnosis.source_line(line), set()
+        return {subscript for subscript, _ in self._named(race, line)}
+
+    def _named(self, race: Race, line: int) -> list[tuple[str, str]]:
+        """The elements of the array that a line names: (subscript, the text after it)."""
+        text, found = self.diagnosis.source_line(line), []
         name = race.owner.name if race.owner else ""
         for m in re.finditer(rf"\b{re.escape(name)}\s*(?=\[)", text) if name.isidentifier() else ():
             depth, end = 0, m.end()
             while end < len(text) and (depth or text[end] == "["):
                 depth += {"[": 1, "]": -1}.get(text[end], 0)
                 end += 1
-            found.add(re.sub(r"\s", "", text[m.end() : end]))
+            found.append((re.sub(r"\s", "", text[m.end() : end]), text[end:]))
         return found
 
 

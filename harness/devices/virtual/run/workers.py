@@ -204,6 +204,13 @@ def block_order(blocks: int, seed: int) -> tuple[int, int]:
     return multiplier, offset
 
 
+def opposite_order(blocks: int, multiplier: int, offset: int) -> tuple[int, int]:
+    """The same blocks, the last of them first; as they are where there are too many to count so."""
+    if blocks > 1 << 31:
+        return multiplier, offset
+    return -multiplier % blocks, (offset + (blocks - 1) * multiplier) % blocks
+
+
 def spread_order(blocks: int) -> tuple[int, int]:
     """As block_order: an order in which any stretch of blocks lies evenly over the grid, by the golden ratio."""
     multiplier = round(0.618034 * blocks) or 1

@@ -55,12 +55,13 @@ static __device__ void arrive_before(Env* env, Thread* thread, Extra* e, u64 gro
 EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 size, u64 bytes) {
     Extra* e = extra_of(env, thread->linear);
     if (bytes > size) bytes = size;
-    for (u32 k = 0; k < size; k++)
+    int odd_to = (to & (size - 1)) != 0, odd_from = (from & (size - 1)) && bytes;
+    for (u32 k = 0; k < size && !(odd_to && k); k++)
         if (!byte_allowed(env, to + k, WRITE)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, to + k, size | INFO_WRITE);
-    for (u32 k = 0; k < bytes; k++)
+    for (u32 k = 0; k < bytes && !(odd_from && k); k++)
         if (!byte_allowed(env, from + k, READ)) return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, from + k, size);
-    if (to & (size - 1)) return rt_fault(env, thread, site, FAULT_MISALIGNED, to, size | INFO_WRITE);
-    if (from & (size - 1) && bytes) return rt_fault(env, thread, site, FAULT_MISALIGNED, from, size);
+    if (odd_to) return rt_fault(env, thread, site, FAULT_MISALIGNED, to, size | INFO_WRITE);
+    if (odd_from) return rt_fault(env, thread, site, FAULT_MISALIGNED, from, size);
     if (launch_of(env)->check_sync)
         for (u32 k = 0; k < size; k += 4) {  // it may arrive at once: others may not use the place any more, and nobody yet
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);

@@ -164,7 +164,8 @@ static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 o
 static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32 bytes, u32 other_key, u32 place, u32 lanes, int how) {
     Launch* launch = launch_of(env);
     if (launch->silent) return;
-    u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0);
+    u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0) |
+                       (other_key >> KEY_SCOPE & 3) << SCOPE_SHIFT;
     u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
     Side a = {v->info, v->site, env->block, thread->linear}, b = {other_access, other_key & KEY_SITE, place / 32, other};
     u32* lines = (u32*)launch->site_lines;

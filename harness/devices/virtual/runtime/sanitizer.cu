@@ -14,14 +14,16 @@ static __device__ int byte_allowed(Env* env, u64 address, u32 need) {
 // that does not count.
 EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info, u64 unread) {
     u32 size = info & 255, need = (!(info & INFO_WRITE) || info & INFO_ATOMIC ? READ : 0) | (info & INFO_WRITE ? WRITE : 0);
-    int allowed = !(info & INFO_SHARED) || address < SHARED_WINDOW, readable = allowed;
+    int allowed = !(info & INFO_SHARED) || address < SHARED_WINDOW, readable = allowed, begins = 0;
     if (info & INFO_SHARED) address += env->shared_base;
     for (u32 i = 0; i < size; i++) {
         allowed = allowed && byte_allowed(env, address + i, need);
         readable = readable && byte_allowed(env, address + i, READ);
+        if (i == 0) begins = allowed;
     }
-    if (!allowed) return rt_fault(env, thread, site, readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address, info);
-    if (address & (size - 1)) return rt_fault(env, thread, site, FAULT_MISALIGNED, address, info);
+    int misaligned = (address & (size - 1)) != 0;
+    if (!allowed && !(begins && misaligned)) return rt_fault(env, thread, site, readable ? FAULT_READ_ONLY : FAULT_OUT_OF_BOUNDS, address, info);
+    if (misaligned) return rt_fault(env, thread, site, FAULT_MISALIGNED, address, info);
     if (launch_of(env)->check_sync && need & READ && !env->unset)
         for (u32 i = 0; i < size; i++)
             if (!(unread >> i & 1) && !byte_written(env, address + i)) return rt_suspect(env, thread, site);

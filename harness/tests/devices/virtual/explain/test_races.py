@@ -115,7 +115,33 @@ template <typename T> __device__ __noinline__ void add(T* to, int i) {{
     out[threadIdx.x + 64 * blockIdx.x] = 1;
     if (blockIdx.x == 1) out[threadIdx.x + 64] = out[63 - threadIdx.x];
 }}
+{K}by_another_name(float* out) {{
+    float* half = out + threadIdx.x / 32 * 32;
+    out[threadIdx.x] = half[(threadIdx.x + 1) % 32] + 1;
+}}
+__device__ int flag;
+{K}flagged(float* out) {{
+    if (threadIdx.x) return;
+    if (blockIdx.x == 0) {{
+        out[0] = 1;
+        __threadfence();
+        atomicExch(&flag, 1);
+    }} else {{
+        while (atomicAdd(&flag, 0) == 0) {{}}
+        out[1] = out[0];
+    }}
+}}
+{K}locked(float* out) {{
+    while (atomicCAS(&flag, 0, 1)) {{}}
+    out[0] += 1;
+    __threadfence();
+    atomicExch(&flag, 0);
+}}
+{K}of_a_scope(float* out) {{
+    atomicAdd_block(out, 1.0f);
+}}
 """
+FENCES = "a lock or flag orders them only with a __threadfence() before it is handed on and another after it is seen."
 ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or one thread that does it for all."
 OWNER = "Each element must have one thread: its index must use every part of the thread's number, or only one of them write."
 NONE = "no __syncthreads() stands between"
@@ -143,6 +169,11 @@ NONE = "no __syncthreads() stands between"
         ("zeroed", f"and this thread atomically changes it; {NONE}.", 1),
         ("either", "the two lines are on different branches, and a __syncthreads() can only stand after both.", 1),
         ("of_two_blocks", "blocks run in any order: what one needs of another must come from an earlier launch.", 2),
+        ("by_another_name", "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in step"
+                            " (__syncwarp).", 1),
+        ("flagged", f"and this thread reads it; blocks run in any order, and {FENCES}", 2),
+        ("locked", f"both update out[0]. {ATOMIC} A{FENCES[1:]}", 2),
+        ("of_a_scope", "so does this thread; an atomic of a block's scope, as atomicAdd_block, is safe inside its block only.", 2),
     ],
 )  # fmt: skip
 def test_the_remedy_fits(name, says, grid):
@@ -154,7 +185,7 @@ def test_the_remedy_fits(name, says, grid):
                 kernel(grid, 64, (zeros(128),))
             fault = caught.value
             assert fault.kind == "race" and fault.explanation.endswith(says), fault.explanation
-            assert fault.no_barrier == (says.endswith((ATOMIC, OWNER)))
+            assert fault.no_barrier == any(remedy in says for remedy in (ATOMIC, OWNER))
     finally:
         dev.schedule = 0
 

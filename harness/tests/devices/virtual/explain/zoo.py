@@ -151,8 +151,8 @@ ZOO = {
         kind="misaligned", index="i=1", **B,
     ),
     "misaligned_int_in_bytes": Case(
-        "This writes 4 bytes at once from bytes[3] on, whose address is 3 more than a multiple of 4.",
-        kind="misaligned", array="bytes", index="3", shape="10", args="bytes",
+        "This writes 4 bytes at once from bytes[7] on, whose address is 3 more than a multiple of 4.",
+        kind="misaligned", array="bytes", index="7", shape="10", args="bytes",  # its last byte is past the end
     ),
     # -- what may only be read -------------------------------------------------------------------------------
     "writes_its_input": Case(

@@ -13,7 +13,7 @@ import pytest
 import harness
 from harness.devices.virtual.device import VirtualGPU
 from harness.devices.virtual.run import workers
-from harness.devices.virtual.run.workers import block_order, thread_order
+from harness.devices.virtual.run.workers import block_order, opposite_order, thread_order
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device
 
@@ -118,13 +118,18 @@ def test_any_number_of_cores(cores):
 def test_order_of_blocks_is_a_permutation(blocks):
     for seed in range(5):
         multiplier, offset = block_order(blocks, seed)
-        assert sorted((i * multiplier + offset) % blocks for i in range(blocks)) == list(range(blocks))
+        order = [(i * multiplier + offset) % blocks for i in range(blocks)]
+        assert sorted(order) == list(range(blocks))
+        multiplier, offset = opposite_order(blocks, multiplier, offset)
+        assert [(i * multiplier + offset) % blocks for i in range(blocks)] == order[::-1]
     assert block_order(blocks, 0) == (1, 0)
 
 
 def test_order_of_the_largest_grids():
     for blocks in (2**31 - 1, 2**31, 2**40, (2**31 - 1) * 65535 * 65535):
         multiplier, offset = block_order(blocks, 3)
+        assert (blocks - 1) * multiplier + offset < 2**64
+        multiplier, offset = opposite_order(blocks, multiplier, offset)
         assert (blocks - 1) * multiplier + offset < 2**64
 
 

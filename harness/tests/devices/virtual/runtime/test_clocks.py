@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.errors import KernelFault
-from harness.tests.devices.virtual.launches import K, line_of, run, zeros
+from harness.tests.devices.virtual.launches import K, device, line_of, run, zeros
 
 _LOCKED = f"""__device__ int lock;
 {K}k(float* total) {{
@@ -51,6 +51,33 @@ def test_what_no_lock_guards(lock, unlock):
     source = locked(lock, unlock)
     fault = found(source, zeros(1), block=64)
     assert fault.kind == "race" and fault.line == line_of(source)
+
+
+WHO = "threadIdx.x", "!threadIdx.x", "blockIdx.x", "!blockIdx.x"
+_ONE_FORGETS = f"""__device__ int lock;
+{K}k(float* total) {{
+    if (threadIdx.x % 32) return;
+    while (atomicCAS(&lock, 0, 1)) {{}}
+    if (WHO) __threadfence();
+    *total += 1;  // FAULT
+    __threadfence();
+    atomicExch(&lock, 0);
+}}"""
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_it_is_found_whoever_comes_first(who, monkeypatch):
+    """A race that shows only where one of two takes the lock after the other, or a number: under every schedule."""
+    launch = dict(block=33, grid=1) if "thread" in who else dict(block=1, grid=2)
+    numbers = f"""{K}k(unsigned* next, int* out) {{
+    if (threadIdx.x % 32 == 0) out[atomicAdd(next, WHO ? 1 : 0)] = 2 * blockIdx.x + threadIdx.x;  // FAULT
+}}"""
+    for seed in range(3):
+        monkeypatch.setattr(device(), "schedule", seed)
+        for text, args in ((_ONE_FORGETS, (zeros(1),)), (numbers, (zeros(1, np.uint32), zeros(4, np.int32)))):
+            source = text.replace("WHO", who)
+            fault = found(source, *args, **launch)
+            assert fault and fault.kind == "race" and fault.line == line_of(source), (seed, source)
 
 
 def test_each_lock_guards_its_own():
