@@ -20,7 +20,7 @@ from .compile.modules import KernelInfo
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.faults import Diagnosis, unset_outputs
 from .explain.owners import local_name
-from .ptx import parse as ptx
+from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.printf import Output
 from .run.tally import Tally
@@ -291,7 +291,7 @@ class Module:
             arena.mark(start, variable.size, writable=variable.space != "const")
             memory = arena.bytes[start : start + variable.size]
             arena.clear(start, variable.size)
-            width = ptx.TYPE_BYTES[variable.type]
+            width = BYTES[variable.type]
             for i, value in enumerate(variable.init):
                 if isinstance(value, tuple):
                     name, addend = value[1:3]

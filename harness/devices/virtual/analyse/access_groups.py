@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from ..ptx.ir import Instruction, Label
 from ..ptx.isa import ENDS_BLOCK, writes
-from ..ptx.parse import Instruction, Label
 from ..ptx.types import TYPES
 
 GAP = 252  # bytes; every red zone outside shared memory is longer

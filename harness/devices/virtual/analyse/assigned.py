@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from ..compile.recipes import Check
 from ..ptx.cfg import basic_blocks
+from ..ptx.ir import Function, Instruction, Label
 from ..ptx.isa import reads, writes
-from ..ptx.parse import Function, Instruction, Label
 from .cas_loops import guesses
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ..ptx.parse import Label, call_parts
+from ..ptx.ir import Label
 
 _ARGUMENT = re.compile(r"\[\s*([\w$.%]+)\s*(?:\+\s*0\s*)?\]")
 _CAST = re.compile(r"__\w+_as_\w+")  # __float_as_int and the like
@@ -40,7 +40,7 @@ def guesses(body) -> set[int]:
         elif ins.base == "atom" and ".cas" in ins.opcode:
             compared.append(ins.operands[2])
         elif ins.base == "call":
-            returns, name, arguments = call_parts(ins)
+            returns, name, arguments = ins.called
             values = [given.get(a, "") for a in arguments]
             if _CAS.match(name) and len(values) > _COMPARED:
                 compared.append(values[_COMPARED])

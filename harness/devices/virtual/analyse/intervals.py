@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..ptx.cfg import basic_blocks
-from ..ptx.parse import Instruction
+from ..ptx.ir import Instruction
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ..compile.recipes import Check
 from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.callgraph import called
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.parse import Function, Instruction, Label
+from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import LOOPS, WAYS
 
 # the way out by which all threads leave that no return has sent away; the first bit of a mask

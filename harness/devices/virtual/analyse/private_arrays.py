@@ -11,8 +11,8 @@ import math
 import re
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
+from ..ptx.ir import Function, Instruction, Label
 from ..ptx.isa import writes
-from ..ptx.parse import Function, Instruction, Label
 from ..ptx.types import TYPES
 from .roots import root_of, rooted
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..ptx.ir import Function, Instruction, Location, Module
 from ..ptx.isa import writes
-from ..ptx.parse import Function, Instruction, Location, Module, call_parts, parse_address
 
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _OFFSET = re.compile(r"([%\w$.]+)\s*\+\s*(\d+)")
@@ -146,21 +146,21 @@ class Provenance:
         return None
 
     def _parameter(self, function: Function, operand: str, seen: set) -> set[Origin]:
-        name, offset = parse_address(operand)
+        name, offset = operand.base, operand.offset
         if function.entry:
             return {Origin("param", name, offset, function.name)}
         position = next((i for i, p in enumerate(function.params) if p.name == name), None)
         found: set[Origin] = set()
         if position is None:  # the result of a call
             for ins in calls(function):
-                returns, callee, _ = call_parts(ins)
+                returns, callee, _ = ins.called
                 target = self.module.functions.get(callee)
                 if name in returns and target and target.returns:
                     found |= self._stored(target, target.returns[returns.index(name)].name, offset, seen)
             return found
         for caller in self.functions:
             for ins in calls(caller):
-                _, callee, arguments = call_parts(ins)
+                _, callee, arguments = ins.called
                 if callee == function.name and position < len(arguments):
                     found |= self._stored(caller, arguments[position], offset, seen)
         return found
@@ -169,12 +169,12 @@ class Provenance:
         """What `st.param [symbol+offset]` stores."""
         found: set[Origin] = set()
         for ins in self._param_stores(function).get(symbol, ()):
-            if parse_address(ins.operands[0])[1] == offset and not ins.operands[1].startswith("{"):
+            if ins.operands[0].offset == offset and not ins.operands[1].startswith("{"):
                 found |= self._trace(function, ins.operands[1], seen)
         return found
 
     def _arguments(self, function: Function, ins: Instruction) -> set[Origin]:
-        _, _, arguments = call_parts(ins)
+        _, _, arguments = ins.called
         found: set[Origin] = set()
         for argument in arguments:
             found |= self._stored(function, argument, 0, set())
@@ -196,7 +196,7 @@ class Provenance:
             table = self._stores.setdefault(function.name, {})
             for ins in function.body or ():
                 if isinstance(ins, Instruction) and ins.opcode.startswith("st.param"):
-                    table.setdefault(parse_address(ins.operands[0])[0], []).append(ins)
+                    table.setdefault(ins.operands[0].base, []).append(ins)
         return self._stores[function.name]
 
 
@@ -209,7 +209,7 @@ def _closure(module: Module, kernel: str) -> list[str]:
     found = [kernel]
     for name in found:
         for ins in calls(module.functions[name]):
-            callee = call_parts(ins)[1]
+            callee = ins.called[1]
             if callee in module.functions and callee not in found:
                 found.append(callee)
     return found

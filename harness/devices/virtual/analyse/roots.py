@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..ptx.parse import Function, Instruction, Variable, call_parts, parse_address
+from ..ptx.ir import Function, Instruction, Variable
 
 _OFFSET = re.compile(r"([A-Za-z_$][\w$.]*)(?:\+\d+)?")
 _NOWHERE: frozenset[str | None] = frozenset()
@@ -36,8 +36,7 @@ def handed_back(function: Function, hands_back: HandsBack) -> int | None:
 
 def root_of(operand: str, roots: dict[str, str], variables: dict[str, Variable]) -> Variable | None:
     """The variable that an address operand like `[%rd1+4]` means, where that is known."""
-    base, _ = parse_address(operand)
-    return variables.get(base) or variables.get(roots.get(base))
+    return variables.get(operand.base) or variables.get(roots.get(operand.base))
 
 
 def _only(origins) -> str | None:
@@ -66,17 +65,17 @@ def _step(ins: Instruction, found, variables, hands_back: HandsBack) -> tuple[st
     """What an instruction writes, and what that is computed from. What nothing is known of yet says nothing."""
     operands = ins.operands
     if ins.base == "call":
-        returns, callee, arguments = call_parts(ins)
+        returns, callee, arguments = ins.called
         place = hands_back(callee) if returns else None
         known = place is not None and place < len(arguments)
         return returns[0] if returns else "", found.get(arguments[place], _NOWHERE) if known else _ELSEWHERE
     if ins.opcode.startswith("st.param"):
-        name, offset = parse_address(operands[0])
+        name, offset = operands[0].base, operands[0].offset
         return name, _ELSEWHERE if offset or operands[1][0] == "{" else _of(operands[1], found, variables)
     if not operands or operands[0][0] != "%":
         return "", _NOWHERE
     if ins.opcode.startswith("ld.param"):
-        name, offset = parse_address(operands[1])
+        name, offset = operands[1].base, operands[1].offset
         whole = frozenset({name}) if name in variables else found.get(name, _ELSEWHERE)
         return operands[0], _ELSEWHERE if offset else whole
     # of a shared address

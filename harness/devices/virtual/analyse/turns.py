@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ptx.parse import Function, Instruction, call_parts
+from ..ptx.ir import Function, Instruction
 from .cas_loops import guesses
 from .roots import HandsBack, origins, root_of, rooted
 from .unused import unused_results
@@ -42,7 +42,7 @@ def _is_ordered_load(ins: Instruction) -> bool:
 
 
 def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:
-    returns, name, _ = call_parts(call)
+    returns, name, _ = call.called
     return bool(returns) and hands_over(name)
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from ..emit.collectives import BASES as COLLECTIVE
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
+from ..ptx.ir import Function, Instruction, Label
 from ..ptx.isa import reads, writes
-from ..ptx.parse import Function, Instruction, Label
 
 #: threads that go together: of kernels without barriers, and of kernels with
 LANES, LANES_WITH_BARRIERS = 4, 8

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..emit.collectives import BASES as COLLECTIVE_BASES
+from ..ptx.ir import Function, Instruction
 from ..ptx.isa import has_result, reads, writes
-from ..ptx.parse import Function, Instruction, call_parts, parse_address
 
 _EFFECTS = COLLECTIVE_BASES | {"atom", "mbarrier"}  # beside their result
 
@@ -20,7 +20,7 @@ def unused_results(function: Function) -> set[int]:
 def _result(ins: Instruction) -> str:
     """The register or parameter that an atomic, or a call, writes its result to; `_`: nowhere."""
     if ins.base == "call":
-        return next(iter(call_parts(ins)[0]), "")
+        return next(iter(ins.called[0]), "")
     return {"atom": ins.operands[0], "red": "_"}.get(ins.base, "") if ins.operands else ""
 
 
@@ -31,7 +31,7 @@ def _used(body) -> set[str]:
         if isinstance(ins, Instruction):
             sources = reads(ins)
             if ins.opcode.startswith("ld.param"):
-                sources.add(parse_address(ins.operands[1])[0])
+                sources.add(ins.operands[1].base)
             steps.append((not has_result(ins) or ins.base in _EFFECTS, writes(ins), sources))
     used: set[str] = set()
     before = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..instrument.segments import CountedSegment
-from ..ptx.parse import Location, Variable
+from ..ptx.ir import Location, Variable
 
 
 @dataclass

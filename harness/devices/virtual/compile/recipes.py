@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from ..ptx.parse import Module
+from ..ptx.ir import Module
 from ..rewrite import drop_identities, split_depots
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....errors import Unsupported
 from ..ptx.callgraph import defined
-from ..ptx.parse import Variable
+from ..ptx.ir import Variable
 
 
 class Symbols:

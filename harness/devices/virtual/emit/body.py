@@ -13,8 +13,8 @@ from ..analyse.unused import unused_results
 from ..compile.modules import KernelInfo
 from ..compile.recipes import Check
 from ..ptx.callgraph import branch_targets, grid_waits, spinning_loops
+from ..ptx.ir import Function, Instruction, Label, Location, Variable
 from ..ptx.isa import IGNORED
-from ..ptx.parse import Function, Instruction, Label, Location, Variable
 from ..ptx.types import llvm_type
 from ..runtime import abi
 from . import opcodes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ....errors import Unsupported
 from ..ptx.callgraph import symbol_name
-from ..ptx.parse import Function, Instruction, Variable, call_parts
+from ..ptx.ir import Function, Instruction, Variable
 from ..runtime import abi
 
 
@@ -15,7 +15,7 @@ class Calls:
     """Mixin of `function.Lowering`."""
 
     def _call(self, ins: Instruction) -> bool:
-        returns, name, arguments = call_parts(ins)
+        returns, name, arguments = ins.called
         function = self.module.ptx.functions.get(name)
         if function is None:
             self._call_pointer(ins, name, returns, arguments)

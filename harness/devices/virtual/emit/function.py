@@ -18,7 +18,7 @@ from ..instrument.checking import FullChecks
 from ..instrument.initialised import Following
 from ..instrument.segments import Counting
 from ..ptx.callgraph import align_up, symbol_name
-from ..ptx.parse import Function, Location, Variable
+from ..ptx.ir import Function, Location, Variable
 from ..runtime import abi
 from .addresses import Symbols
 from .async_copies import Asynchronous

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..analyse.access_groups import GAP, SHARED_GAP
 from ..analyse.roots import root_of
 from ..compile.recipes import Check
-from ..ptx.parse import Variable, parse_address
+from ..ptx.ir import Operand, Variable, operand
 from ..ptx.types import TYPES, is_float, is_signed, llvm_type
 from ..runtime.abi import (
     INFO_ACQUIRE,
@@ -86,13 +86,13 @@ class Access:
 
     # -- addresses ------------------------------------------------------------------------------
 
-    def address(self, operand: str, space: str) -> str:
+    def address(self, operand: Operand, space: str) -> str:
         """The i64 address in `space` (an offset in the shared window, else a device address).
 
         One of 32 bits wraps around: NVRTC makes `[%r1+2048]` with a %r1 before the start of all. No window is as
         large as 2 GB, so a base with its sign does the same.
         """
-        base, offset = parse_address(operand)
+        base, offset = operand.base, operand.offset
         if self.register_type(base) is not None:
             address = self.value(base, "u32" if TYPES[self.register_type(base)][1] == 32 else "u64")
             if TYPES[self.register_type(base)][1] == 32:
@@ -153,7 +153,7 @@ class Access:
         """All accesses of a group at once; the slow path looks at each of them."""
         shared = group.space == "shared"
         first, span, nbytes = group.first, group.span, group.nbytes
-        base = self.address(f"[{group.base}]", group.space)
+        base = self.address(operand(f"[{group.base}]"), group.space)
         start = self.op("add i64", base, first) if first else base
         slow, good = self.fresh_label("slow"), self.fresh_label("good")
         index = self.granule(start, nbytes, span, shared, slow)

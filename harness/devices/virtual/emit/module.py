@@ -33,8 +33,8 @@ from ..ptx.callgraph import (
     spinning_loops,
     split_arguments,
 )
+from ..ptx.ir import Function, Instruction, Location, Module, Variable
 from ..ptx.isa import ENDS_BLOCK
-from ..ptx.parse import Function, Instruction, Location, Module, Variable
 from ..run.arena import SHARED_GUARD, slots_start
 from ..runtime.abi import SHARED_START, SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
 from .collectives import BASES as COLLECTIVE_BASES

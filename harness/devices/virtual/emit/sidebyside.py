@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..analyse.uniformity import Plan, Region
-from ..ptx.parse import Instruction, Label
+from ..ptx.ir import Instruction, Label
 
 
 class SideBySide:

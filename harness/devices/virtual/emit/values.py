@@ -10,7 +10,7 @@ import re
 import struct
 
 from ....errors import Unsupported
-from ..ptx.parse import Function, Instruction, Label, Location
+from ..ptx.ir import Function, Instruction, Label, Location
 from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
 _REGISTER = re.compile(r"%[\w$.]+")

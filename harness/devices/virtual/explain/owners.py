@@ -12,7 +12,9 @@ from ...nvrtc.compiler import demangle
 from ..analyse import debuginfo
 from ..analyse.provenance import Origin, Provenance, calls
 from ..ptx import parse as ptx
-from ..ptx.callgraph import align_up, call_parts
+from ..ptx.callgraph import align_up
+from ..ptx.ir import Instruction
+from ..ptx.types import BYTES
 from ..rewrite import split_depots
 from ..run.arena import LOCAL_BYTES, Owner
 from ..runtime import abi
@@ -140,7 +142,7 @@ class Owners:
             copied = {
                 i.operands[1]
                 for i in body or ()
-                if isinstance(i, ptx.Instruction) and i.base == "mov" and i.operands[0] == register
+                if isinstance(i, Instruction) and i.base == "mov" and i.operands[0] == register
             }
             if len(copied) != 1:
                 return ""
@@ -203,7 +205,7 @@ class Owners:
         for d in self.declared:
             if d.symbol == origin.name and d.offset <= max(origin.offset, 0) < d.offset + d.nbytes:
                 return d.name, d.offset, d.nbytes, d.shape, d.itemsize if d.shape else min(d.itemsize, 4)
-        lines = [i.at.line for i in function.body or () if isinstance(i, ptx.Instruction) and i.at.line]
+        lines = [i.at.line for i in function.body or () if isinstance(i, Instruction) and i.at.line]
         arrays = local_arrays(self.module.source, min(lines, default=0), max(lines, default=0))
         if len(arrays) == 1 and not self.declared:
             name, shape, itemsize = arrays[0]
@@ -237,7 +239,7 @@ class Owners:
                     start = align_up(top, 16)
                     offsets.setdefault((name, variable.name), set()).add(start)
                     top = start + align_up(variable.size, 4) + abi.LOCAL_GUARD
-            work += [(call_parts(ins)[1], top) for ins in calls(function)]
+            work += [(ins.called[1], top) for ins in calls(function)]
         return offsets
 
     def _shape(self, symbol: str, plain: str, nbytes: int) -> tuple[tuple[int, ...], int]:
@@ -261,7 +263,7 @@ def accessed(text: str) -> int:
     """Bytes of an element that an instruction accesses, of each where it is a vector; 0 where it does not say."""
     opcode = re.match(r"(?:@\S+ )?(?:ld|ldu|st|atom|red)\.\S*", text)
     type_ = opcode[0].rsplit(".", 1)[1] if opcode else ""
-    return ptx.TYPE_BYTES.get(type_, 0)
+    return BYTES.get(type_, 0)
 
 
 def distance(owner: Owner, address: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ..ptx.callgraph import branch_targets
-from ..ptx.parse import Function, Instruction, Label, call_parts
+from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
@@ -68,7 +68,7 @@ class Ways:
         for name, body in self._bodies.items():
             for i, item in enumerate(body):
                 if isinstance(item, Instruction) and item.base == "call":
-                    found.setdefault(call_parts(item)[1], []).append((name, i))
+                    found.setdefault(item.called[1], []).append((name, i))
         return found
 
     @cached_property
@@ -92,7 +92,7 @@ class Ways:
     def _stops(self, function: str, i: int) -> bool:
         item = self._bodies[function][i]
         if isinstance(item, Instruction) and item.base == "call":
-            return call_parts(item)[1] in self._waiting
+            return item.called[1] in self._waiting
         return self._is_barrier(item)
 
     def _reached(self, function: str, at: int, barriers: bool) -> set[int]:

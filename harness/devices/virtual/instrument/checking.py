@@ -10,7 +10,7 @@ from ..analyse.intervals import Around, Intervals
 from ..analyse.private_arrays import private, short_loops
 from ..analyse.roots import origins, rooted
 from ..compile.recipes import Check
-from ..ptx.parse import Variable
+from ..ptx.ir import Variable
 from ..runtime.abi import (
     INFO_ATOMIC,
     INFO_BLIND,

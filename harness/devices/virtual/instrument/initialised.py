@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from ..emit import opcodes
 from ..emit.table import PACKED
+from ..ptx.ir import Function, Instruction
 from ..ptx.isa import CARRY, IGNORED, leaves_carry, registers, sources, takes_carry, writes
-from ..ptx.parse import Function, Instruction, parse_address
 from ..ptx.types import TYPES, is_signed, llvm_type
 from ..runtime.abi import ORIGIN, ORIGIN_KIND, ORIGIN_SITE, USE
 
@@ -63,7 +63,7 @@ def _brings(ins: Instruction, function: Function) -> bool:
     """Whether the result may be unset though no operand is."""
     if ins.base in ("ld", "ldu"):
         if ".param" in ins.opcode and function.entry:
-            return parse_address(ins.operands[1])[0] not in {p.name for p in function.params}
+            return ins.operands[1].base not in {p.name for p in function.params}
         return ".const" not in ins.opcode
     return (
         ins.base in ("shfl", "ldmatrix", "movmatrix")

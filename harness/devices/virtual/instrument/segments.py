@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ..explain.metrics import CONDITIONAL, FLOPS, kinds
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.parse import Instruction
+from ..ptx.ir import Instruction
 from ..runtime import abi
 from ..runtime.abi import INFO_ATOMIC, SPACE
 

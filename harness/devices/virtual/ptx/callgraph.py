@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .parse import Function, Instruction, Label, Module, call_parts
+from .ir import Function, Instruction, Label, Module
 
 
 def align_up(n: int, alignment: int) -> int:
@@ -31,7 +31,7 @@ def pointed_functions(module: Module) -> list[Function]:
 
 def called(item) -> str | None:
     if isinstance(item, Instruction) and item.base == "call":
-        return call_parts(item)[1]
+        return item.called[1]
     return None
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ir import Instruction, Label
 from .isa import ENDS_BLOCK
-from .parse import Instruction, Label
 
 #: start of a block -> (its end, the starts of the blocks that may follow)
 Blocks = dict[int, tuple[int, list[int]]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .parse import Instruction
+from .ir import Instruction
 
 #: after these, another instruction than the next one may follow
 ENDS_BLOCK = frozenset({"bra", "brx", "ret", "exit", "trap"})

@@ -1,103 +1,19 @@
 """PTX text -> Module, Function, Instruction, each instruction with its source line.
 
+Only structure is understood here: whether an instruction is one that PTX has is asked by the verifier.
+
 Source: PTX ISA, sections 4 (syntax), 5 (state spaces, types, variables) and 11 (debugging directives).
-Only structure is understood here; what an instruction means is the business of `opcodes` and `lower`.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 
 from ....errors import Unsupported
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where an instruction comes from. `line` 0: no line of the student's file."""
-
-    file: str = ""
-    line: int = 0
-    header: bool = False  # code of a header, expanded in this line
-    course: bool = False  # code of a header that lies beside the student's file: the course's own
-
-    @property
-    def trusted(self) -> bool:
-        """Code of CUDA's headers, which sets its structs bit by bit: it may read what nothing has written."""
-        return self.header or not (self.line or self.course)
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A `.reg`, `.param`, `.local`, `.shared`, `.const` or `.global` declaration.
-
-    size: bytes of the whole variable, 0 for an `extern` array without a size.
-    init: values in the order of elements, each an int or ("symbol", name, addend, is_generic).
-    """
-
-    space: str
-    type: str
-    name: str
-    size: int
-    align: int
-    is_array: bool = False
-    init: tuple = ()
-    extern: bool = False
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """`@{!}pred opcode.mod.mod operands` with the operands as text."""
-
-    opcode: str  # the whole spelling: "fma.rn.ftz.f32"
-    operands: tuple[str, ...]
-    at: Location
-    pred: str = ""
-    negated: bool = False
-    used: int = -1  # of a load: a bit for each byte that counts; others are the padding of a struct
-
-    @cached_property
-    def base(self) -> str:
-        return self.opcode.split(".", 1)[0]
-
-    def __str__(self) -> str:
-        guard = f"@{'!' if self.negated else ''}{self.pred} " if self.pred else ""
-        return f"{guard}{self.opcode} {', '.join(self.operands)}"
-
-
-@dataclass(frozen=True)
-class Label:
-    name: str
-
-
-@dataclass
-class Function:
-    """An `.entry` or `.func`. A prototype without a body has `body` None."""
-
-    name: str
-    entry: bool
-    params: list[Variable]
-    returns: list[Variable]
-    regs: dict[str, str] = field(default_factory=dict)  # register -> PTX type
-    variables: dict[str, Variable] = field(default_factory=dict)  # .local, .shared and call .param in it
-    body: list[Instruction | Label] | None = None
-    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets and .callprototype
-    max_threads: int = 0  # .maxntid, 0 if not given
-
-
-@dataclass
-class Module:
-    files: dict[int, str]
-    variables: dict[str, Variable]  # .global, .const and module-level .shared
-    functions: dict[str, Function]
-    debug: str = ""  # the debugging sections: see analyse/debuginfo
-
-
-TYPE_BYTES = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
-              "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4,
-              "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16}  # fmt: skip
+from .ir import Function, Instruction, Label, Location, Module, Operand, Variable, operand
+from .types import BYTES
 
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
 _SIMPLE = re.compile(r"[^;{}]*;")
@@ -295,7 +211,7 @@ class _Parser:
             if isinstance(item, Label):
                 body[i] = Label(new.get(item.name, item.name))
             elif item.base == "bra":
-                body[i] = replace(item, operands=tuple(new.get(o, o) for o in item.operands))
+                body[i] = replace(item, operands=tuple(operand(new.get(o, o)) for o in item.operands))
             elif item.base == "brx" and (targets := tables.get(item.operands[-1])):
                 tables[item.operands[-1]] = tuple(new.get(t, t) for t in targets)
 
@@ -346,7 +262,7 @@ class _Parser:
         if match := re.match(r"\s*\.align\s+(\d+)", rest):
             align, rest = int(match[1]), rest[match.end() :]
         match = re.match(r"\s*(?:\.(v2|v4)\s*)?\.(texref|samplerref|surfref|\w+)\s*", rest)
-        if not match or match[2] not in TYPE_BYTES:
+        if not match or match[2] not in BYTES:
             raise Unsupported(f"the PTX declaration .{space} {rest.strip()[:40]}", self.at.file, self.at.line)
         lanes, type_ = int((match[1] or "v1")[1]), match[2]
         declarator = _DECLARATOR.match(rest[match.end() :])
@@ -356,7 +272,7 @@ class _Parser:
             names, values = names.split("=", 1)
             init = _initialiser(values)
         for name in (n.strip() for n in names.split(",")):
-            element = TYPE_BYTES[type_] * lanes
+            element = BYTES[type_] * lanes
             if match := re.match(r"([\w$%]+)<(\d+)>$", name):
                 for i in range(int(match[2])):
                     yield Variable(space, type_, f"{match[1]}{i}", element, element)
@@ -428,10 +344,10 @@ class _Parser:
         )
         self.used = -1
 
-    def _operand(self, text: str) -> str:
+    def _operand(self, text: str) -> Operand:
         if len(self.scopes) > 1 or self.scopes[0]:
             text = _NAME.sub(lambda m: self._name(m[0]), text)
-        return text
+        return operand(text)
 
 
 def _blank(comment: re.Match) -> str:
@@ -472,25 +388,3 @@ def _initialiser(text: str) -> tuple:
         else:
             raise Unsupported(f"the initialiser {token[:40]!r}")
     return tuple(values)
-
-
-def call_parts(ins: Instruction) -> tuple[list[str], str, list[str]]:
-    """`call.uni (ret), name, (a, b)` -> (["ret"], "name", ["a", "b"])."""
-    operands = list(ins.operands)
-    returns = operands.pop(0)[1:-1].split(",") if operands[0].startswith("(") else []
-    name = operands.pop(0)
-    arguments = operands.pop(0)[1:-1].split(",") if operands and operands[0].startswith("(") else []
-    return [r.strip() for r in returns if r.strip()], name, [a.strip() for a in arguments if a.strip()]
-
-
-def parse_address(operand: str) -> tuple[str, int]:
-    """`[%rd1+4]` -> ("%rd1", 4)."""
-    inside = operand.strip()[1:-1].strip()
-    for sign in ("+", "-"):
-        base, mark, offset = inside.rpartition(sign)
-        if mark and base:
-            try:
-                return base.strip(), int(offset.strip(), 0) * (1 if sign == "+" else -1)
-            except ValueError:
-                continue
-    return inside, 0

@@ -13,6 +13,9 @@ TYPES = {
     "b128": ("i128", 128),
 }  # fmt: skip
 
+#: PTX type -> bytes in memory
+BYTES = {name: max(bits // 8, 1) for name, (_, bits) in TYPES.items()}
+
 LLVM_BITS = {llvm: bits for llvm, bits in TYPES.values()}
 
 #: C type of a shared-state field -> (LLVM type, NumPy dtype)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ptx.parse import Function, Instruction, Label, Module, call_parts
+from ..ptx.ir import Function, Instruction, Label, Module
 
 
 def run(module: Module) -> None:
@@ -45,7 +45,7 @@ def _without_calls(body: list, names: set[str]) -> list:
     handed, dropped = {}, set()
     for ins in body:
         if isinstance(ins, Instruction) and ins.base == "call":
-            returns, callee, arguments = call_parts(ins)
+            returns, callee, arguments = ins.called
             place = f"[{arguments[0]}+0]" if callee in names and returns and not ins.pred else ""
             if place in given:
                 handed[f"[{returns[0]}+0]"] = given[place]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ptx.parse import TYPE_BYTES, Instruction, Label, Module
+from ..ptx.ir import Instruction, Label, Module, operand
+from ..ptx.types import BYTES
 
 
 def run(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
@@ -30,5 +31,5 @@ def _constant(item: Instruction | Label, known: dict[str, int]) -> Instruction |
     type_ = item.opcode.removeprefix("ld.param.")
     if type_[1:] not in ("32", "64") or type_[0] == "f":  # a part of a parameter, or several at once
         return item
-    value = known[item.operands[1]] & (1 << 8 * TYPE_BYTES[type_]) - 1
-    return replace(item, opcode=f"mov.{type_}", operands=(item.operands[0], str(value)))
+    value = known[item.operands[1]] & (1 << 8 * BYTES[type_]) - 1
+    return replace(item, opcode=f"mov.{type_}", operands=(item.operands[0], operand(str(value))))

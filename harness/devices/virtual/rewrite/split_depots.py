@@ -7,15 +7,12 @@ where each lies; so the depot can be taken apart. A function in which that is no
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from ..analyse.debuginfo import Declared, variables
-from ..ptx.parse import Function, Instruction, Module, Variable
+from ..ptx.ir import Address, Function, Instruction, Module, Variable, operand
 
 _POINTERS = {"%SP", "%SPL"}
-_ADDRESS = re.compile(r"\[\s*(%SPL?)\s*(?:\+\s*(\d+))?\s*\]")
-_REGISTER = re.compile(r"%SPL?\b")
 
 
 @dataclass(frozen=True)
@@ -58,16 +55,16 @@ def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
     for position, ins in enumerate(function.body):
         if not isinstance(ins, Instruction):
             continue
-        text = " ".join(ins.operands)
-        if depot.name not in text and not _REGISTER.search(text):
+        used = [name for o in ins.operands for name in o.registers]
+        if depot.name not in " ".join(ins.operands) and _POINTERS.isdisjoint(used):
             continue
-        addresses = [m for operand in ins.operands if (m := _ADDRESS.fullmatch(operand))]
+        addresses = [o for o in ins.operands if isinstance(o, Address) and o.base in _POINTERS]
         if ins.base in ("mov", "cvta") and ins.operands[0] in _POINTERS:
             found[position] = -1
         elif ins.base == "add" and ins.operands[1] in _POINTERS and ins.operands[2].isdigit():
             found[position] = int(ins.operands[2])
-        elif len(addresses) == 1 and len(_REGISTER.findall(text)) == 1:
-            found[position] = int(addresses[0][2] or 0)
+        elif len(addresses) == 1 and sum(name in _POINTERS for name in used) == 1:
+            found[position] = addresses[0].offset
         else:
             return None
     return found
@@ -109,9 +106,11 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
             piece = next(p for p in pieces if p.start <= offset < p.end)
             place = f"{piece.name}+{offset - piece.start + piece.pad}"
             if item.base == "add":
-                body.append(replace(item, opcode="mov.u64", operands=(item.operands[0], place)))
+                body.append(replace(item, opcode="mov.u64", operands=(item.operands[0], operand(place))))
             else:
-                operands = tuple(f"[{place}]" if _ADDRESS.fullmatch(o) else o for o in item.operands)
+                operands = tuple(
+                    operand(f"[{place}]") if isinstance(o, Address) else o for o in item.operands
+                )
                 body.append(replace(item, operands=operands))
     function.body = body
     del function.variables[depot.name]

@@ -1,0 +1,288 @@
+"""A PTX module as the passes see it: functions, instructions, and operands that know what they are made of.
+
+An operand is its own text: it prints, compares and hashes as PTX spells it. Its class says what it is, so that
+nobody has to look into the text again.
+
+Source: PTX ISA, sections 4.5 (constants), 6 (instruction operands), 9.3 (predicated execution).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+# -- operands ------------------------------------------------------------------------------------------
+
+
+class Operand(str):
+    """What no kind below describes; the verifier refuses it.
+
+    registers: the names of those in it, special ones included.
+    """
+
+    __slots__ = ()
+    registers: tuple[str, ...] = ()
+
+
+class Register(Operand):
+    """`%r1`"""
+
+    __slots__ = ()
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        return (self,)
+
+
+class Special(Register):
+    """`%tid.x`, `%laneid`, `WARP_SZ`: nothing writes them."""
+
+    __slots__ = ()
+
+
+class Sink(Operand):
+    """`_`: a result that nobody wants."""
+
+    __slots__ = ()
+
+
+class Immediate(Operand):
+    """A number. format: "f32" or "f64" of a floating-point literal, whose `value` is its bits; "" of an integer."""
+
+    __slots__ = ("value", "format")
+
+
+class Symbol(Operand):
+    """`name` or `name+4`: a variable, a function, a label."""
+
+    __slots__ = ("name", "offset")
+
+
+class Address(Operand):
+    """`[base+offset]`, whose base is a Register, a Symbol without offset or an Immediate."""
+
+    __slots__ = ("base", "offset", "registers")
+
+
+class Vector(Operand):
+    """`{a, b}`"""
+
+    __slots__ = ("parts", "registers")
+
+
+class Pair(Operand):
+    """`d|p`: two results."""
+
+    __slots__ = ("parts", "registers")
+
+
+class Negated(Operand):
+    """`!p`"""
+
+    __slots__ = ("register",)
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        return (self.register,)
+
+
+class Arguments(Operand):
+    """`(a, b)` of a call."""
+
+    __slots__ = ("parts", "registers")
+
+
+#: 10 special registers -> their type. One that ends in a dot has the parts x, y and z.
+SPECIAL = {
+    "%tid.": "u32", "%ntid.": "u32", "%ctaid.": "u32", "%nctaid.": "u32", "%laneid": "u32", "%warpid": "u32",
+    "%nwarpid": "u32", "%smid": "u32", "%nsmid": "u32", "%gridid": "u64", "%lanemask_eq": "u32",
+    "%lanemask_le": "u32", "%lanemask_lt": "u32", "%lanemask_ge": "u32", "%lanemask_gt": "u32", "%clock": "u32",
+    "%clock_hi": "u32", "%clock64": "u64", "%globaltimer": "u64", "%globaltimer_lo": "u32",
+    "%globaltimer_hi": "u32", "%reserved_smem_offset_begin": "b32", "%reserved_smem_offset_end": "b32",
+    "%reserved_smem_offset_cap": "b32", "%reserved_smem_offset_0": "b32", "%reserved_smem_offset_1": "b32",
+    "%total_smem_size": "u32", "%aggr_smem_size": "u32", "%dynamic_smem_size": "u32",
+    "%current_graph_exec": "u64", "WARP_SZ": "u32",
+    **{f"%pm{n}": "u32" for n in range(8)}, **{f"%pm{n}_64": "u64" for n in range(8)},
+    **{f"%envreg{n}": "b32" for n in range(32)},
+    "%clusterid.": "u32", "%nclusterid.": "u32", "%cluster_ctaid.": "u32", "%cluster_nctaid.": "u32",
+    "%cluster_ctarank": "u32", "%cluster_nctarank": "u32", "%is_explicit_cluster": "pred",
+}  # fmt: skip
+
+_INTEGER = re.compile(r"(-?)(?:(0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64})|(0[0-7]{0,22})|([1-9]\d{0,19}))U?")
+_BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
+_DECIMAL = re.compile(r"-?(\d{1,400}\.\d{0,400}|\.\d{1,400}|\d{1,400}(?=[eE]))([eE][+-]?\d{1,4})?")
+_SYMBOL = re.compile(r"([A-Za-z_$][\w$.]*|%[\w$.]+)(?:\s*([+-])\s*(-?\d{1,10}))?")
+_ADDRESS = re.compile(r"\[\s*([%\w$.]+|-\d+)\s*(?:([+-])\s*(-?\w{1,12}))?\s*\]")
+
+
+@lru_cache(1 << 15)
+def operand(text: str) -> Operand:
+    """The text of an operand as what it is. A name that begins with % is a register's."""
+    first = text[:1]
+    if first == "%":
+        if "|" in text:
+            return _of_parts(Pair, text, text.split("|"))
+        return Special(text) if special_type(text) else Register(text)
+    if first == "[":
+        return _address(text)
+    if first == "{":
+        return _of_parts(Vector, text, text[1:-1].split(","))
+    if first == "(":
+        inside = text[1:-1].strip()
+        return _of_parts(Arguments, text, inside.split(",") if inside else [])
+    if first == "!":
+        return _negated(text)
+    if first == "_" and (text == "_" or text[1:].lstrip()[:1] == "|"):
+        return Sink(text) if text == "_" else _of_parts(Pair, text, text.split("|"))
+    return Special(text) if text == "WARP_SZ" else _immediate(text) or _symbol(text) or Operand(text)
+
+
+def special_type(name: str) -> str | None:
+    """The type of a special register; None of any other name."""
+    return SPECIAL.get(name) or (SPECIAL.get(name[:-1]) if name[-2:] in (".x", ".y", ".z", ".w") else None)
+
+
+def _of_parts(kind: type, text: str, parts: list[str]) -> Operand:
+    made = kind(text)
+    made.parts = tuple(operand(part.strip()) for part in parts)
+    made.registers = tuple(name for part in made.parts for name in part.registers)
+    return made
+
+
+def _address(text: str) -> Operand:
+    match = _ADDRESS.fullmatch(text)
+    base = match and operand(match[1])
+    offset = match and (operand(match[3]) if match[3] else None)
+    if base is None or offset is not None and (not isinstance(offset, Immediate) or offset.format):
+        return Operand(text)
+    made = Address(text)
+    made.base, made.registers = base, base.registers
+    made.offset = 0 if offset is None else -offset.value if match[2] == "-" else offset.value
+    return made
+
+
+def _negated(text: str) -> Operand:
+    made = Negated(text)
+    made.register = operand(text[1:].strip())
+    return made if type(made.register) is Register else Operand(text)
+
+
+def _immediate(text: str) -> Immediate | None:
+    made = Immediate(text)
+    if match := _INTEGER.fullmatch(text):
+        sign, based, octal, decimal = match.groups()
+        made.value = int(octal, 8) if octal else int(based or decimal, 0)
+        made.value, made.format = -made.value if sign else made.value, ""
+    elif match := _BITS.fullmatch(text):
+        made.value, made.format = int(match[1] or match[2], 16), "f32" if match[1] else "f64"
+    elif _DECIMAL.fullmatch(text):
+        made.value, made.format = struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64"
+    else:
+        return None
+    return made
+
+
+def _symbol(text: str) -> Symbol | None:
+    match = _SYMBOL.fullmatch(text)
+    if match is None:
+        return None
+    made = Symbol(text)
+    made.name, made.offset = match[1], int(match[3] or 0) * (-1 if match[2] == "-" else 1)
+    return made
+
+
+# -- instructions --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where an instruction comes from. `line` 0: no line of the student's file."""
+
+    file: str = ""
+    line: int = 0
+    header: bool = False  # code of a header, expanded in this line
+    course: bool = False  # code of a header that lies beside the student's file: the course's own
+
+    @property
+    def trusted(self) -> bool:
+        """Code of CUDA's headers, which sets its structs bit by bit: it may read what nothing has written."""
+        return self.header or not (self.line or self.course)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """`@{!}pred opcode.mod.mod operands`"""
+
+    opcode: str  # the whole spelling: "fma.rn.ftz.f32"
+    operands: tuple[Operand, ...]
+    at: Location
+    pred: str = ""
+    negated: bool = False
+    used: int = -1  # of a load: a bit for each byte that counts; others are the padding of a struct
+
+    @cached_property
+    def base(self) -> str:
+        return self.opcode.split(".", 1)[0]
+
+    @cached_property
+    def called(self) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
+        """Of a call: (where its results go, the function, its arguments)."""
+        operands = list(self.operands)
+        returns = operands.pop(0).parts if isinstance(operands[0], Arguments) else ()
+        name = operands.pop(0)
+        return returns, name, operands[0].parts if operands and isinstance(operands[0], Arguments) else ()
+
+    def __str__(self) -> str:
+        guard = f"@{'!' if self.negated else ''}{self.pred} " if self.pred else ""
+        return f"{guard}{self.opcode} {', '.join(self.operands)}"
+
+
+@dataclass(frozen=True)
+class Label:
+    name: str
+
+
+# -- what holds them -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A `.reg`, `.param`, `.local`, `.shared`, `.const` or `.global` declaration.
+
+    size: bytes of the whole variable, 0 for an `extern` array without a size.
+    init: values in the order of elements, each an int or ("symbol", name, addend, is_generic).
+    """
+
+    space: str
+    type: str
+    name: str
+    size: int
+    align: int
+    is_array: bool = False
+    init: tuple = ()
+    extern: bool = False
+
+
+@dataclass
+class Function:
+    """An `.entry` or `.func`. A prototype without a body has `body` None."""
+
+    name: str
+    entry: bool
+    params: list[Variable]
+    returns: list[Variable]
+    regs: dict[str, str] = field(default_factory=dict)  # register -> PTX type
+    variables: dict[str, Variable] = field(default_factory=dict)  # .local, .shared and call .param in it
+    body: list[Instruction | Label] | None = None
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets and .callprototype
+    max_threads: int = 0  # .maxntid, 0 if not given
+
+
+@dataclass
+class Module:
+    files: dict[int, str]
+    variables: dict[str, Variable]  # .global, .const and module-level .shared
+    functions: dict[str, Function]
+    debug: str = ""  # the debugging sections: see analyse/debuginfo
