@@ -8,7 +8,8 @@ import re
 import pytest
 
 from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.ptx.parse import Instruction, Label, Location, parse
+from harness.devices.virtual.ptx.ir import Instruction, Label, Location
+from harness.devices.virtual.ptx.parse import parse
 from harness.errors import Unsupported
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
