@@ -161,12 +161,12 @@ class Ways:
             if isinstance(item, Label):
                 continue
             callee = module.ptx.functions.get(called(item))
-            expanded = callee is not None and module.expands(callee.name, True)
+            expanded = callee is not None and module.waits.expands(callee.name, True)
             if item.base == "exit":
                 self._ends = [*self._ends, position]
-            elif item.base in COLLECTIVES or expanded and module.must_wait(callee.name):
+            elif item.base in COLLECTIVES or expanded and module.waits.must_wait(callee.name):
                 self._waits.append(position)
-            if expanded and not module.is_recursive(callee.name):
+            if expanded and not module.graph.is_recursive(callee.name):
                 ends = last and self.flow.is_straight(position + 1)
                 self.inside[position] = Ways(callee, module, flows, (self, position), ends)
         self.out: dict[int, int] = {}

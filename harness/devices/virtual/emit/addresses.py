@@ -46,7 +46,7 @@ class Symbols:
             return self.dynamic_offset if variable.extern else self.shared_symbols[variable.name]
         offsets = set()
         for kernel in (f for f in defined(self.module.ptx) if f.entry):
-            if self.function.name in self.module.closure(kernel.name):
+            if self.function.name in self.module.graph.closure(kernel.name):
                 arrays, _, dynamic = self.module.shared_layout(kernel)
                 offsets.add(dynamic if variable.extern else dict((n, o) for n, o, _ in arrays)[variable.name])
         if len(offsets) != 1:

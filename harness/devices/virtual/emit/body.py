@@ -47,9 +47,11 @@ class Body:
         for name, variable in function.variables.items():
             self._declare_variable(name, variable)
         self.known = {}
-        self.spins = spinning_loops(function, self.module._touches_order) if self.coroutine else set()
+        self.spins = spinning_loops(function, self.module.waits.touches_order) if self.coroutine else set()
         self.grid_waits = grid_waits(function) if self.watches_grid else set()
-        self.turns = self.module.turns(function.name) if self.module.takes_turns(function.name) else set()
+        self.turns = (
+            self.module.waits.turns(function.name) if self.module.waits.takes_turns(function.name) else set()
+        )
         self.groups = {} if self.module.raw else access_groups(function.body)
         self.start_scopes()
         self.blind = unused_results(function) if Check.RACES in self.module.recipe else set()
@@ -141,7 +143,7 @@ class Body:
             if variable.space == "local":
                 address = self.depots[self.prefix + name]
                 self.runtime_call("rt_local_free", address, str(variable.size), site=0)
-        if self.module.is_recursive(function.name):
+        if self.module.graph.is_recursive(function.name):
             depth = self.load_field("Thread", "depth")
             self.store_field("Thread", "depth", self.op("sub i32", depth, 1))
 
@@ -168,8 +170,8 @@ class Body:
     def location(self, ins: Instruction) -> Location:
         """The student's line of an instruction, or of the call that leads to it."""
         if ins.at.line or not self.inlined:
-            return ins.at if ins.at.line else self.module.called_at(self.function.name)
-        return self.module.called_at(self.inlined[-1])
+            return ins.at if ins.at.line else self.module.graph.called_at(self.function.name)
+        return self.module.graph.called_at(self.inlined[-1])
 
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
@@ -321,7 +323,7 @@ class Body:
 
     def _looks(self, target: str, back: Instruction) -> bool:
         """Whether a loop of a kernel that takes turns looks at what others change; loops of CUDA's headers do."""
-        if not self.module.takes_turns(self.function.name):
+        if not self.module.waits.takes_turns(self.function.name):
             return False
         return back.at.trusted or any(self.positions[target] <= p <= self.position for p in self.turns)
 

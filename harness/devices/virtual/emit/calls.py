@@ -22,10 +22,10 @@ class Calls:
             return False
         if function.body is None:
             return self._external(ins, name, returns, arguments)
-        blind = self.position in self.blind and self.module.updates_memory(name)
+        blind = self.position in self.blind and self.module.waits.updates_memory(name)
         if blind:
             self.store_field("Env", "blind", 1)
-        if self.module.expands(name, self.coroutine):
+        if self.module.waits.expands(name, self.coroutine):
             self._expand(ins, function, returns, arguments)
         else:
             self._call_function(ins, function, returns, arguments)
@@ -80,8 +80,8 @@ class Calls:
         if self.register_type(register) is None:
             raise Unsupported(f"the function {register}")
         pointer, after = self.value(register, "u64"), self.fresh_label("after")
-        candidates = [f for f in self.module.pointed if self._fits(f, returns, arguments)]
-        if any(self.module.must_wait(f.name) for f in candidates):
+        candidates = [f for f in self.module.graph.pointed if self._fits(f, returns, arguments)]
+        if any(self.module.waits.must_wait(f.name) for f in candidates):
             raise Unsupported("a barrier or warp collective in a function that is called through a pointer")
         labels = [self.fresh_label("target") for _ in candidates]
         cases = " ".join(f"i64 {self.module.function_address(f.name)}, label %{label}"
@@ -118,7 +118,7 @@ class Calls:
 
     def _expand(self, ins: Instruction, function: Function, returns, arguments) -> None:
         """A device function that may wait, in place."""
-        if function.name in self.inlined or self.module.is_recursive(function.name):
+        if function.name in self.inlined or self.module.graph.is_recursive(function.name):
             raise Unsupported(f"a barrier or warp collective inside the recursive function {function.name}",
                               ins.at.file or self.module.name, ins.at.line)  # fmt: skip
         saved = (self.prefix, self.return_label, self.inherited_site, self.position)

@@ -89,7 +89,7 @@ class Lowering(
 
     def kernel(self) -> str:
         f, module = self.function, self.module
-        self.coroutine = module.waits(f.name) or module.counting
+        self.coroutine = module.waits.may_wait(f.name) or module.counting
         arrays, static, dynamic = module.shared_layout(f)
         self.shared_symbols = {name: offset for name, offset, _ in arrays}
         self.dynamic_offset = dynamic
@@ -99,17 +99,17 @@ class Lowering(
             params.append(Parameter(p.name, offset, p.size, p.align))
             self.params[p.name] = ("%params", offset)
             offset += p.size
-        recursive = any(map(module.is_recursive, module.closure(f.name)))
-        reserved = module.mentions(f.name, "%reserved_smem")
+        recursive = any(map(module.graph.is_recursive, module.graph.closure(f.name)))
+        reserved = module.graph.mentions(f.name, "%reserved_smem")
         info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
-                          module.syncs_grid(f.name), self.coroutine and module.meets(f.name), recursive,
-                          f.max_threads, module.turn_lines(f.name), module.symmetric(f.name), module.ordered(f.name))  # fmt: skip
+                          module.waits.syncs_grid(f.name), self.coroutine and module.waits.meets(f.name), recursive,
+                          f.max_threads, module.waits.turn_lines(f.name), module.barriers.symmetric(f.name), module.barriers.ordered(f.name))  # fmt: skip
         if Check.RACES in module.recipe:
-            info.finals = module.block_barriers(f.name)
+            info.finals = module.barriers.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         # a neighbour may hold what a thread waits for
-        together = module.recipe.coarsen and not module.spins(f.name)
+        together = module.recipe.coarsen and not module.waits.spins(f.name)
         found = plan(f, self.coroutine) if together else None
         several = Lowering(f, module)._several(self, found) if found else ""
         self._start()
@@ -123,7 +123,7 @@ class Lowering(
         """What every thread of a kernel begins with."""
         f, module = self.function, self.module
         self._prologue()
-        if module.loops(f.name):
+        if module.waits.loops(f.name):
             self._count_steps()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
@@ -133,10 +133,10 @@ class Lowering(
                 self.store_field("Thread", name, value)
         self.lane = 0
         self.start_leaving()
-        called = (module.ptx.functions[name] for name in module.closure(f.name))
+        called = (module.ptx.functions[name] for name in module.graph.closure(f.name))
         if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)
-        if module.mentions(f.name, "cp.async"):
+        if module.graph.mentions(f.name, "cp.async"):
             self.runtime_call("rt_copy_reset", site=0)
 
     def _plain_loop(self) -> str:
@@ -241,9 +241,9 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             self.hand_over([f'%"{p.name}"' for p in f.params], f.params, back=True)
         if not module.raw:
             self._count_call_as_step()
-            if module.loops(f.name):
+            if module.waits.loops(f.name):
                 self._count_steps()
-            if module.is_recursive(f.name):
+            if module.graph.is_recursive(f.name):
                 self._guard_recursion()
         self._body(f)
         self.lines.append("return:")

@@ -85,10 +85,10 @@ class FullChecks:
         module = self.module
         if Check.RACES not in module.recipe or not (self.inlined or function.entry):
             return  # what is called knows it from its caller: Env.final
-        if module.block_barriers(self.function.name):
+        if module.barriers.block_barriers(self.function.name):
             around = self.intervals.around_call(self.position) if self.inlined else Around()
             self.intervals = Intervals(
-                function.body, function.tables, module.may_meet, module.must_meet, around
+                function.body, function.tables, module.barriers.may_meet, module.barriers.must_meet, around
             )
             self.final = self.intervals.final()
 
@@ -201,7 +201,7 @@ class FullChecks:
             at = self.op("and i64", at, -4)
         place = self.op("shl i64", at, 1)
         bar = self.load_field("Env", "bar")
-        if not self.function.entry and self.module.has_barriers:  # what is final has no token
+        if not self.function.entry and self.module.barriers.has_barriers:  # what is final has no token
             bar = self.emit(
                 f"select i1 {self.op('icmp eq i32', self.load_field('Env', 'final'), 0)}, i32 {bar}, i32 0"
             )
@@ -210,7 +210,7 @@ class FullChecks:
         which = self.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
         token = self.op("or i64", self.op("shl i64", bar, 32), which)
         tokens = [token]
-        if self.module.symmetric(self.function.name) & SYMMETRIC_LANES:
+        if self.module.barriers.symmetric(self.function.name) & SYMMETRIC_LANES:
             warp = self.op("lshr i32", self.load_field("Thread", "linear", invariant=True), 5)
             tokens.append(
                 self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64"))
@@ -242,7 +242,7 @@ class FullChecks:
             return
         everything = {**self.module.ptx.variables, **function.variables}
         self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
-        found = origins(function.body, self.rooted, self.module.hands_back)
+        found = origins(function.body, self.rooted, self.module.waits.hands_back)
         self.roots, names = rooted(found), set() if self.module.tracking else private(function, found)
         self.private = {name: f'"{self.prefix}{name}.' for name in names}
         self.unrolled = short_loops(function, self.roots, names)

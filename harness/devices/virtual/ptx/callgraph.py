@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .ir import Function, Instruction, Label, Module
+from collections.abc import Callable
+
+from .ir import Function, Instruction, Label, Location, Module
 
 
 def align_up(n: int, alignment: int) -> int:
@@ -83,3 +85,56 @@ def grid_waits(function: Function) -> set[int]:
     return spinning_loops(function, lambda ins: ins.opcode == "ld.acquire.gpu.u32") & spinning_loops(
         function, lambda ins: ins.opcode == "xor.b32"
     )
+
+
+class CallGraph:
+    """Who calls whom in a module."""
+
+    def __init__(self, module: Module):
+        self.module, self.functions = module, module.functions
+        self.pointed = pointed_functions(module)  # whose address is taken
+        self.callees = {f.name: self._callees(f) for f in defined(module)}
+
+    def _callees(self, function: Function) -> set[str]:
+        """Functions that one may call; through a pointer, any whose address is taken."""
+        names = {c for c in map(called, function.body) if c}
+        found = {n for n in names if n in self.functions}
+        return found | {f.name for f in self.pointed} if any(n[0] == "%" for n in names) else found
+
+    def closure(self, name: str) -> set[str]:
+        seen, work = set(), [name]
+        while work:
+            f = work.pop()
+            if f not in seen and f in self.functions:
+                seen.add(f)
+                work.extend(self.callees.get(f, ()))
+        return seen
+
+    def is_recursive(self, name: str) -> bool:
+        return any(name in self.closure(callee) for callee in self.callees.get(name, ()))
+
+    def called_at(self, name: str) -> Location:
+        """The first line of the student's file from which a function is reached."""
+        callers = [f for f in defined(self.module) if name in self.callees[f.name]]
+        for caller in callers:
+            for ins in caller.body:
+                if called(ins) == name and ins.at.line:
+                    return ins.at
+        seen = [name]
+        for caller in callers:
+            if caller.name not in seen and not self.is_recursive(caller.name):
+                seen.append(caller.name)
+                if (at := self.called_at(caller.name)).line:
+                    return at
+        return Location()
+
+    def mentions(self, name: str, text: str) -> bool:
+        """Whether the opcode or an operand of a function, or of one that it calls, has `text` in it."""
+        bodies = (self.functions[f].body or () for f in self.closure(name))
+        return any(text in part for body in bodies for i in body if isinstance(i, Instruction)
+                   for part in (i.opcode, *i.operands))  # fmt: skip
+
+    def any(self, name: str, found: Callable[[Instruction], bool]) -> bool:
+        """Whether a function, or one that it calls, has such an instruction."""
+        bodies = (self.functions[f].body or () for f in self.closure(name))
+        return any(isinstance(i, Instruction) and found(i) for body in bodies for i in body)

@@ -1,0 +1,85 @@
+"""How the threads of a kernel are ordered: where all of a block meet, and what else lets one know what another has done."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from ..emit.collectives import BASES as COLLECTIVES
+from ..ptx.callgraph import CallGraph, called, defined
+from ..ptx.ir import Instruction
+from ..runtime.abi import SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
+from .intervals import passes_freely
+
+_ORDERS = re.compile(r"^(membar|fence)\b|\.(acquire|release|acq_rel)\b|^mbarrier\b")
+
+
+class Barriers:
+    """Of the functions of a module."""
+
+    def __init__(self, graph: CallGraph):
+        self.graph = graph
+        self._free: dict[str, bool] = {}
+        self._symmetric: dict[str, int] = {}
+
+    def may_meet(self, ins: Instruction) -> bool:
+        """Whether all threads of the block may have to wait there."""
+        if _is_block_barrier(ins):
+            return not _counts_threads(ins)
+        callee = called(ins)
+        return callee in self.graph.functions and self.block_barriers(callee)
+
+    def must_meet(self, ins: Instruction) -> bool:
+        """Whether they have to, if they come there."""
+        callee = called(ins)
+        if ins.pred or not self.may_meet(ins):
+            return False
+        return callee is None or not self._passes_freely(callee)
+
+    def _passes_freely(self, name: str) -> bool:
+        if name not in self._free:
+            self._free[name] = True  # for recursion
+            function = self.graph.functions[name]
+            self._free[name] = function.body is None or passes_freely(
+                function.body, function.tables, self.must_meet
+            )
+        return self._free[name]
+
+    @cached_property
+    def has_barriers(self) -> bool:
+        return any(self.block_barriers(f.name) for f in defined(self.graph.module))
+
+    def block_barriers(self, name: str) -> bool:
+        """Whether a function, or one that it calls, has a barrier of the block."""
+        return self.graph.any(name, _is_block_barrier)
+
+    def ordered(self, name: str) -> bool:
+        """Whether fences, or accesses that acquire or release, order the threads of a kernel."""
+        return self.graph.any(name, lambda i: bool(_ORDERS.search(i.opcode)))
+
+    def symmetric(self, name: str) -> int:
+        """SYMMETRIC bits of a kernel. (A function that others call has none: it is lowered for all of them.)"""
+        if name not in self._symmetric:
+            self._symmetric[name] = self._symmetry(name)
+        return self._symmetric[name]
+
+    def _symmetry(self, name: str) -> int:
+        if not self.graph.functions[name].entry or self.ordered(name):
+            return 0
+        if self.graph.any(name, _counts_threads):
+            return SYMMETRIC_BLOCKS
+        if self.graph.any(name, lambda i: i.base in COLLECTIVES and not _is_block_barrier(i)):
+            return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS
+        return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS | SYMMETRIC_LANES
+
+
+def _is_block_barrier(ins: Instruction) -> bool:
+    return ins.base in ("bar", "barrier") and ins.opcode != "bar.warp.sync"
+
+
+def _counts_threads(ins: Instruction) -> bool:
+    """Whether a barrier counts the threads that come, so that not all of the block need to take part."""
+    if not _is_block_barrier(ins):
+        return False
+    predicate_and_target = 2 * (".red" in ins.opcode)
+    return ".arrive" in ins.opcode or len(ins.operands) > 1 + predicate_and_target or ins.operands[0] != "0"

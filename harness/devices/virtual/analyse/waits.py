@@ -1,0 +1,151 @@
+"""Which functions may suspend their thread: at a collective, in a loop that may spin on memory, or to let others come
+between two of its accesses. A coroutine can suspend only in its own frame, so these are expanded in place.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from ..emit.collectives import BASES as COLLECTIVES
+from ..ptx.callgraph import CallGraph, called, defined, grid_waits, has_loop, spinning_loops
+from ..ptx.ir import Instruction
+from .roots import handed_back
+from .turns import reads_order, turns
+
+_WAITING_LOADS = re.compile(
+    r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait"
+)
+_MOST_EXPANDED = 20_000  # instructions that a function may become where it is expanded only to take turns
+
+
+class Waits:
+    """Of the functions of a module.
+
+    interleaved: threads let others come between their accesses. threads: there are some, but in the runtime, where
+    nothing suspends.
+    """
+
+    def __init__(self, graph: CallGraph, interleaved: bool, threads: bool):
+        self.graph, self.interleaved, self.threads = graph, interleaved, threads
+        self._waits: dict[str, bool] = {}
+        self._turns: dict[str, set[int]] = {}
+        self._takes_turns: dict[str, bool] = {}
+        self._hands_back: dict[str, int | None] = {}
+
+    def may_wait(self, name: str) -> bool:
+        """Whether a function may suspend."""
+        return self.threads and (self.must_wait(name) or self.takes_turns(name))
+
+    def must_wait(self, name: str) -> bool:
+        """Whether a function cannot do without: it has a collective, or a loop that may spin on memory."""
+        if name not in self._waits:
+            self._waits[name] = False  # for recursion
+            function = self.graph.functions[name]
+            self._waits[name] = function.body is not None and (
+                any(isinstance(i, Instruction) and i.base in COLLECTIVES for i in function.body)
+                or bool(spinning_loops(function, self.touches_order))
+                or any(self.must_wait(callee) for callee in self.graph.callees.get(name, ()))
+            )
+        return self._waits[name]
+
+    def takes_turns(self, name: str) -> bool:
+        """Whether a function lets others come between its accesses: what is recursive, or called through a pointer, cannot."""
+        if name not in self._takes_turns:
+            self._takes_turns[name] = False  # for recursion
+            self._takes_turns[name] = self.interleaved and bool(
+                self.turns(name) or any(self.takes_turns(callee) for callee in self.graph.callees.get(name, ()))
+            ) and self._can_suspend(name)  # fmt: skip
+        return self._takes_turns[name]
+
+    def turns(self, name: str) -> set[int]:
+        """Positions in a function's body after which it lets others come between."""
+        if name not in self._turns:
+            function = self.graph.functions[name]
+            self._turns[name] = turns(function, self._hands_over, self.hands_back) if function.body else set()
+        return self._turns[name]
+
+    def turn_lines(self, name: str) -> tuple[int, ...]:
+        """Lines of the file at which a kernel lets others come between."""
+        functions = [f for f in self.graph.closure(name) if self.takes_turns(f)]
+        return tuple(
+            sorted({self.graph.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0})
+        )
+
+    def _hands_over(self, name: str) -> bool:
+        """Whether a function, or through a pointer any, may return what others change, and takes no turn itself.
+
+        What a barrier of the C++ library returns is its own affair.
+        """
+        callees = [f.name for f in self.graph.pointed] if name[0] == "%" else [name]
+        return any(self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.base == "mbarrier")
+                   for callee in callees if callee in self.graph.functions and not self.takes_turns(callee))  # fmt: skip
+
+    def _can_suspend(self, name: str) -> bool:
+        """Whether a function can be expanded in a coroutine, in reasonable time."""
+        function = self.graph.functions[name]
+        if function.entry:
+            return True
+        if any(f is function for f in self.graph.pointed) or self.graph.is_recursive(name):
+            return False
+        calls = sum(called(item) == name for f in defined(self.graph.module) for item in f.body)
+        return (
+            calls * sum(len(self.graph.functions[f].body or ()) for f in self.graph.closure(name))
+            <= _MOST_EXPANDED
+        )
+
+    @cached_property
+    def called_plainly(self) -> set[str]:
+        """Functions that are reached from one that cannot suspend."""
+        rigid = [f.name for f in defined(self.graph.module) if not f.entry and not self._can_suspend(f.name)]
+        return {f for name in rigid for f in self.graph.closure(name) if not self.must_wait(f)}
+
+    def expands(self, name: str, coroutine: bool) -> bool:
+        """Whether a call of a function is replaced by its body: a coroutine can suspend only in its own frame."""
+        return self.threads and (self.must_wait(name) or coroutine and self.takes_turns(name))
+
+    def loops(self, name: str) -> bool:
+        """Whether a function, or one that is expanded in it, has a loop."""
+        return any(has_loop(self.graph.functions[f]) for f in self.graph.closure(name)
+                   if self.graph.functions[f].body is not None and (f == name or self.may_wait(f)))  # fmt: skip
+
+    def spins(self, name: str) -> bool:
+        """Whether a kernel has a loop in which a thread may wait for memory to change."""
+        functions = (self.graph.functions[f] for f in self.graph.closure(name))
+        return any(f.body is not None and spinning_loops(f, self.touches_order) for f in functions)
+
+    def syncs_grid(self, name: str) -> bool:
+        """Whether a kernel synchronises its whole grid; one that only asks for the grid's size does not."""
+        functions = (self.graph.functions[f] for f in self.graph.closure(name))
+        return self.graph.mentions(name, "%envreg") and any(
+            f.body is not None and grid_waits(f) for f in functions
+        )
+
+    def meets(self, name: str) -> bool:
+        """Whether blocks of a kernel meet in memory, so that they have to run in turns."""
+        return self.spins(name) or self.takes_turns(name)
+
+    def touches_order(self, ins: Instruction) -> bool:
+        """An instruction through which one thread can wait for another."""
+        if _WAITING_LOADS.match(ins.opcode):
+            return True
+        callee = called(ins)
+        return callee is not None and any(
+            isinstance(i, Instruction) and _WAITING_LOADS.match(i.opcode)
+            for f in self.graph.closure(callee)
+            for i in self.graph.functions[f].body or ()
+        )
+
+    def updates_memory(self, name: str) -> bool:
+        """Whether a function does nothing but an atomic update, as the header's functions do."""
+        return self.graph.any(name, lambda i: i.base == "atom") and not self.graph.any(
+            name, lambda i: i.base in ("bra", "brx")
+        )
+
+    def hands_back(self, name: str) -> int | None:
+        """Which parameter of a function the address that it returns was computed from."""
+        if name not in self._hands_back:
+            self._hands_back[name] = None  # for recursion
+            if function := self.graph.functions.get(name):
+                self._hands_back[name] = handed_back(function, self.hands_back)
+        return self._hands_back[name]
