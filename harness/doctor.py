@@ -18,6 +18,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from .devices.confine import supported
 from .devices.gpu import device as gpu
 from .devices.store import cache_root
 from .errors import BackwarpError
@@ -58,7 +59,19 @@ class Report:
 
 
 def report() -> Report:
-    checks = (_python, _course, _compiler, _virtual_gpu, _cores, _cache, _gpu, _cupy, _notebooks, _sanitizer)
+    checks = (
+        _python,
+        _course,
+        _compiler,
+        _virtual_gpu,
+        _confinement,
+        _cores,
+        _cache,
+        _gpu,
+        _cupy,
+        _notebooks,
+        _sanitizer,
+    )
     return Report(tuple(check() for check in checks))
 
 
@@ -124,16 +137,25 @@ def trial(kind: str = "cpu") -> None:
     """Runs a kernel and says how it went; any failure is an exception."""
     import numpy
 
-    from .devices import open_device
+    from .devices import confined_device
 
     start = time.perf_counter()
-    with open_device(kind) as device:
+    with confined_device(kind) as device:
         x = device.array(numpy.arange(100, dtype=numpy.float32), name="a")
         device.compile(_TRIAL_SOURCE).get_function("twice")(4, 32, (x, numpy.int32(100)))
         if not (x.get() == 2 * numpy.arange(100)).all():
             raise SystemExit("a trial kernel gave a wrong result")
         milliseconds = (time.perf_counter() - start) * 1000
         print(f"a trial kernel ran in {milliseconds:.0f} ms on {device.name}")
+
+
+def _confinement() -> Finding:
+    topic, held = "confinement", supported()
+    if held.files and held.calls:
+        return Finding(topic, "ok", "kernels run in a process without files, programs or network")
+    lacks = [what for what, there in (("Landlock", held.files), ("seccomp", held.calls)) if not there]
+    text = f"kernels run in a process of their own, but this system has no {' and no '.join(lacks)} to confine it"
+    return Finding(topic, "missing", text, "grade files of your own only, or use Linux 5.13 or newer")
 
 
 def _cores() -> Finding:

@@ -7,10 +7,11 @@ from ..errors import DeviceError
 KINDS = ("auto", "gpu", "cpu")
 
 
-def open_device(kind: str = "auto", checks: str = "full", seed: int = 0):
+def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confined: bool = False):
     """Open a device. kind: "gpu", "cpu" (the virtual GPU) or "auto": a GPU if there is one.
 
     checks: "full" | "memory" | "count" | "none", for the virtual GPU. seed: of the order of warps and blocks.
+    confined: the virtual GPU runs kernels in a process without files, network or other processes.
     `device.reason` says which was chosen and why. Errors: DeviceError, which says what to install.
     """
     if kind not in KINDS:
@@ -24,8 +25,16 @@ def open_device(kind: str = "auto", checks: str = "full", seed: int = 0):
             return gpu.GPU(checks=checks, seed=seed)
         if kind == "gpu":
             raise DeviceError(f"no GPU can be used: {reason}")
-    from .virtual.device import VirtualGPU
+    if confined:
+        from .virtual.confined import ConfinedGPU as VirtualGPU
+    else:
+        from .virtual.device import VirtualGPU
 
     device = VirtualGPU(checks, seed)
     device.reason = f"{device.name}: {reason}"
     return device
+
+
+def confined_device(kind: str = "auto", checks: str = "full", seed: int = 0):
+    """`open_device` for kernels that are not one's own: the virtual GPU's run confined."""
+    return open_device(kind, checks, seed, confined=True)

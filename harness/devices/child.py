@@ -21,10 +21,11 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 class Child:
     """The parent's side: request and answer, with a limit on the time in between."""
 
-    def __init__(self, module: str):
+    def __init__(self, module: str, environment: dict[str, str] | None = None):
+        """environment: variables that it sees; default all of this process's."""
         ours, theirs = socket.socketpair()
-        environment = dict(os.environ)
-        paths = [str(_CHECKOUT), environment.get("PYTHONPATH", "")]
+        environment = dict(os.environ if environment is None else environment)
+        paths = [str(_CHECKOUT), os.environ.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         with theirs:
             self._child = subprocess.Popen(
@@ -48,6 +49,15 @@ class Child:
         error, fatal = answer[1:]
         error.fatal = fatal
         raise error
+
+    def send(self, data: bytes) -> None:
+        self._connection.send_bytes(data)
+
+    def receive(self, limit: float) -> bytes:
+        """What the child sends next. TimeoutError if it takes longer; EOFError if the child is gone."""
+        if not self._connection.poll(limit):
+            raise TimeoutError
+        return self._connection.recv_bytes()
 
     def end(self) -> str:
         """Ends the child, whatever it is doing; returns how it ended."""

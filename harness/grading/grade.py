@@ -54,7 +54,7 @@ def grade_file(
 ) -> Verdict:
     """The verdict on the kernel file `path`.
 
-    opener: stands in for devices.open_device. Errors: CourseError where the puzzle itself is broken.
+    opener: stands in for devices.confined_device. Errors: CourseError where the puzzle itself is broken.
     """
     started = time.perf_counter()
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
@@ -69,7 +69,7 @@ def grade_file(
             verdict = judge_program(puzzle, source, path.name, options.device, options.seed, verdict)
         else:
             if opener is None:
-                from ..devices import open_device as opener
+                from ..devices import confined_device as opener
             verdict = judge(puzzle, source, path.name, options, opener, verdict)
             if verdict.passed and puzzle.gates:
                 verdict = through_gates(puzzle, source, path.name, options, opener, verdict)

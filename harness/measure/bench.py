@@ -118,7 +118,7 @@ class Report:
 def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | None = None) -> Report:
     """Measure the kernels of a file. Errors: CourseError for what cannot be asked for; DeviceError."""
     if opener is None:
-        from ..devices import open_device as opener
+        from ..devices import confined_device as opener
     if puzzle.program:
         raise CourseError(
             f"{puzzle.id} has no kernels of its own; `python -m harness.maintain.bench_lenet` times a step of LeNet"
@@ -187,7 +187,7 @@ class Run:
 
     def fits(self) -> None:
         """Errors: CourseError where the virtual GPU has no room for the arrays, with what goes."""
-        room = self.device.arena.room // 2 if hasattr(self.device, "arena") else 0
+        room = getattr(self.device, "room", 0) // 2
         nbytes = shapes.array_bytes(self.kernel, self.dims)
         if not room or nbytes <= room:
             return

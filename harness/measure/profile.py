@@ -44,10 +44,10 @@ class Profile:
 def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Profile:
     """Count the kernels of a file, each in the case asked for; else in that of its gates, or its largest.
 
-    opener: stands in for devices.open_device. Errors: CourseError for an unknown case; DeviceError.
+    opener: stands in for devices.confined_device. Errors: CourseError for an unknown case; DeviceError.
     """
     if opener is None:
-        from ..devices import open_device as opener
+        from ..devices import confined_device as opener
     if puzzle.program:
         raise CourseError(f"{puzzle.id} has no kernels to count; `backwarp train` shows the time of each")
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))

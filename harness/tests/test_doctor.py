@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from harness import doctor
+from harness.devices.confine import Confinement
 from harness.devices.gpu import device as gpu
 from harness.doctor import Finding, Report
 from harness.errors import CourseError, DeviceError
@@ -149,3 +150,18 @@ def test_the_sanitizer(machine):
     assert "nvidia-cuda-sanitizer-api" in doctor._sanitizer().remedy
     machine(CUDA13, nvidia_cuda_sanitizer_api="13.0")
     assert doctor._sanitizer().state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("files", "calls", "state", "text"),
+    [
+        (True, True, "ok", "without files, programs or network"),
+        (False, True, "missing", "no Landlock"),
+        (False, False, "missing", "no Landlock and no seccomp"),
+    ],
+)
+def test_what_holds_hostile_kernels_back(monkeypatch, files, calls, state, text):
+    monkeypatch.setattr(doctor, "supported", lambda: Confinement(files, calls))
+    finding = doctor._confinement()
+    assert finding.state == state and text in finding.text
+    assert bool(finding.remedy) == (state != "ok")

@@ -94,6 +94,8 @@ class VirtualGPU:
     """
 
     kind = "cpu"
+    reason = "runs real CUDA on the CPU and checks every access"
+    build = staticmethod(build)
 
     def __init__(self, checks: str = "full", seed: int = 0, cores: int | None = None):
         if checks not in BUILDS:
@@ -117,7 +119,6 @@ class VirtualGPU:
         self.workers = Workers(self.arena, 1 if counts or Check.RACES in self.recipe else cores)
         self.tally = Tally(self.workers) if counts else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
-        self.reason = "runs real CUDA on the CPU and checks every access"
         self._params = self.arena.allocate(lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
                                            abi.PARAM_BYTES, writable=False)  # fmt: skip
         self.workers.envs["params"] = self._params.start
@@ -125,6 +126,11 @@ class VirtualGPU:
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
         self._marked: tuple = ()  # what of shared memory is marked, and in which slots
+
+    @property
+    def room(self) -> int:
+        """Bytes for arrays."""
+        return self.arena.room
 
     def __enter__(self):
         return self
@@ -169,9 +175,9 @@ class VirtualGPU:
         source, name = request[:2]
         quick = self.quick and not fixed
         try:
-            built = build(*request, self.checks, self.arena.size, fixed, quick)
+            built = self.build(*request, self.checks, self.arena.size, fixed, quick)
         except CompileError as error:
-            raise _with_source(error, source, name) from None
+            raise with_source(error, source, name) from None
         return Module(self, source, name, built, request, quick)
 
     def load_ptx(self, text: str, name: str = "kernel.ptx") -> Module:
@@ -180,7 +186,7 @@ class VirtualGPU:
         try:
             built = build_ptx(compiled, name, self.checks, self.arena.size, quick=self.quick)
         except CompileError as error:
-            raise _with_source(error, text, name) from None
+            raise with_source(error, text, name) from None
         return Module(self, text, name, built, quick=self.quick)
 
 
@@ -248,7 +254,7 @@ class Module:
         checks, size = self.device.checks, self.device.arena.size
         how = dict(quick=self.quick or self.tracking, tracking=self.tracking)
         if self.request:
-            self._load(build(*self.request, checks, size, **how))
+            self._load(self.device.build(*self.request, checks, size, **how))
         else:
             self._load(build_ptx(self.compiled, self.name, checks, size, **how))
 
@@ -412,7 +418,9 @@ class Run:
         if self.arena.pool:
             self.arena.pool.end(launch)
         if self.device.keep_steps:
-            result.steps = Steps(self._steps, launch, self.module.lowered.sites)
+            rows = self._steps[: (int(launch["steps"][0]) - self._steps.ctypes.data) // self._steps.itemsize]
+            lines = np.array([at.line for at, _ in self.module.lowered.sites], np.int64)
+            result.steps = Steps(rows, lines)
             result.hazards = self.arena.pool.hazards()
         records = self._memory[launch.nbytes :].view(abi.DTYPES["Fault"])[: int(launch["kept"][0])]
         if self.module.tracking:
@@ -513,7 +521,7 @@ class _Suspect(Exception):
 # -- helpers ----------------------------------------------------------------------------------------------
 
 
-def _with_source(error: CompileError, source: str, name: str) -> CompileError:
+def with_source(error: CompileError, source: str, name: str) -> CompileError:
     """Add the text of the line to the diagnostics of a refusal."""
     lines = source.splitlines()
     error.diagnostics = tuple(

@@ -282,10 +282,10 @@ def draw(
 
     Errors: CompileError, KernelFault, CourseError where there is no such thread.
     """
-    from harness.devices import open_device
+    from harness.devices import confined_device
 
     block, thread = (0 if block == "" else block), (1 if thread == "" else thread)
-    with open_device("cpu", checks="memory") as device:
+    with confined_device("cpu", checks="memory") as device:
         device.quick = True
         probe = Probe(device, puzzle, case, kernel, source)
         block = flat(block, probe.launch.grid, "block")

@@ -91,9 +91,9 @@ def owners(puzzle: Puzzle, kernel: Kernel, source: str) -> list[np.ndarray]:
 
     Errors: CompileError, KernelFault; CourseError where the kernel makes no mma.
     """
-    from harness.devices import open_device
+    from harness.devices import confined_device
 
-    with open_device("cpu", checks="memory") as device:
+    with confined_device("cpu", checks="memory") as device:
         listener = Listener(device, puzzle, kernel, source)
         for attempt in range(ATTEMPTS):
             inputs = numbered(listener.inputs, attempt)

@@ -31,13 +31,13 @@ def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Fig
 
     Raises CourseError where the kernel's first input has other elements that are not 0.
     """
-    from harness.devices import open_device
+    from harness.devices import confined_device
 
     inputs = make_inputs(puzzle, case, kernel)
     array, output = kernel.arrays[0], kernel.outputs[0]
     ones = np.flatnonzero(inputs[array.name])
     require(len(ones) == 1, f"case {case.name}: {len(ones)} elements of {array.name} are not 0; one must be")
-    with open_device("cpu", checks="memory") as device:
+    with confined_device("cpu", checks="memory") as device:
         device.quick = True
         runner = Runner(device, puzzle, case, kernel, source)
         plain = runner.run(inputs)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from harness.course.checkout import tunables
 from harness.course.declare import Kernel, Puzzle
 from harness.course.inputs import make_inputs
-from harness.devices import open_device
+from harness.devices import confined_device
 from harness.devices.virtual.explain.metrics import SECTOR, Request
 from harness.errors import CourseError
 from harness.grading.runs import scalar
@@ -53,7 +53,7 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
     """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError where it touches none."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
-    with open_device("cpu", checks="count") as device:
+    with confined_device("cpu", checks="count") as device:
         device.quick = True
         device.keep_requests = MOST_REQUESTS
         function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)

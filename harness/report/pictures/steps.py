@@ -142,12 +142,12 @@ def draw_legend(pen: Pen, y: float) -> None:
 
 def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
     """The steps of a puzzle's first kernel in its first case. Errors: CourseError where it has none."""
-    from harness.devices import open_device
+    from harness.devices import confined_device
 
     case, kernel = puzzle.cases[0], puzzle.kernels[0]
     statement, expression = WATCHED[puzzle.number]
     source = watched(source, statement, expression)
-    with open_device("cpu", checks="memory") as device:
+    with confined_device("cpu", checks="memory") as device:
         device.quick = True
         try:
             rows, random = (run(device, puzzle, c, kernel, source) for c in (case, replace(case, inputs={})))

@@ -132,11 +132,11 @@ def bar(pen: Pen, left: float, right: float, y: float, colour: str, text: str = 
 
 def draw(puzzle: Puzzle, source: str = "") -> Figure:
     """Errors: CourseError where the kernel has other statements than those that are watched."""
-    from harness.devices import open_device
+    from harness.devices import confined_device
 
     case = next(c for c in puzzle.cases if c.name == "drawn")
     source = small_tiles(source or solved(puzzle), TILE)
-    with open_device("cpu", checks="memory") as device:
+    with confined_device("cpu", checks="memory") as device:
         sources = {n: small_tiles(source, n, "STAGES") for n in BUFFERS}
         runs = {n: events(device, puzzle, case, text) for n, text in sources.items()}
     says = f"tiles of {TILE} x {TILE}; numbers: the step. w: wait, b: barrier, c3: start the copies of step 3"

@@ -91,7 +91,7 @@ class FakeKernel:
 def fake_opener(kernels, puzzle, kinds=("cpu",), opened=None):
     """An `open_device` for grade_file; `auto` gives the first of `kinds`; `opened` gets every device."""
 
-    def open_device(kind, checks="full", seed=0):
+    def open_device(kind, checks="full", seed=0, confined=False):
         device = FakeDevice(kernels, puzzle.kernels, kinds[0] if kind == "auto" else kind, checks)
         if opened is not None:
             opened.append(device)

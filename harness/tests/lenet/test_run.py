@@ -35,7 +35,7 @@ def train(course, monkeypatch, tmp_path):
     """Runs a training on a few digits; the exit status."""
 
     @contextmanager
-    def opened(name, checks):
+    def opened(name, checks, confined):
         train.checks = checks
         yield device("memory")
 
@@ -117,7 +117,7 @@ def test_a_run_on_a_terminal_of_80_columns(train, monkeypatch, capsys):
 def test_accesses_are_checked_where_a_kernel_is_the_students(train, monkeypatch, whose, checks, course):
     seen = []
 
-    def refuse(name, checks):
+    def refuse(name, checks, confined):
         seen.append(checks)
         raise BackwarpError("enough")
 

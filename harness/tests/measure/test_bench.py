@@ -200,7 +200,7 @@ def test_arrays_without_room_are_refused_with_the_batch_that_goes(counting):
     with pytest.raises(CourseError, match="the largest that goes is batch=") as refused:
         run("32", counting, shape=text.format(512))
     most = int(str(refused.value).rpartition("=")[2])
-    puzzle, room = COURSE.load("32"), counting().arena.room // 2
+    puzzle, room = COURSE.load("32"), counting().room // 2
     cases = (shapes.shape_of(puzzle, text.format(n)).case for n in (most, most + 1))
     taken = [shapes.array_bytes(puzzle.kernels[0], puzzle.full_dims(case)) for case in cases]
     assert taken[0] <= room < taken[1]

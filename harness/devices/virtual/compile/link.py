@@ -26,6 +26,7 @@ from .recipes import RECIPES
 
 _store = Store("objects")
 _serial = itertools.count()
+_provided: dict[bool, bytes] = {}
 _lock = threading.Lock()
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
@@ -113,13 +114,26 @@ def _linker():
 @cache
 def _runtime(whole: bool):
     """The runtime as a library that programs link against."""
-    builder = llvm.JITLibraryBuilder().add_object_img(_runtime_object(whole)).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_object_img(runtime_object(whole)).add_current_process()
     for name, function in HOST_FUNCTIONS.items():
         builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
     return builder.export_symbol("rt_run").link(_linker(), f"runtime{whole:d}")
 
 
-def _runtime_object(whole: bool) -> bytes:
+def prepare_linker() -> None:
+    """What linking needs of the machine, before a process gives up its rights."""
+    _linker()
+
+
+def provide_runtime(whole: bool, code: bytes) -> None:
+    """The runtime's machine code, in a process that cannot compile it or look into the cache."""
+    _provided[whole] = code
+
+
+def runtime_object(whole: bool) -> bytes:
+    """The runtime's machine code, from the cache or compiled. whole: with the parts that few kernels need."""
+    if whole in _provided:
+        return _provided[whole]
     parts = (
         "common",
         "initialised",

@@ -79,6 +79,11 @@ class Owner:
         return " x ".join(map(str, self.shape))
 
 
+def arena_sizes(checks: str) -> tuple[int, ...]:
+    """Bytes of device memory with these checks: what is tried, the largest first."""
+    return _SMALL_SIZES if checks in ("full", "count") else _SIZES
+
+
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 

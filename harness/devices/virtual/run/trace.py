@@ -32,12 +32,11 @@ class Step:
 class Steps:
     """The steps of a launch. Reads of memory that the kernel may not write to are left out.
 
-    memory: Step[] of the runtime. launch: its record after the run. sites: of the module.
+    rows: Step[] of the runtime. lines: of the student's file, by the number of the instruction.
     """
 
-    def __init__(self, memory: np.ndarray, launch: np.ndarray, sites):
-        self.rows = memory[: (int(launch["steps"][0]) - memory.ctypes.data) // memory.itemsize]
-        self.sites = sites
+    def __init__(self, rows: np.ndarray, lines: np.ndarray):
+        self.rows, self.lines = rows, lines
 
     def of(self, block: int, thread: int) -> list[Step]:
         """The accesses of one thread."""
@@ -73,5 +72,5 @@ class Steps:
                 kind = STEPS[what]
             interval = int(row["interval"] if what == _ACCESS else row["serial"])
             place = int(row["block"]), int(row["thread"]), int(row["address"])
-            found.append(Step(at, kind, self.sites[site][0].line, interval, *place, site))
+            found.append(Step(at, kind, int(self.lines[site]), interval, *place, site))
         return found

@@ -1,0 +1,128 @@
+"""Values as bytes between processes that do not trust each other: reading them runs no code.
+
+Numbers, text, bytes, lists, tuples, dicts, NumPy arrays of plain types, and objects of the classes that both
+sides have agreed on. (A pickle may call any function of the reader's.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import struct
+from collections.abc import Iterable
+
+import numpy as np
+
+_LENGTH = struct.Struct("=Q")
+_HARMLESS = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError, struct.error)
+
+
+class Damaged(Exception):
+    """Bytes that are no value, or hold an object of another class."""
+
+
+class Codec:
+    """classes: dataclasses and exceptions whose objects may travel, with all that they hold."""
+
+    def __init__(self, classes: Iterable[type]):
+        self._classes = {c.__name__: c for c in classes}
+
+    def dumps(self, value: object) -> bytes:
+        """TypeError for what cannot travel."""
+        buffers: list[bytes] = []
+        text = json.dumps(self._node(value, buffers), separators=(",", ":")).encode()
+        lengths = [_LENGTH.pack(len(b)) for b in (text, *buffers)]
+        return b"".join([_LENGTH.pack(len(lengths)), *lengths, text, *buffers])
+
+    def loads(self, data: bytes) -> object:
+        """Errors: Damaged."""
+        try:
+            (count,) = _LENGTH.unpack_from(data)
+            lengths = struct.unpack_from(f"={count}Q", data, _LENGTH.size)
+            at, parts = _LENGTH.size * (count + 1), []
+            for length in lengths:
+                parts.append(memoryview(data)[at : at + length])
+                at += length
+            if at != len(data):
+                raise Damaged("the lengths do not add up")
+            return self._value(json.loads(bytes(parts[0])), parts[1:])
+        except _HARMLESS as error:
+            raise Damaged(str(error)) from None
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def _node(self, value, buffers: list[bytes]):
+        kind = type(value)
+        if value is None or kind in (bool, int, float, str):
+            return value
+        if kind is list:
+            return [self._node(v, buffers) for v in value]
+        if kind in (tuple, set, frozenset):
+            return {kind.__name__: [self._node(v, buffers) for v in value]}
+        if isinstance(value, dict):  # a Counter too
+            return {"dict": [[self._node(k, buffers), self._node(v, buffers)] for k, v in value.items()]}
+        if kind in (bytes, bytearray):
+            return {"bytes": _kept(bytes(value), buffers)}
+        if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+            described = np.lib.format.dtype_to_descr(value.dtype)
+            place = _kept(np.ascontiguousarray(value).tobytes(), buffers)
+            one = "" if isinstance(value, np.ndarray) else "one"
+            return {"array": [self._node(described, buffers), list(value.shape), place, one]}
+        if self._classes.get(kind.__name__) is kind:
+            return {"object": [kind.__name__, self._node(_state(value), buffers)]}
+        raise TypeError(f"a {kind.__name__} cannot travel")
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def _value(self, node, buffers: list):
+        if isinstance(node, list):
+            return [self._value(n, buffers) for n in node]
+        if not isinstance(node, dict):
+            return node
+        ((kind, body),) = node.items()
+        if kind in ("tuple", "set", "frozenset"):
+            return {"tuple": tuple, "set": set, "frozenset": frozenset}[kind](
+                self._value(n, buffers) for n in body
+            )
+        if kind == "dict":
+            return {self._value(k, buffers): self._value(v, buffers) for k, v in body}
+        if kind == "bytes":
+            return bytes(buffers[body])
+        if kind == "array":
+            return self._array(*body, buffers)
+        if kind == "object":
+            return self._object(*body, buffers)
+        raise Damaged(f"no such kind of value: {kind!r}")
+
+    def _array(self, described, shape: list[int], place: int, one: str, buffers: list):
+        dtype = np.lib.format.descr_to_dtype(self._value(described, buffers))
+        if dtype.hasobject or dtype.itemsize * math.prod(shape) != len(buffers[place]):
+            raise Damaged("an array of another size")
+        found = np.frombuffer(buffers[place], dtype).reshape(shape).copy()
+        return found[()] if one else found
+
+    def _object(self, name: str, state, buffers: list):
+        """Without its __init__: the fields are all there is."""
+        class_, state = self._classes[name], self._value(state, buffers)
+        made = class_.__new__(class_)
+        if issubclass(class_, BaseException):
+            made.args = state.pop("args")
+        elif {f.name for f in dataclasses.fields(class_)} != set(state):
+            raise Damaged(f"other fields than those of {name}")
+        for field, value in state.items():
+            if field.startswith("_"):
+                raise Damaged(f"{name} has no {field}")
+            object.__setattr__(made, field, value)
+        return made
+
+
+def _kept(data: bytes, buffers: list[bytes]) -> int:
+    buffers.append(data)
+    return len(buffers) - 1
+
+
+def _state(value) -> dict:
+    if isinstance(value, BaseException):
+        return {"args": value.args, **vars(value)}
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}

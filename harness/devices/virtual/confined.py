@@ -1,0 +1,366 @@
+"""The virtual GPU in a process of its own, which has no files, no network and no other processes.
+
+A student's kernel becomes machine code. That code can reach the device's memory and nothing else, if the
+compiler that made it has no fault; here it could do no harm if it had. This process compiles (in another one,
+see compile/build.py), sends the machine code and the arrays, and gets back arrays and what a launch found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+import weakref
+from collections import deque
+
+import numpy as np
+
+from ...errors import CompileError, DeviceError, KernelFault, LaunchError
+from ..child import Child
+from ..confine import supported
+from ..launching import Launch, check_arguments, constant_bytes, triple
+from ..plain import Damaged
+from .answers import CODEC, DEVICE_SETTINGS, Loaded
+from .compile import link
+from .compile.build import Built, build
+from .device import LIMITS, VirtualGPU, check_launch, with_source
+from .run.arena import arena_sizes, slots_start
+from .run.trace import Steps
+from .run.workers import STEP_BUDGET, available_cores
+
+START = 60  # seconds for the process to start
+GRACE = 20  # seconds beside a launch's own limit, which the process itself keeps
+#: the environment that the process may see
+ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
+
+
+class Process:
+    """The confined process of this one, shared by its devices. It is started when it is needed."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.generation = 1  # what an ended process knew is lost
+        self._child: Child | None = None
+        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of arrays let go of
+        self._runtimes: set[bool] = set()
+        self.numbers = itertools.count(1)  # of devices, arrays and modules
+
+    def start(self) -> None:
+        """Without waiting until it runs."""
+        with self.lock:
+            if self._child is None:
+                environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+                self._child = Child("harness.devices.virtual.confined_worker", environment)
+                self._runtimes = set()
+
+    def forget(self, generation: int, handle: int) -> None:
+        self._unused.append((generation, handle))
+
+    def provide_runtime(self, whole: bool) -> None:
+        """Give it the machine code that all kernels are linked with."""
+        with self.lock:
+            self.start()
+            if whole not in self._runtimes:
+                self.post("runtime", whole, link.runtime_object(whole))
+                self._runtimes.add(whole)
+
+    def post(self, verb: str, *arguments) -> None:
+        """Ask for something that has no answer; what goes wrong is raised by the next `ask`."""
+        with self.lock:
+            self.start()
+            unused = [h for g, h in self._take_unused() if g == self.generation]
+            try:
+                self._child.send(CODEC.dumps((verb, unused, arguments)))
+            except OSError:
+                raise self._gone() from None
+
+    def ask(self, verb: str, *arguments, limit: float = START, builds=None):
+        """The answer. builds: what makes a better version of a module, if the process asks for one.
+
+        Errors: what the verb raises; DeviceError where the process is gone.
+        """
+        with self.lock:
+            self.post(verb, *arguments)
+            try:
+                while True:
+                    kind, value = CODEC.loads(self._child.receive(limit))
+                    if kind == "ok":
+                        return value
+                    if kind == "error":
+                        break
+                    self._child.send(CODEC.dumps(_answer(builds, value)))
+            except TimeoutError:
+                self.end()
+                raise DeviceError(
+                    f"the process that runs kernels did not answer within {limit:g} seconds"
+                ) from None
+            except (EOFError, OSError, Damaged, ValueError, TypeError):
+                raise self._gone() from None
+            except BaseException:  # Ctrl-C leaves an answer unread
+                self.end()
+                raise
+            if not isinstance(value, Exception):
+                raise DeviceError(f"the process that runs kernels answers nonsense ({self.end()})")
+            raise value
+
+    def _gone(self) -> DeviceError:
+        return DeviceError(f"the process that runs kernels ended unexpectedly ({self.end()})")
+
+    def _take_unused(self) -> list[tuple[int, int]]:
+        found = []
+        while self._unused:
+            found.append(self._unused.popleft())
+        return found
+
+    def end(self) -> str:
+        """How it ended."""
+        with self.lock:
+            child, self._child = self._child, None
+            self.generation += 1
+            return child.end() if child else ""
+
+
+def _answer(builds, how) -> tuple:
+    try:
+        return "ok", builds(**how)
+    except (CompileError, DeviceError) as error:
+        return "error", error
+
+
+PROCESS = Process()
+
+
+def holds() -> bool:
+    """Whether this system can confine a process, in full."""
+    can = supported()
+    return can.files and can.calls
+
+
+class ConfinedGPU:
+    """`open_device("cpu", confined=True)`: see VirtualGPU, whose interface this is."""
+
+    kind = "cpu"
+
+    def __init__(self, checks: str = "full", seed: int = 0):
+        self.checks, self.schedule, self.quick = checks, seed, False
+        self.time_limit, self.step_budget = 10.0, STEP_BUDGET
+        self.sample_blocks = self.keep_requests = self.keep_steps = 0
+        self.turns = True
+        cores = available_cores()
+        self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
+        self.reason = VirtualGPU.reason
+        self.process = PROCESS
+        self.process.start()
+        self.memory = arena_sizes(checks)[0]  # bytes; the process may get less
+        self._handle = (0, 0)  # (generation, number)
+
+    @property
+    def room(self) -> int:
+        """Bytes for arrays."""
+        return self.memory - slots_start(self.memory)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self) -> None:
+        with self.process.lock:
+            if self._handle[0] == self.process.generation:
+                self.process.post("close", self._handle[1])
+            self._handle = (0, 0)
+
+    def number(self) -> int:
+        """Of the device in the process; it is opened there where it is not."""
+        with self.process.lock:
+            self.process.start()
+            if self._handle[0] != self.process.generation:
+                self._handle = (self.process.generation, next(self.process.numbers))
+                self.process.post("open", self._handle[1], self.checks)
+            return self._handle[1]
+
+    def settings(self) -> dict:
+        return {name: getattr(self, name) for name in DEVICE_SETTINGS}
+
+    # -- the interface of every device ----------------------------------------------------------------
+
+    def array(self, data, name: str = "array", axes: str = "", readonly: bool = False) -> ConfinedArray:
+        data = np.ascontiguousarray(data)
+        made = ConfinedArray(self, data.shape, data.dtype, name)
+        self.process.post("array", made.handle, self.number(), data, name, axes, readonly)
+        return made
+
+    def empty(self, shape, dtype=np.float32, name: str = "array", axes: str = "") -> ConfinedArray:
+        shape, dtype = (shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype)
+        made = ConfinedArray(self, shape, dtype, name)
+        self.process.post("empty", made.handle, self.number(), list(shape), dtype.str, name, axes)
+        return made
+
+    def compile(
+        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()
+    ) -> ConfinedModule:
+        """See VirtualGPU.compile."""
+        return ConfinedModule(self, (source, name, tuple(include_dirs), tuple(name_expressions)), self.quick)
+
+
+class ConfinedArray:
+    """An array in the memory of the device."""
+
+    def __init__(self, device: ConfinedGPU, shape, dtype, name: str):
+        self.device, self.shape, self.dtype, self.name = device, tuple(shape), dtype, name
+        self.size = math.prod(shape)
+        self.nbytes = self.size * dtype.itemsize
+        process = device.process
+        process.start()
+        self._handle, self._generation = next(process.numbers), process.generation
+        weakref.finalize(self, process.forget, self._generation, self._handle).atexit = False
+
+    @property
+    def pointer(self) -> int:
+        """The device address."""
+        return int(self.device.process.ask("pointer", self.handle))
+
+    @property
+    def handle(self) -> int:
+        if self._generation != self.device.process.generation:
+            raise DeviceError(f"{self.name} was lost: the process that runs kernels had to be started again")
+        return self._handle
+
+    def get(self) -> np.ndarray:
+        return self._checked(self.device.process.ask("get", self.handle), self.dtype)
+
+    def set(self, values) -> None:
+        data = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), self.shape))
+        self.device.process.post("set", self.handle, data)
+
+    @property
+    def written(self) -> np.ndarray | None:
+        if self.device.checks != "full":
+            return None
+        return self._checked(self.device.process.ask("written", self.handle), np.dtype(bool))
+
+    def intact(self) -> None:
+        """A write outside an array has already raised a KernelFault."""
+        return None
+
+    def _checked(self, found, dtype: np.dtype) -> np.ndarray:
+        if not isinstance(found, np.ndarray) or found.shape != self.shape or found.dtype != dtype:
+            raise DeviceError(f"the process that runs kernels answers nonsense ({self.device.process.end()})")
+        return found
+
+
+class ConfinedModule:
+    """See device.Module. It is loaded again where the process had to be started again."""
+
+    def __init__(self, device: ConfinedGPU, request: tuple, quick: bool, fixed: tuple = ()):
+        self.device, self.quick, self.request = device, quick and not fixed, request
+        self.source, self.name = request[:2]
+        self._fixed, self._constants = fixed, {}
+        device.number()
+        self._compile()
+        self._handle = (0, 0)
+        self.number()
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        return self.compiled.kernels
+
+    @property
+    def constants(self) -> dict[str, int]:
+        return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
+
+    @property
+    def warnings(self):
+        return self.compiled.warnings
+
+    def get_function(self, name: str) -> ConfinedKernel:
+        return ConfinedKernel(self, self.compiled.find(name), name)
+
+    def set_constant(self, name: str, values) -> None:
+        """See device.Module.set_constant."""
+        constant_bytes(self.compiled, name, values)
+        self._constants[name] = np.ascontiguousarray(values)
+        self.device.process.post("constant", self.number(), name, self._constants[name])
+
+    def optimise(self) -> None:
+        """See device.Module.optimise."""
+        if self.quick:
+            self.quick = False
+            self.device.process.ask("optimise", self.number(), builds=self.better)
+
+    def number(self) -> int:
+        process = self.device.process
+        with process.lock:
+            device = self.device.number()
+            if self._handle[0] != process.generation:
+                number = self._load(device)
+                self._handle = (process.generation, number)
+                for name, values in self._constants.items():
+                    process.post("constant", number, name, values)
+            return self._handle[1]
+
+    def _compile(self) -> None:
+        try:
+            self.built = self._build(self._fixed, self.quick)
+        except CompileError as error:
+            raise with_source(error, self.source, self.name) from None
+        self.compiled, self.lowered = self.built.compiled, self.built.lowered
+
+    def _load(self, device: int) -> int:
+        """Its number in the process. The code is for a certain size of memory: where there is less, for that."""
+        process = self.device.process
+        process.provide_runtime(self.lowered.whole_runtime)
+        while True:
+            number = next(process.numbers)
+            loaded = self.device.memory, self.source, self.name, Loaded.of(self.built), self.quick
+            memory = process.ask("module", number, device, *loaded)
+            if memory == self.device.memory:
+                return number
+            self.device.memory = memory
+            self._compile()
+
+    def _build(self, fixed: tuple = (), quick: bool = False, tracking: bool = False) -> Built:
+        return build(*self.request, self.device.checks, self.device.memory, fixed, quick, tracking)
+
+    def better(self, quick: bool, tracking: bool) -> Loaded:
+        """Another build of the same file, which the process asks for in a launch."""
+        return Loaded.of(self._build(self._fixed, bool(quick), bool(tracking)))
+
+
+class ConfinedKernel:
+    """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
+
+    def __init__(self, module: ConfinedModule, symbol: str, name: str):
+        self.module, self._symbol, self.name = module, symbol, name
+        self.info = module.lowered.kernels[symbol]
+        self.params = tuple(p.size for p in self.info.params)
+        self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
+
+    def fixed(self, args) -> ConfinedKernel:
+        """See device.Kernel.fixed."""
+        module = self.module
+        if module.lowered.shared_by_kernels:
+            return self
+        values = tuple(int(a) if isinstance(a, np.integer) else None for a in args)
+        made = ConfinedModule(module.device, module.request, module.quick, (self.info.name, values))
+        return made.get_function(self.name)
+
+    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
+        """Launch and wait. Errors: LaunchError, KernelFault."""
+        module, device = self.module, self.module.device
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        check_launch(self, grid, block, shared_mem)
+        check_arguments(self.name, self.params, tuple(args), ConfinedArray, device)
+        packed = [("array", a.handle) if isinstance(a, ConfinedArray) else ("value", a) for a in args]
+        limit = 3 * device.time_limit + GRACE + START
+        request = module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()
+        answer = device.process.ask("launch", *request, limit=limit, builds=module.better)
+        module.quick, lines, found = answer
+        launch = found if isinstance(found, Launch) else getattr(found, "launch", None)
+        if launch is not None and launch.steps is not None:
+            launch.steps = Steps(launch.steps, lines)
+        if isinstance(found, KernelFault | LaunchError):
+            raise found
+        return found

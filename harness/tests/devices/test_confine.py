@@ -1,0 +1,135 @@
+"""A confined process computes, and can do nothing to anybody else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.devices.confine import supported
+
+# Each attempt is made before, in a process that is not confined, and after. What is called has no lasting effect where it
+# is allowed.
+ATTEMPTS = """
+import json, mmap, os, resource, socket, subprocess, sys, threading
+import numpy as np
+from harness.devices.confine import confine, python_folders
+
+here, parent = sys.argv[1], os.getppid()
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+def thread():
+    done = []
+    (t := threading.Thread(target=done.append, args=(1,))).start()
+    t.join()
+    assert done
+
+def executable():
+    with mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as memory:
+        memory[0] = 0xC3
+
+HARMFUL = {
+    "read a file": lambda: open(here + "/secret").read(),
+    "write a file": lambda: open(here + "/new", "w").close(),
+    "change a file": lambda: open(here + "/secret", "a").close(),
+    "list a folder": lambda: os.listdir(here),
+    "remove a file": lambda: os.remove(here + "/spare"),
+    "make a folder": lambda: os.mkdir(here + "/folder"),
+    "make a link": lambda: os.symlink("secret", here + "/link"),
+    "rename": lambda: os.rename(here + "/secret", here + "/secret"),
+    "change rights": lambda: os.chmod(here + "/secret", 0o600),
+    "read the parent's environment": lambda: open(f"/proc/{parent}/environ").read(),
+    "read the parent's memory": lambda: open(f"/proc/{parent}/mem", "rb").close(),
+    "its own environment from the system": lambda: open("/proc/self/environ").read(),
+    "start a process": fork,
+    "run a program": lambda: subprocess.run(["/bin/true"]),
+    "open a socket": lambda: socket.socket().close(),
+    "a pair of sockets": lambda: socket.socketpair(),
+    "signal the parent": lambda: os.kill(parent, 0),
+    "limit the parent": lambda: resource.prlimit(parent, resource.RLIMIT_CORE, resource.prlimit(parent, resource.RLIMIT_CORE)),
+    "its priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)),
+    "a file without a name": lambda: os.close(os.memfd_create("x")),
+    "ask for its session": lambda: os.getsid(0),
+}
+HARMLESS = {
+    "arithmetic": lambda: np.ones((64, 64)) @ np.ones((64, 64)),
+    "threads": thread,
+    "executable memory": executable,
+    "imports": lambda: __import__("colorsys"),
+    "memory": lambda: bytearray(50_000_000),
+    "time": lambda: __import__("time").sleep(0),
+    "its own limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+}
+
+def tried(attempts):
+    found = {}
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+            found[name] = "done"
+        except (OSError, subprocess.SubprocessError) as error:
+            found[name] = type(error).__name__
+        for name in ("new", "link"):
+            try:
+                os.remove(f"{here}/{name}")
+            except OSError:
+                pass
+        try:
+            os.rmdir(here + "/folder")
+        except OSError:
+            pass
+    return found
+
+before = tried(HARMFUL)
+try:
+    open(here + "/spare", "x").close()
+except FileExistsError:
+    pass
+sys.path.append("/no/such/folder")
+held = confine(python_folders())
+print(json.dumps({"before": before, "held": [held.files, held.calls], "after": tried(HARMFUL), "needed": tried(HARMLESS)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> dict:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "secret").write_text("secret")
+    (folder / "spare").write_text("")
+    root = str(Path(harness.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", ATTEMPTS, str(folder)],
+        env={"PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "secret").read_text() == "secret"
+    return json.loads(done.stdout)
+
+
+def test_it_holds_what_it_says(found):
+    assert found["held"] == [supported().files, supported().calls]
+
+
+def test_nothing_harmful_can_be_done(found):
+    if not all(found["held"]):
+        pytest.skip("this system has no Landlock or no seccomp")
+    assert {name for name, how in found["before"].items() if how == "done"} >= set(found["after"]) - {
+        "read the parent's memory"
+    }
+    assert set(found["after"].values()) == {"PermissionError"}
+
+
+def test_what_kernels_need_goes_on(found):
+    assert set(found["needed"].values()) == {"done"}

@@ -1,0 +1,124 @@
+"""Values that travel as plain bytes come out as they went in; bytes that are no value are refused."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.devices.plain import Codec, Damaged
+from harness.errors import CompileError, Diagnostic, KernelFault, LaunchError, Unsupported
+
+
+@dataclass
+class Pair:
+    first: object
+    second: object = 0
+
+
+CODEC = Codec((Pair, CompileError, Diagnostic, KernelFault, LaunchError, Unsupported))
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text() | st.integers(), inner, max_size=3)
+        | st.builds(Pair, inner, inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(values)
+def test_what_goes_in_comes_out(value):
+    assert CODEC.loads(CODEC.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::2],
+        np.zeros((0, 4), np.int8),
+        np.array(3, np.uint64),
+        np.array([(1, 2.5)], [("a", "<i4"), ("b", "<f8")]),
+        np.array([np.nan, -0.0], np.float16),
+    ],
+    ids=lambda a: str(a.dtype),
+)
+def test_arrays_keep_their_bits(array):
+    found = CODEC.loads(CODEC.dumps(array))
+    assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    found[...] = 0  # it is a copy that may be changed
+
+
+def test_a_numpy_scalar_stays_one():
+    found = CODEC.loads(CODEC.dumps(np.int16(-3)))
+    assert type(found) is np.int16 and found == -3
+
+
+def test_errors_travel_with_what_they_hold():
+    fault = KernelFault("race", "headline", "explanation", line=3, thread=(1, 0, 0))
+    fault.more, fault.address = [KernelFault("timeout", "h", "e")], 4096
+    found = CODEC.loads(CODEC.dumps(fault))
+    assert (str(found), found.thread, found.address) == (str(fault), (1, 0, 0), 4096)
+    assert found.more[0].kind == "timeout"
+    refused = CODEC.loads(CODEC.dumps(Unsupported("wgmma", "k.cu", 4)))
+    assert (str(refused), refused.diagnostics[0].line) == (str(Unsupported("wgmma", "k.cu", 4)), 4)
+
+
+def test_only_the_classes_that_were_agreed_on_travel():
+    class Stranger:
+        pass
+
+    for value in (Stranger(), object(), print, np.array([object()]), Counter):
+        with pytest.raises(TypeError, match="cannot travel"):
+            CODEC.dumps(value)
+    with pytest.raises(Damaged):
+        Codec(()).loads(CODEC.dumps(Pair(1)))
+
+
+def altered(old: bytes, new: bytes, value) -> bytes:
+    assert len(old) == len(new)
+    data = CODEC.dumps(value)
+    assert old in data
+    return data.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff" * 8,
+        pickle.dumps(print),
+        altered(b'"Pair"', b'"Path"', Pair(1)),
+        altered(b'"second"', b'"__doc_"', Pair(1)),
+        altered(b'"tuple"', b'"print"', (1,)),
+        altered(b'"<i4"', b'"|O8"'[:5], np.zeros(2, np.int32)),
+        altered(b"[2]", b"[9]", np.zeros(2, np.int32)),
+        altered(b'"args"', b'"_rgs"', LaunchError("no")),
+        CODEC.dumps(["x" * 100])[:-1],
+        CODEC.dumps(0)[:-1] + b"[" * 1,
+    ],
+)
+def test_bytes_that_are_no_value_are_refused(data):
+    with pytest.raises(Damaged):
+        CODEC.loads(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_bytes_raise_nothing_else(data):
+    whole = bytearray(CODEC.dumps([Pair((1, np.arange(3)), {"a": b"bc"}), LaunchError("no")]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        CODEC.loads(bytes(whole))
+    except Damaged:
+        pass
