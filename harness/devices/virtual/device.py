@@ -423,7 +423,7 @@ class Run:
             result.steps = Steps(rows, lines)
             result.hazards = self.arena.pool.hazards()
         records = self._memory[launch.nbytes :].view(abi.DTYPES["Fault"])[: int(launch["kept"][0])]
-        if self.module.tracking:
+        if self.module.tracking and launch["stop"][0] != abi.GIVEN_UP:
             records = np.concatenate([records, unset_outputs(self.arena)])
         if len(records):
             faults, result.notes = Diagnosis(self).faults(records)

@@ -11,7 +11,7 @@ import re
 import struct
 
 from ..compile import link
-from ..runtime.abi import GRANULE, PARTIAL, READ
+from ..runtime.abi import GIVEN_UP, GRANULE, PARTIAL, READ
 from .arena import Arena
 
 MAX_CHARACTERS = 64 << 10
@@ -149,7 +149,7 @@ def _printf(launch: int, format_address: int, arguments: int) -> int:
         return -1
     except BaseException as interruption:  # Ctrl-C: stop the grid, then go on with the interruption
         output.interruption = interruption
-        output.launch["stop"] = 2
+        output.launch["stop"] = GIVEN_UP
         return -1
 
 

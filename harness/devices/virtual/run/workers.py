@@ -108,7 +108,7 @@ class Workers:
         try:
             self._crew.wait()
         except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
-            launch["stop"] = 2
+            launch["stop"] = abi.GIVEN_UP
             self._crew.wait()
             raise
 

@@ -157,7 +157,7 @@ _STRUCTS = {
         (_U32, "block_x"), (_U32, "block_y"), (_U32, "block_z"),
         (_U32, "threads"),
         (_U32, "lanes"),  # threads that one coroutine stands for; it has the state of the first of them
-        (_U32, "stop"),  # 1: no further block is started; 2: threads give up at their next slice
+        (_U32, "stop"),  # 1: no further block is started; GIVEN_UP: threads end at their next slice as well
         (_U32, "lock"),  # over `records`
         (_U32, "kept"),  # records in use
         (_U32, "printf_open"),
@@ -256,6 +256,7 @@ MAX_RECORDS = 64  # faults kept
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two looks at the watchdog
 SHARERS = 64  # threads that take turns: with more, each has less of a slice
+GIVEN_UP = 2  # the value of `stop` in a launch whose threads are ended before their time
 SPIN_SLICE = 64  # in a loop in which a thread may wait for memory to change: then others run
 TURN_SLICE = 2  # where it lets others run after every look at memory: then most looks are in vain
 TURNS = 1 << 14  # so many loads are all followed by a turn; then every second is, and so on
@@ -366,7 +367,7 @@ def c_header() -> str:
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
         lines.append(f"enum {{ {values} }};")
     constants = {
-        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "SHARERS": SHARERS, "TURNS": TURNS, "TURN_SLICE": TURN_SLICE,
+        "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "GIVEN_UP": GIVEN_UP, "SHARERS": SHARERS, "TURNS": TURNS, "TURN_SLICE": TURN_SLICE,
         "CACHE_LINE": CACHE_LINE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,

@@ -37,10 +37,15 @@ EXPORT u64 rt_ticks(Env* env) { return atomicAdd(&launch_of(env)->ticks, 40ull);
 
 // ---- faults -----------------------------------------------------------------------------------------
 
+// Whether the launch is being ended before its threads have. Those that go on do so without what the others would have
+// done, so that what they do says nothing of the kernel.
+static __device__ __forceinline__ int given_up(Launch* launch) { return launch->stop == GIVEN_UP; }
+
 // Keep the first fault of each kind and site; count the rest. Returns whether this one was new.
 static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
                              u32 other_site, u32 other_thread, u64 other_block) {
     Launch* launch = launch_of(env);
+    if (given_up(launch) && kind != FAULT_TIMEOUT) return 0;
     while (atomicCAS(&launch->lock, 0u, 1u)) {
     }
     __threadfence();

@@ -13,8 +13,8 @@ static __device__ u64 origin(u32 kind, u32 site, u64 address) { return (u64)site
 // End the launch: it is to be run again.
 static __device__ void suspect(Env* env, Thread* thread) {
     Launch* launch = launch_of(env);
-    launch->suspect = 1;
-    launch->stop = 2;
+    if (!given_up(launch)) launch->suspect = 1;
+    launch->stop = GIVEN_UP;
     thread->dead = DEAD_FAULT;
 }
 

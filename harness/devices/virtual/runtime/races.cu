@@ -163,7 +163,7 @@ static __device__ u32 new_bytes(Env* env, u64 address, u32 bytes, u32 key, u32 o
 // lines conflict, each counted once in every barrier interval of a block. how: 1 in a warp, 2 between warps or blocks.
 static __device__ __noinline__ void race(Env* env, Thread* thread, Visit* v, u32 bytes, u32 other_key, u32 place, u32 lanes, int how) {
     Launch* launch = launch_of(env);
-    if (launch->silent) return;
+    if (launch->silent || given_up(launch)) return;
     u32 other_access = (other_key & KEY_WRITE ? INFO_WRITE : 0) | (other_key & KEY_ATOMIC ? INFO_ATOMIC : 0) |
                        (other_key >> KEY_SCOPE & 3) << SCOPE_SHIFT;
     u32 other = (place & 31) * 32 + __ffs(lanes) - 1;

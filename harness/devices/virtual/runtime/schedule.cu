@@ -28,7 +28,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     if (called) env->calls = SLICE;
     else env->slice = 1;  // should this thread end here, the next one asks at once
     int waits = next == SPIN_SLICE || next == TURN_SLICE;  // in this loop a thread may wait for memory to change
-    if (launch->stop == 2) {
+    if (given_up(launch)) {
         if (waits) join_timeout(env, thread, site);
         thread->dead = DEAD_FAULT;
         return 0;
@@ -41,7 +41,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
         if (called) return 1;
         return env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
     }
-    launch->stop = 2;
+    launch->stop = GIVEN_UP;
     u32 why = spent ? TIMEOUT_SPENT : 0;
     if (called) why = TIMEOUT_CALLED;
     else if (waits) why = spent ? TIMEOUT_WAITED : TIMEOUT_WAITING;
@@ -471,7 +471,7 @@ static __device__ int next_block(Env* env) {
     u64 i = atomicAdd(&launch->next_block, 1ull);
     if (i >= launch->blocks || launch->stop) return 0;
     if ((i & 7) == 7 && rt_clock() > launch->deadline) {
-        launch->stop = 2;
+        launch->stop = GIVEN_UP;
         record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
         return 0;
     }

@@ -275,6 +275,29 @@ def test_an_endless_loop_on_all_cores(modules, dev):
     assert caught.value.kind == "timeout" and "over 100 million times" in caught.value.explanation
 
 
+@pytest.mark.parametrize("schedule", range(4))
+@pytest.mark.parametrize("copied", [0, 1], ids=["", "that reads something unset, and follows it"])
+def test_what_the_others_do_without_a_thread_that_was_stopped_is_not_held_against_them(schedule, copied):
+    source = f"""{K}k(float* out, int n, int copied) {{
+    __shared__ float s[64], next[64];
+    int t = threadIdx.x;
+    if (copied) next[t] = s[t];  // harmless: it goes nowhere
+    for (int i = 0; i != (t == 3 ? -1 : n); i++)
+        s[t] = i;
+    next[t] = t;
+    if (n == 0) return;
+    __syncthreads();
+    out[t] = next[63 - t];
+    s[63 - t] = 1;
+}}"""
+    with VirtualGPU("full", cores=1) as dev:
+        dev.quick, dev.schedule, dev.step_budget = True, schedule, 1 << 12
+        kernel = dev.compile(source).get_function("k")
+        with pytest.raises(KernelFault) as caught:
+            kernel(1, 64, (zeros(dev, 64, dtype=np.float32), np.int32(4), np.int32(copied)))
+    assert [f.kind for f in (caught.value, *caught.value.more)] == ["timeout"]
+
+
 def test_the_device_goes_on_after_a_timeout(modules, dev):
     dev.step_budget = 1 << 12
     with pytest.raises(KernelFault):
