@@ -21,15 +21,16 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 class Child:
     """The parent's side: request and answer, with a limit on the time in between."""
 
-    def __init__(self, module: str, environment: dict[str, str] | None = None):
-        """environment: variables that it sees; default all of this process's."""
+    def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None):
+        """arguments: of its command line, from sys.argv[2] on. environment: variables that it sees; default all of
+        this process's."""
         ours, theirs = socket.socketpair()
         environment = dict(os.environ if environment is None else environment)
         paths = [str(_CHECKOUT), os.environ.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno())],
+                [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

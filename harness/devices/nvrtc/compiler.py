@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -52,6 +52,7 @@ SHIMS |= {
 }
 SHIMS["algorithm"] = (_HEADERS / "algorithm.h").read_text()
 
+VIRTUAL = "compute_80"  # the architecture that the virtual GPU is like
 _COMPLETE = ".complete"
 _store = Store("ptx")
 _install_lock = threading.Lock()
@@ -95,49 +96,106 @@ class Ptx:
         raise LaunchError(f"there is no kernel called {name}; the file defines {defined}", code)
 
 
+class HeadersLost(DeviceError):
+    """A file of CUDA's own headers is gone: a clean-up of old files may have thinned them out."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel file with all that the compiler reads, so that it opens no file but CUDA's headers.
+
+    headers: text by name. cuda: the folder of CUDA's own headers; "" where none is needed. expressions: template
+    instances to make, such as "tile<16>". again: its headers were lost once, and have been unpacked again.
+    """
+
+    source: str
+    name: str
+    headers: dict[str, str]
+    cuda: str
+    expressions: tuple[str, ...] = ()
+    again: bool = False
+
+    def key(self, *more: str) -> str:
+        """A hash of all that decides what the file compiles to, and of `more`. No compiler is loaded."""
+        headers = (part for item in sorted(self.headers.items()) for part in item)
+        own = self.name, self.source, "\0".join(self.expressions), str(bool(self.cuda))
+        return digest(_FORMAT, version(), *own, *headers, *more)
+
+    def stored(self, flavour: str, arch: str = VIRTUAL) -> Ptx | None:
+        """What the cache has of it."""
+        return _load(_store.get(self.key(flavour, arch)))
+
+    def store(self, ptx: Ptx, flavour: str, arch: str = VIRTUAL) -> None:
+        _store.put(self.key(flavour, arch), _dump(ptx))
+
+    def with_headers(self) -> Job:
+        """The job once more, its headers unpacked again."""
+        _discard_cuda_headers(Path(self.cuda))
+        return replace(self, cuda=os.fspath(_cuda_headers()), again=True)
+
+
+def gather(
+    source: str,
+    name: str = "kernel.cu",
+    include_dirs: tuple[str | os.PathLike, ...] = (),
+    name_expressions: tuple[str, ...] = (),
+) -> Job:
+    """include_dirs: directories of the course's headers; nothing else but CUDA's can be included.
+
+    Errors: CompileError for an include that is refused; DeviceError.
+    """
+    headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
+    cuda = os.fspath(_cuda_headers()) if needs_cuda else ""
+    return Job(source, name, headers, cuda, tuple(name_expressions))
+
+
 def compile_ptx(
     source: str,
     name: str = "kernel.cu",
     flavour: str = "debug",
     include_dirs: tuple[str | os.PathLike, ...] = (),
     name_expressions: tuple[str, ...] = (),
-    arch: str = "compute_80",
+    arch: str = VIRTUAL,
     api=None,
 ) -> Ptx:
-    """Compiles a kernel file to PTX.
+    """Compiles a kernel file to PTX, or finds it in the cache: see `gather` and `compile_job`."""
+    job = gather(source, name, include_dirs, name_expressions)
+    made_by = f"{arch} {'.'.join(map(str, api.nvrtcVersion()[1:]))}" if api else arch
+    if found := job.stored(flavour, made_by):
+        return found
+    try:
+        ptx = compile_job(job, flavour, arch, api)
+    except HeadersLost:
+        ptx = compile_job(job.with_headers(), flavour, arch, api)
+    job.store(ptx, flavour, made_by)
+    return ptx
+
+
+def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
+    """Compiles to PTX, whatever the cache has.
 
     flavour: "debug" (every variable and line kept), "fast" (optimised, with line marks) or "runtime" (the
         virtual GPU's own runtime, which leaves functions to be found by name).
-    include_dirs: directories of the course's headers; nothing else but CUDA's can be included.
-    name_expressions: template instances to make, such as "tile<16>".
     arch: what to compile for; a real architecture ("sm_90a") also gives its machine code.
     api: another NVRTC than the installed one, in the shape of cuda.bindings.nvrtc (see nvrtc12).
-    Raises CompileError, and DeviceError where the compiler is not installed.
+    Errors: CompileError; HeadersLost, once; DeviceError where the compiler is not installed.
     """
-    includes_found = includes.scan(source, name)
-    headers, needs_cuda = _headers(source, name, includes_found, include_dirs)
+    source, name, headers, expressions = job.source, job.name, job.headers, job.expressions
+    found = includes.scan(source, name)
     options = (*FLAVOURS[flavour], f"-arch={arch}", "-std=c++17", f"-include={_PRELUDE}")
-    release = ".".join(map(str, api.nvrtcVersion()[1:])) if api else version()
-    key = _key(release, name, source, options, name_expressions, headers, needs_cuda)
-    cached = _load(_store.get(key))
-    if cached:
-        return cached
-    cuda = _cuda_headers() if needs_cuda else None
-    if cuda:
-        headers |= _pin_quoted(includes_found, headers, cuda)
-        options += (f"-I{cuda}", f"-I{cuda / 'cccl'}")
-    program = (api, source, name, options, headers, name_expressions)
-    output, names, log = (
-        (None, {}, "") if api else _run(None, source, name, (*options, *_SOONER), headers, name_expressions)
-    )
+    if job.cuda:
+        headers = headers | _pin_quoted(found, headers, Path(job.cuda))
+        options += (f"-I{job.cuda}", f"-I{job.cuda}/cccl")
+    output, names, log = None, {}, ""
+    if not api:
+        output, names, log = _run(None, source, name, (*options, *_SOONER), headers, expressions)
     if output is None:
-        output, names, log = _run(*program)
-    if output is None and cuda and re.search(r"error: (?:cannot|could not) open source file", log):
-        _discard_cuda_headers(cuda)
-        _cuda_headers()
-        output, names, log = _run(*program)
-    allowed = (*headers, str(cuda)) if cuda else tuple(headers)
-    messages = parse_log(log, source, name, includes_found, allowed)
+        output, names, log = _run(api, source, name, options, headers, expressions)
+    lost = output is None and re.search(r"error: (?:cannot|could not) open source file", log)
+    if lost and job.cuda and not job.again:
+        raise HeadersLost(f"CUDA's headers in {job.cuda} are not complete")
+    allowed = (*headers, job.cuda) if job.cuda else tuple(headers)
+    messages = parse_log(log, source, name, found, allowed)
     if output is None:
         raise CompileError(describe(name, messages, log), messages)
     text, cubin = output
@@ -146,25 +204,7 @@ def compile_ptx(
             f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: "
             "is an initialised array huge, or a loop unrolled very often?"
         )
-    ptx = Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
-    _store.put(key, _dump(ptx))
-    return ptx
-
-
-def fingerprint(
-    source: str, name: str, include_dirs: tuple[str, ...], name_expressions: tuple[str, ...]
-) -> str:
-    """A hash of all that decides what a kernel file compiles to, beside the flavour. No compiler is loaded.
-
-    Raises CompileError for an include that is refused.
-    """
-    headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
-    return _key(version(), name, source, (), name_expressions, headers, needs_cuda)
-
-
-def _key(release, name, source, options, name_expressions, headers, needs_cuda) -> str:
-    return digest(_FORMAT, release, name, source, "\0".join(options), "\0".join(name_expressions),
-                  *(part for item in sorted(headers.items()) for part in item), str(needs_cuda))  # fmt: skip
+    return Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
 
 
 # --- headers -------------------------------------------------------------------------------------
@@ -218,13 +258,13 @@ def _in_cuda(name: str) -> bool:
 
 def _cuda_headers() -> Path:
     """The directory with the CUDA headers that NVRTC carries, unpacked once per version."""
-    root = cache_root() or session_directory()
-    target = root / f"cuda-headers-{version()}"
+    root = headers_folder()
+    target = root / version()
     with _install_lock:
         if (target / _COMPLETE).exists():
             return target
         temporary = Path(tempfile.mkdtemp(prefix=".headers-", dir=root))
-        code, log = _nvrtc().nvrtcInstallBundledHeaders(os.fsencode(temporary), 0)
+        code, log = load_compiler().nvrtcInstallBundledHeaders(os.fsencode(temporary), 0)
         if int(code):
             raise DeviceError(f"CUDA's headers cannot be unpacked into {root}: {_text(log) or code.name}")
         (temporary / _COMPLETE).touch()
@@ -235,6 +275,13 @@ def _cuda_headers() -> Path:
         except OSError:  # another process was first
             shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def headers_folder() -> Path:
+    """Where CUDA's headers are, a folder for each version: all that a process that only compiles has to read."""
+    root = (cache_root() or session_directory()) / "cuda-headers"
+    root.mkdir(exist_ok=True)
+    return root
 
 
 def _discard_cuda_headers(folder: Path) -> None:
@@ -269,11 +316,11 @@ def version() -> str:
         for name in names:
             if match := re.fullmatch(r"nvidia_cuda_nvrtc-([\d.]+)\.dist-info", name):
                 return match[1]
-    _, major, minor = _nvrtc().nvrtcVersion()
+    _, major, minor = load_compiler().nvrtcVersion()
     return f"{major}.{minor}"
 
 
-def _nvrtc():
+def load_compiler():
     """NVIDIA's bindings, with the compiler loaded."""
     try:
         _preload()
@@ -290,7 +337,7 @@ def _nvrtc():
 
 def supported_architectures(api=None) -> list[int]:
     """The compute capabilities, times ten, that a compiler makes code for."""
-    code, archs = (api or _nvrtc()).nvrtcGetSupportedArchs()
+    code, archs = (api or load_compiler()).nvrtcGetSupportedArchs()
     _require(code, "list its architectures")
     return list(archs)
 
@@ -310,7 +357,7 @@ def _preload() -> None:
 
 def _run(api, source, name, options, headers, name_expressions):
     """Returns ((PTX, machine code) or None, {expression: lowered name}, log)."""
-    nvrtc = api or _nvrtc()
+    nvrtc = api or load_compiler()
     texts = [text.encode() for text in headers.values()]
     code, program = nvrtc.nvrtcCreateProgram(
         source.encode(), name.encode(), len(headers), texts, [n.encode() for n in headers]

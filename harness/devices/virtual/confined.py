@@ -21,9 +21,10 @@ from ..child import Child
 from ..confine import supported
 from ..launching import Launch, check_arguments, constant_bytes, triple
 from ..plain import Damaged
-from .answers import CODEC, DEVICE_SETTINGS, Loaded
+from .answers import CODEC, DEVICE_SETTINGS
 from .compile import link
-from .compile.build import Built, build
+from .compile.build import build
+from .compile.modules import Built
 from .device import LIMITS, VirtualGPU, check_launch, with_source
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
@@ -51,7 +52,7 @@ class Process:
         with self.lock:
             if self._child is None:
                 environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-                self._child = Child("harness.devices.virtual.confined_worker", environment)
+                self._child = Child("harness.devices.virtual.confined_worker", environment=environment)
                 self._runtimes = set()
 
     def forget(self, generation: int, handle: int) -> None:
@@ -314,7 +315,7 @@ class ConfinedModule:
         process.provide_runtime(self.lowered.whole_runtime)
         while True:
             number = next(process.numbers)
-            loaded = self.device.memory, self.source, self.name, Loaded.of(self.built), self.quick
+            loaded = self.device.memory, self.source, self.name, self.built.to_load(), self.quick
             memory = process.ask("module", number, device, *loaded)
             if memory == self.device.memory:
                 return number
@@ -324,9 +325,9 @@ class ConfinedModule:
     def _build(self, fixed: tuple = (), quick: bool = False, tracking: bool = False) -> Built:
         return build(*self.request, self.device.checks, self.device.memory, fixed, quick, tracking)
 
-    def better(self, quick: bool, tracking: bool) -> Loaded:
+    def better(self, quick: bool, tracking: bool) -> Built:
         """Another build of the same file, which the process asks for in a launch."""
-        return Loaded.of(self._build(self._fixed, bool(quick), bool(tracking)))
+        return self._build(self._fixed, bool(quick), bool(tracking)).to_load()
 
 
 class ConfinedKernel:

@@ -9,8 +9,9 @@ from multiprocessing.connection import Connection
 from ...errors import BackwarpError, KernelFault
 from ..child import attach
 from ..confine import confine, limit, python_folders
-from .answers import CODEC, Loaded
+from .answers import CODEC
 from .compile import link
+from .compile.modules import Built
 from .device import Array, Module, VirtualGPU
 
 POSTED = {"runtime", "open", "close", "array", "empty", "set", "constant"}  # verbs without an answer
@@ -45,7 +46,7 @@ class Worker:
             if verb not in POSTED:
                 self.connection.send_bytes(CODEC.dumps(answer))
 
-    def ask_build(self, quick: bool, tracking: bool) -> Loaded:
+    def ask_build(self, quick: bool, tracking: bool) -> Built:
         """The parent builds: the compilers are in another process, and the cache is not for this one."""
         self.connection.send_bytes(CODEC.dumps(("build", {"quick": quick, "tracking": tracking})))
         kind, value = CODEC.loads(self.connection.recv_bytes())
@@ -88,7 +89,7 @@ class Worker:
         return self.arrays[handle].written
 
     def do_module(
-        self, number: int, device: int, memory: int, source: str, name: str, loaded: Loaded, quick: bool
+        self, number: int, device: int, memory: int, source: str, name: str, loaded: Built, quick: bool
     ) -> int:
         """Bytes of the device's memory. Code for another size is not taken."""
         device = self.devices[device]

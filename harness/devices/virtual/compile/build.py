@@ -7,34 +7,27 @@ run apart (build_worker.py), under limits, and take nothing down with them.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
-import pickle
 import threading
-from dataclasses import dataclass
 
 from ....errors import CompileError, DeviceError
 from ...child import Child
-from ...nvrtc.compiler import Ptx, compile_ptx, fingerprint
+from ...nvrtc.compiler import HeadersLost, Job, Ptx, compile_job, gather, headers_folder
+from ...plain import Damaged
 from ...store import Store, digest
+from ..answers import CODEC
 from . import link
 from .llvm import machine
-from .modules import Lowered
+from .modules import Built
 from .recipes import RECIPES, Check, recipe
 
 SECONDS = 30  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 4
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
+_reads = ""  # the folder of CUDA's headers that it may read
 _turn = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Built:
-    """A module ready to be loaded."""
-
-    compiled: Ptx
-    lowered: Lowered
-    code: bytes  # an object file
 
 
 def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False,
@@ -44,36 +37,28 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
-    request = (
-        source,
-        name,
-        tuple(map(os.fspath, include_dirs)),
-        tuple(name_expressions),
-        checks,
-        arena_size,
-        fixed,
-        quick,
-        tracking,
-    )
-    key = digest(fingerprint(*request[:4]), *map(str, request[4:]), link.own_text(), machine())
+    how = checks, arena_size, fixed, quick, tracking
+    job, flavour = gather(source, name, include_dirs, name_expressions), RECIPES[checks].ptx
+    key = digest(job.key(), *map(str, how), link.own_text(), machine())
     if data := _store.get(key):
-        try:
-            return pickle.loads(data)  # our own code and data: whoever can write there can do worse
-        except Exception:  # written by another version of Python or of a library
-            pass
+        with contextlib.suppress(Damaged):  # written by another version
+            return CODEC.loads(data)
     # meanwhile: it is needed too
     threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
-    built = _apart(request)
-    _store.put(key, pickle.dumps(built))
+    known = job.stored(flavour)
+    try:
+        built = _apart((job, known, *how))
+    except HeadersLost:
+        built = _apart((job.with_headers(), known, *how))
+    if not known:
+        job.store(built.compiled, flavour)
+    _store.put(key, CODEC.dumps(built))
     return built
 
 
-def build_here(
-    source, name, include_dirs, name_expressions, checks, arena_size, fixed, quick, tracking
-) -> Built:
-    """The build itself, in this process."""
-    compiled = compile_ptx(source, name, RECIPES[checks].ptx, include_dirs, name_expressions)
-    return build_ptx(compiled, name, checks, arena_size, fixed, quick, tracking)
+def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
+    """The build itself, in this process. known: its PTX, if it has been compiled before."""
+    return build_ptx(known or compile_job(job, RECIPES[checks].ptx), job.name, checks, *how)
 
 
 def build_ptx(
@@ -92,24 +77,31 @@ def build_ptx(
 
 def _apart(request: tuple) -> Built:
     """The answer of the child, which is kept unless it had to be ended."""
-    global _child
+    global _child, _reads
+    folder = os.fspath(headers_folder())
     with _turn:
-        child, _child = _child or Child("harness.devices.virtual.compile.build_worker"), None
+        child, _child = _child, None
+        if child and _reads != folder:
+            child.end()
+            child = None
+        child, _reads = child or Child("harness.devices.virtual.compile.build_worker", folder), folder
         try:
-            built = child.ask("build", (request, SECONDS), SECONDS * PATIENCE)
-        except CompileError:
-            _child = child
-            raise
+            child.send(CODEC.dumps((SECONDS, request)))
+            answer = CODEC.loads(child.receive(SECONDS * PATIENCE))
         except TimeoutError:
             child.end()
             raise _too_long() from None
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError, Damaged):
             raise _crash(child.end()) from None
         except BaseException:  # Ctrl-C leaves an answer unread
             child.end()
             raise
         _child = child
-        return built
+        if isinstance(answer, Built):
+            return answer
+        if isinstance(answer, CompileError | DeviceError):
+            raise answer
+        raise _crash(child.end())
 
 
 def _too_long() -> CompileError:

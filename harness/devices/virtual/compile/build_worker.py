@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
-import resource
 import signal
+import sys
 
 from ....errors import CompileError, DeviceError
 from ...child import attach
+from ...confine import confine, limit, python_folders
+from ...nvrtc.compiler import load_compiler
+from ..answers import CODEC
 from .build import build_here
+from .llvm import machine
 
 MEMORY = 4 << 30  # bytes of address space
 
 
 def main() -> None:
     connection = attach()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    machine()
+    with contextlib.suppress(DeviceError):  # it is raised again when it is needed
+        load_compiler()
+    limit(memory=MEMORY, file_size=0)
+    confine(readable=[*python_folders(), sys.argv[2]])
     gc.freeze()  # what is loaded stays; what a build makes is rarely in a cycle
     gc.set_threshold(100_000)
     while True:
         try:
-            _, (request, seconds) = connection.recv()
+            seconds, request = CODEC.loads(connection.recv_bytes())
         except (EOFError, OSError):
             os._exit(0)
         # of the processor's time; then SIGPROF ends this process. (RLIMIT_CPU would do, but NVRTC lifts it.)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            answer = "ok", build_here(*request)
+            answer = build_here(*request)
         except (CompileError, DeviceError) as error:
-            answer = "error", error, False
+            answer = error
         except MemoryError:
-            answer = "error", CompileError("the compiler ran out of memory on this file"), False
+            answer = CompileError("the compiler ran out of memory on this file")
         signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send(answer)
+        connection.send_bytes(CODEC.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Program:
 def prepare_runtime(whole: bool) -> None:
     """Compile the runtime, where that has not been done."""
     with _lock:
-        _runtime(whole)
+        runtime_object(whole)
 
 
 @cache

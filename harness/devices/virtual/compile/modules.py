@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ...nvrtc.compiler import Ptx
 from ..instrument.segments import CountedSegment
 from ..ptx.ir import Location, Variable
 
@@ -40,7 +41,7 @@ class KernelInfo:
 
 @dataclass
 class Lowered:
-    """LLVM text of a module, with what Python needs beside it (picklable: it is cached)."""
+    """LLVM text of a module, with what Python needs beside it (plain data: it is cached)."""
 
     text: str
     kernels: dict[str, KernelInfo]
@@ -52,3 +53,18 @@ class Lowered:
     whole_runtime: bool  # it calls parts of the runtime that few kernels need
     functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
     segments: list[CountedSegment] = field(default_factory=list)  # what is counted
+
+
+@dataclass(frozen=True)
+class Built:
+    """A module ready to be loaded."""
+
+    compiled: Ptx
+    lowered: Lowered
+    code: bytes  # an object file
+
+    def to_load(self) -> Built:
+        """Without what only compiling needs."""
+        return replace(
+            self, compiled=replace(self.compiled, cubin=b""), lowered=replace(self.lowered, text="")
+        )

@@ -404,7 +404,7 @@ def test_damaged_headers_are_unpacked_again(tmp_path, monkeypatch):
     monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
     source = "#include <mma.h>\n" + KERNEL
     compile_ptx(source)
-    (tmp_path / f"cuda-headers-{nvrtc.version()}" / "crt" / "mma.h").unlink()
+    (tmp_path / "cuda-headers" / nvrtc.version() / "crt" / "mma.h").unlink()
     assert compile_ptx(source + "\n").kernels == ("k",)
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.devices import open_device
+from harness.devices.confine import supported
 from harness.devices.nvrtc.compiler import Ptx, compile_ptx
+from harness.devices.virtual.compile import build
 from harness.devices.virtual.compile.build import build_ptx
 from harness.errors import BackwarpError, CompileError, Unsupported
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run
@@ -212,3 +218,52 @@ def test_damaged_ptx_is_built_or_refused():
         except BackwarpError:
             outcomes["refused"] += 1
     assert outcomes["built"] and outcomes["refused"]
+
+
+# -- what the compilers' process may do ------------------------------------------------------------------
+
+ASKS = """
+#define GLUED(a, b) a##b
+__global__ void f(int* found) {{
+#if GLUED(__has_, include)("{path}")
+    *found = 1;
+#else
+    *found = 0;
+#endif
+}}
+"""
+
+
+@pytest.mark.skipif(not supported().files, reason="this system has no Landlock")
+def test_a_kernel_cannot_ask_which_files_there_are(tmp_path):
+    (tmp_path / "secret.h").write_text("")
+    with open_device("cpu", checks="memory") as device:
+        found = device.array(np.full(1, 7, np.int32))
+        device.compile(ASKS.format(path=tmp_path / "secret.h")).get_function("f")(1, 1, (found,))
+        assert found.get() == [0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")
+def test_the_compilers_are_confined():
+    with open_device("cpu", checks="memory") as device:
+        device.compile(f"__global__ void f() {{}} // {time.time_ns()}")
+    status = Path(f"/proc/{build._child._child.pid}/status").read_text()
+    assert ("Seccomp:\t2" in status) == supported().calls
+
+
+def test_what_the_cache_holds_is_not_run(tmp_path, monkeypatch):
+    """A pickle in place of an entry: it would call a function when it is read."""
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    mark = tmp_path / "mark"
+
+    class Trap:
+        def __reduce__(self):
+            return Path.touch, (mark,)
+
+    store = build.Store("modules")
+    key = build.digest("a key")
+    store.put(key, pickle.dumps(Trap()))
+    monkeypatch.setattr(build, "digest", lambda *parts: key)
+    with open_device("cpu", checks="memory") as device:
+        assert device.compile("__global__ void f() {}").functions == ("f",)
+    assert not mark.exists()
