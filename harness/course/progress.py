@@ -122,6 +122,9 @@ class Progress:
 
     def _write(self, entries: dict[str, Entry]) -> None:
         document = {"format": FORMAT, "puzzles": {name: asdict(e) for name, e in sorted(entries.items())}}
+        for left in self.path.parent.glob(f"{self.path.name}.*.new"):  # by a process that was ended
+            if not _runs(left.name.split(".")[-2]):
+                left.unlink(missing_ok=True)
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         try:
             with open(new, "w", encoding="utf-8") as file:
@@ -169,3 +172,13 @@ def lock(file) -> None:
         msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
     except OSError:
         pass
+
+
+def _runs(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except OSError:  # another user's
+        pass
+    return True

@@ -20,7 +20,7 @@ _LOOK = 1 / 16  # of the limit: what a process writes before it looks at the siz
 
 
 def cache_root() -> Path | None:
-    """The cache directory (made if need be); None if it is off or cannot be written."""
+    """The cache directory (made if need be); None if it is off, cannot be written, or is another user's."""
     setting = os.environ.get("BACKWARP_CACHE", "")
     if setting.lower() in ("off", "0", "none"):
         return None
@@ -36,10 +36,20 @@ def cache_root() -> Path | None:
             except RuntimeError:  # no home directory at all
                 return None
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return root if os.access(root, os.W_OK | os.X_OK) and _own(root) else None
     except OSError:
         return None
-    return root if os.access(root, os.W_OK | os.X_OK) else None
+
+
+def _own(root: Path) -> bool:
+    """Nobody else can put machine code there, which would be run. Errors: OSError."""
+    found = root.stat()
+    if found.st_uid != os.geteuid():
+        return False
+    if found.st_mode & 0o022:
+        root.chmod(found.st_mode & ~0o022)
+    return True
 
 
 @lru_cache(maxsize=1)

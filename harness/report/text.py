@@ -140,9 +140,14 @@ def notes(verdict: Verdict, width: int) -> list[Line]:
     return [line for note in verdict.notes for line in body_lines(f"Note: {note}", width)]
 
 
+_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
 def printable(text: str) -> str:
-    """Without control characters, which a kernel's output could steer the terminal with."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", text.expandtabs(4))
+    """Text that shows what it is: a kernel's output or source could steer the terminal with control characters, and
+    with marks of direction and characters without width look like other text; these are shown by their number."""
+    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", text.expandtabs(4))
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def terminal_width(stream: TextIO) -> int:

@@ -131,3 +131,12 @@ def test_two_processes_lose_no_update(tmp_path):
     for worker in workers:
         worker.join()
     assert Progress(tmp_path).entry("01_a").attempts == 80
+
+
+def test_what_an_ended_process_left_is_removed(progress):
+    progress.record(verdict())
+    gone, running = (progress.path.with_name(f"progress.json.{n}.new") for n in (4_194_305, os.getppid()))
+    for left in (gone, running):
+        left.write_text("{")
+    progress.record(verdict())
+    assert not gone.exists() and running.exists()

@@ -82,6 +82,11 @@ def test_printf_output_is_cut_and_it_is_said():
     assert lines.count("    hello") == 4 and "    ... and 999,996 more lines, cut" in lines
 
 
+def test_characters_that_hide_or_turn_text_are_shown():
+    lines = text(wrong(stdout="a\u202eb\u200bc \u00e9\u4e2d", lines=["x\ufeff"]))
+    assert "    a\\u202eb\\u200bc é中" in lines and any(r"x\ufeff" in line for line in lines)
+
+
 def test_control_characters_do_not_reach_the_terminal():
     lines = text(wrong(stdout="\x1b[2Jgone\x07\r\n", lines=["\x1b]0;title\x07"]))
     assert not any(ord(c) < 32 or ord(c) == 127 for line in lines for c in line)

@@ -125,6 +125,7 @@ def format_c(template: bytes, arguments: Arguments) -> tuple[bytes, int]:
             return _format(spec + kind, ctypes.c_double(arguments.take(8, "d")))
         if kind == b"c":
             text = bytes([arguments.take(4, "I") & 0xFF])
+            width = min(width, _WIDEST)
             return text.rjust(width) if b"-" not in flags else text.ljust(width)
         if length in (b"ll", b"l", b"z", b"j", b"t"):
             return _format(spec + b"ll" + kind, ctypes.c_longlong(arguments.take(8, "q")))

@@ -11,7 +11,6 @@ import pytest
 from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.nvrtc import includes
 from harness.devices.nvrtc.compiler import SHIMS, compile_ptx, demangle
-from harness.devices.store import Store
 from harness.errors import CompileError, LaunchError
 
 KERNEL = 'extern "C" __global__ void k(float* a) { a[0] = 1; }\n'
@@ -413,25 +412,6 @@ def test_without_a_cache(monkeypatch, tmp_path):
         (tmp_path / "file").write_text("in the way")
         monkeypatch.setenv("BACKWARP_CACHE", setting)
         assert compile_ptx("#include <cuda_fp16.h>\n" + KERNEL).kernels == ("k",)
-
-
-def test_the_store_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
-    store = Store("s", limit=10_000)
-    for i in range(40):
-        store.put(f"{i:02d}abc", bytes(1000))
-    kept = [p for p in (tmp_path / "s").rglob("*") if p.is_file()]
-    assert 0 < sum(p.stat().st_size for p in kept) <= 10_000
-    assert store.get("39abc") == bytes(1000)
-
-
-def test_the_store_looks_at_the_sizes_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
-    store, looks = Store("s", limit=160_000), []
-    monkeypatch.setattr(store, "_prune", looks.append)
-    for i in range(20):
-        store.put(f"{i:02d}abc", bytes(1000))
-    assert len(looks) == 2  # at first, and after a sixteenth of the limit
 
 
 def test_processes_in_parallel_share_one_cache(tmp_path):

@@ -363,3 +363,8 @@ def test_ctrl_c_while_printing(monkeypatch):
     monkeypatch.setattr(module_under_test.Output, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(f'{K}k() {{ while (true) printf("again\\n"); }}', block=1, checks="memory")
+
+
+def test_a_huge_width_is_cut():
+    launch = run(f'{K}f(int w) {{ printf("%*c|%*d|\\n", w, 65, -w, 7); }}', np.int32(2**31 - 1), block=1)
+    assert "A|7" in launch.stdout and len(launch.stdout) < 20_000

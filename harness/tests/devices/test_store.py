@@ -1,0 +1,53 @@
+"""The cache on disk: bounded, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from harness.devices import store as module_under_test
+from harness.devices.store import Store, cache_root
+
+
+def test_the_store_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    store = Store("s", limit=10_000)
+    for i in range(40):
+        store.put(f"{i:02d}abc", bytes(1000))
+    kept = [p for p in (tmp_path / "s").rglob("*") if p.is_file()]
+    assert 0 < sum(p.stat().st_size for p in kept) <= 10_000
+    assert store.get("39abc") == bytes(1000)
+
+
+def test_the_store_looks_at_the_sizes_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    store, looks = Store("s", limit=160_000), []
+    monkeypatch.setattr(store, "_prune", looks.append)
+    for i in range(20):
+        store.put(f"{i:02d}abc", bytes(1000))
+    assert len(looks) == 2  # at first, and after a sixteenth of the limit
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o775, 0o777])
+def test_only_its_user_can_write_to_the_cache(tmp_path, monkeypatch, mode):
+    root = tmp_path / "cache"
+    monkeypatch.setenv("BACKWARP_CACHE", str(root))
+    root.mkdir()
+    root.chmod(mode)
+    assert cache_root() == root
+    assert root.stat().st_mode & 0o022 == 0
+    Store("s").put("abc", b"data")
+    assert Store("s").get("abc") == b"data"
+
+
+def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):
+    """It may hold machine code of theirs."""
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    monkeypatch.setattr(
+        module_under_test, "os", SimpleNamespace(**vars(os) | {"geteuid": lambda: os.geteuid() + 1})
+    )
+    assert cache_root() is None
+    Store("s").put("abc", b"data")
+    assert Store("s").get("abc") is None
