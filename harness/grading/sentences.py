@@ -15,9 +15,9 @@ from .compare import Mismatch, show_pair
 MOST_ERRORS = 3  # compiler messages shown
 MOST_WARNINGS = 2
 WORDS = {  # of the kinds of faults
-    "out-of-bounds": "an access outside an array", "uninitialised-read": "a read of what nothing has written",
+    "out-of-bounds": "an access outside an array", "uninitialised-read": "the use of an uninitialised value",
     "race": "a race", "barrier-divergence": "a barrier that not all threads reach",
-    "timeout": "a loop without end",
+    "timeout": "an endless loop",
     "misaligned": "a misaligned access", "invalid-address": "an access through a bad pointer",
     "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
@@ -25,7 +25,7 @@ WORDS = {  # of the kinds of faults
 # the thread, which then writes no more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
-FOLLOWS = "Its consequence, probably"
+FOLLOWS = "Probably a consequence"
 CAUSES = (
     "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
 )  # fmt: skip
@@ -75,13 +75,13 @@ def decimal(message: str) -> str:
 
 REMEDIES = (
     (r"without execution space",
-     "Write __device__ before a helper that the kernel calls; main and host code have no place here."),
+     "Mark a helper that the kernel calls as __device__; main and other host code do not belong here."),
     (r"modifiable lvalue", "{name} is const, so it can only be read: write to the output instead."),
     (r"\buint3\b|\bdim3\b", "Write the axis too: blockIdx.x, threadIdx.x, blockDim.x or gridDim.x."),
     (r"pointer-to-object type",
-     "An array has one index here: work out the element's position and write {name}[position]."),
+     "Arrays are flat here: compute the element's position and write {name}[position]."),
     (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined',
-     "A kernel has no std; print with printf."),
+     "There is no std in a kernel; print with printf."),
     (r'expected a "}"', "A } is missing: every { needs its own }."),
 )  # fmt: skip
 
@@ -92,12 +92,12 @@ def remedy(d: Diagnostic, source: str = "") -> str:
     if odd and re.search(r"unrecognized token|invalid|identifier|expected", d.message):
         what = "a no-break space" if odd == "\xa0" else f"the character {odd}"
         quotes = "; write plain quotes" if odd in "\u201c\u201d\u2018\u2019" else ""
-        return f"The line has U+{ord(odd):04X}, {what}, as copied from a web page: type it anew{quotes}."
+        return f"The line has U+{ord(odd):04X}, {what}, as copied from a web page: retype it{quotes}."
     line = wrong_line(d, source)
     if line and line != d.line:
         return f"The ; is missing at the end of line {line}."
     if braces_left_open(source) < 0:
-        return "There are more } than {: one of them ends the kernel, or a block in it, too early."
+        return "There are more } than {: one of them closes the kernel, or a block inside it, too early."
     for pattern, text in REMEDIES:
         if re.search(pattern, d.message):
             name = re.match(r"\w*", d.source[max(d.column - 1, 0) :])[0]
@@ -149,7 +149,7 @@ def fault(found: KernelFault, source: str) -> list[str]:
     lines.append(found.explanation)
     if divided:
         lines.append(
-            f"{found.array} is all of the dynamic shared memory here: another pointer into it may be meant."
+            f"{found.array} is the whole dynamic shared memory here: the access may belong to another pointer into it."
         )
     if found.other and found.other.line != found.line:
         lines += source_line(found.other.line, nth_line(source, found.other.line))
@@ -208,7 +208,7 @@ def repeated(case: str, found: KernelFault, source: str) -> list[str]:
     return [
         f"Already in case {case}: {found.explanation[0].lower()}{found.explanation[1:]}",
         *source_line(found.line, nth_line(source, found.line)),
-        "Does every thread go through all elements? Then remove that loop: a thread does its own element.",
+        "Does every thread loop over all elements? Remove that loop: each thread computes only its own element.",
     ]
 
 
@@ -239,9 +239,9 @@ def surplus_thread(
     for p in kernel.outputs:
         count = math.prod(p.shape(dims))
         if found.block[1:] == (0, 0) and number >= count:
-            says = "a thread without an element must leave the kernel first."
+            says = "a thread without an element must return first."
             if re.search(r"\breturn\s*;", without_comments(body)):
-                says = "the test that lets threads without an element leave lets this one pass."
+                says = "the test that makes threads without an element return lets this one through."
             elements = f"{count} element{'s' * (count != 1)}"
             return [f"This is thread number {number} of the launch, and {p.name} has {elements}: {says}"]
     return []
@@ -259,8 +259,8 @@ def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]
         return []
     line = source.count("\n", 0, start + leaves.start()) + 1
     return [
-        f"Line {line} lets threads return before the first barrier. Where some of a block return and others stay, "
-        "nobody fills their places: let all stay to the end, and test only before the store."
+        f"Line {line} lets threads return before the first barrier. If only some threads of a block return, nobody "
+        "loads their elements: keep every thread to the end, and test only before the store."
     ]
 
 
@@ -287,9 +287,9 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
         return [f"{kernel.name} is still empty: {f'{todo[0]}, ' if todo else ''}line {line}."]
     if found[0].updated:
         return [
-            "Nothing changed it: does an `if` or a `return` keep all threads away, or do they store what was there?"
+            "Its value did not change: does an `if` or a `return` keep every thread away, or do they store the old value back?"
         ]
-    return ["No thread reached a store to it: does an `if` or a `return` keep all of them away?"]
+    return ["No thread reached a store to it: does an `if` or a `return` keep them all away?"]
 
 
 def kernel_text(source: str, name: str) -> str:
@@ -347,7 +347,7 @@ def missing_constant(p: Array, file: str) -> list[str]:
     return [
         f"{file} has no __constant__ variable {p.name} of {p.most} elements, "
         "which the grader fills before a launch.",
-        f"Outside of all functions, it must read: {p.declaration};",
+        f"Declare it outside all functions, as: {p.declaration};",
     ]
 
 
@@ -375,7 +375,7 @@ def param_size(p) -> int:
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     """The stub as it was: what to do first."""
     todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
-    lines = [f"The stub is as it was: open {file} in your editor."]
+    lines = [f"This is still the untouched stub: open {file} in your editor."]
     if todo:
         number = source[: todo.start()].count("\n") + 1
         task = " ".join(re.sub(r"\n\s*(?://|#)", " ", todo[1]).split())
@@ -392,7 +392,7 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
     name = f"{m.array}[{m.first.index}]"
     if m.unwritten == m.count:
         which = pattern(m)
-        says = "is as it was before the launch" if m.updated else "was never written"
+        says = "still has its value from before the launch" if m.updated else "was never written"
         lines = [f"{name} {says}   ({m.count} of {m.total} elements{f': {which}' if which else ''})"]
     else:
         got, want = show_pair(m.first.got, m.first.expected)
@@ -404,7 +404,9 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
         if m.unwritten:
             lines.append(f"{m.unwritten} of them {'was' if m.unwritten == 1 else 'were'} never written.")
         elif m.first.got != m.first.got:
-            lines.append("nan: not a number, as after 0/0, or after reading memory that nothing wrote.")
+            lines.append(
+                "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."
+            )
     if len(found) > 1:
         others = ", ".join(f"{o.array} ({o.count} of {o.total})" for o in found[1:])
         lines.append(f"Also wrong: {others}.")
@@ -419,14 +421,14 @@ def input_changed(name: str, index: str, was: float, now: float) -> list[str]:
     old, new = show_pair(was, now)
     return [
         f"The kernel changed its input: {name}[{index}] was {old} and is {new} now.",
-        f"Inputs must come back as they were; write to the outputs only, and keep {name} const.",
+        f"Inputs must stay unchanged: write only to the outputs, and keep {name} const.",
     ]
 
 
 def great_sizes(case: Case) -> str:
     """Only a case of sizes that no layer has fails."""
     return (
-        f"Every smaller case is right. This one has {case.note}: does the kernel take a size for granted, "
+        f"Every smaller case is right. This one has {case.note}: does the kernel assume a certain size, "
         "or keep an index in a short or a char?"
     )
 
@@ -451,9 +453,9 @@ def come_between(lines: tuple[int, ...]) -> str:
     """The result is another one where nobody comes between what threads read of each other and what they do next."""
     place = f" in line {lines[0]}" if len(lines) == 1 else ""
     return (
-        f"The result depends on what other threads do between a thread's look at what they change{place} and its next "
-        "step: an update in two steps, a read and a store, loses what others store in between. Update in one step, "
-        "with atomicAdd() or the like, or put a barrier between the steps."
+        f"The result depends on what other threads do between a thread's read of data that they change{place} and its next "
+        "step: an update done as a read and then a store loses whatever others store in between. Update in one step, "
+        "with atomicAdd() or the like, or put a barrier between the two."
     )
 
 

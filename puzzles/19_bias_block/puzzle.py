@@ -175,10 +175,10 @@ MUTANTS = (
     mutant("barrier in the if", STEP,
            "if (tid < n / 2) {\n            part[tid] += part[tid + half];\n            "
            "__syncthreads();\n        }",
-           "barrier-divergence", line="others went round it"),
+           "barrier-divergence", line="others went around it"),
     mutant("barrier behind a break", STEP,
            "if (tid >= n / 2) break;\n        part[tid] += part[tid + half];\n        __syncthreads();",
-           "barrier-divergence", line="others went round it"),
+           "barrier-divergence", line="others went around it"),
     mutant("no barrier within a warp", STEP, STEP.replace("__sync", "if (n > 32) __sync"), "race"),
     # the tree
     mutant("own part only", STORE, "if (tid == 0) grad_bias[k] = sum;", "own_part_only"),

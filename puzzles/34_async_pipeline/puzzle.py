@@ -152,12 +152,12 @@ MUTANTS = (
              "&filters[to][y][x], &weights[k * rows + i], k < C_out && i < rows);\n        }\n        commit_copies();")),
            "copies waited for at once"),
     # waits
-    mutant("no wait", WAIT, "", "uninitialised-read", line="may still be under way"),
+    mutant("no wait", WAIT, "", "uninitialised-read", line="may not have finished"),
     mutant("waits for a group too few", WAIT, WAIT.replace("- 2", "- 1"), "uninitialised-read",
-           line="may still be under way"),
-    mutant("no commit", END, "}", "uninitialised-read", line="may still be under way"),
+           line="may not have finished"),
+    mutant("no commit", END, "}", "uninitialised-read", line="may not have finished"),
     mutant("last copies not waited for", END, "commit_copies();\n        }", "uninitialised-read",
-           line="may still be under way"),
+           line="may not have finished"),
     # barriers and buffers
     mutant("no barrier", SYNC, "", "race"),
     mutant("copies started before the barrier", SYNC, "", "race",

@@ -124,15 +124,15 @@ LAUNCHES = {
             doubling("__device__ __noinline__ int f{n}(int x, int y) {{ return x * y; }}",
                      "__device__ __noinline__ int f{n}(int x, int y) {{ return f{before}(x, y) + f{before}(y, x); }}", 60),
         ),
-        "a thread was in the function that is called here",
+        "a thread was in the function called here",
     ),
     "a recursion that doubles": (
         kernel("i += f(80) & 0;", "__device__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }"),
-        "a thread was in the function that is called here",
+        "a thread was in the function called here",
     ),
     "a recursion without an end": (
         kernel("i += f(i, c) & 0;", "__device__ int f(int n, float* c) { return n < -9 ? 0 : f(n + 1, c) + (int)c[0] * n; }"),
-        "Functions call each other more than 1024 deep: does the recursion end?",
+        "Calls are nested more than 1024 deep: does the recursion end?",
     ),
     "a local array of forty megabytes": (
         kernel("float x[10000000]; for (int j = 0; j < 10000000; j++) x[j] = j; i += (int)x[i] * 0;"),

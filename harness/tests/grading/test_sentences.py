@@ -86,19 +86,19 @@ def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
 
 @pytest.mark.parametrize(
     "kind, says",
-    [("out-of-bounds", "Its consequence, probably: "), ("race", "Also: ")],
+    [("out-of-bounds", "Probably a consequence: "), ("race", "Also: ")],
 )
 def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
     reads = KernelFault("uninitialised-read", "", "", file="k.cu", line=2)
     found = KernelFault(kind, "", "", file="k.cu", line=1, more=[reads])
-    assert fault(found, "")[-1] == f"{says}a read of what nothing has written in line 2."
+    assert fault(found, "")[-1] == f"{says}the use of an uninitialised value in line 2."
 
 
 @pytest.mark.parametrize(
     ("unwritten", "updated", "says"),
     [
         (2, False, ["w[i=0] was never written   (2 of 4 elements: exactly the elements with i<=1)"]),
-        (2, True, ["w[i=0] is as it was before the launch   (2 of 4 elements: exactly the elements with i<=1)"]),
+        (2, True, ["w[i=0] still has its value from before the launch   (2 of 4 elements: exactly the elements with i<=1)"]),
         (1, False, ["w[i=0] = 1, expected 2   (2 of 4 elements differ)", "Wrong: exactly the elements with i<=1.",
                     "1 of them was never written."]),
     ],
@@ -116,7 +116,7 @@ def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
         "uninitialised-read", "", "", line=3, array="pixels", index="9", source="sums[0] * pixels[0]"
     )
     assert fault(found, whole + part)[2] == "      | ^"
-    assert fault(found, whole + part)[-1].startswith("pixels is all of the dynamic shared memory")
+    assert fault(found, whole + part)[-1].startswith("pixels is the whole dynamic shared memory")
     assert fault(found, whole + "\n")[2] == "      |           ^"
     assert fault(found, part)[2] == "      |           ^"
 
@@ -130,7 +130,7 @@ def test_threads_that_all_do_the_whole_loop_are_noted():
     assert (note.kind, note.severity) == ("same-write", "note")
     assert (
         note.explanation
-        == "Threads (0,0,0) and (1,0,0) both write c[i=0]; each element belongs to one thread."
+        == "Threads (0,0,0) and (1,0,0) both write c[i=0]; each element should belong to one thread."
     )
 
 
@@ -148,9 +148,9 @@ def test_the_ticker_speaks_late_on_a_terminal_only():
 
 
 @pytest.mark.parametrize(("body", "says"), [
-    ("", ["a thread without an element must leave the kernel first."]),
-    ("// return;\nc[0] = 1;", ["a thread without an element must leave the kernel first."]),
-    ("if (i > 99) return;", ["the test that lets threads without an element leave lets this one pass."]),
+    ("", ["a thread without an element must return first."]),
+    ("// return;\nc[0] = 1;", ["a thread without an element must return first."]),
+    ("if (i > 99) return;", ["the test that makes threads without an element return lets this one through."]),
     ("__syncthreads();", []),
 ])  # fmt: skip
 def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_another(body, says):

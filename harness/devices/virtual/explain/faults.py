@@ -191,18 +191,18 @@ class Diagnosis:
             fields |= _named(owner, address)
         offset = address % size
         return fields | dict(
-            explanation=f"This {done} {size} bytes at once from {what} on, whose address is {offset} more than a multiple"
+            explanation=f"This {done} {size} bytes at once starting at {what}, whose address is {offset} past a multiple"
             f" of {size}."
         )
 
     def _timeout(self, kind: str, record) -> dict:
         headline = "the launch timed out and was terminated"
         what = {
-            TIMEOUT_SPENT: "A thread went round this loop, or one around it, over 100 million times: does its condition ever become false?",
+            TIMEOUT_SPENT: "A thread ran this loop, or one around it, more than 100 million times: does its condition ever become false?",
             TIMEOUT_WAITED: "Threads wait in this loop for memory to change, and no thread ever changes it.",
             TIMEOUT_BLOCKS: "The launch took too long: does the grid have far more threads than there is work?",
             TIMEOUT_WAITING: "The launch took too long. A thread was in this loop: does it wait for memory that no thread ever changes?",
-            TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function that is called here.",
+            TIMEOUT_CALLED: "The launch took too long; when it was stopped, a thread was in the function called here.",
         }.get(
             int(record["extra"]), "The launch took too long; when it was stopped, a thread was in this loop."
         )
@@ -215,7 +215,9 @@ class Diagnosis:
     def _trap(self, kind: str, record) -> dict:
         _, text = self.run.module.lowered.sites[record["site"]]
         if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
-            what = "The pointer that is called here does not hold a function with these parameters: was it ever set?"
+            what = (
+                "The pointer called here does not point to a function with these parameters: was it ever set?"
+            )
             return dict(
                 kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
             )
@@ -224,7 +226,7 @@ class Diagnosis:
 
     def _stack(self, kind: str, record) -> dict:
         if record["extra"]:
-            what = f"Functions call each other more than {int(record['extra']) - 1} deep: does the recursion end?"
+            what = f"Calls are nested more than {int(record['extra']) - 1} deep: does the recursion end?"
         else:
             what = "The local arrays of this thread do not fit into its local memory."
         return dict(headline="Stack overflow", explanation=what)
@@ -239,9 +241,9 @@ class Diagnosis:
         if not record["other_site"]:
             if wanted:
                 return fields | dict(
-                    explanation=f"{who}, which opens for {wanted} threads: the others never come."
+                    explanation=f"{who}, which needs {wanted} threads: the others never arrive."
                 )
-            return fields | dict(explanation=f"{who}, which never opens: the others do not come.")
+            return fields | dict(explanation=f"{who}, which never opens: the others never arrive.")
         other = self.place(record["other_site"], record["other_thread"], record["block"])
         where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
         return fields | dict(
@@ -256,7 +258,7 @@ class Diagnosis:
         lane = int(record["thread"]) % 32
         if not mask >> lane & 1:
             return dict(headline="Barrier error detected. Invalid arguments",
-                        explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, which makes this call.")  # fmt: skip
+                        explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, although it makes this call.")  # fmt: skip
         lanes = round_ or extra
         one = lanes & lanes - 1 == 0
         how = (
@@ -270,7 +272,7 @@ class Diagnosis:
             other = self.place(record["other_site"], record["other_thread"], record["block"])
             what = f"names {_lanes(extra)}, which never make{'s' * one} this call: thread {triple(other.thread)} waits at line {other.line}"
             if others:
-                what = f"is not that of thread {triple(other.thread)}, 0x{others:08x}: all lanes that a mask names must give it"
+                what = f"differs from that of thread {triple(other.thread)}, 0x{others:08x}: all lanes that a mask names must pass the same mask"
             fields |= dict(other=other, explanation=f"The mask 0x{mask:08x} {what}.")
         return fields
 
@@ -304,13 +306,13 @@ class Diagnosis:
         )
         if owner is None or not owner.nbytes:
             what = owner.name if owner else "memory"
-            return fields | dict(explanation=f"This reads {what}, to which nothing has been written there.")
-        what = f"This reads {element(owner, address)}, which nothing has written yet."
+            return fields | dict(explanation=f"This reads {what}, which was not written there.")
+        what = f"This reads {element(owner, address)}, which was never written."
         if record["other_site"]:
             copy = self.place(record["other_site"], record["thread"], record["block"])
-            what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may still be under"
-                    " way: its group must be closed (commit), and a wait for all but the newest n includes it only when"
-                    " n groups have been closed after it.")  # fmt: skip
+            what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may not have"
+                    " finished: commit its group, and note that a wait for all but the newest n groups covers it only once"
+                    " n more groups have been committed.")  # fmt: skip
         return fields | _named(owner, address) | dict(explanation=what)
 
     def _variable(self, site: int) -> dict:
@@ -319,13 +321,13 @@ class Diagnosis:
         name = self.owners.variable(function, register)
         what = f"{name} has no value here" if name else "A variable used here has no value"
         return dict(headline="Uninitialized variable read", array=name,
-                    explanation=f"{what}: on the way this thread took, nothing was assigned to it.")  # fmt: skip
+                    explanation=f"{what}: it was never assigned on the path this thread took.")  # fmt: skip
 
     def _lane(self, lane: int, thread: int) -> dict:
         """A lane that a shuffle asks for, and that need not take part in it."""
         threads = self.run.block[0] * self.run.block[1] * self.run.block[2]
         last = thread // 32 * 32 + lane >= threads
-        why = f"is not there: the block has {threads} threads" if last else "its mask leaves out"
+        why = f"does not exist: the block has {threads} threads" if last else "its mask leaves out"
         return dict(headline="Uninitialized value of a shuffle",
                     explanation=f"This shuffle asks for the value of lane {lane}, which {why}.")  # fmt: skip
 
@@ -378,7 +380,7 @@ class Diagnosis:
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
         name = self.named(record, self.owner(record))
         return dict(headline="Several threads write the same element", other=other,
-                    explanation=f"{self.both(here, other)} both write {name}; each element belongs to one thread.")  # fmt: skip
+                    explanation=f"{self.both(here, other)} both write {name}; each element should belong to one thread.")  # fmt: skip
 
     def _round(self, kind: str, record) -> dict:
         gone, waiting = int(record["extra"]), int(record["address"])
@@ -388,7 +390,7 @@ class Diagnosis:
         return dict(
             kind="barrier-divergence", headline="Barrier error detected. Divergent thread(s) in block",
             explanation=f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier; {who}"
-            f" round it{whose}. It must stand where all threads of the block pass, not in a branch or loop that some skip.",
+            f" around it{whose}. Put it where every thread of the block passes, not in a branch or loop that some skip.",
         )  # fmt: skip
 
     def _missing_block(self, kind: str, record) -> dict:
@@ -398,7 +400,7 @@ class Diagnosis:
         return dict(
             kind="barrier-divergence", headline="Barrier error detected. Divergent block(s) in grid",
             explanation=f"{waiting} block{'s' * (waiting != 1)} wait{'s' * (waiting == 1)} at this barrier of the grid; block"
-            f" {block} never comes{rest}. Every block of the grid must reach the same grid.sync().",
+            f" {block} never arrives{rest}. Every block of the grid must reach the same grid.sync().",
         )  # fmt: skip
 
     def _early(self, kind: str, record) -> dict:
@@ -502,8 +504,8 @@ def _nowhere(done: str, address: int) -> str:
         index = "" if address == 0 else " plus an index" if address > 0 else " minus an index"
         return f"This {done} at address {address:#x}, a null pointer{index}: was the pointer ever set?"
     if any(abs(address % (1 << 64) - poison) < _NEAR for poison in _POISON):
-        return f"This {done} through a pointer to which nothing was ever assigned."
-    return f"This {done} at address {address & (1 << 64) - 1:#x}, where no array is: where does the pointer come from?"
+        return f"This {done} through a pointer that was never assigned."
+    return f"This {done} at address {address & (1 << 64) - 1:#x}, where there is no array: where does the pointer come from?"
 
 
 def _access_name(info: int) -> str:

@@ -18,7 +18,7 @@ _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 _LANES_MEET = {"shfl", "vote", "match", "redux", "activemask"}  # beside bar.warp.sync
 _LEAVES = {"ret", "exit", "trap"}
 _COMPOUND = re.compile(r"\s*(\+\+|--|(<<|>>|[-+*/%&|^])=)")
-_FENCES = "a lock or flag orders them only with a __threadfence() before it is handed on and another after it is seen"
+_FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
 
 
 class Ways:
@@ -206,8 +206,8 @@ class Told:
         who = self._who()
         # it goes on until its wait, past barriers
         if self.diagnosis.is_copy(race.first) and first == "Write":
-            return (f"A copy that {who} starts{self._line()} fills {self._element()}; this thread {_VERBS[last]} it. A"
-                    " __syncthreads() must stand between the wait for the copy and this use, and one between this use and"
+            return (f"A copy{self._line()} started by {who} fills {self._element()}; this thread {_VERBS[last]} it. Put a"
+                    " __syncthreads() between the wait for the copy and this use, and another between this use and"
                     " the next copy.")  # fmt: skip
         both = "and so does this thread" if first == last else f"and this thread {_VERBS[last]} it"
         return f"{who[0].upper()}{who[1:]} {_VERBS[first]} {self._element()}{self._line()}, {both}; {self._why()}."
@@ -260,12 +260,12 @@ class Told:
         """For an element that several threads write at one place."""
         race = self.shown
         if self.between_passes:
-            return ("If they do so in the same pass of a loop, it needs one thread, or an atomic; if in different passes,"
-                    f" a {self._barrier()} must stand between the passes.")  # fmt: skip
+            return ("If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
+                    f" put a {self._barrier()} between them.")  # fmt: skip
         if self.updates:
-            return "An element that several threads update needs atomicAdd or another atomic, or one thread that does it for all."
+            return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
-        return f"Each element must have one thread: its index must use every part of {parts}, or only one of them write."
+        return f"Each element must belong to one thread: its index must use every part of {parts}, or only one thread may write."
 
     def _barrier(self) -> str:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
@@ -275,30 +275,28 @@ class Told:
         race = self.shown
         if race.of_blocks:
             if self._of_one_block():
-                return "an atomic of a block's scope, as atomicAdd_block, is safe inside its block only"
+                return "an atomic with block scope, such as atomicAdd_block, is safe only within its block"
             if "Atomic" in race.accesses:
-                return "blocks run in any order, and an atomic is safe among atomics only"
+                return "blocks run in any order, and an atomic is safe only against other atomics"
             if self.by_flags:
                 return f"blocks run in any order, and {_FENCES}"
-            return "blocks run in any order: what one needs of another must come from an earlier launch"
+            return "blocks run in any order: what one needs from another must come from an earlier launch"
         if race.kind == "warp-race":
-            return "lanes of a warp need not run in step (__syncwarp)"
+            return "lanes of a warp need not run in lockstep (__syncwarp)"
         if self.by_flags:
-            return f"no __syncthreads() stands between, and {_FENCES}"
+            return f"there is no __syncthreads() between them, and {_FENCES}"
         first, last = self.places
         if race.first.line == race.last.line and not race.both_write:
             if self.ways.free(last, first) and self.ways.free(first, last):
-                return "no __syncthreads() stands between one pass of the loop and the next"
-            return "a __syncthreads() must stand between the reading, into a variable, and the writing"
+                return "there is no __syncthreads() between one iteration of the loop and the next"
+            return "read into a variable first, then __syncthreads(), then write"
         if first and last and not self.ways.free(first, last):
             if self.ways.free(last, first):
-                after = f"after the barrier of line {min(lines)}, " if (lines := self._between()) else ""
-                return f"{after}no __syncthreads() stands on the way from line {race.last.line} round the loop to line {race.first.line}"
+                after = f"after the barrier in line {min(lines)}, " if (lines := self._between()) else ""
+                return f"{after}there is no __syncthreads() on the path from line {race.last.line} around the loop to line {race.first.line}"
             if self._apart():
-                return (
-                    "the two lines are on different branches, and a __syncthreads() can only stand after both"
-                )
-        return "no __syncthreads() stands between"
+                return "the two lines are on different branches, and a __syncthreads() can only go after both"
+        return "there is no __syncthreads() between them"
 
     def _between(self) -> set[int]:
         first, _ = self.places

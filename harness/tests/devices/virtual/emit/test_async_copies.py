@@ -145,8 +145,10 @@ def test_a_barrier_before_the_wait_is_too_early():
     with pytest.raises(KernelFault) as caught:
         ring(before="__syncthreads();", source=early)
     says = caught.value.explanation
-    assert f"starts (line {line_of(_RING, 'COPIED')}) fills tile[" in says and "stands between" not in says
-    assert "must stand between the wait for the copy and this use" in says
+    assert (
+        f"A copy (line {line_of(_RING, 'COPIED')}) started by thread (" in says and "between them" not in says
+    )
+    assert "between the wait for the copy and this use" in says
 
 
 def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
@@ -158,14 +160,14 @@ def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
         "tile",
         line_of(_RING, "COPIED") + 2,
     )
-    assert f"copy, started at line {line_of(_RING, 'COPIED')}, may still be under way" in fault.explanation
+    assert f"copy, started at line {line_of(_RING, 'COPIED')}, may not have finished" in fault.explanation
 
 
 def test_a_word_that_is_half_written_waits_for_no_copy():
     source = _RING.replace("tile[i] = 1;", "((char*)tile)[4 * i] = 1;")
     with pytest.raises(KernelFault) as caught:
         ring(before="__syncthreads();", source=source)
-    assert caught.value.kind == "uninitialised-read" and "nothing has written" in caught.value.explanation
+    assert caught.value.kind == "uninitialised-read" and "never written" in caught.value.explanation
 
 
 @pytest.mark.parametrize("checks", FLAVOURS)
@@ -284,17 +286,21 @@ def test_a_grid_that_only_asks_for_its_size_may_have_any(grids, checks):
 @pytest.mark.parametrize(
     "name, blocks, says",
     [
-        ("left", 8, "7 blocks wait at this barrier of the grid; block (3,0,0) never comes."),
-        ("left", 32, "31 blocks wait at this barrier of the grid; block (3,0,0) never comes."),
-        ("fewer", 7, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes."),
+        ("left", 8, "7 blocks wait at this barrier of the grid; block (3,0,0) never arrives."),
+        ("left", 32, "31 blocks wait at this barrier of the grid; block (3,0,0) never arrives."),
+        ("fewer", 7, "6 blocks wait at this barrier of the grid; block (6,0,0) never arrives."),
         (
             "fewer",
             8,
-            "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor does 1 more.",
+            "6 blocks wait at this barrier of the grid; block (6,0,0) never arrives, nor does 1 more.",
         ),
-        ("fewer", 9, "6 blocks wait at this barrier of the grid; block (6,0,0) never comes, nor do 2 more."),
+        (
+            "fewer",
+            9,
+            "6 blocks wait at this barrier of the grid; block (6,0,0) never arrives, nor do 2 more.",
+        ),
         ("fault", 8, "This writes out, 1 element before its start;"),
-        ("masters", 2, "1 thread of the block waits at this barrier; 31 others went round it,"),
+        ("masters", 2, "1 thread of the block waits at this barrier; 31 others went around it,"),
     ],
 )
 def test_a_block_that_never_comes_to_the_barrier_of_the_grid(grids, name, blocks, says):

@@ -180,9 +180,9 @@ def test_a_barrier_that_is_missing_on_the_way_round_a_loop(missing):
     with pytest.raises(KernelFault) as caught:
         run(source.replace(f"__syncthreads();  // {missing}", ""), *arrays, block=64)
     says = {
-        "FIRST": "no __syncthreads() stands between.",
-        "SECOND": f"after the barrier of line {stored + 1}, no __syncthreads() stands on the way from line"
-        f" {used} round the loop to line {stored}.",
+        "FIRST": "there is no __syncthreads() between them.",
+        "SECOND": f"after the barrier in line {stored + 1}, there is no __syncthreads() on the path from line"
+        f" {used} around the loop to line {stored}.",
     }
     assert caught.value.explanation.endswith(says[missing])
 

@@ -141,10 +141,10 @@ __device__ int flag;
     atomicAdd_block(out, 1.0f);
 }}
 """
-FENCES = "a lock or flag orders them only with a __threadfence() before it is handed on and another after it is seen."
-ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or one thread that does it for all."
-OWNER = "Each element must have one thread: its index must use every part of the thread's number, or only one of them write."
-NONE = "no __syncthreads() stands between"
+FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen."
+ATOMIC = "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
+OWNER = "Each element must belong to one thread: its index must use every part of the thread's number, or only one thread may write."
+NONE = "there is no __syncthreads() between them"
 
 
 @pytest.mark.parametrize(
@@ -158,22 +158,22 @@ NONE = "no __syncthreads() stands between"
         ("split", OWNER, 1),
         ("stored", f"Threads (0,0,0) and (1,0,0) both write out[0]. {OWNER}", 1),
         ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
-        ("tree", f"{NONE} one pass of the loop and the next.", 1),
-        ("scan", "a __syncthreads() must stand between the reading, into a variable, and the writing.", 1),
-        ("turns", "If they do so in the same pass of a loop, it needs one thread, or an atomic; if in different passes,"
-                  " a __syncthreads() must stand between the passes.", 1),
+        ("tree", "there is no __syncthreads() between one iteration of the loop and the next.", 1),
+        ("scan", "read into a variable first, then __syncthreads(), then write.", 1),
+        ("turns", "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
+                  " put a __syncthreads() between them.", 1),
         ("fill", f"writes s[31] (line 75), and this thread reads it; {NONE}.", 1),
-        ("again", "after the barrier of line 83, no __syncthreads() stands on the way from line 84 round the loop to"
+        ("again", "after the barrier in line 83, there is no __syncthreads() on the path from line 84 around the loop to"
                   " line 82.", 1),
         ("two_steps", f"and so does this thread; {NONE}.", 1),
         ("zeroed", f"and this thread atomically changes it; {NONE}.", 1),
-        ("either", "the two lines are on different branches, and a __syncthreads() can only stand after both.", 1),
-        ("of_two_blocks", "blocks run in any order: what one needs of another must come from an earlier launch.", 2),
-        ("by_another_name", "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in step"
+        ("either", "the two lines are on different branches, and a __syncthreads() can only go after both.", 1),
+        ("of_two_blocks", "blocks run in any order: what one needs from another must come from an earlier launch.", 2),
+        ("by_another_name", "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in lockstep"
                             " (__syncwarp).", 1),
         ("flagged", f"and this thread reads it; blocks run in any order, and {FENCES}", 2),
         ("locked", f"both update out[0]. {ATOMIC} A{FENCES[1:]}", 2),
-        ("of_a_scope", "so does this thread; an atomic of a block's scope, as atomicAdd_block, is safe inside its block only.", 2),
+        ("of_a_scope", "so does this thread; an atomic with block scope, such as atomicAdd_block, is safe only within its block.", 2),
     ],
 )  # fmt: skip
 def test_the_remedy_fits(name, says, grid):

@@ -128,30 +128,30 @@ ZOO = {
         kind="invalid-address", thread=(10, 0, 0), args="null b",
     ),
     "wild_pointer": Case(
-        "This writes at address 0x123456789ab8, where no array is: where does the pointer come from?",
+        "This writes at address 0x123456789ab8, where there is no array: where does the pointer come from?",
         kind="invalid-address", args="wild",
     ),
     "function_pointer_never_set": Case(
-        "The pointer that is called here does not hold a function with these parameters: was it ever"
+        "The pointer called here does not point to a function with these parameters: was it ever"
         " set? 3 threads do this.",
         kind="invalid-address", headline="an illegal instruction was encountered", thread=(2, 0, 0),
     ),
     # -- alignment -------------------------------------------------------------------------------------------
     "misaligned_float2": Case(
-        "at once from b[i=3] on, whose address is 4 more than a multiple of 8.",
+        "at once starting at b[i=3], whose address is 4 past a multiple of 8.",
         kind="misaligned", headline="Invalid __global__ write of size 8 bytes: misaligned address",
         index="i=3", flavours=MEMORY, **B,
     ),
     "misaligned_float4": Case(
-        "This reads 16 bytes at once from a[i=2] on, whose address is 8 more than a multiple of 16.",
+        "This reads 16 bytes at once starting at a[i=2], whose address is 8 past a multiple of 16.",
         kind="misaligned", thread=(1, 0, 0), index="i=2", **A,
     ),
     "misaligned_double": Case(
-        "This writes 8 bytes at once from b[i=1] on, whose address is 4 more than a multiple of 8.",
+        "This writes 8 bytes at once starting at b[i=1], whose address is 4 past a multiple of 8.",
         kind="misaligned", index="i=1", **B,
     ),
     "misaligned_int_in_bytes": Case(
-        "This writes 4 bytes at once from bytes[7] on, whose address is 3 more than a multiple of 4.",
+        "This writes 4 bytes at once starting at bytes[7], whose address is 3 past a multiple of 4.",
         kind="misaligned", array="bytes", index="7", shape="10", args="bytes",  # its last byte is past the end
     ),
     # -- what may only be read -------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ ZOO = {
     ),
     # -- calls -----------------------------------------------------------------------------------------------
     "recursion": Case(
-        "Functions call each other more than 1024 deep: does the recursion end?",
+        "Calls are nested more than 1024 deep: does the recursion end?",
         kind="stack-overflow", headline="Stack overflow", block=4,
     ),
     "local_memory_full": Case(
@@ -268,7 +268,7 @@ ZOO = {
     ),
     # -- loops that never end --------------------------------------------------------------------------------
     "while_true": Case(
-        "A thread went round this loop, or one around it, over 100 million times: does its condition"
+        "A thread ran this loop, or one around it, more than 100 million times: does its condition"
         " ever become false?",
         kind="timeout", headline="the launch timed out and was terminated", thread=None, block=1,
     ),
@@ -301,7 +301,7 @@ ZOO = {
         kind="barrier-divergence", flavours=FULL,
     ),
     "barrier_for_more_threads": Case(
-        "32 threads of the block wait at this barrier, which opens for 64 threads: the others never come.",
+        "32 threads of the block wait at this barrier, which needs 64 threads: the others never arrive.",
         kind="barrier-divergence",
     ),
     "fault_before_a_barrier": Case(
@@ -314,11 +314,11 @@ ZOO = {
     ),
     # -- masks -----------------------------------------------------------------------------------------------
     "syncwarp_leaves_out_its_caller": Case(
-        "The mask 0x00000001 leaves out lane 1, which makes this call.",
+        "The mask 0x00000001 leaves out lane 1, although it makes this call.",
         kind="shuffle-mask", headline="Barrier error detected. Invalid arguments", thread=(1, 0, 0),
     ),
     "shuffle_leaves_out_its_caller": Case(
-        "The mask 0x0000ffff leaves out lane 16, which makes this call.",
+        "The mask 0x0000ffff leaves out lane 16, although it makes this call.",
         kind="shuffle-mask", thread=(16, 0, 0),
     ),
     "shuffle_names_returned_lanes": Case(

@@ -19,7 +19,7 @@ WRONG = {
     "wrong_branch": (
         "x",
         "",
-        "x has no value here: on the way this thread took, nothing was assigned to it.",
+        "x has no value here: it was never assigned on the path this thread took.",
     ),
     "wrong_loop": ("end", "", ""),
     "wrong_switch": ("x", "", ""),
@@ -43,7 +43,7 @@ WRONG = {
     "wrong_half": ("h", None, "It goes into out[0], which line {other} stores."),
     "wrong_bits": ("b", None, ""),
     "wrong_flag": ("done", "", ""),
-    "wrong_byte": ("some", "32", "This reads some[32], which nothing has written yet."),
+    "wrong_byte": ("some", "32", "This reads some[32], which was never written."),
     "wrong_short": ("some", "32", ""),
     "wrong_double": ("some", "32", ""),
     "wrong_dynamic": ("pool", "32", ""),
