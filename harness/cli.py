@@ -54,7 +54,7 @@ def show_version(context: click.Context, _, wanted: bool) -> None:
 )
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """A course: write the convolution backward pass in CUDA. Without a verb: where you are, what is next."""
+    """A course: write the convolution backward pass in CUDA. Without a verb, shows where you are and what is next."""
     if context.invoked_subcommand is None:
         where_you_are()
 
@@ -118,7 +118,7 @@ def list_puzzles() -> None:
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="Of inputs, sizes and schedules; from the file's text if left out.",
+    help="Seed of inputs, sizes and schedules; derived from the file's text by default.",
 )
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
@@ -228,7 +228,7 @@ def hint(puzzle_id: str, number: int | None) -> None:
         for line in wrap(paragraph, 98, hang=""):
             say(f"  {line}")
     if number is None and seen >= total:
-        say(f"That was the last hint again; there are no more. The lesson: puzzles/{puzzle.id}/README.md")
+        say(f"That was the last hint; there are no more. The lesson is puzzles/{puzzle.id}/README.md")
 
 
 @cli.command()
@@ -237,9 +237,9 @@ def hint(puzzle_id: str, number: int | None) -> None:
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="Of inputs, sizes and schedules; from the file's text if left out.",
+    help="Seed of inputs, sizes and schedules; derived from the file's text by default.",
 )
-@click.option("--poll", is_flag=True, help="Look for changes now and then, where the system reports none.")
+@click.option("--poll", is_flag=True, help="Poll for changes, for file systems that do not report them.")
 @click.pass_context
 def watch(context, puzzle_id, device, seed, poll) -> None:
     """Grade on every save; keys for hints, pictures, counters and the next puzzle."""
@@ -257,20 +257,18 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
     metavar="NAME",
     type=click.Choice(list(kinds.KINDS)),
     default=None,
-    help="See below. If left out: the race, where your kernel has one, else access.",
+    help="See below. Default: the race if your kernel has one, else access.",
 )
-@click.option(
-    "--kernel", metavar="NAME", default="", help="Where the puzzle has several; the first if left out."
-)
-@click.option("--case", metavar="NAME", default="", help="The smallest if left out.")
-@click.option("--thread", metavar="X,Y", default="", help="In its block, or all; 1,0 if left out.")
-@click.option("--block", metavar="X,Y", default="", help="0,0 if left out.")
-@click.option("--solution", is_flag=True, help="Of the course's solution instead of your file.")
+@click.option("--kernel", metavar="NAME", default="", help="If the puzzle has several; default: the first.")
+@click.option("--case", metavar="NAME", default="", help="Default: the smallest.")
+@click.option("--thread", metavar="X,Y", default="", help="Thread within its block, or all; default 1,0.")
+@click.option("--block", metavar="X,Y", default="", help="Default 0,0.")
+@click.option("--solution", is_flag=True, help="Draw the course's solution instead of your file.")
 @click.option(
     "-o",
     "target",
     type=click.Path(path_type=Path),
-    help="A .png, .svg or .pdf file, or .gif where something moves.",
+    help="A .png, .svg or .pdf file, or .gif if the picture moves.",
 )
 def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> None:
     """Draw what your kernel does, found by running it: what one thread reads and writes, and more."""
@@ -284,7 +282,7 @@ def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> N
 
 @cli.command()
 @click.argument("puzzle_id", metavar="ID")
-@click.option("--force", is_flag=True, help="Even before the puzzle is solved; your progress notes it.")
+@click.option("--force", is_flag=True, help="Even before the puzzle is solved; your progress records it.")
 def solution(puzzle_id: str, force: bool) -> None:
     """Show the course's solution of a puzzle that you have solved."""
     course, progress = the_course()
@@ -317,7 +315,7 @@ def reset(puzzle_id: str) -> None:
     type=click.Choice(["mine", "solutions"]),
     default="mine",
     show_default=True,
-    help="mine: yours where the puzzle is solved, else the solution's.",
+    help="mine: yours if the puzzle is solved, else the solution's.",
 )
 @click.option(
     "--data",
@@ -326,23 +324,25 @@ def reset(puzzle_id: str) -> None:
 )
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Read MNIST's four IDX files from here.")
 @click.option("--epochs", type=click.IntRange(min=1), help="[default: 30 for digits, 3 for mnist]")
-@click.option("--batch", type=click.IntRange(min=1, max=4096), help="Images in a step.  [default: 32]")
+@click.option("--batch", type=click.IntRange(min=1, max=4096), help="Images per step.  [default: 32]")
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Of first parameters, shuffling, shifts.  [default: 0]"
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed of initial parameters, shuffling and shifts.  [default: 0]",
 )
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
 @click.option(
-    "--use", metavar="09=21", multiple=True, help="Kernels of a later puzzle in place of an earlier one's."
+    "--use", metavar="09=21", multiple=True, help="Use a later puzzle's kernels instead of an earlier one's."
 )
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint of a run that was interrupted.")
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint of an interrupted run.")
 @click.option(
     "--json",
     metavar="[PATH]",
     is_flag=False,
     flag_value="-",
-    help="Also write the result as JSON; without PATH or with - to standard output.",
+    help="Also write the result as JSON, to standard output if PATH is - or left out.",
 )
-@click.option("-o", "--picture", type=click.Path(path_type=Path), help="Where the picture goes.")
+@click.option("-o", "--picture", type=click.Path(path_type=Path), help="Where to save the picture.")
 @click.pass_context
 def train(context, **options) -> None:
     """Train LeNet on your kernels."""
@@ -356,9 +356,7 @@ def train(context, **options) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.option("--solution", is_flag=True, help="Count the course's solution instead of your file.")
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Count this file instead of yours.")
-@click.option(
-    "--case", metavar="NAME", default="", help="The case to run; each kernel's largest if left out."
-)
+@click.option("--case", metavar="NAME", default="", help="The case to run; default: each kernel's largest.")
 @click.option("--metrics", is_flag=True, help="Also every counter, with its name in Nsight Compute.")
 @click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
 @click.pass_context
@@ -395,26 +393,30 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
     metavar="N=..,C=..",
     default="",
     help="As N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1 "
-    "(1-D: no H, R; 3-D: also D, T) or M=..,N=..,K=..; the puzzle's big case if left out.",
+    "(1-D: no H, R; 3-D: also D, T) or M=..,N=..,K=..; default: the puzzle's big case.",
 )
 @click.option(
     "--init", type=click.Choice(["zeros", "integer", "normal"]), default="normal", show_default=True
 )
 @click.option(
-    "--verify/--no-verify", default=None, help="Compare the results; if left out, where that is quick."
+    "--verify/--no-verify", default=None, help="Compare the results; by default only if that is quick."
 )
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Timed launches, on a GPU."
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Number of timed launches on a GPU.",
 )
-@click.option("--solution", is_flag=True, help="The course's solution instead of your file.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="This file instead of yours.")
+@click.option("--solution", is_flag=True, help="Run the course's solution instead of your file.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Run this file instead of yours.")
 @click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
 @click.option(
     "--gpu",
     metavar="NAME",
     default="H200",
     show_default=True,
-    help="Without a GPU: the one to say the bound of.",
+    help="Without a GPU: the GPU to state the bound for.",
 )
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the figures as JSON; - is standard output."

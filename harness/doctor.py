@@ -126,7 +126,7 @@ def _try(kind: str) -> tuple[bool, str]:
     try:
         run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TRIAL_LIMIT)
     except subprocess.TimeoutExpired:
-        return False, f"a trial kernel did not end within {_TRIAL_LIMIT} seconds"
+        return False, f"a trial kernel did not finish within {_TRIAL_LIMIT} seconds"
     if run.returncode:
         lines = run.stderr.strip().splitlines() or [f"the trial ended with status {run.returncode}"]
         return False, lines[-1][:200]
@@ -169,10 +169,10 @@ def _cache() -> Finding:
     root = cache_root()
     if root is None:
         if os.environ.get("BACKWARP_CACHE", "").lower() in ("off", "0", "none"):
-            text = "switched off: every kernel is compiled anew"
+            text = "switched off: every kernel is compiled again each time"
             return Finding("cache", "missing", text, "unset BACKWARP_CACHE")
-        text = "there is no directory for it that can be written"
-        return Finding("cache", "missing", text, "set BACKWARP_CACHE to one that can")
+        text = "there is no writable directory for it"
+        return Finding("cache", "missing", text, "set BACKWARP_CACHE to a writable one")
     size = sum(p.stat().st_size for p in root.rglob("*") if p.is_file())
     return Finding("cache", "ok", f"{root}, {size / 2**20:.0f} MB")
 
@@ -190,11 +190,11 @@ def _gpu() -> Finding:
     if driver.version:
         remedy = "update the NVIDIA driver to 525 or newer" if driver.version < gpu.MINIMUM_DRIVER else remedy
     elif _in_wsl():
-        remedy = "in WSL the driver comes from Windows: install NVIDIA's driver there and none here"
+        remedy = "in WSL the driver comes from Windows: install NVIDIA's driver there, not here"
     elif Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
         remedy = "if the host has one: start the container with --gpus all"
     elif version or shutil.which("nvidia-smi"):
-        remedy = "parts of a driver are here: install the package that has libcuda.so.1 (libcuda1)"
+        remedy = "the driver is incomplete: install the package that has libcuda.so.1 (libcuda1)"
     return Finding("GPU", "missing", driver.problem, remedy)
 
 
@@ -215,7 +215,7 @@ def _cupy() -> Finding:
     text = f"{wheels[0]} {_installed(wheels[0])}"
     if extra == "cuda12" and wheels[0] == "cupy-cuda13x":
         remedy = "pip uninstall cupy-cuda13x, then pip install -e '.[cuda12]'; or update the driver to 580"
-        return Finding("CuPy", "missing", f"{text} needs a driver of CUDA 13", remedy)
+        return Finding("CuPy", "missing", f"{text} needs a driver for CUDA 13", remedy)
     if extra == "cuda12" and not _nvrtc12():
         text += ", but no compiler for this driver"
         return Finding("CuPy", "missing", text, "pip install -e '.[cuda12]'")
@@ -243,7 +243,7 @@ def _notebooks() -> Finding:
     if absent:
         text = f"{', '.join(absent)} not installed"
         return Finding("notebooks", "missing", text, "pip install -e '.[notebooks]'")
-    return Finding("notebooks", "ok", "jupyterlab and what it needs")
+    return Finding("notebooks", "ok", "jupyterlab and its dependencies")
 
 
 def _sanitizer() -> Finding:
@@ -307,7 +307,7 @@ def main() -> int:
     if found.works:
         console.print("\nKernels can be graded on this machine.")
         return 0
-    console.print("\nKernels cannot be graded yet: put right what is marked !! above.")
+    console.print("\nKernels cannot be graded yet: fix what is marked !! above.")
     return 2
 
 

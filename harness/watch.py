@@ -189,7 +189,7 @@ class Watcher:
                                raise_interrupt=False):  # fmt: skip
                     self.events.put(("file", puzzle.id))
         except (OSError, RuntimeError) as error:  # as when the system has no watches left
-            self.events.put(("output", f"The file is looked at {1 / POLL:.0f} times a second ({error})."))
+            self.events.put(("output", f"The file is checked {1 / POLL:.0f} times a second ({error})."))
         # files, not times: two saves may fall into what a file system takes for one moment
         while not stop.wait(POLL):
             self.events.put(("file", puzzle.id))
@@ -240,7 +240,7 @@ class Watcher:
                 )  # fmt: skip
                 text = done.stdout.decode("utf-8", "replace")
             except subprocess.TimeoutExpired:
-                text = f"backwarp {' '.join(arguments)} did not end within {SECONDS} seconds."
+                text = f"backwarp {' '.join(arguments)} did not finish within {SECONDS} seconds."
             self.events.put(("output", text))
 
         threading.Thread(target=work, daemon=True).start()
@@ -286,7 +286,7 @@ class Watcher:
         """Say what comes after; a puzzle solved just now makes room for the next that is not."""
         for paragraph in afterwards(puzzle):
             self.say(paragraph)
-        self.say(f"The course's own: backwarp solution {puzzle.number}")
+        self.say(f"The course's own solution: backwarp solution {puzzle.number}")
         if not left:
             self.say("Every puzzle is solved.")
         elif first:

@@ -58,11 +58,11 @@ class Course:
                 f"{text!r} could be {', '.join(matches[:4])}{' ...' if matches[4:] else ''}; say which"
             )
         if planned := self.planned(wanted):
-            raise CourseError(f"{planned} is not written yet; `backwarp list` shows what there is")
+            raise CourseError(f"{planned} is not written yet; `backwarp list` shows the available puzzles")
         near = "" if wanted.isdecimal() else nearest(wanted, ids)
         if wanted.isdecimal():
-            raise CourseError(f"there is no puzzle {wanted} yet; `backwarp list` shows what there is")
-        meant = f"did you mean {near}?" if near else "`backwarp list` shows what there is"
+            raise CourseError(f"there is no puzzle {wanted} yet; `backwarp list` shows the available puzzles")
+        meant = f"did you mean {near}?" if near else "`backwarp list` shows the available puzzles"
         raise CourseError(f"there is no puzzle {text!r}; {meant}")
 
     def planned(self, wanted: str) -> str:
@@ -113,7 +113,7 @@ def open_course(start: Path | None = None) -> Course:
                 f"{folder} has no {missing[0]}/ folder: restore it, as with `git checkout {missing[0]}`"
             )
     raise CourseError(
-        "no puzzles/ folder here or above. The course is used from a checkout: clone it, and in it run\n"
+        "no puzzles/ folder here or above. The course runs from a checkout: clone it, and run this inside\n"
         "  python -m pip install -e ."
     )
 

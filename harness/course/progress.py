@@ -115,7 +115,7 @@ class Progress:
             bad = self.path.with_suffix(".json.bad")
             try:
                 os.replace(self.path, bad)
-                self.say(f"{self.path} was damaged; it is kept as {bad.name}, and progress starts anew.")
+                self.say(f"{self.path} was damaged; it is kept as {bad.name}, and progress starts over.")
             except OSError as e:
                 self.say(f"{self.path} is damaged and cannot be replaced ({e.strerror or e}).")
             return {}

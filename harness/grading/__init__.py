@@ -1,1 +1,1 @@
-"""One file in every build and order, weighed: a Verdict. Nothing here prints."""
+"""Runs one file in every build and order, and returns a Verdict. Nothing here prints."""

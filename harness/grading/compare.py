@@ -21,8 +21,8 @@ RTOL = 2e-5
 ATOL = 1e-7
 HALF = 2.0**-11  # unit roundoff of half precision
 EXACT = 2.0**24  # integers up to here are exact in float32
-LISTED = 4  # places of differing elements that are still named one by one
-MAPPED = 4096  # elements of an output whose errors are kept one by one
+LISTED = 4  # up to so many differing elements are named one by one
+MAPPED = 4096  # up to so many elements of an output have their errors kept
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Expected:
     special: bool = False
 
     def right(self, got: np.ndarray) -> np.ndarray:
-        """Which elements are right; NaN and infinity are not, unless the case is one about them."""
+        """Which elements are right; NaN and infinity never are, unless the case is about them."""
         with np.errstate(invalid="ignore", over="ignore"):
             close = np.isfinite(got) & (np.abs(got.astype(np.float64) - self.values) <= self.tolerance)
         if self.special:
@@ -66,14 +66,14 @@ class Mismatch:
     total: int
     first: Element
     worst: Element
-    unwritten: int  # how many of the differing elements still hold what was there before the kernel ran
+    unwritten: int  # how many of the differing elements still hold their value from before the kernel ran
     pattern: str
     expected_by: str = ""
-    updated: bool = False  # the array came in with values: these elements are as they were
+    updated: bool = False  # the array came in with values, which these elements still have
 
 
 def reference_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Inputs as references and misconceptions get them: float64, or int64 for integer arrays; own copies."""
+    """Copies of the inputs for references and misconceptions: float64, or int64 for integer arrays."""
     return {n: a.astype(np.float64 if a.dtype.kind == "f" else np.int64) for n, a in arrays.items()}
 
 
@@ -135,7 +135,7 @@ def expected(case: Case, kernel: Kernel, p: Array, values: np.ndarray, magnitude
 
 
 def measured(puzzle: Puzzle, case: Case, kernel: Kernel, arrays: Mapping, plain: Expected) -> Expected:
-    """`plain`, or, in a case with check="gradient", the finite differences that the puzzle declares."""
+    """`plain`, or the puzzle's finite differences in a case with check="gradient"."""
     for gradient in puzzle.gradients(kernel) if case.check == "gradient" else ():
         if (gradient.output or kernel.outputs[0].name) == plain.array.name:
             values = finite_differences(puzzle, case, kernel, arrays, gradient)
@@ -169,7 +169,7 @@ def finite_differences(
 def compare(
     target: Expected, got: np.ndarray, before: np.ndarray | None = None, written: np.ndarray | None = None
 ) -> Mismatch | None:
-    """None where every element is right. before: the array as it was before the kernel ran (poison). written: see
+    """None if every element is right. before: the array before the kernel ran (poison). written: see
     `untouched`."""
     wrong = ~target.right(got)
     left = untouched(target, got, before, written)
@@ -185,8 +185,8 @@ def compare(
     if target.array.is_input and (
         left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()
     ):
-        left[:] = False  # updated in place: some elements may come out as they were, above all as 0
-    stored = wrong & ~left  # of elements that nothing wrote, the value says nothing
+        left[:] = False  # updated in place: some elements may rightly come out unchanged, above all as 0
+    stored = wrong & ~left  # the value of an unwritten element means nothing
     first = np.argwhere(stored if stored.any() else wrong)[0]
     return Mismatch(
         array=target.array.name,
@@ -204,9 +204,9 @@ def compare(
 def untouched(
     target: Expected, got: np.ndarray, before: np.ndarray | None, written: np.ndarray | None
 ) -> np.ndarray:
-    """The elements that nothing has written: they hold what they held before, and, where the device has an eye on it, no
-    store went there. written: the elements of an output to which one may have gone; None where that is not known. A kernel
-    can store the very bits of poison, which are -1 in an integer."""
+    """The elements that were never written: they hold their old value and, on a device that tracks stores,
+    none went there. written: the elements of an output that a store may have reached; None if unknown. A
+    kernel can store the very bits of poison, which are -1 as an integer."""
     if before is None:
         return np.zeros(got.shape, bool)
     left = same_bits(got, before)
@@ -254,7 +254,8 @@ def axis_index(letters: str, index: tuple[int, ...]) -> str:
 
 
 def pattern(wrong: np.ndarray, letters: str) -> str:
-    """Which elements differ, where a short exact statement exists: "exactly the elements with s=2 (the last)"."""
+    """Which elements differ, if a short exact statement exists: "exactly the elements with s=2 (the
+    last)"."""
     if wrong.size == 1:
         return ""
     if wrong.all():
@@ -274,7 +275,7 @@ def pattern(wrong: np.ndarray, letters: str) -> str:
 
 
 def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str | None:
-    """The coordinates `touched` of one axis; "" where all occur, None where they cannot be told in short."""
+    """The coordinates `touched` of one axis; "" if all occur, None if there is no short way to name them."""
     first, last, count = int(touched[0]), int(touched[-1]), len(touched)
     if count == size:
         return ""
@@ -296,7 +297,7 @@ def axis_pattern(letter: str, touched: np.ndarray, size: int) -> str | None:
 
 
 def flat_pattern(where: np.ndarray, size: int) -> str:
-    """Patterns of the flat index, which is what a wrong launch index shows as."""
+    """Patterns of the flat index, which a wrong launch index produces."""
     first, last, steps = int(where[0]), int(where[-1]), np.unique(np.diff(where))
     if len(steps) != 1 or len(where) < 4:
         return ""
@@ -319,7 +320,7 @@ def either(names: list[str], last: str = "or") -> str:
 
 
 def show_pair(got: float, want: float, digits: int = 5) -> tuple[str, str]:
-    """Both numbers with as few digits as tell them apart."""
+    """Both numbers, with just enough digits to tell them apart."""
     if isinstance(got, int) and float(want).is_integer():
         return str(got), str(int(want))
     for precision in range(digits, 18):

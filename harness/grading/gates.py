@@ -13,15 +13,16 @@ from ..errors import CourseError
 from .runs import Bench, Outcome, Pace, in_order, try_kernel
 from .sentences import source_line
 
-SECONDS = 60.0  # for one launch; counting takes its time
+SECONDS = 60.0  # seconds for one launch; counting is slow
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """noun: what it is a number of. value: of a launch's counters. cost: of one line's, by default the same.
+    """noun: what is counted. value: computed from a launch's counters. cost: the same for one line's; default
+    value.
 
-    says: where too much of it comes from, and what saves it. of: what the cost of a line is a share of, where that
-    is not the quantity itself.
+    says: where too much of it comes from, and the remedy. of: what a line's cost is a share of, if not of the
+    quantity itself.
     """
 
     noun: str
@@ -92,42 +93,42 @@ def _local_bytes(n: dict) -> float:
 
 
 def _plain(name: str, noun: str = "", says: str = "") -> Quantity:
-    """A counter as it is."""
+    """A plain counter."""
     return Quantity(noun or name.replace("_", " "), lambda n: n.get(name, 0), says=says)
 
 
-#: beside these, every name in counters.METRICS is a quantity
+#: every name in counters.METRICS is a quantity too
 QUANTITIES = {
     "global_bytes": Quantity(
         "bytes of global memory moved",
         c.global_bytes,
-        says="Read once what a block needs several times, and let lanes next to each other touch elements next to "
-        "each other: memory moves whole sectors of 32 bytes.",
+        says="Read what a block needs several times only once, and let neighbouring lanes touch neighbouring "
+        "elements: memory moves whole sectors of 32 bytes.",
     ),
     "global_requests": Quantity(
         "requests to global memory",
         c.global_requests,
-        says="A request can bring each lane a number of its own. One for which all lanes name the same element, or "
-        "elements that they have had before, takes as long.",
+        says="A request can fetch a different number for each lane. One in which all lanes ask for the same element, or "
+        "for elements they have already read, takes just as long.",
     ),
     "global_requests_busiest": Quantity(
         "requests to global memory by the busiest warps",
         lambda n: n.get("global_requests_busiest", 0),
         c.global_requests,
         of="all requests to global memory",
-        says="While one warp of a block fetches, the others wait for it: let all threads of the block share what there "
-        "is to fetch.",
+        says="While one warp of a block fetches, the others wait for it: divide the fetching among all threads of the "
+        "block.",
     ),
     "local_bytes": Quantity(
         "bytes of local memory moved",
         _local_bytes,
-        says="A thread's array lies in memory, not in registers, where an index into it is known only at run time: "
+        says="A thread's array is kept in memory instead of registers if an index into it is known only at run time: "
         "give the loops constant bounds, and let the compiler unroll them.",
     ),
     "shared_wavefronts": Quantity(
         "passes over the banks of shared memory",
         _wavefronts,
-        says="A request takes one pass for every 128 bytes, and one more for every bank conflict. Take a number that "
+        says="A request takes one pass for every 128 bytes, and one more for every bank conflict. Load a number that "
         "is used several times into a register, and let the lanes of a warp use different banks.",
     ),
     "sectors_per_request": Quantity("sectors per request", _sectors, _excess("load", "store")),
@@ -145,7 +146,7 @@ QUANTITIES = {
     "shared_conflicts": Quantity(
         "bank conflicts",
         c.shared_conflicts,
-        says="Lanes that want different words of one bank wait for each other, where they load and where they store "
+        says="Lanes that want different words of one bank wait for each other, in loads and in stores "
         "(puzzle 25): pad the rows of the tile, or let neighbours use neighbouring words.",
     ),
     "conflicts_per_request": Quantity(
@@ -154,12 +155,10 @@ QUANTITIES = {
     "flops": Quantity(
         "FLOP",
         c.flops,
-        says="The formula asks for fewer: look for products of zeros, for work that several threads do again, and for "
+        says="The formula needs fewer: look for products with zeros, for work that several threads repeat, and for "
         "sums that nobody uses.",
     ),
-    "scalar_share": Quantity(
-        "per cent of the FLOP outside of the tensor cores", _scalar_share, _scalar_flops
-    ),
+    "scalar_share": Quantity("per cent of the FLOP outside the tensor cores", _scalar_share, _scalar_flops),
     "shared_stores_from_registers": Quantity(
         "stores to shared memory from registers", _from_registers, _from_registers
     ),
@@ -172,8 +171,8 @@ QUANTITIES = {
         lambda n: n.get("async_copies_idle", 0),
         lambda n: n.get("async_copies", 0),
         of="all copies by cp.async",
-        says="A copy saves time if the thread computes while it is under way: both copies of a step are to be started "
-        "before the products of an earlier step, and waited for after them.",
+        says="A copy saves time if the thread computes while it is under way: start both copies of a step "
+        "before the products of an earlier step, and wait for them afterwards.",
     ),
     "async_copies": _plain(
         "async_copies",
@@ -186,28 +185,29 @@ QUANTITIES = {
     "barriers": _plain(
         "barriers",
         "waits of warps at barriers",
-        "A barrier is needed where a thread reads what another one has written, and before that is written again.",
+        "A barrier is needed before a thread reads what another has written, and before it is overwritten.",
     ),
     "global_atomic_operations": _plain(
         "global_atomic_operations",
         "atomic updates of global memory",
-        "Atomic updates of one element go one after the other, in an order that changes from run to run: add up in "
+        "Atomic updates of one element are done one after the other, in an order that changes from run to run: add up in "
         "registers and in shared memory, and let one thread store the result.",
     ),
     "global_atomic_serial": _plain("global_atomic_serial", "rounds of atomic updates of global memory"),
     "shared_atomic_serial": _plain(
         "shared_atomic_serial",
         "rounds of atomic updates of shared memory",
-        "Atomic updates of one element go one after the other: give every thread an element of its own, and add "
+        "Atomic updates of one element are done one after the other: give every thread an element of its own, and add "
         "these up in pairs, all pairs at the same time.",
     ),
 }
-#: of these no puzzle's kernel needs any; they have a gate wherever a kernel is counted and its puzzle has none
+#: no puzzle's kernel needs any of these, so they get a gate wherever kernels are counted and the puzzle
+#: declares none
 NEVER = ("local_bytes", "shared_atomic_serial", "global_atomic_operations")
 
 
 def quantity(name: str) -> Quantity:
-    """Errors: CourseError where nothing of that name is counted."""
+    """Errors: CourseError for an unknown name."""
     if name in QUANTITIES:
         return QUANTITIES[name]
     if name not in c.METRICS:
@@ -216,7 +216,7 @@ def quantity(name: str) -> Quantity:
 
 
 def gates_of(puzzle: Puzzle) -> list[Gate]:
-    """As declared; then, for every kernel that is counted, those of the quantities that it needs none of."""
+    """The declared gates, then one for each NEVER quantity of every kernel that is counted."""
     found = list(puzzle.gates)
     counted = dict.fromkeys((name, gate.case) for gate in puzzle.gates for name in names(gate, puzzle))
     for kernel, case in counted:
@@ -226,16 +226,16 @@ def gates_of(puzzle: Puzzle) -> list[Gate]:
 
 
 def names(gate: Gate, puzzle: Puzzle) -> tuple[str, ...]:
-    """Of the kernels that it counts together."""
+    """The kernels that it counts together."""
     return gate.kernels or tuple(k.name for k in puzzle.kernels)
 
 
 @dataclass
 class Measure:
-    """What a gate found. line: the line of the file that costs most, 0 where none stands out.
+    """What a gate found. line: the line of the file that costs most, 0 if none stands out.
 
-    idea: it is one of those that the puzzle is about, with a sentence of its own. larger: it was counted with larger
-    sizes than those of the case.
+    idea: the puzzle is about this gate, which has its own sentence. larger: counted with larger sizes than
+    the case's.
     """
 
     kernel: str
@@ -258,12 +258,12 @@ class Measure:
 
     @property
     def told(self) -> bool:
-        """Nothing is said of what a kernel should have none of, and has none of."""
+        """A kernel that should have none of something and has none needs no mention of it."""
         return self.value > 0 or self.most > 0 or self.idea
 
 
 class NotCounted(Exception):
-    """A kernel that was right did not get through the launch that counts."""
+    """A correct kernel did not complete the counted launch."""
 
     def __init__(self, outcome: Outcome):
         super().__init__(outcome.kind)
@@ -278,7 +278,8 @@ class Patience(Pace):
 
 
 def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
-    """The case to count a kernel in: the one named, if it takes part in that, else its largest of given sizes."""
+    """The case to count a kernel in: the named one if the kernel takes part in it, else its largest with
+    fixed sizes."""
     if name and name not in (known := [c.name for c in puzzle.cases]):
         raise CourseError(f"{puzzle.id} has no case {name!r}; it has {', '.join(known)}")
     fits = [c for c in in_order(puzzle) if kernel in puzzle.kernels_of(c) and name in ("", c.name)]
@@ -289,11 +290,11 @@ def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
 def count(
     puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], bench: Bench, t: Tunables, seed: int
 ) -> list[Outcome]:
-    """Every pair, launched once on a bench that counts."""
+    """Every pair, launched once on a counting bench."""
     return [try_kernel(puzzle, case, kernel, bench, t, seed, Patience()) for case, kernel in pairs]
 
 
-#: sizes that all costs grow in proportion to
+#: sizes that all costs are proportional to
 GROWING = ("batch", "M", "rows")
 
 
@@ -304,8 +305,9 @@ def grown(case: Case, factor: int) -> Case:
 def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measure]:
     """All gates of a puzzle, in the order declared.
 
-    Where all are passed, the same with larger sizes, of which those follow that are not: a kernel that knows a case by
-    its sizes is fast there alone. bench: a device that counts, with the file compiled for it. Errors: NotCounted.
+    If all pass, they are counted again with larger sizes, and those that fail then are appended: a kernel
+    that recognises a case by its sizes is fast only there. bench: a counting device, with the file compiled
+    for it. Errors: NotCounted.
     """
     found = measured(puzzle, bench, t, seed)
     counted = {m.case for m in found}
@@ -318,7 +320,7 @@ def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measur
 
 
 def measured(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int, times: int = 1) -> list[Measure]:
-    """All gates in their cases. times: as large as those that the gates were declared for."""
+    """All gates in their cases, at `times` the sizes that the gates were declared for."""
     counted: dict[tuple[str, str], dict] = {}
     found = []
     for gate in gates_of(puzzle):
@@ -336,7 +338,7 @@ def measured(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int, times: int = 
 
 
 def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, times: int = 1) -> Measure:
-    """A gate, on what its kernels cost together in a case. times: see `measured`."""
+    """A gate applied to the total cost of its kernels in a case. times: see `measured`."""
     what = quantity(gate.quantity)
     value, most = what.value(counters), gate.limit(puzzle.full_dims(case), t)
     if isinstance(value, int) and not callable(gate.most):  # a count, not a ratio
@@ -353,7 +355,7 @@ def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, t
 
 
 def number(x: float, digits: int = 3) -> str:
-    """Thousands apart; of what is no whole number, so many digits."""
+    """With thousands separators; a number that is not whole is rounded to so many digits."""
     return f"{x:,.0f}" if x >= 10**digits or x == int(x) else f"{x:.{digits}g}"
 
 
@@ -366,17 +368,17 @@ def sentence(m: Measure) -> str:
 
 
 def per_cent(share: float) -> str:
-    """100 of what is all of it, and of nothing else."""
+    """Shows 100 only for all of it, never for less."""
     return f"{min(100 * share, 100 if share == 1 else 99):.0f} %"
 
 
 def explain(m: Measure, source: str) -> list[str]:
-    """What costs, where, and what to do about it."""
+    """What costs most, where, and what to do about it."""
     lines = [sentence(m)]
     if m.line:
         lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of {quantity(m.quantity).of}:")
         rows = source.splitlines()
         lines += source_line(m.line, rows[m.line - 1])[:1] if m.line <= len(rows) else []
     if m.larger:
-        lines.append(f"With the sizes of {m.case} itself it passes, with larger ones it has to as well.")
+        lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with larger ones too.")
     return [*lines, m.says]

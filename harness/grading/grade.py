@@ -31,9 +31,10 @@ RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"
 
 @dataclass(frozen=True)
 class Options:
-    """device: "auto" | "gpu" | "cpu"; watch: is told which case runs.
+    """device: "auto" | "gpu" | "cpu"; watch: called with the case that runs.
 
-    seed: of inputs, sizes and schedules; that of the file's text where None, so that a file has one verdict.
+    seed: of inputs, sizes and schedules; if None, derived from the file's text, so that a file has one
+    verdict.
     """
 
     device: str = "auto"
@@ -54,7 +55,7 @@ def grade_file(
 ) -> Verdict:
     """The verdict on the kernel file `path`.
 
-    opener: stands in for devices.confined_device. Errors: CourseError where the puzzle itself is broken.
+    opener: replaces devices.confined_device. Errors: CourseError if the puzzle itself is broken.
     """
     started = time.perf_counter()
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
@@ -80,7 +81,7 @@ def grade_file(
 
 
 def end(verdict: Verdict, stop: Stop) -> Verdict:
-    """The verdict where grading stopped before any case ran."""
+    """The verdict if grading stopped before any case ran."""
     found = [asdict(d) for d in stop.diagnostics]
     return replace(verdict, status=stop.status, kind=stop.kind, lines=stop.lines, diagnostics=found)
 
@@ -93,7 +94,7 @@ def shown_path(puzzle: Puzzle, path: Path) -> str:
 
 
 def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
-    """The text of the file; Stop where there is nothing to compile."""
+    """The text of the file; Stop if there is nothing to compile."""
     try:
         source = read_source(path, verdict.file)
     except CourseError as e:
@@ -102,7 +103,7 @@ def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
         gone = isinstance(e, NoSource)
         if gone and path == puzzle.stub_path:
             verdict.next = f"backwarp reset {puzzle.number}"
-            lines.append(f"`{verdict.next}` writes the stub anew, and keeps a file that is there.")
+            lines.append(f"`{verdict.next}` restores the stub, and backs up a file that is there.")
             raise Stop("source", lines) from None
         raise Stop("encoding" if isinstance(e, NotText) else "source", lines, ERROR) from None
     verdict.source_hash = source_hash(source)
@@ -115,7 +116,7 @@ def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
 def judge(
     puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
 ) -> Verdict:
-    """Grade on the device asked for; what fails on a GPU is explained by the virtual GPU where that can."""
+    """Grade on the requested device; the virtual GPU explains what fails on a GPU, if it can."""
     found = on_device(puzzle, source, name, options, opener, verdict)
     if found.device_kind != "gpu" or found.kind not in RUNNABLE:
         return found
@@ -175,7 +176,7 @@ def on_device(
 def through_gates(
     puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
 ) -> Verdict:
-    """A right kernel is counted on the virtual GPU: is it fast as well?"""
+    """Counts a correct kernel on the virtual GPU: is it fast as well?"""
     if options.watch:
         options.watch("counting")
     with opener("cpu", checks="count", seed=options.seed) as device:
@@ -204,7 +205,7 @@ def through_gates(
 
 
 def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[Bench]:
-    """The device asked for; of the virtual GPU both builds. An odd and an even schedule differ the most."""
+    """The requested device; both builds on the virtual GPU. An odd and an even schedule differ the most."""
     first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
     odd, even = 2 * options.seed + 1, 2 * options.seed + 2
     if first.kind == "gpu":
@@ -215,7 +216,7 @@ def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[B
 
 
 def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
-    """Compile the file and find its kernels; Stop where that fails."""
+    """Compile the file and find its kernels; Stop if that fails."""
     try:
         bench.module = bench.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
     except Unsupported as e:
@@ -238,9 +239,9 @@ def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
 
 
 def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, options: Options) -> int:
-    """Every kernel in every case, until one does not end, or time is up (see Pace).
+    """Runs every kernel on every case, until one does not end or time is up (see Pace).
 
-    Returns how many of the trials were completed.
+    Returns how many trials were completed.
     """
     pace, cases = (
         trials[0].pace,
@@ -266,7 +267,7 @@ def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, op
 def conclude(
     puzzle: Puzzle, source: str, outcomes: list[Outcome], skipped: list, verdict: Verdict
 ) -> Verdict:
-    """The verdict on all outcomes; the first failing one, which is the smallest, is explained."""
+    """The verdict on all outcomes; it explains the first failing one, which is the smallest."""
     results = [
         CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
         for o in outcomes
@@ -275,7 +276,7 @@ def conclude(
     verdict.cases, verdict.case_total = results, len(puzzle.cases)
     verdict.counters = {f"{o.kernel.name}/{o.case.name}": o.counters for o in outcomes if o.counters}
     notes = (note for o in outcomes for note in o.notes)
-    # one line is told once, however many threads it concerns
+    # a line is reported once, however many threads it concerns
     verdict.notes = list({re.sub(r"\d+ threads?", "threads", note): note for note in notes}.values())
     failed = [o for o in outcomes if o.kind]
     shown = clearest(failed) if failed else next((o for o in outcomes if o.stdout), None)
@@ -298,8 +299,8 @@ def conclude(
 
 
 def clearest(failed: list[Outcome]) -> Outcome:
-    """The outcome to explain: the first, but a race between warps before one of the same kernel inside a warp, which
-    asks for less than the kernel needs."""
+    """The outcome to explain: the first, except that a race between warps goes before a race of the same
+    kernel within a warp, whose remedy would not be enough."""
 
     def race(o: Outcome, severity: str) -> bool:
         return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
@@ -313,7 +314,7 @@ def clearest(failed: list[Outcome]) -> Outcome:
 def lines_of(
     puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], verdict: Verdict
 ) -> list[str]:
-    """The explanation of the outcome `shown`; also fills in the fields that hold it as data."""
+    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data."""
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
         lines = sentences.fault(shown.error, source)
@@ -347,13 +348,13 @@ def lines_of(
 
 
 def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation]:
-    """What the kernel shown wrote in the cases that it completed, but for those of great sizes, which take long."""
+    """What the shown kernel wrote in the cases it completed, except those of great sizes, which take long."""
     seen = [o for o in outcomes if o.kernel is shown.kernel and not o.case.stress]
     return [o.observation for o in seen if o.observation and o.kind != "schedule"]
 
 
 def elsewhere(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict) -> list[str]:
-    """Beside a fault: the misconception that the kernel shows in the cases that it completes, if there is one."""
+    """With a fault: the misconception, if any, that the kernel shows in the cases it completes."""
     seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
     if not seen or not seen[0].failed:
         return []
@@ -373,5 +374,5 @@ def wrong_elements(shown: Outcome) -> dict:
 
 
 def again(outcome: Outcome, shown: Outcome) -> bool:
-    """Did several threads write the same element in this outcome of the kernel shown?"""
+    """Did several threads write the same element in this outcome of the shown kernel?"""
     return outcome.kernel is shown.kernel and bool(outcome.same_writes)

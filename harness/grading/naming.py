@@ -24,7 +24,7 @@ MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
 class Observation:
     """What one kernel wrote in one case: inputs, expectations and results by output name.
 
-    before: the outputs as they were before the kernel ran, so that unwritten elements are known; written: see
+    before: the outputs before the kernel ran, which reveals unwritten elements; written: see
     compare.untouched.
     """
 
@@ -66,7 +66,7 @@ def explain(puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation])
 
 
 def prediction(m: Misconception, kernel: Kernel, seen: Observation) -> dict[str, np.ndarray] | None:
-    """What `m` would write; None where it cannot be computed for these sizes."""
+    """What `m` would write; None if it cannot be computed for these sizes."""
     try:
         with np.errstate(all="ignore"):
             return outputs_of(kernel, m.compute(reference_arrays(seen.arrays), dict(seen.dims)), seen.dims)
@@ -75,7 +75,7 @@ def prediction(m: Misconception, kernel: Kernel, seen: Observation) -> dict[str,
 
 
 def predicts(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
-    """Does `m` agree with what was written? Where it is NaN, anything but the right value will do."""
+    """Does `m` agree with what was written? Where it is NaN, anything except the right value agrees."""
     values = prediction(m, kernel, seen)
     if values is None:
         return False
@@ -89,8 +89,8 @@ def predicts(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
 
 
 def tells_apart(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
-    """Does `m` differ here from the right answer, in a value, or where it is NaN and nothing was written,
-    or nothing finite?"""
+    """Does `m` differ from the right answer here: in a value, or by a NaN where nothing, or nothing finite,
+    was written?"""
     values = prediction(m, kernel, seen) or {}
     for target in seen.targets:
         name = target.array.name
@@ -104,7 +104,7 @@ def tells_apart(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
 
 
 def slack(target: Expected, values: np.ndarray) -> float:
-    """The error allowed between a prediction and an output: that of the largest element, with room."""
+    """The error allowed between a prediction and an output: that of the largest element, with some slack."""
     sizes = (np.abs(a[np.isfinite(a)]) for a in (target.magnitude, values))
     largest = max(a.max(initial=0.0) for a in sizes)
     exact = not target.array.dtype.startswith("float")
@@ -134,9 +134,11 @@ def factor(pairs: list) -> Claim | None:
         return None
     name, first = pairs[0][1].array.name, ratios[0]
     if not any(ratios):
-        return Claim("zero", f"Every element of {name} is 0: it is stored, but nothing was added up before.")
+        return Claim(
+            "zero", f"Every element of {name} is 0: it is stored, but nothing was added to it first."
+        )
     if all(abs(r + 1) < 1e-4 for r in ratios):
-        return Claim("sign", f"Every element of {name} has the right size and the wrong sign.")
+        return Claim("sign", f"Every element of {name} has the right magnitude and the wrong sign.")
     if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-4 * abs(first):
         return Claim(
             "factor", f"Every element of {name} is {first:.4g} times the expected one, in all failing cases."
@@ -152,7 +154,8 @@ def factor(pairs: list) -> Claim | None:
 
 
 def common_ratio(target: Expected, got: np.ndarray) -> float | None:
-    """r where got = r * expected within the tolerance; None where there is no such r, or one element."""
+    """r such that got = r * expected within the tolerance; None if there is no such r, or only one
+    element."""
     size = np.abs(target.values)
     if np.count_nonzero(size > 1e3 * target.tolerance) < 2:
         return None

@@ -1,4 +1,4 @@
-"""One kernel in one case: launched on a device under every schedule, and weighed.
+"""One kernel in one case: launched on a device under every schedule, and judged.
 
 Outputs start as poison, inputs must come back unchanged, guard bands intact, and all runs must agree.
 """
@@ -21,16 +21,16 @@ from .compare import Expected, Mismatch, axis_index, compare, expectations, same
 
 SMALL = 400_000  # bytes of a case's arrays
 QUICK = 0.5  # seconds that a launch of quickly compiled code may take; then the code is optimised
-PATIENCE = 2.0  # seconds for all cases after the first that fails, or whose output had to be cut
+PATIENCE = 2.0  # seconds for all cases after the first that fails or has its output cut
 
 
 @dataclass
 class Pace:
-    """How long a launch may take: less once something has failed, or when the kernel prints without end."""
+    """How long a launch may take: less once something has failed, or if the kernel prints endlessly."""
 
     deadline: float = math.inf  # of time.monotonic
     printing: bool = False
-    repeating: bool = False  # several threads do the same work: it will not end in time
+    repeating: bool = False  # several threads do the same work, so it will not finish in time
 
     def limit(self, nbytes: int) -> float:
         """Seconds for a launch on `nbytes` of arrays."""
@@ -46,7 +46,8 @@ class Pace:
 
 @dataclass
 class Bench:
-    """A device with the file compiled for it. schedules: one run each; doubt: more, for a wrong result."""
+    """A device with the file compiled for it. schedules: one run each; doubt: further ones for a wrong
+    result."""
 
     device: object
     schedules: tuple[int, ...]
@@ -83,16 +84,16 @@ class Run:
 
     bench: Bench
     before: dict[str, np.ndarray]
-    # of outputs: where a store may have gone; {} on a device that does not know
+    # by output: the elements a store may have reached; {} on a device that does not know
     written: dict[str, np.ndarray]
     results: dict[str, np.ndarray]
     mismatches: list[Mismatch]
-    turns: tuple[int, ...] = ()  # lines after which others came between
+    turns: tuple[int, ...] = ()  # lines after which other threads intervened
 
 
 @dataclass
 class Trial:
-    """One kernel in one case; what goes wrong is written to `outcome`."""
+    """One kernel in one case; records what goes wrong in `outcome`."""
 
     outcome: Outcome
     pace: Pace
@@ -103,7 +104,7 @@ class Trial:
     runs: list[Run] = field(default_factory=list)
 
     def begin(self, puzzle: Puzzle, t: Tunables, seed: int) -> None:
-        """The launch, the inputs and what is right."""
+        """The launch, the inputs and the right results."""
         case, kernel = self.outcome.case, self.outcome.kernel
         self.dims = puzzle.full_dims(case)
         try:
@@ -122,7 +123,7 @@ class Trial:
         self.targets = expectations(puzzle, case, kernel, self.arrays)
 
     def run(self, bench: Bench) -> None:
-        """Run under every schedule of a bench, and weigh all runs so far."""
+        """Run under every schedule of a bench, and judge all runs so far."""
         for schedule in bench.schedules:
             if not self._run(bench, schedule):
                 return
@@ -169,7 +170,7 @@ def try_kernel(
 
 
 def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
-    """One launch on fresh memory; None where it failed, and the outcome says how."""
+    """One launch on fresh memory; None if it failed, and the outcome says how."""
     outcome, kernel = trial.outcome, trial.outcome.kernel
     handles = {p.name: place(bench.device, p, trial) for p in kernel.passed}
     quick = getattr(bench.module, "quick", False)
@@ -238,7 +239,7 @@ def place(device, p: Array, trial: Trial):
 def spoiled(
     kernel: Kernel, handles: Mapping, arrays: Mapping[str, np.ndarray]
 ) -> tuple[str, list[str]] | None:
-    """(kind, lines) where a guard band or an input was written to."""
+    """(kind, lines) if a guard band or an input was written to."""
     for p in kernel.passed:
         if sentence := handles[p.name].intact():
             return "fault", [sentence]
@@ -255,7 +256,7 @@ def spoiled(
 
 
 def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> None:
-    """Sets kind and mismatches: right, wrong, or not the same in all runs."""
+    """Sets kind and mismatches: right, wrong, or different between runs."""
     failed = [run for run in runs if run.mismatches]
     if not failed:
         return
@@ -285,9 +286,9 @@ def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> N
 
 
 def same(a: Run, b: Run, targets: tuple[Expected, ...]) -> bool:
-    """Do two runs agree, within what rounding may do? Builds use fma or not, atomics add in any order.
+    """Do two runs agree, up to rounding? Builds may or may not use fma, and atomics add in any order.
 
-    The tolerance is that of the right sums; a wrong kernel may add up more where the right answer is 0.
+    The tolerance is that of the correct sums; a wrong kernel may sum more terms where the right answer is 0.
     """
     for target in targets:
         x, y = a.results[target.array.name], b.results[target.array.name]

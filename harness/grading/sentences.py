@@ -1,4 +1,5 @@
-"""Findings as sentences: fact, place, remedy. The lines of a Verdict; layout and colour are the report's."""
+"""Findings as sentences: fact, place, remedy. They become the lines of a Verdict; the report adds layout and
+colour."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .compare import Mismatch, show_pair
 
 MOST_ERRORS = 3  # compiler messages shown
 MOST_WARNINGS = 2
-WORDS = {  # of the kinds of faults
+WORDS = {  # for the kinds of faults
     "out-of-bounds": "an access outside an array", "uninitialised-read": "the use of an uninitialised value",
     "race": "a race", "barrier-divergence": "a barrier that not all threads reach",
     "timeout": "an endless loop",
@@ -22,7 +23,7 @@ WORDS = {  # of the kinds of faults
     "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
 }  # fmt: skip
-# the thread, which then writes no more
+# these end the thread, which then writes nothing more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
 FOLLOWS = "Probably a consequence"
@@ -49,7 +50,7 @@ def source_line(number: int, text: str, column: int = 0) -> list[str]:
 
 
 def compile_error(error: CompileError, source: str = "") -> list[str]:
-    """The compiler's first messages, each with its line, a caret and, where it is plain, the remedy."""
+    """The compiler's first messages, each with its line, a caret and, if it is obvious, the remedy."""
     errors = [d for d in error.diagnostics if d.severity == "error"] or list(error.diagnostics)
     if not errors:
         return decimal(str(error)).splitlines()[:8]
@@ -69,7 +70,7 @@ def compile_error(error: CompileError, source: str = "") -> list[str]:
 
 
 def decimal(message: str) -> str:
-    """Sizes in decimal where the compiler gives bytes in hexadecimal."""
+    """Converts the compiler's hexadecimal sizes to decimal."""
     return re.sub(r"0x([0-9a-f]+)(?= bytes\b|,? max\b| max\b)", lambda m: str(int(m[1], 16)), message)
 
 
@@ -87,7 +88,7 @@ REMEDIES = (
 
 
 def remedy(d: Diagnostic, source: str = "") -> str:
-    """What to do about a compiler message; "" where that is not plain."""
+    """What to do about a compiler message; "" if that is not obvious."""
     odd = next((c for c in d.source if ord(c) > 127), "")
     if odd and re.search(r"unrecognized token|invalid|identifier|expected", d.message):
         what = "a no-break space" if odd == "\xa0" else f"the character {odd}"
@@ -106,7 +107,7 @@ def remedy(d: Diagnostic, source: str = "") -> str:
 
 
 def wrong_line(d: Diagnostic, source: str) -> int:
-    """The line to correct, which need not be the one where the compiler noticed; 0 where nothing tells."""
+    """The line to correct, which may precede the one where the compiler noticed; 0 if unknown."""
     if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
         lines = without_comments(source).split("\n")[: d.line - 1]
         ended = (n for n, text in reversed([*enumerate(lines, 1)]) if text.strip() and text.strip()[0] != "#")
@@ -116,7 +117,7 @@ def wrong_line(d: Diagnostic, source: str) -> int:
 
 
 def braces_left_open(source: str) -> int:
-    """How many more { than } a file has, outside of comments and strings."""
+    """How many more { than } a file has, outside comments and strings."""
     code = STRING.sub("", without_comments(source))
     return code.count("{") - code.count("}")
 
@@ -131,10 +132,10 @@ def place(thread: Coordinates | None, block: Coordinates | None) -> str:
 
 
 def fault(found: KernelFault, source: str) -> list[str]:
-    """What the device reported, with the student's line; `source` is the file's text."""
+    """The device's report, with the student's line; `source` is the file's text."""
     where = f" at {found.file}:{found.line}" if found.line else ""
     headline = found.headline
-    if found.other and found.other.line == found.line:  # both sides of a race in one line: it is named once
+    if found.other and found.other.line == found.line:  # both sides of a race are in one line: name it once
         headline = headline.replace(f" at {found.other.file}:{found.other.line}", "")
     lines = [f"{headline}{where}{place(found.thread, found.block)}"]
     text = found.source or nth_line(source, found.line)
@@ -157,7 +158,7 @@ def fault(found: KernelFault, source: str) -> list[str]:
 
 
 def others(found: KernelFault) -> list[str]:
-    """What else went wrong in the launch: each kind once for a line, races once for an array."""
+    """What else went wrong in the launch: each kind once per line, races once per array."""
 
     def key(f: KernelFault) -> tuple:
         return (f.kind, f.array) if f.kind == "race" and f.array else (f.kind, f.line)
@@ -184,12 +185,12 @@ def lines_of_race(found: KernelFault) -> tuple[int, int]:
 
 
 def of_array(found: KernelFault) -> str:
-    """Which array a race is for."""
+    """The array that a race is about."""
     return f" for {found.array}" if found.kind == "race" and found.array.isidentifier() else ""
 
 
 def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str]:
-    """The explanation of a failure, with what the compiler had warned of after its first line."""
+    """The explanation of a failure, with the compiler's warnings inserted after its first line."""
     found = [w for w in warnings if w.severity == "warning" and w.line]
     found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
     told = []
@@ -204,7 +205,7 @@ def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str
 
 
 def repeated(case: str, found: KernelFault, source: str) -> list[str]:
-    """Several threads write the same values: why a kernel that is right in small cases takes too long."""
+    """Why a kernel that is right in small cases takes too long: several threads write the same values."""
     return [
         f"Already in case {case}: {found.explanation[0].lower()}{found.explanation[1:]}",
         *source_line(found.line, nth_line(source, found.line)),
@@ -215,10 +216,10 @@ def repeated(case: str, found: KernelFault, source: str) -> list[str]:
 def surplus_thread(
     found: KernelFault, kernel: Kernel, case: Case, puzzle: Puzzle, t: Mapping[str, int], source: str
 ) -> list[str]:
-    """Why a thread beyond the last element strays: it has no element and should have left the kernel. A kernel
-    that lets some leave has another bound, as of an output of another size.
+    """Why a thread beyond the last element strays: it has no element and should have returned. A kernel whose
+    guard lets it through has the wrong bound, such as the size of a different output.
 
-    Nothing where threads of the kernel wait for one another: there they have more to do than an element.
+    Nothing if the kernel's threads wait for one another: then they have more to do than one element.
     """
     if (
         found.kind not in ("out-of-bounds", "uninitialised-read")
@@ -248,7 +249,7 @@ def surplus_thread(
 
 
 def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
-    """Why an element of shared memory may be empty: threads can return before the kernel's first barrier."""
+    """Why an element of shared memory may be unset: threads can return before the kernel's first barrier."""
     if found.kind != "uninitialised-read" or "__shared__" not in found.headline:
         return []
     start, end = kernel_span(source, kernel.name)
@@ -276,7 +277,7 @@ def wrong_type(found: KernelFault, kernel: Kernel) -> list[str]:
 
 
 def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Mismatch]) -> list[str]:
-    """Why no element was written: the code is not there yet, or no thread gets to it."""
+    """Why no element was written: the code is missing, or no thread reaches it."""
     if any(m.count != m.total for m in found):
         return []
     body, stub = kernel_text(source, kernel.name), kernel_text(stub_text(puzzle), kernel.name)
@@ -293,7 +294,7 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
 
 
 def kernel_text(source: str, name: str) -> str:
-    """A kernel from its name to the brace that ends it; "" where there is none."""
+    """A kernel from its name to its closing brace; "" if there is none."""
     start = re.search(rf"\b{re.escape(name)}\s*\(", source)
     depth = 0
     for brace in re.finditer(r"[{}]", without_comments(source)[start.end() :]) if start else ():
@@ -304,7 +305,7 @@ def kernel_text(source: str, name: str) -> str:
 
 
 def is_divided(array: str, source: str) -> bool:
-    """Whether an array is the dynamic shared memory, and other pointers of the file start from it."""
+    """Whether an array is the dynamic shared memory, with other pointers of the file derived from it."""
     name = rf"\b{re.escape(array)}\b"
     code = without_comments(source) if array else ""
     return bool(
@@ -319,7 +320,7 @@ def nth_line(source: str, number: int) -> str:
 
 
 def column_of(array: str, text: str) -> int:
-    """Where `array[` stands in a line, from 1; 0 where it does not, or more than once."""
+    """The column of `array[` in a line, from 1; 0 if it does not occur exactly once."""
     found = [m.start() for m in re.finditer(rf"\b{re.escape(array)}\s*\[", text)] if array else []
     return found[0] + 1 if len(found) == 1 else 0
 
@@ -329,7 +330,7 @@ def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
 
 
 def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:
-    """The kernel is not there: what is, and which of it was probably meant."""
+    """The kernel is missing: what the file defines instead, and which of those was probably meant."""
     if not defined:
         says = f"{file} defines no __global__ function, but {kernel.name} is needed."
     else:
@@ -343,7 +344,7 @@ def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[
 
 
 def missing_constant(p: Array, file: str) -> list[str]:
-    """The variable that is to be filled is not there, or too small."""
+    """The variable to be filled is missing or too small."""
     return [
         f"{file} has no __constant__ variable {p.name} of {p.most} elements, "
         "which the grader fills before a launch.",
@@ -373,7 +374,7 @@ def param_size(p) -> int:
 
 
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
-    """The stub as it was: what to do first."""
+    """An untouched stub: what to do first."""
     todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
     lines = [f"This is still the untouched stub: open {file} in your editor."]
     if todo:
@@ -426,7 +427,7 @@ def input_changed(name: str, index: str, was: float, now: float) -> list[str]:
 
 
 def great_sizes(case: Case) -> str:
-    """Only a case of sizes that no layer has fails."""
+    """Only a case with unrealistically large sizes fails."""
     return (
         f"Every smaller case is right. This one has {case.note}: does the kernel assume a certain size, "
         "or keep an index in a short or a char?"
@@ -450,7 +451,8 @@ def schedule(same_build: bool, gpu: bool) -> str:
 
 
 def come_between(lines: tuple[int, ...]) -> str:
-    """The result is another one where nobody comes between what threads read of each other and what they do next."""
+    """The result changes when no other thread intervenes between a thread's read of shared data and its next
+    step."""
     place = f" in line {lines[0]}" if len(lines) == 1 else ""
     return (
         f"The result depends on what other threads do between a thread's read of data that they change{place} and its next "
@@ -460,7 +462,7 @@ def come_between(lines: tuple[int, ...]) -> str:
 
 
 def printing(shown: str, dropped: int) -> list[str]:
-    """Right so far, but the output took all the time."""
+    """Right so far, but printing took all the time."""
     return [
         f"The kernel prints so much ({shown.count(chr(10)) + dropped:,} lines in one launch) that not all "
         "cases could be run in time.",

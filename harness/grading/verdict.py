@@ -1,4 +1,4 @@
-"""What grading found: one plain object that text, JSON and other tools present."""
+"""What grading found: one plain object, presented as text, JSON and by other tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CaseResult:
 
 @dataclass
 class Finding:
-    """What is wrong in one case of a Python file; fields as in Verdict, mismatches as compare.Mismatch."""
+    """What is wrong in one case of a Python file; fields as in Verdict, mismatches are compare.Mismatch."""
 
     kind: str
     lines: list[str]
@@ -63,7 +63,7 @@ class Verdict:
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
-    # of the first output that is wrong: compare.error_map
+    # of the first wrong output: compare.error_map
     error_map: dict[str, Any] = field(default_factory=dict)
     timeline: dict[str, Any] = field(default_factory=dict)  # of a race: race.timeline
     misconception: str = ""

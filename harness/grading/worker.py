@@ -1,4 +1,4 @@
-"""Grading in a process of its own, kept warm: a kernel that hangs or crashes takes nothing down with it.
+"""Grading in a separate process, kept warm: a kernel that hangs or crashes takes nothing else down.
 
 `Apart` is the parent's side; the child is `python -m harness.grading.worker`.
 """
@@ -14,7 +14,7 @@ from ..devices.child import Child, attach
 from ..errors import BackwarpError
 from .verdict import ERROR, Verdict
 
-SECONDS = 60  # for one grading; the watchdog ends a kernel far sooner
+SECONDS = 60  # seconds for one grading; the watchdog stops a kernel far sooner
 
 
 class Apart:
@@ -25,7 +25,7 @@ class Apart:
         self._child: Child | None = None
 
     def grade(self, puzzle: Puzzle, path: Path) -> Verdict:
-        """The verdict on a kernel file; one of status "error" where the process did not survive."""
+        """The verdict on a kernel file; its status is "error" if the process did not survive."""
         try:
             self._child = self._child or Child("harness.grading.worker")
             return self._child.ask(
@@ -35,16 +35,16 @@ class Apart:
             return _nothing(puzzle, path, str(error))
         except TimeoutError:
             self.end()
-            return _nothing(puzzle, path, f"Grading did not end within {SECONDS} seconds and was stopped.")
+            return _nothing(puzzle, path, f"Grading did not finish within {SECONDS} seconds and was stopped.")
         except (EOFError, OSError):
-            says = f"The process that grades ended by itself ({self.end()}); the next run starts another."
+            says = f"The grading process ended unexpectedly ({self.end()}); the next run starts another."
             return _nothing(puzzle, path, says)
         except BaseException:  # Ctrl-C leaves an answer unread
             self.end()
             raise
 
     def end(self) -> str:
-        """Ends the process, whatever it is doing; returns how it ended."""
+        """Stops the process, whatever it is doing; returns how it ended."""
         child, self._child = self._child, None
         return child.end() if child else ""
 

@@ -96,7 +96,7 @@ class Watch:
             if not p.is_output and name not in self.written and name not in self.given:
                 raise LaunchMistake(f"{kernel} reads net.{name} as {p.name}, but no launch has stored it yet")
             if p.is_output and name in self.given:
-                raise LaunchMistake(f"{kernel} would store its {p.name} in net.{name}, which is given")
+                raise LaunchMistake(f"{kernel} would store its {p.name} in net.{name}, which is an input")
         for p, array in zip(declared, arrays):
             if p.is_output:
                 self.written[array.name] = kernel
@@ -189,7 +189,7 @@ def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
         rate = functions["learning_rate"](step, steps)
         if not isinstance(rate, (int, float, np.number)):
             return Finding(
-                "wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is no number."]
+                "wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is not a number."]
             )
         rates.append(float(rate))
     return compared_rates(np.array(rates), expected, steps, misconceptions)
@@ -237,7 +237,7 @@ def check_update(functions, case, device, seed, misconceptions) -> Finding | Non
 def explained_update(net, name, arrays, rate, wrong, misconceptions) -> Finding:
     """What is wrong with the first wrong array after an update of the parameter `name`."""
     if np.array_equal(net[name].get(), arrays[0].astype(np.float32)):
-        return Finding("unwritten", [f"update(net, rate) leaves net.{name} as it was."])
+        return Finding("unwritten", [f"update(net, rate) leaves net.{name} unchanged."])
     known = dict(zip(("weights", "velocity", "gradient"), arrays))
     for m in misconceptions:
         if m.kernel == "update" and weigh(name, net[name].get(), m.compute(known, {"rate": rate})) is None:
@@ -311,7 +311,7 @@ def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | N
     got = functions["accuracy"](net, pairs)
     right = lenet.forward(start, images)["logits"].argmax(1) == labels
     if not isinstance(got, (int, float, np.number)):
-        return Finding("wrong", [f"accuracy returns {shown(got)}, which is no number."])
+        return Finding("wrong", [f"accuracy returns {shown(got)}, which is not a number."])
     if abs(got - right.mean()) < 1e-6:
         return None
     line = (

@@ -142,7 +142,9 @@ def mnist(folder: Path | None = None) -> Data:
     for images, labels, files in ((*parts[:2], "train-*"), (*parts[2:], "t10k-*")):
         where = f"{folder or 'the cache'}, {files}"
         if len(images) != len(labels):
-            raise DataError(f"{where}: {len(images)} images, but {len(labels)} labels; they are of two sets")
+            raise DataError(
+                f"{where}: {len(images)} images, but {len(labels)} labels; they belong to different sets"
+            )
         if labels.max() > 9:
             raise DataError(f"{where}: label {labels.max()}; LeNet has the classes 0 to 9")
     return standardised("mnist", *parts)
@@ -185,7 +187,7 @@ def downloaded(name: str) -> Path:
             [
                 f"{name}.gz cannot be downloaded:",
                 *problems,
-                f"Fetch {', '.join(MNIST)} (.gz will do) elsewhere, and name their folder with --data-dir.",
+                f"Fetch {', '.join(MNIST)} (.gz will do) elsewhere, and give their folder with --data-dir.",
             ]
         )
     )
@@ -203,15 +205,17 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
             size = math.prod(shape)
             data = file.read(size + 1)
     except EOFError:
-        raise DataError(f"{path} is cut off; fetch it again") from None
+        raise DataError(f"{path} is truncated; fetch it again") from None
     except (gzip.BadGzipFile, zlib.error) as e:
         raise DataError(f"{path} is not a gzip file, or damaged ({e}); fetch it again") from None
     except OSError as e:
         raise DataError(f"{path} cannot be read: {e.strerror or e}") from None
     if len(data) < size:
-        raise DataError(f"{path} is cut off: {len(data)} of {size} bytes are there; fetch it again")
+        raise DataError(f"{path} is truncated: it has {len(data)} of {size} bytes; fetch it again")
     if len(data) > size:
-        raise DataError(f"{path} goes on after the {shape[0]} items that its header promises; fetch it again")
+        raise DataError(
+            f"{path} continues past the {shape[0]} items that its header announces; fetch it again"
+        )
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 
@@ -219,15 +223,15 @@ def read_header(path: Path, header: bytes, axes: int) -> tuple[int, ...]:
     """The shape that the first bytes of an IDX file promise. Errors: DataError."""
     kind = "images" if axes == 3 else "labels"
     if len(header) < 4 + 4 * axes:
-        raise DataError(f"{path} is cut off: its header has {len(header)} of {4 + 4 * axes} bytes")
+        raise DataError(f"{path} is truncated: its header has {len(header)} of {4 + 4 * axes} bytes")
     expected = bytes((0, 0, 8, axes))
     if header[:4] != expected:
         raise DataError(
-            f"{path} is no IDX file of {kind}: it starts with {header[:4].hex(' ')}, not {expected.hex(' ')}"
+            f"{path} is not an IDX file of {kind}: it starts with {header[:4].hex(' ')}, not {expected.hex(' ')}"
         )
     shape = tuple(int.from_bytes(header[i : i + 4], "big") for i in range(4, len(header), 4))
     if axes == 3 and shape[1:] != (SIDE, SIDE):
         raise DataError(f"{path} has images of {shape[1]} x {shape[2]} pixels; LeNet takes {SIDE} x {SIDE}")
     if not 0 < shape[0] <= MOST_IMAGES:
-        raise DataError(f"{path} promises {shape[0]:,} {kind}; from 1 to {MOST_IMAGES:,} can be")
+        raise DataError(f"{path} announces {shape[0]:,} {kind}; it must be from 1 to {MOST_IMAGES:,}")
     return shape

@@ -142,13 +142,15 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
         if kind == "gpu":
             compare_with_libraries(puzzle, report, settings.repeat)
     except Slow:
-        raise CourseError(f"counting takes more than {PATIENCE:g} seconds; --shape makes it less") from None
+        raise CourseError(
+            f"counting takes more than {PATIENCE:g} seconds; choose a smaller --shape"
+        ) from None
     except Stop as stop:
         report.verdict, report.kernels = end(verdict, stop), []
         return report
     wrong = [m.kernel for m in report.kernels if m.result == WRONG]
     if wrong:
-        lines = [f"{', '.join(wrong)}: wrong on this shape, so its figures are worth nothing"]
+        lines = [f"{', '.join(wrong)}: wrong on this shape, so its figures mean nothing"]
         report.verdict = replace(verdict, status="failed", kind="wrong", lines=lines)
     else:
         report.verdict = replace(verdict, status=PASSED, next="")
@@ -192,7 +194,7 @@ class Run:
         if not room or nbytes <= room:
             return
         name = leading(self.case.dims)
-        told = f"the arrays of {self.kernel.name} take {nbytes / 1e6:,.0f} MB, and the virtual GPU has room"
+        told = f"the arrays of {self.kernel.name} take {nbytes / 1e6:,.0f} MB, but the virtual GPU has room"
         told += f" for {room / 1e6:,.0f}"
 
         def fitting(size: int) -> bool:
@@ -202,7 +204,7 @@ class Run:
         low, high = 0, self.case.dims.get(name, 0)
         while name and high - low > 1:
             low, high = ((low + high) // 2, high) if fitting((low + high) // 2) else (low, (low + high) // 2)
-        raise CourseError(told + (f"; the largest that goes is {name}={low}" if low else ""))
+        raise CourseError(told + (f"; the largest that fits is {name}={low}" if low else ""))
 
     def place(self, p: Array):
         """The array on the device: an input with its values, an output with none."""
@@ -286,7 +288,7 @@ class Run:
                 Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)()
             except Slow:
                 continue
-            told += f"; it goes with {name}={size}"
+            told += f"; it works with {name}={size}"
             break
         raise CourseError(told)
 
@@ -320,7 +322,7 @@ class Run:
             return "not compared, as asked for"
         case = self.smaller_case()
         if case is None:
-            return "not compared: the reference would take long; --verify takes the time"
+            return "not compared: the reference would take long; --verify compares anyway"
         smaller = Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)
         self.device.time_limit = PATIENCE
         smaller()

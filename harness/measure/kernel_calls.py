@@ -40,7 +40,7 @@ def together(**given) -> list:
             other = arrays[first].dtype
             raise ValueError(f"{name} holds {array.dtype}, but {first} holds {other}; convert one of them")
         if library(array) is not library(arrays[first]):
-            raise ValueError(f"of {name} and {first}, one is in the GPU's memory; move the other there")
+            raise ValueError(f"of {name} and {first}, only one is in the GPU's memory; move the other there")
         if array.size > LARGEST:
             raise ValueError(f"{name} has {array.size:,} elements; kernels count up to {LARGEST:,}")
     return [arrays.get(name) for name in given]
@@ -58,7 +58,7 @@ def from_dlpack(name: str, x):
     try:
         return np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError) as error:
-        raise ValueError(f"{name} cannot be taken as an array of NumPy: {error}") from error
+        raise ValueError(f"{name} cannot be used as a NumPy array: {error}") from error
 
 
 def cupy():

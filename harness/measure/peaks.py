@@ -49,4 +49,4 @@ def named(name: str) -> Peak:
     for peak in PEAKS:
         if peak.name.lower() == name.strip().lower():
             return peak
-    raise CourseError(f"no peaks are known of {name!r}; known: {', '.join(p.name for p in PEAKS)}")
+    raise CourseError(f"no peaks are known for {name!r}; known: {', '.join(p.name for p in PEAKS)}")

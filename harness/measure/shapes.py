@@ -83,7 +83,7 @@ def sizes(puzzle: Puzzle, given: Mapping[str, int]) -> tuple[dict[str, int], tup
         if usual is not None and not (own and told(puzzle, own)):
             if number != usual:
                 raise CourseError(
-                    f"--shape: in {puzzle.id} {name} is {usual}; no kernel of it is told another"
+                    f"--shape: in {puzzle.id} {name} is {usual}, and none of its kernels accepts another"
                 )
         elif own:
             changed[own] = number

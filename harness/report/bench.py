@@ -12,7 +12,7 @@ from ..measure.bench import RIGHT, WRONG, Measured, Report, bound, chained, inte
 from .profile import percent, scaled, wrap
 from .text import show_verdict, terminal_width
 
-CAVEAT = "Counts are of the PTX; bytes moved are those of the requests, before any cache."
+CAVEAT = "Counts refer to the PTX; bytes moved are summed over the requests, before any cache."
 
 
 def show_bench(report: Report, stream: TextIO | None = None) -> None:
@@ -30,7 +30,7 @@ def lines(report: Report) -> list[str]:
     v = report.verdict
     found = [
         f"{v.puzzle}: {v.file}",
-        f"  {'on':10}{v.device}{'' if v.device_kind == 'gpu' else ': no times, but counts'}",
+        f"  {'on':10}{v.device}{'' if v.device_kind == 'gpu' else ': counts, no times'}",
     ]
     found.append(f"  {'shape':10}{' '.join(f'{name}={n}' for name, n in report.dims.items())}")
     if report.unused:
@@ -56,7 +56,7 @@ def kernel_rows(m: Measured, report: Report) -> list[tuple[str, str]]:
     rows += limits(m, report) if m.counters else []
     rows += times(m, report) if m.milliseconds else []
     rows.append(
-        ("result", {RIGHT: "right", WRONG: "WRONG: the figures are worth nothing"}.get(m.result, m.result))
+        ("result", {RIGHT: "right", WRONG: "WRONG: the figures mean nothing"}.get(m.result, m.result))
     )
     return rows
 
@@ -79,7 +79,7 @@ def counts(m: Measured) -> list[tuple[str, str]]:
         rows = [
             (
                 "counted",
-                f"{m.ran:,} of {m.blocks:,} blocks; what follows is theirs by proportion, an estimate",
+                f"{m.ran:,} of {m.blocks:,} blocks; what follows is extrapolated from these, an estimate",
             )
         ]
     else:
@@ -108,7 +108,7 @@ def counts(m: Measured) -> list[tuple[str, str]]:
 def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
     """What would limit the kernel on the GPU asked about."""
     moved, best = intensities(m)
-    told = f"{moved:.2f} FLOP per byte moved, {best:.1f} were every array moved once"
+    told = f"{moved:.2f} FLOP per byte moved, {best:.1f} if every array moved once"
     rows = [("intensity", told)] if c.flops(m.counters) else []
     if not (peak := report.peak):
         return rows
@@ -122,7 +122,7 @@ def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
     least = least_times(m, peak)
     as_it_is, at_best = max(least, key=least.get), bound(best, peak, m.arithmetic)
     slowest = least[as_it_is]
-    text = f"{as_it_is} on {told}: {slowest:.3g} ms at least with no cache"
+    text = f"{as_it_is} on {told}: {slowest:.3g} ms at least without a cache"
     text += f", {m.work / slowest / 1e9:.3g} TFLOP/s"
     if as_it_is != at_best:
         text += f"; {at_best} with every array moved once"
@@ -147,7 +147,7 @@ def times(m: Measured, report: Report) -> list[tuple[str, str]]:
         rows.append(
             (
                 "share",
-                f"not known: there are no published peaks of {report.verdict.device} in harness/measure/peaks.py",
+                f"not known: there are no published peaks for {report.verdict.device} in harness/measure/peaks.py",
             )
         )
     else:

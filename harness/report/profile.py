@@ -19,7 +19,7 @@ from .text import wrap as wrap_text
 
 _LEAST_SOURCE = 10  # columns
 _GAP = 2  # between two columns
-CAVEAT = "Counts are exact, of the PTX: ptxas may still merge or drop accesses and instructions."
+CAVEAT = "The counts are exact for the PTX; ptxas may still merge or drop accesses and instructions."
 
 
 def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool = False) -> None:
@@ -51,7 +51,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
         )
     notes = [CAVEAT]
     if any(k.counters["split"] for k in profile.kernels):
-        notes.append("Memory ran short: requests of divergent lanes may be counted more than once.")
+        notes.append("Memory ran short: requests by divergent lanes may be counted more than once.")
     if profile.no_resources:
         notes.append(f"Registers and occupancy {profile.no_resources}")
     if not metrics:
@@ -227,7 +227,7 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
     local = counts["local_load_bytes"] + counts["local_store_bytes"]
     if local:
         found.append(
-            ("local", f"{nbytes(local)} loaded and stored: an array whose index is not known while compiling")
+            ("local", f"{nbytes(local)} loaded and stored: an array whose index is not known at compile time")
         )
     if c.flops(counts):
         types = [

@@ -60,7 +60,7 @@ def test_what_is_broken_decides_the_exit_status(monkeypatch, capsys):
         (CUDA13, {}, "missing", "not installed", "'.[cuda13]'"),
         (CUDA13, {"cupy_cuda13x": "14.0"}, "ok", "cupy-cuda13x", ""),
         (CUDA13, {"cupy_cuda12x": "14.0"}, "ok", "cupy-cuda12x", ""),
-        (CUDA12, {"cupy_cuda13x": "14.0"}, "missing", "needs a driver of CUDA 13", "'.[cuda12]'"),
+        (CUDA12, {"cupy_cuda13x": "14.0"}, "missing", "needs a driver for CUDA 13", "'.[cuda12]'"),
         (CUDA12, {"cupy_cuda12x": "14.0"}, "missing", "no compiler for this driver", "'.[cuda12]'"),
         (CUDA12, {"cupy_cuda12x": "14.0", "nvrtc12": True}, "ok", "cupy-cuda12x", ""),
         (CUDA13, {"cupy_cuda12x": "1", "cupy_cuda13x": "1"}, "missing", "exclude each other", "uninstall"),

@@ -192,7 +192,7 @@ def test_a_worker_that_dies_is_replaced(course, watching):
         for pid in child.read_text().split():
             os.kill(int(pid), 9)
     renamed(path, WRONG)
-    terminal.expect("ended by itself (SIGKILL)", footer())
+    terminal.expect("ended unexpectedly (SIGKILL)", footer())
     renamed(path, WRONG + "\n// again\n")
     terminal.expect("x 01_twice", "expected", footer())
 

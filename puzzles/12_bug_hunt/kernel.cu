@@ -1,7 +1,7 @@
 // Puzzle 12: bug_hunt, four kernels with one mistake each.
 //
 // What to do: all of this compiles, and almost works. Let the grader tell you what is
-// wrong, find the line, repair it, and grade again: then the next kernel has its turn.
+// wrong, find the line, repair it, and grade again: then it is the next kernel's turn.
 // You will write about 4 lines, one in each kernel. Nothing else needs to change.
 //
 // Check: backwarp grade 12    Stuck: backwarp hint 12    Start again: backwarp reset 12

@@ -18,7 +18,7 @@ extern "C" __global__ void nhwc_to_nchw(
     const float* input, float* output,  // [batch, H, W, C] -> [batch, C, H, W]
     int batch, int C, int H, int W) {
     int idx = blockIdx.x * blockDim.x + threadIdx.x;
-    // TODO(2): the way back.
+    // TODO(2): the other direction.
 }
 
 extern "C" __global__ void kcrs_to_rsck(
@@ -32,7 +32,7 @@ extern "C" __global__ void rsck_to_kcrs(
     const float* weights, float* output,  // [R, S, C, K] -> [K, C, R, S]
     int K, int C, int R, int S) {
     int idx = blockIdx.x * blockDim.x + threadIdx.x;
-    // TODO(4): the way back.
+    // TODO(4): the other direction.
 }
 
 extern "C" __global__ void transpose_float4(
@@ -42,7 +42,7 @@ extern "C" __global__ void transpose_float4(
     int idx = blockIdx.x * blockDim.x + threadIdx.x;
     // TODO(5): find the block: its image n, first row, first column; columns change fastest.
 
-    // TODO(6): where rows or columns is no multiple of 4, move the block element by element.
+    // TODO(6): where rows or columns is not a multiple of 4, move the block element by element.
 
     // TODO(7): otherwise load four float4, one per row; store four float4, one per column.
 }

@@ -17,7 +17,7 @@ extern "C" __global__ void conv2d_backward_bias(
     const float* grad_output,  // [batch, C_out, H_out, W_out]
     float* grad_bias,          // [C_out], yours to fill
     int batch, int C_out, int H_out, int W_out) {
-    __shared__ float slot[32];  // one for every warp; a block has 32 at the most
+    __shared__ float slot[32];  // one for every warp; a block has at most 32
     int k = blockIdx.x;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // TODO(2): add up this thread's share of channel k, as in puzzle 19.

@@ -1,6 +1,6 @@
 // Puzzle 21: the gradient of the weights, one block per weight.
 //
-// What to do: the block has the weight that a thread had in puzzle 09. Its threads share
+// What to do: a block does the work of one thread of puzzle 09. Its threads share
 // the products, one for every image and every position (p, q): neighbouring threads take
 // neighbouring positions. Then they add up their sums as in puzzle 20.
 // You will write about 30 lines.

@@ -14,7 +14,7 @@ extern "C" __global__ void predict_sectors(const int* start,   // [patterns]
                                            int patterns) {
     int idx = blockIdx.x * blockDim.x + threadIdx.x;
     // TODO(1): leave if there is no pattern idx. Go through the 32 lanes and count
-    //          every lane whose float lies in another sector than the one before.
+    //          every lane whose float lies in a different sector from the one before.
 }
 
 extern "C" __global__ void fc_forward(const float* input,    // [batch, n_in]

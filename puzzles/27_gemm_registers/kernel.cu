@@ -1,8 +1,8 @@
 // Puzzle 27: gemm_registers, a matrix product with 64 sums per thread.
 //
-// What to do: puzzle 26 with a larger square of C to a block, BM x BN, and TM x TN
-// of it to a thread. Per step along K a thread takes TM numbers of one tile and
-// TN of the other, and makes TM * TN products of them. Floats travel in fours.
+// What to do: puzzle 26 with a larger square of C per block, BM x BN, and TM x TN
+// of it per thread. Per step along K a thread takes TM numbers of one tile and
+// TN of the other, and forms all TM * TN products. Floats travel in fours.
 // No size need be a multiple of anything. You will write about 60 lines.
 //
 // Check: backwarp grade 27    Stuck: backwarp hint 27    Start again: backwarp reset 27
@@ -26,7 +26,7 @@ __device__ void store4(float* matrix, int rows, int columns, int row, int column
 }
 
 extern "C" __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K) {
-    // TODO(3): declare the tiles, that of A turned, and TM x TN sums. Compute where the block's square
+    // TODO(3): declare the tiles, that of A transposed, and TM x TN sums. Compute where the block's square
     //          of C begins and this thread's number in the block, t; there are BN / TN threads in x.
 
     // TODO(4): as in puzzle 26, with load4; in every step of a stretch first copy the thread's numbers

@@ -2,7 +2,7 @@
 //
 // What to do: puzzle 28 wrote an element of the image into several places of the
 // matrix. Now the matrix holds a gradient, and the gradient of an element of the
-// image is the sum of what stands in these places. One thread has one element: it
+// image is the sum of what is in those places. One thread handles one element: it
 // finds the places, and nobody else adds to its sum. You will write about 16 lines.
 //
 // Check: backwarp grade 29    Stuck: backwarp hint 29    Start again: backwarp reset 29

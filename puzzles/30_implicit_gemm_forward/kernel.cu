@@ -1,4 +1,4 @@
-// Puzzle 30: implicit GEMM, the convolution as a product with a matrix that is nowhere.
+// Puzzle 30: implicit GEMM, the convolution as a product with a matrix that is never stored.
 //
 // What to do: the tiled product of puzzle 26, of the weights [C_out, rows] and the
 // column matrix [rows, width] of puzzle 28. But there is no such matrix: when a

@@ -18,7 +18,7 @@ extern "C" __global__ void conv2d_backward_weights_split(
     int H_out = (H + 2 * pad_h - dilation_h * (R - 1) - 1) / stride_h + 1;
     int W_out = (W + 2 * pad_w - dilation_w * (S - 1) - 1) / stride_w + 1;
     int x = threadIdx.x, y = threadIdx.y, split = blockIdx.y;
-    // TODO(1): declare the tiles. Of tile blockIdx.x, find the row k and the column j that this thread
+    // TODO(1): declare the tiles. In tile blockIdx.x, find the row k and the column j that this thread
     //          fills, j's channel and tap, and of the split the first position and the one after its last.
 
     // TODO(2): for every stretch of TILE positions, fill both tiles, with x along the positions and 0

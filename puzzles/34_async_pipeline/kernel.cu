@@ -27,7 +27,7 @@ extern "C" __global__ void implicit_gemm_async(
     int q = column % W_out, p = column / W_out % H_out, b = column / (W_out * H_out);
     int top = p * stride_h - pad_h, left = q * stride_w - pad_w;  // the upper left corner of its patch
 
-    // TODO(1): declare the tiles. Split row y into (c, r, s), and TILE too: what TILE rows further means.
+    // TODO(1): declare the tiles. Split row y into (c, r, s), and TILE as well: the step from stretch to stretch.
 
     // TODO(2): start the copies of the first STAGES - 1 steps. Then, in every step: wait for the pair of
     //          this step, start the copies of another, and add up the products. Copy with zero-fill,

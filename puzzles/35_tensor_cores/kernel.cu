@@ -34,7 +34,7 @@ extern "C" __global__ void conv2d_backward_weights_tf32(
         //          the warp's 8 rows of windows, each row a column of B, into registers; multiply.
         __syncthreads();  // nobody needs them any more
     }
-    // TODO(3): store the sums that there are weights for; grad_weights is a matrix of C_out rows.
+    // TODO(3): store the sums that belong to weights; grad_weights is a matrix of C_out rows.
 }
 
 // Where piece number `piece`, 8 halves, of a row begins in a tile whose rows are 8 pieces long.
@@ -54,7 +54,7 @@ extern "C" __global__ void matmul_half(const __half* A, const __half* B, float* 
             *reinterpret_cast<uint4*>(&b[at]) = load8(B, K, N, start + row, left + 8 * piece);
         }
         __syncthreads();  // both tiles are full
-        // TODO(5): for every 16 steps along K, one ldmatrix_x4 brings the fragment of A; another one, turned,
+        // TODO(5): for every 16 steps along K, one ldmatrix_x4 loads the fragment of A; another one, transposed,
         //          those of B for two times 8 columns; two multiplications use them.
         __syncthreads();  // nobody needs them any more
     }

@@ -1,6 +1,6 @@
 // Puzzle 04: ReLU, which makes negative numbers zero: forward, in place, backward.
 //
-// What to do: every thread takes care of one element i, as in puzzle 01. Forward,
+// What to do: every thread handles one element i, as in puzzle 01. Forward,
 // it keeps x or makes it 0. The second kernel does the same in one array that is
 // input and output. Backward, it lets the gradient pass or stops it. Mind 0, and
 // mind NaN: no comparison with NaN is true. You will write about 10 lines.

@@ -1,6 +1,6 @@
 // Puzzle 05: softmax and cross entropy: the loss, its mean, and its gradient.
 //
-// What to do: every thread takes care of one sample, that is one row of logits.
+// What to do: every thread handles one sample, that is, one row of logits.
 // It subtracts the largest logit of the row before it calls expf, so that nothing
 // overflows. The kernels store the loss of each sample, the mean of all losses,
 // and the gradient of that mean. You will write about 17 lines.

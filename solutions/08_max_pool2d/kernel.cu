@@ -1,4 +1,4 @@
-// Puzzle 08: max pooling, and the way back through it.
+// Puzzle 08: max pooling, forward and backward.
 //
 // What to do: a thread of the first kernel keeps the largest of the 2 x 2 elements of
 // one window, and the place where it stood in its plane. A thread of the second

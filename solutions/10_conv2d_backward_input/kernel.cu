@@ -2,7 +2,7 @@
 //
 // What to do: every thread computes the gradient of one input element. It collects
 // grad_output * weight from all filters k and all taps (r, s): with tap (r, s) on
-// top of it, the filter stood at position (h - r, w - s), if there is such a one.
+// top of it, the filter stood at position (h - r, w - s), if that exists.
 // You will write about 20 lines.
 //
 // Check: backwarp grade 10    Stuck: backwarp hint 10    Start again: backwarp reset 10

@@ -1,7 +1,7 @@
-// Puzzle 17: pooling with every option, by mean and by maximum, and the way back.
+// Puzzle 17: pooling with every option, by mean and by maximum, forward and backward.
 //
 // What to do: the mean and the maximum of windows with their own stride, padding and
-// dilation; the last window may hang over the edge. The way back gathers: a thread finds
+// dilation; the last window may hang over the edge. The backward pass gathers: a thread finds
 // all windows that its input element is in. You will write about 82 lines.
 //
 // Check: backwarp grade 17    Stuck: backwarp hint 17    Start again: backwarp reset 17
@@ -98,7 +98,7 @@ extern "C" __global__ void max_pool2d_general_forward(
     int* argmax,         // [batch, C, H_out, W_out], yours to fill: places h * W + w
     int batch, int C, int H, int W, int R, int S, int stride_h, int stride_w, int pad_h, int pad_w,
     int dilation_h, int dilation_w, int ceil_mode) {
-    // TODO(5): one thread per window: its largest element in the input, and where that stands.
+    // TODO(5): one thread per window: its largest element in the input, and its place.
     // BEGIN SOLUTION
     int H_out = windows_along(H, R, stride_h, pad_h, dilation_h, ceil_mode);
     int W_out = windows_along(W, S, stride_w, pad_w, dilation_w, ceil_mode);

@@ -26,7 +26,7 @@ extern "C" __global__ void nhwc_to_nchw(
     const float* input, float* output,  // [batch, H, W, C] -> [batch, C, H, W]
     int batch, int C, int H, int W) {
     int idx = blockIdx.x * blockDim.x + threadIdx.x;
-    // TODO(2): the way back.
+    // TODO(2): the other direction.
     // BEGIN SOLUTION
     if (idx >= batch * C * H * W) return;
     int w = idx % W;
@@ -56,7 +56,7 @@ extern "C" __global__ void rsck_to_kcrs(
     const float* weights, float* output,  // [R, S, C, K] -> [K, C, R, S]
     int K, int C, int R, int S) {
     int idx = blockIdx.x * blockDim.x + threadIdx.x;
-    // TODO(4): the way back.
+    // TODO(4): the other direction.
     // BEGIN SOLUTION
     if (idx >= K * C * R * S) return;
     int s = idx % S;
@@ -82,7 +82,7 @@ extern "C" __global__ void transpose_float4(
     float* to = output + (n * columns + column) * rows + row;
     // END SOLUTION
 
-    // TODO(6): where rows or columns is no multiple of 4, move the block element by element.
+    // TODO(6): where rows or columns is not a multiple of 4, move the block element by element.
     // BEGIN SOLUTION
     if (rows % 4 != 0 || columns % 4 != 0) {
         for (int i = 0; i < 4 && row + i < rows; i++) {

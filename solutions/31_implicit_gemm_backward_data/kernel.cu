@@ -1,7 +1,7 @@
 // Puzzle 31: the gradient of the input as dense matrix products, none of them stored.
 //
 // What to do: rows of the image that leave the same remainder when divided by the stride meet the
-// same taps. So the image falls into stride_h * stride_w classes, and each is a dense product of its
+// same taps. So the image splits into stride_h * stride_w classes, and each is a dense product of its
 // own. A block takes a tile of one class: TILE channels of TILE elements, walking over the channels k
 // and the taps of the class, as in puzzle 26. You will write about 36 lines.
 //
@@ -28,7 +28,7 @@ extern "C" __global__ void conv2d_backward_input(
     int taps_s = (S - first_s + stride_w - 1) / stride_w;
     // END SOLUTION
 
-    // TODO(2): of tile blockIdx.x, find this thread's channel c and element n, and n's image, row and
+    // TODO(2): in tile blockIdx.x, find this thread's channel c and element n, and n's image, row and
     //          column within the class; let the block leave if its class has no such tile.
     // BEGIN SOLUTION
     int down = (C_in + TILE - 1) / TILE;

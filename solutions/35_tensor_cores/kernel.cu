@@ -52,7 +52,7 @@ extern "C" __global__ void conv2d_backward_weights_tf32(
         // END SOLUTION
         __syncthreads();  // nobody needs them any more
     }
-    // TODO(3): store the sums that there are weights for; grad_weights is a matrix of C_out rows.
+    // TODO(3): store the sums that belong to weights; grad_weights is a matrix of C_out rows.
     // BEGIN SOLUTION
     for (int e = 0; e < 4; e++) {
         int k = top + lane / 4 + e / 2 * 8, j = left + 8 * warp + lane % 4 * 2 + e % 2;
@@ -83,7 +83,7 @@ extern "C" __global__ void matmul_half(const __half* A, const __half* B, float* 
             *reinterpret_cast<uint4*>(&b[at]) = load8(B, K, N, start + row, left + 8 * piece);
         }
         __syncthreads();  // both tiles are full
-        // TODO(5): for every 16 steps along K, one ldmatrix_x4 brings the fragment of A; another one, turned,
+        // TODO(5): for every 16 steps along K, one ldmatrix_x4 loads the fragment of A; another one, transposed,
         //          those of B for two times 8 columns; two multiplications use them.
         // BEGIN SOLUTION
         for (int k = 0; k < 64; k += 16) {

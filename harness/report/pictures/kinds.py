@@ -53,7 +53,7 @@ KINDS = {
         Kind("race", "two threads at one element, in order of time", "race:race_picture",
              nothing="this kernel has no race"),
         Kind("heat", "which elements of an output are wrong", "heatmap:error_picture",
-             nothing="no output of this kernel is wrong, or it is too large to be drawn"),
+             nothing="no output of this kernel is wrong, or it is too large to draw"),
         Kind("sectors", "the sectors that one read of a warp moves", "maps:sectors_of_a_read", ("23",)),
         Kind("halo", "how often a block reads each element", "maps:reads_of_a_block", ("24",)),
         Kind("banks", "the banks that one read of a warp touches", "maps:banks_of_a_column", ("25",)),

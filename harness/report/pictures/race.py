@@ -74,20 +74,18 @@ def advice(found: dict[str, Any]) -> list[str]:
     missing = found["missing"]
     atomic = ", or an atomic" if missing.get("updates") else ""
     if missing["kind"] == "blocks":
-        return [f"No barrier orders blocks: each needs elements of its own{atomic}."]
+        return [f"No barrier orders blocks: give each block its own elements{atomic}."]
     if missing["kind"] == "one thread":
         lines = " and ".join(map(str, missing["lines"]))
         return [f"Both threads change it in line{'s' * (len(missing['lines']) > 1)} {lines}, which no barrier orders:",
-                f"each element needs a thread of its own{atomic}."]  # fmt: skip
+                f"give each element a thread of its own{atomic}."]  # fmt: skip
     barrier = "__syncwarp()" if found["same_warp"] else "__syncthreads()"
     also = ", or __syncthreads()," if found["same_warp"] else ""
     if missing["kind"] == "within":
         return [f"Line {missing['line']} reads what another thread writes in it: a {barrier}{also} belongs "
-                "between", "the reading, into a variable, and the writing."]  # fmt: skip
+                "between", "reading into a variable and writing."]  # fmt: skip
     if missing["after"] == missing["before"]:
-        return [
-            f"A {barrier}{also} belongs after line {missing['after']}, before the loop comes to it again."
-        ]
+        return [f"A {barrier}{also} belongs after line {missing['after']}, before the loop reaches it again."]
     again = " is reached again" if missing["again"] else ""
     return [
         f"A {barrier}{also} belongs after line {missing['after']}, before line {missing['before']}{again}."

@@ -67,7 +67,7 @@ def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: i
     dims = puzzle.full_dims(case)
     shapes = {p.name: p.shape(dims) for p in kernel.arrays}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
-        says = f"case {case.name} of {puzzle.id} is too large to be drawn"
+        says = f"case {case.name} of {puzzle.id} is too large to draw"
         raise CourseError(f"{says}: choose a smaller one with --case")
     found = passes(trace(puzzle, case.name, kernel, source), list(shapes))
     if not found:

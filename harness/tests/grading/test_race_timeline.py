@@ -100,7 +100,7 @@ def test_what_no_barrier_orders(noting):
     )
     _, found = raced(noting, source)
     assert found["missing"] == {"kind": "one thread", "lines": [3], "updates": True}
-    assert advice(found)[1] == "each element needs a thread of its own, or an atomic."
+    assert advice(found)[1] == "give each element a thread of its own, or an atomic."
     source = f"{K}within(float* out) {{\n int i = threadIdx.x; out[i] = 0; __syncthreads();\n out[i] = out[i + 1];\n}}"
     assert raced(noting, source, block=40)[1]["missing"] == {"kind": "within", "line": 3}
     source = f"{K}blocks(float* out) {{\n    out[threadIdx.x] = blockIdx.x;\n}}"

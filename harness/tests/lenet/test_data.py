@@ -95,13 +95,13 @@ def test_a_folder_of_idx_files(folder):
 
 
 WRONG = {
-    "cut in the header": (3, lambda a: idx(a)[:9], r"is cut off: its header has 9 of 16 bytes"),
-    "empty": (3, lambda a: b"", r"is cut off: its header has 0 of 16 bytes"),
+    "cut in the header": (3, lambda a: idx(a)[:9], r"is truncated: its header has 9 of 16 bytes"),
+    "empty": (3, lambda a: b"", r"is truncated: its header has 0 of 16 bytes"),
     "cut in the data": (3, lambda a: idx(a)[:-1], r"is cut off: 9407 of 9408 bytes are there; fetch it again"),
     "a byte too many": (3, lambda a: idx(a) + b"\0", r"goes on after the 12 items that its header promises"),
     "more promised than there is": (3, lambda a: idx(a, count=13), r"is cut off: 9408 of 10192 bytes"),
     "less promised than there is": (3, lambda a: idx(a, count=11), r"goes on after the 11 items"),
-    "nothing promised": (3, lambda a: idx(a, count=0), r"promises 0 images; from 1 to 1,000,000 can be"),
+    "nothing promised": (3, lambda a: idx(a, count=0), r"announces 0 images; it must be from 1 to 1,000,000"),
     "too much promised": (3, lambda a: idx(a, count=2**32 - 1), r"promises 4,294,967,295 images"),
     "labels for images": (3, lambda a: idx(LABELS), r"no IDX file of images: it starts with 00 00 08 01, not 00 00 08 03"),
     "images for labels": (1, lambda a: idx(IMAGES), r"no IDX file of labels: it starts with 00 00 08 03"),
@@ -129,8 +129,8 @@ def packed_zeros(count):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (gzip.compress(idx(IMAGES))[:-9], "is cut off; fetch it again"),
-        (gzip.compress(idx(IMAGES))[:200], "is cut off; fetch it again"),
+        (gzip.compress(idx(IMAGES))[:-9], "is truncated; fetch it again"),
+        (gzip.compress(idx(IMAGES))[:200], "is truncated; fetch it again"),
         (idx(IMAGES), "is not a gzip file, or damaged"),
         (gzip.compress(idx(IMAGES))[:300] + b"\xff" * 300, "is not a gzip file, or damaged|is cut off"),
         (packed_zeros(20_000), "goes on after the 1 items"),
@@ -156,7 +156,7 @@ def test_files_that_are_missing_or_no_files(folder, tmp_path):
 
 def test_images_and_labels_of_two_sets(folder):
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS[:11])))
-    with pytest.raises(DataError, match=r"train-\*: 12 images, but 11 labels; they are of two sets"):
+    with pytest.raises(DataError, match=r"train-\*: 12 images, but 11 labels; they belong to different sets"):
         load("mnist", folder)
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS + 17)))
     with pytest.raises(DataError, match="label 26; LeNet has the classes 0 to 9"):

@@ -207,7 +207,7 @@ def test_what_a_step_moves_is_counted_and_less_with_later_kernels(monkeypatch):
     [
         ("09", "--use '09': write it like --use 09=21, the kernels of 21 in place of those of 09"),
         ("09=", "write it like --use 09=21"),
-        ("09=96", "there is no puzzle 96 yet; `backwarp list` shows what there is"),
+        ("09=96", "there is no puzzle 96 yet; `backwarp list` shows the available puzzles"),
         ("01=97", "--use 01=97: LeNet has no kernel from 01_vector_add"),
         ("09=04", r"no kernel of 04_relu has the arrays of one of 09_conv2d_backward_weights \(conv2d_backward_weights "
                   r"with grad_output, input, grad_weights; .*\), so it cannot stand in"),

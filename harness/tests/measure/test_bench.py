@@ -156,7 +156,7 @@ def test_a_launch_is_counted_and_compared(counting):
     )
     moved = 32 * sum(weights.counters[f"global_{kind}_sectors"] for kind in ("load", "store"))
     least = moved / 4.8e9  # milliseconds
-    assert f"{least:.3g} ms at least with no cache, {weights.flops / least / 1e9:.3g} TFLOP/s" in text
+    assert f"{least:.3g} ms at least without a cache, {weights.flops / least / 1e9:.3g} TFLOP/s" in text
     assert f"{weights.flops / moved:.2f} FLOP per byte moved" in text and "no times, but counts" in text
 
 
@@ -179,7 +179,7 @@ def test_a_large_launch_is_counted_in_some_blocks_and_says_so(counting, monkeypa
     for name in ("flops_fp32", "global_load_sectors", "global_store_sectors", "thread_instructions"):
         assert math.isclose(part.counters[name], whole.counters[name], rel_tol=0.03), name
     text = "\n".join(lines(report))
-    assert f"{part.ran} of 1,728 blocks; what follows is theirs by proportion, an estimate" in text
+    assert f"{part.ran} of 1,728 blocks; what follows is extrapolated from these, an estimate" in text
     assert "result    right with batch=2; not compared as a whole" in text and "exact" not in text
     assert document(report)["kernels"][0]["exact"] is False
     assert counting().sample_blocks == 0  # the next launch is whole again
@@ -218,7 +218,7 @@ def test_a_wrong_kernel_is_said_to_be_wrong(counting, tmp_path):
     assert "a[i] - b[i]" in path.read_text()
     report = run("01", counting, path, shape="N=1000")
     assert report.verdict.exit_status == 1 and report.kernels[0].result == WRONG
-    assert lines(report)[-1] == "Next: backwarp grade 01" and "worth nothing" in "\n".join(lines(report))
+    assert lines(report)[-1] == "Next: backwarp grade 01" and "mean nothing" in "\n".join(lines(report))
     unasked = run("01", counting, path, shape="N=1000", verify=False)
     assert unasked.verdict.exit_status == 0 and unasked.kernels[0].result == "not compared, as asked for"
 
