@@ -36,7 +36,7 @@ def the_course() -> tuple[Course, Progress]:
 
 
 def show_version(context: click.Context, _, wanted: bool) -> None:
-    """`--version`: the installed one, or that it is a checkout."""
+    """`--version`: the installed version, or that this is a checkout."""
     if not wanted:
         return
     from importlib import metadata
@@ -87,7 +87,7 @@ def where_you_are() -> None:
 
 @cli.command("list")
 def list_puzzles() -> None:
-    """The ladder with your progress."""
+    """List the puzzles with your progress."""
     from .course.declare import PARTS
 
     course, progress = the_course()
@@ -187,7 +187,7 @@ def what_next(course: Course, progress: Progress) -> str:
 
 
 def present(verdict: Verdict, brief: bool) -> None:
-    """The report on one file; among several (`brief`), a stub that nobody has touched is one line."""
+    """The report on one file; with several files (`brief`), an untouched stub gets one line."""
     from .report.text import show_verdict
 
     show_verdict(verdict, brief=brief and verdict.kind == "untouched")
@@ -209,7 +209,7 @@ def write(text: str, path: str) -> None:
 @click.argument("puzzle_id", metavar="ID")
 @click.argument("number", type=click.IntRange(min=1), required=False)
 def hint(puzzle_id: str, number: int | None) -> None:
-    """The next hint for a puzzle, or hint NUMBER."""
+    """Show the next hint for a puzzle, or hint NUMBER."""
     course, progress = the_course()
     puzzle = course.load(puzzle_id)
     total = len(puzzle.hints)
@@ -361,7 +361,7 @@ def train(context, **options) -> None:
 @click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
 @click.pass_context
 def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
-    """Counters per source line: memory transactions, bank conflicts, operations, divergence."""
+    """Count per source line: memory transactions, bank conflicts, operations, divergence."""
     if path is not None and solution:
         raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
@@ -423,7 +423,7 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
 )
 @click.pass_context
 def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
-    """Your kernel on a big case: its time next to cuDNN's on a GPU, its counts without one."""
+    """Run your kernel on a big case: on a GPU its time next to cuDNN's, without one its counts."""
     if path is not None and solution:
         raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
@@ -449,7 +449,7 @@ def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
 @cli.command()
 @click.pass_context
 def doctor(context) -> None:
-    """What this machine can do, and what to install for the rest."""
+    """Report what this machine can do, and what to install for the rest."""
     from . import doctor as checkup
 
     context.meta[STATUS] = checkup.main() or 0
@@ -473,6 +473,6 @@ def run_verb(arguments: list[str] | None) -> int:
     with cli.make_context("backwarp", list(sys.argv[1:] if arguments is None else arguments)) as context:
         try:
             cli.invoke(context)
-        except BrokenPipeError:  # the reader has seen enough; the verdict stands
+        except BrokenPipeError:  # the reader closed the pipe; the verdict still counts
             silence_output()
         return context.meta.get(STATUS, 0)

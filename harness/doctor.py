@@ -80,7 +80,7 @@ def report() -> Report:
 
 def _python() -> Finding:
     text = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    if sys.version_info < (3, 11):  # noqa: UP036 (run from a checkout, pip has not looked at it)
+    if sys.version_info < (3, 11):  # noqa: UP036 (pip does not check this for a checkout)
         return Finding("Python", "broken", text, "Python 3.11 or newer is needed")
     return Finding("Python", "ok", text)
 
@@ -119,7 +119,7 @@ def _virtual_gpu() -> Finding:
 
 
 def _try(kind: str) -> tuple[bool, str]:
-    """Runs a kernel in a process of its own: machine code that this CPU lacks would end it."""
+    """Runs a kernel in a separate process, because an instruction that this CPU lacks would kill it."""
     paths = [str(_CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-c", _TRIAL, kind]

@@ -1,4 +1,4 @@
-"""The one family of exceptions that the harness shows to students.
+"""The only exceptions that the harness shows to students.
 
 Every message states a fact, a place and a remedy. Anything else that escapes is a defect of the
 harness, not of the student's kernel.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 class BackwarpError(Exception):
-    """Base of every error that is meant to be read by a student."""
+    """Base of every error meant to be read by a student."""
 
 
 class CourseError(BackwarpError):
@@ -29,7 +29,7 @@ class Diagnostic:
     message: str
     file: str = ""
     line: int = 0
-    column: int = 0  # 1-based; 0 where the compiler gave none
+    column: int = 0  # 1-based; 0 if the compiler gave none
     source: str = ""  # the text of the line, without its newline
 
     def __str__(self) -> str:
@@ -52,14 +52,14 @@ class CompileError(BackwarpError):
 
 
 class Unsupported(CompileError):
-    """The virtual GPU does not have an instruction or modifier; never a wrong answer instead."""
+    """The virtual GPU lacks an instruction or modifier; it never returns a wrong answer instead."""
 
     def __init__(self, what: str, file: str = "", line: int = 0, source: str = ""):
         message = f"the virtual GPU does not support {what}"
         super().__init__(message, (Diagnostic("error", message, file, line, 0, source),))
         self.what, self.file, self.line, self.source = what, file, line, source
 
-    def __reduce__(self):  # the message is made from the parts: between processes the parts travel
+    def __reduce__(self):  # the message is built from the parts, and only those travel
         return Unsupported, (self.what, self.file, self.line, self.source), {"diagnostics": self.diagnostics}
 
 
@@ -95,12 +95,12 @@ class KernelFault(BackwarpError):
     kind: "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence",
     "shuffle-mask", "timeout", "assert", "invalid-address", "read-only", "stack-overflow".
     headline: NVIDIA's own wording. explanation: one plain sentence.
-    array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape it falls out of.
-    other: the second side of a race or of a divergent barrier.
-    count: threads found doing the same at the same line; the first in the grid is named.
-    more: further faults of the same run, first of each kind and line.
-    address: of a race on the virtual GPU, the word in device memory; no_barrier: of a race, that no barrier would
-    order it; launch: the record of the launch, where there is one.
+    array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. other: the
+    second side of a race or of a divergent barrier.
+    count: how many threads did the same at the same line; the first in the grid is named.
+    more: further faults of the same run, the first of each kind and line.
+    address: for a race on the virtual GPU, the word in device memory; no_barrier: no barrier would order this
+    race; launch: the record of the launch, if there is one.
     """
 
     kind: str
@@ -119,7 +119,7 @@ class KernelFault(BackwarpError):
     count: int = 1
     more: list[KernelFault] = field(default_factory=list)
 
-    address = 0  # no fields: they mean something in the process of the launch only
+    address = 0  # not fields, because they are meaningful only in the process of the launch
     no_barrier = False
     launch = None
 

@@ -98,7 +98,7 @@ class CourseMagics(Magics):
             raise UsageError(str(error)) from None
 
     def cell_path(self, puzzle: Puzzle) -> Path:
-        """Where the last cell graded for a puzzle is kept."""
+        """Where the last graded cell of a puzzle is kept."""
         return self.course.root / ".backwarp" / "notebook" / puzzle.id / puzzle.file
 
     def newest(self, puzzle: Puzzle) -> Path:
@@ -251,7 +251,7 @@ class CourseMagics(Magics):
         return ipywidgets.interactive(show, thread=slider)
 
     def threads(self, puzzle: Puzzle, chosen: argparse.Namespace) -> int:
-        """How many a block of the chosen kernel has. Errors: CourseError."""
+        """How many threads a block of the chosen kernel has. Errors: CourseError."""
         from .course.checkout import read_source, tunables
         from .report.pictures.kinds import what_to_draw
         from .report.pictures.probe import count

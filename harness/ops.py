@@ -32,8 +32,8 @@ from reference.conv_plan import (
 from .course.checkout import Course
 from .measure.kernel_calls import Kernels, library, together
 
-# What the kernels of a convolution are called by, in the terms of reference.conv: the sum that makes the
-# grid, the image or the weights -> (the array that the kernel writes, the names that its inputs have there).
+# The kernels of a convolution in the terms of reference.conv: the sum that produces the grid, the image or
+# the weights -> (the array that the kernel writes, the names of its inputs there).
 CONVOLUTION = {
     "grid": ("output", {"image": "input", "weights": "weights"}),
     "image": ("grad_input", {"grid": "grad_output", "weights": "weights"}),
@@ -49,9 +49,9 @@ TRANSPOSED = {
 class Operators:
     """The operators on one device.
 
-    device: for arrays in host memory: "cpu" (the virtual GPU), "gpu", "auto", or one that is open. mine: the
-    student's kernels, where they are those that passed, in place of the solutions'. Kernels are compiled when
-    they are first needed, and kept.
+    device: for arrays in host memory: "cpu" (the virtual GPU), "gpu", "auto", or one that is open. mine: use
+    the student's kernels instead of the solutions' wherever they have passed. Kernels are compiled when first
+    needed, and kept.
     """
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
@@ -63,8 +63,8 @@ class Operators:
         """aten::convolution: the output (N, K, ...) of input (N, C, ...), weight (K, C / groups, ...), or
         (C, K / groups, ...) if transposed, and bias (K,) or None.
 
-        Errors: ValueError for sizes, parameters or types that do not go together; CompileError and
-        KernelFault where a student's kernel has a mistake; DeviceError.
+        Errors: ValueError for sizes, parameters or types that do not match; CompileError and KernelFault if a
+        student's kernel has a mistake; DeviceError.
         """
         input, weight, bias = together(input=input, weight=weight, bias=bias)
         options = stride, padding, dilation, transposed, output_padding, groups
@@ -81,7 +81,7 @@ class Operators:
     ):  # fmt: skip
         """aten::convolution_backward: (grad_input, grad_weight, grad_bias), as input, weight and bias are.
 
-        output_mask: three booleans; what is not wanted is None. Errors: as for `convolution`.
+        output_mask: three booleans; a gradient that is not wanted is None. Errors: as for `convolution`.
         """
         input, weight, grad = together(input=input, weight=weight, grad_output=grad_output)
         options = stride, padding, dilation, transposed, output_padding, groups
@@ -96,14 +96,14 @@ class Operators:
         )
 
     def _grad_bias(self, grad):
-        """The spatial dimensions, taken together, are one row of an image."""
+        """The spatial dimensions, merged, are one row of an image."""
         (count, channels), length = grad.shape[:2], math.prod(grad.shape[2:])
         plan = aten_plan((count, 1, 1, length), (channels, 1, 1, 1), 1, 0, 1, False, 0, 1)
         return self.kernels.run("13", "grad_bias", sizes_of(plan), {"grad_output": grad})
 
 
 class Sums:
-    """The three sums of one convolution, on the kernels of one puzzle."""
+    """The three sums of one convolution, computed by the kernels of one puzzle."""
 
     def __init__(self, kernels: Kernels, plan: Plan, transposed, output_padding):
         dims = len(plan.stride)
@@ -125,7 +125,7 @@ class Sums:
         return {"grid": plan.grid_shape, "image": plan.image_shape, "weights": plan.weight_shape}[name]
 
     def make(self, name: str, bias=None, **inputs):
-        """The grid, image or weights, from the other two; a bias is added to its channels."""
+        """Computes the grid, image or weights from the other two; a bias is added to its channels."""
         writes, names = self.roles[name]
         arrays = {names[role]: self.whole(role, array) for role, array in inputs.items()}
         if writes == "output" and self.puzzle != "15":

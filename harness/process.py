@@ -1,4 +1,4 @@
-"""A verb as a process: every exception becomes one line and an exit status, never a traceback."""
+"""Runs a verb as a process: every exception becomes one line and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def complain(text: str) -> None:
 
 
 def unexpected() -> int:
-    """An exception that is nobody's message: a defect of the harness."""
+    """An exception that is not a message for the student: a defect of the harness."""
     if os.environ.get("BACKWARP_DEBUG"):
         raise
     return internal_error()
@@ -79,5 +79,5 @@ def flush_output() -> None:
 
 
 def silence_output() -> None:
-    """Nobody reads any more: later writes and the flush at exit must not fail."""
+    """The reader is gone: later writes and the flush at exit must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""`backwarp watch`: the file is graded on every save, and keys do the rest.
+"""`backwarp watch`: grades the file on every save; keys do the rest.
 
 Three threads feed one queue of events: one sees the file change, one reads keys, one grades. Grading happens
-in a process of its own (grading/worker.py): a kernel that hangs or crashes takes nothing down.
+in a separate process (grading/worker.py), so a kernel that hangs or crashes takes nothing else down.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .grading.verdict import Verdict
 from .grading.worker import SECONDS, Apart
 from .report.text import show, show_verdict, terminal_width, wrap
 
-POLL = 0.2  # seconds between two looks where the system reports no changes
+POLL = 0.2  # seconds between polls on file systems that report no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
 REMOTE = (
     "nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster",
@@ -40,13 +40,13 @@ KEYS = {
     "h": "hint", "p": "picture", "c": "counters", "l": "list",
     "n": "next", "b": "back", "r": "reset", "q": "quit",
 }  # fmt: skip
-COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that are verbs of their own
+COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that run a verb
 BAR = 20  # columns
-ESCAPES = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])?")  # arrows and the like
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])?")  # arrow keys and the like
 
 
 def is_remote(path: Path, mounts: Path = Path("/proc/mounts")) -> bool:
-    """Does the path lie on a file system that reports no changes made elsewhere?"""
+    """Is the path on a file system that does not report changes made elsewhere?"""
     best, kind = "", ""
     try:
         for line in mounts.read_text(errors="replace").splitlines():
@@ -70,7 +70,7 @@ def course_bar(solved: int, total: int) -> str:
 
 
 def afterwards(puzzle: Puzzle) -> list[str]:
-    """Paragraphs for who has solved it: what others do with the same idea, and where it leads.
+    """Paragraphs for a student who has solved it: what others do with the same idea, and where it leads.
 
     The second is the first paragraph of the lesson's last section.
     """
@@ -83,7 +83,7 @@ def afterwards(puzzle: Puzzle) -> list[str]:
 
 
 class Grader(threading.Thread):
-    """Grades what is asked for, the latest only."""
+    """Grades the latest request and drops older ones."""
 
     def __init__(self, events: queue.Queue, device: str, seed: int | None):
         super().__init__(daemon=True)
@@ -91,7 +91,7 @@ class Grader(threading.Thread):
         self.wanted: queue.Queue = queue.Queue()
 
     def run(self) -> None:
-        """Takes (puzzle, time) from `wanted` and puts verdicts among the events, until it gets None."""
+        """Takes (puzzle, time) from `wanted` and puts verdicts into the events, until it gets None."""
         while (asked := self.wanted.get()) is not None:
             while not self.wanted.empty():
                 if (asked := self.wanted.get()) is None:
@@ -135,7 +135,9 @@ class Watcher:
     def next_event(self) -> tuple:
         while True:
             with contextlib.suppress(queue.Empty):
-                return self.events.get(timeout=0.5)  # Ctrl-C just before would not end a wait without a limit
+                return self.events.get(
+                    timeout=0.5
+                )  # a wait without a limit would miss a Ctrl-C just before it
 
     def handle(self, kind: str, *what) -> bool:
         """One event. Returns whether to go on."""
@@ -151,13 +153,13 @@ class Watcher:
         return True
 
     def look(self) -> None:
-        """The file may have changed: grade it, unless it is as before, or away for a moment."""
+        """The file may have changed: grade it, unless it is unchanged or briefly missing."""
         path, saved = self.puzzle.stub_path, time.monotonic()
         for _ in range(20):
             try:
                 data = path.read_bytes()
                 age = time.time() - path.stat().st_mtime
-                if 0 <= age < POLL + 1:  # the clock of a file server may be another
+                if 0 <= age < POLL + 1:  # a file server's clock may differ
                     saved -= age
                 break
             except OSError:
@@ -181,16 +183,16 @@ class Watcher:
             self.watching.set()
 
     def follow(self, puzzle: Puzzle, stop: threading.Event) -> None:
-        """Tell of every change in the puzzle's folder: editors write through temporary files."""
+        """Report every change in the puzzle's folder: editors write through temporary files."""
         try:
             if not self.poll and not is_remote(puzzle.folder.resolve()):
                 for _ in watch(puzzle.folder, watch_filter=lambda _, path: Path(path).name == puzzle.file,
                                debounce=DEBOUNCE, step=10, stop_event=stop, rust_timeout=500, recursive=False,
                                raise_interrupt=False):  # fmt: skip
                     self.events.put(("file", puzzle.id))
-        except (OSError, RuntimeError) as error:  # as when the system has no watches left
+        except (OSError, RuntimeError) as error:  # for example, the system has no watches left
             self.events.put(("output", f"The file is checked {1 / POLL:.0f} times a second ({error})."))
-        # files, not times: two saves may fall into what a file system takes for one moment
+        # compares contents, not times: a file system may give two saves the same time
         while not stop.wait(POLL):
             self.events.put(("file", puzzle.id))
 
@@ -228,7 +230,7 @@ class Watcher:
             self.write(str(error))
 
     def command(self, *arguments: str) -> None:
-        """Another verb, in a process of its own; what it says comes as an event."""
+        """Runs another verb in a separate process; its output arrives as an event."""
 
         def work() -> None:
             environment = os.environ | {"COLUMNS": str(terminal_width(sys.stdout))}
@@ -252,7 +254,7 @@ class Watcher:
         sys.stdout.flush()
 
     def say(self, paragraph: str) -> None:
-        """Indented, in lines that fit the terminal."""
+        """Prints indented lines that fit the terminal."""
         for line in wrap(paragraph, terminal_width(sys.stdout) - 2, hang=""):
             self.write(f"  {line}")
 
@@ -283,7 +285,8 @@ class Watcher:
         self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
-        """Say what comes after; a puzzle solved just now makes room for the next that is not."""
+        """Say what comes next; after solving a puzzle for the first time, move on to the next unsolved
+        one."""
         for paragraph in afterwards(puzzle):
             self.say(paragraph)
         self.say(f"The course's own solution: backwarp solution {puzzle.number}")
@@ -295,7 +298,7 @@ class Watcher:
             self.after(upcoming)
 
     def after(self, puzzle_id: str) -> None:
-        """Go on to a puzzle, without grading what is there: the last verdict stays on the screen."""
+        """Move on to a puzzle without grading its file, so that the last verdict stays on the screen."""
         try:
             puzzle = self.course.load(puzzle_id)
         except BackwarpError as error:
@@ -307,7 +310,7 @@ class Watcher:
 
 
 class _Idle:
-    """In the place of the grader while a file is only looked at."""
+    """Stands in for the grader while a file is read without being graded."""
 
     def __init__(self):
         self.wanted: queue.Queue = queue.Queue()
@@ -315,7 +318,8 @@ class _Idle:
 
 @contextmanager
 def keyboard(events: queue.Queue, stop: threading.Event) -> Iterator[bool]:
-    """Keys as events, one by one and without echo, where the input is a terminal. Gives whether it is."""
+    """Turns keys into events, one by one and without echo, if the input is a terminal. Yields whether it
+    is."""
     try:
         descriptor = sys.stdin.fileno()
         before = termios.tcgetattr(descriptor)

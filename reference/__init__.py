@@ -1,1 +1,1 @@
-"""What the kernels of the course ought to compute: plain NumPy in float64, written to be read."""
+"""What the kernels of the course should compute: plain NumPy in float64, written to be read."""

@@ -1,6 +1,6 @@
 """Convolutions and their gradients, in 1, 2 and 3 spatial dimensions.
 
-Shapes are written for two dimensions; one and three work alike:
+Shapes are written for two dimensions; one and three work the same way:
 
     input   (N, C, H, W)             batch, input channels, height, width
     weight  (K, C / groups, R, S)    output channels, channels of one group, filter height, filter width
@@ -8,8 +8,8 @@ Shapes are written for two dimensions; one and three work alike:
 
 As in every deep learning library, "convolution" means cross-correlation: the filter is not flipped.
 
-All passes are sums over one and the same list of products. Take output position p and filter tap r.
-They meet input row
+All passes are sums over the same list of products. Take output position p and filter tap r. They meet
+input row
 
     h = p * stride + r * dilation - before          (0 <= h < H, or the product is left out)
 
@@ -20,17 +20,17 @@ grad_output = dL/doutput, the chain rule sends the same three factors along in t
     backward data       grad_input[h]   sums  grad_output[p] * weight[r]   over the pairs that meet h
     backward weights    grad_weight[r]  sums  grad_output[p] * input[h]    over the positions (and the batch)
 
-A transposed convolution is backward data used as a layer of its own: what is its output here was the
-input there. Hence the neutral names below: the *image* is the side that gets padded and the *grid* the
-side that counts filter positions.
+A transposed convolution is backward data used as a layer of its own: its output takes the place of the input.
+Hence the neutral names below: the *image* is the side that gets padded and the *grid* the side that counts
+filter positions.
 
     convolution               image = input     grid = output
     transposed convolution    image = output    grid = input
 
 `stride`, `dilation` and `output_padding` are one number, or one per dimension; so is `padding`, where
 each may also be a pair (before, after): ((1, 2), (0, 0)) is one row above, two below, and no columns.
-Arrays of any real type are accepted and taken as float64.
-Everything that cannot be is a ValueError that says which sizes do not go together.
+Arrays of any real type are accepted and converted to float64.
+Anything impossible is a ValueError that says which sizes do not match.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from reference.conv_plan import (
 )
 
 # ---- the three sums ------------------------------------------------------------------------------
-# Each loops over the filter taps and leaves the sums over everything else to einsum. Its letters: n batch,
-# g group, c image channel and k grid channel of that group, then the grid's spatial axes, o, p and q.
+# Each loops over the filter taps and leaves all other sums to einsum. Its letters: n batch, g group, c image
+# channel and k grid channel of that group, then the grid's spatial axes, o, p and q.
 
 
 def _grid(image: Array, weight: Array, plan: Plan) -> Array:
@@ -127,7 +127,7 @@ def backward_input(
     grad_input[n,c,h,w] = sum over k of the group of c, and over the p,q,r,s that meet h,w, of
                           grad_output[n,k,p,q] * weight[k,c,r,s]
 
-    The shape has to be given: with a stride, inputs of several sizes have outputs of the same size. The
+    The shape must be given, because with a stride inputs of several sizes have outputs of the same size. The
     last rows and columns of an input, where the filter did not fit once more, get a gradient of zero.
     """
     grad_output, weight = _array(grad_output), _array(weight)
@@ -151,7 +151,7 @@ def backward_weights(
     grad_weight[k,c,r,s] = sum over n,p,q of grad_output[n,k,p,q]
                            * padded[n, c of the group of k, p*stride + r*dilation, q*stride + s*dilation]
 
-    A sum over the batch, not a mean: dividing by N is the business of the loss.
+    A sum over the batch, not a mean: dividing by N is up to the loss.
     """
     grad_output, input = _array(grad_output), _array(input)
     weight_shape = as_shape("weight_shape", weight_shape)
@@ -172,8 +172,8 @@ def backward_bias(grad_output: ArrayLike) -> Array:
     return grad_output.sum(axis=every_axis_but_the_channels)
 
 
-# ---- transposed convolution: the same with input and output changed over ------------------------------
-# The arguments stand in the order of torch.nn.functional.conv_transpose2d.
+# ---- transposed convolution: the same with input and output swapped ----------------------------------
+# The arguments are in the order of torch.nn.functional.conv_transpose2d.
 
 
 def transposed(
@@ -194,8 +194,8 @@ def transposed(
 
     P = (H - 1) * stride - before - after + dilation * (R - 1) + output_padding + 1, so padding makes the
     output smaller. output_padding, less than stride or dilation, makes it larger at the end: with a stride,
-    it chooses among the sizes that the convolution would have brought down to H. It adds no values; rows that
-    no stamp reaches hold the bias alone.
+    it chooses among the sizes that the convolution would have reduced to H. It adds no values; rows that no
+    stamp reaches hold only the bias.
     """
     input, weight = _array(input), _array(weight)
     plan = transposed_plan(input.shape, weight.shape, stride, padding, output_padding, groups, dilation)
@@ -263,8 +263,8 @@ def convolution_backward(
     """PyTorch's aten::convolution_backward, argument for argument.
 
     Returns (grad_input, grad_weight, grad_bias), with None for each one that output_mask, three booleans,
-    does not ask for. As in ATen, padding is the same on both sides, bias_sizes None does not keep grad_bias
-    from being computed, and output_padding must be 0 unless transposed.
+    does not request. As in ATen, padding is the same on both sides, grad_bias is computed even if bias_sizes
+    is None, and output_padding must be 0 unless transposed.
     """
     grad_output, input, weight = _array(grad_output), _array(input), _array(weight)
     options = stride, padding, dilation, transposed, output_padding, groups

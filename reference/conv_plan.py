@@ -1,6 +1,6 @@
-"""The shapes and parameters of a convolution, checked: what `conv` needs to know before it computes.
+"""The checked shapes and parameters of a convolution: what `conv` needs to know before it computes.
 
-Everything that cannot be is a ValueError that says which sizes do not go together, and what would.
+Anything impossible is a ValueError that says which sizes do not match, and which would.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Plan:
         return padded[(..., *inside)]
 
     def by_group(self, array: Array, axis: int) -> Array:
-        """The channels at `axis` as two axes: group, and channel of the group."""
+        """The channels at `axis` as two axes: group, and channel within the group."""
         *front, channels = array.shape[: axis + 1]
         return array.reshape(*front, self.groups, channels // self.groups, *array.shape[axis + 1 :])
 
@@ -160,7 +160,7 @@ def aten_plan(
 
 
 def check_backward(plan: Plan, transposed, grad_output_shape, bias_sizes, output_mask) -> tuple[bool, ...]:
-    """The entries of output_mask, if these go with the plan. Raises ValueError."""
+    """The entries of output_mask, if they match the plan. Raises ValueError."""
     if len(output_mask) != 3:
         raise ValueError(
             f"output_mask has {len(output_mask)} entries; it takes three booleans: input, weight, bias"
@@ -173,7 +173,7 @@ def check_backward(plan: Plan, transposed, grad_output_shape, bias_sizes, output
 
 
 def spatial_dims(weight_shape: Shape) -> int:
-    """The number of spatial dimensions, which the weight decides."""
+    """The number of spatial dimensions, determined by the weight."""
     if not 3 <= len(weight_shape) <= 5:
         raise ValueError(
             f"weight has {len(weight_shape)} dimensions, shape {weight_shape}; it must have two for the "
@@ -233,7 +233,7 @@ def per_dimension(name: str, value: PerDimension, dims: int, at_least: int) -> S
 
 
 def _pairs(padding: Padding, dims: int) -> tuple[tuple[int, int], ...]:
-    """Padding as one (before, after) per dimension; a plain number stands for the same on both sides."""
+    """Padding as one (before, after) per dimension; a plain number means the same on both sides."""
     pairs = []
     for entry in _spread_over("padding", padding, dims):
         pair = tuple(entry) if isinstance(entry, (Sequence, np.ndarray)) else (entry, entry)
@@ -244,7 +244,7 @@ def _pairs(padding: Padding, dims: int) -> tuple[tuple[int, int], ...]:
 
 
 def _spread_over(name: str, value, dims: int) -> list:
-    """One entry per dimension; a single one stands for all."""
+    """One entry per dimension; a single one applies to all."""
     entries = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
     if len(entries) not in (1, dims):
         raise ValueError(

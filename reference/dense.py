@@ -6,7 +6,7 @@
     bias     (O,)
     output   (B, O)
 
-A fully connected layer is one product of matrices, and its gradients are two more. Output [b, o] sums
+A fully connected layer is one matrix product, and its gradients are two more. Output [b, o] sums
 input[b, i] * weights[o, i] over i; with the loss L and grad_output = dL/doutput, the chain rule sends the
 same three factors along in three directions:
 
@@ -14,8 +14,8 @@ same three factors along in three directions:
     backward input      grad_input[b,i]   sums  grad_output[b,o] * weights[o,i]   over the outputs o
     backward weights    grad_weights[o,i] sums  grad_output[b,o] * input[b,i]     over the batch b
 
-All gradients are sums over the batch, not means: dividing by B is the business of the loss (see loss.py).
-Arrays of any real type are accepted and taken as float64. Shapes that do not fit are a ValueError.
+All gradients are sums over the batch, not means: dividing by B is up to the loss (see loss.py). Arrays of any
+real type are accepted and converted to float64. Shapes that do not match are a ValueError.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def relu(x: ArrayLike) -> Array:
 
 
 def relu_backward(grad_output: ArrayLike, x: ArrayLike) -> Array:
-    """dL/dx of `relu`: grad_output where x > 0, and 0 where x <= 0, so also at 0, where relu has a corner.
+    """dL/dx of `relu`: grad_output where x > 0, and 0 where x <= 0, including at 0, where relu has a corner.
 
-    x may be the input or the output of `relu`: both are positive at the same elements. Where x is NaN,
-    the gradient passes, as in PyTorch.
+    x may be the input or the output of `relu`: both are positive in the same places. Where x is NaN, the
+    gradient passes, as in PyTorch.
     """
     grad_output, x = np.asarray(grad_output, dtype=np.float64), np.asarray(x, dtype=np.float64)
     if grad_output.shape != x.shape:

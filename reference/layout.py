@@ -1,11 +1,11 @@
-"""The layouts of images and filters: the order in which the axes of an array lie in memory.
+"""The layouts of images and filters: the order of an array's axes in memory.
 
-A layout is named by its letters, the outermost axis first; the last one's elements are neighbours.
+A layout is named by its letters, outermost axis first; elements along the last axis are neighbours.
 
     NCHW, NHWC          batch, channels, height, width
     KCRS, KRSC, RSCK    filters (output channels), channels, filter height, filter width
 
-RSCK is what others call RSCF or HWIO, with F or O for the output channels.
+RSCK is also known as RSCF or HWIO, with F or O for the output channels.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def convert(array: ArrayLike, source: str, target: str) -> NDArray:
 
     convert(x, "NCHW", "NHWC")[n, h, w, c] = x[n, c, h, w]
 
-    Any letters will do, in upper or lower case. The type stays. Raises ValueError where the layouts have
-    other letters, or not as many as the array has axes.
+    Any letters will do, in upper or lower case. The type is kept. Raises ValueError if the layouts differ in
+    their letters, or do not have as many as the array has axes.
     """
     array = np.asarray(array)
     source, target = _letters(source), _letters(target)
@@ -34,7 +34,7 @@ def convert(array: ArrayLike, source: str, target: str) -> NDArray:
 
 
 def steps(layout: str, sizes: Sequence[int]) -> dict[str, int]:
-    """How many elements further on the next one along each axis lies: {axis: step}.
+    """The distance in elements from one element to the next along each axis: {axis: step}.
 
     sizes: in the order of `layout`. steps("NCHW", (2, 3, 5, 7)) is {"N": 105, "C": 35, "H": 7, "W": 1}.
     """

@@ -3,7 +3,7 @@
     images (N, 1, 28, 28)                    the values of every layer, by name:
     conv1   6 filters of 5 x 5               (N, 6, 24, 24)
     relu1
-    pool1   windows of 2 x 2                 (N, 6, 12, 12), and places1, where each maximum stood
+    pool1   windows of 2 x 2                 (N, 6, 12, 12), and places1, the place of each maximum
     conv2   16 filters of 6 x 5 x 5          (N, 16, 8, 8)
     relu2
     pool2   windows of 2 x 2                 (N, 16, 4, 4), and places2; read as (N, 256) from here on

@@ -35,15 +35,15 @@ class Course:
     root: Path
 
     def ids(self) -> tuple[str, ...]:
-        """All puzzle ids, in order; a folder without puzzle.py is not a puzzle (yet)."""
+        """All puzzle ids, in order; a folder without puzzle.py is not a puzzle yet."""
         folder = self.root / "puzzles"
         found = [p.parent.name for p in folder.glob("*/puzzle.py") if PUZZLE_NAME.fullmatch(p.parent.name)]
         return tuple(sorted(found, key=lambda name: (int(name.split("_")[0]), name)))
 
     def resolve(self, text: str) -> str:
-        """The id meant by `09`, `9`, the full id or a fragment that only one id has."""
+        """The id meant by `09`, `9`, the full id, or a fragment that occurs in only one id."""
         ids, wanted = self.ids(), text.strip().rstrip("/\\").lower()
-        if "/" in wanted or "\\" in wanted:  # a path, as the shell completes it
+        if "/" in wanted or "\\" in wanted:  # a path completed by the shell
             wanted = next((p for p in re.split(r"puzzles[/\\]|[/\\]\w+\.\w+$", wanted) if p in ids), wanted)
         if wanted in ids:
             return wanted
@@ -66,7 +66,7 @@ class Course:
         raise CourseError(f"there is no puzzle {text!r}; {meant}")
 
     def planned(self, wanted: str) -> str:
-        """The puzzle meant, where the README names it and it is not there yet; else ""."""
+        """The puzzle meant, if the README names it but it does not exist yet; else ""."""
         try:
             text = (self.root / "README.md").read_text(encoding="utf-8")
         except (OSError, ValueError):
@@ -90,7 +90,8 @@ class Course:
 
 
 def nearest(wanted: str, ids: tuple[str, ...]) -> str:
-    """The id that `wanted` was probably meant to be, by all of it or by a word that no other has; or ""."""
+    """The id that `wanted` probably stands for, judged by the whole text or by a word unique to one id; or
+    ""."""
     words = Counter(word for i in ids for word in i.split("_")[1:])
     names = {word: i for i in ids for word in i.split("_")[1:] if words[word] == 1}
     names |= {i: i for i in ids} | {i.split("_", 1)[1]: i for i in ids}
@@ -99,7 +100,7 @@ def nearest(wanted: str, ids: tuple[str, ...]) -> str:
 
 
 def open_course(start: Path | None = None) -> Course:
-    """The checkout around the current directory (or `start`), else the one this package lies in."""
+    """The checkout around the current directory (or `start`), else the one that contains this package."""
     try:
         here = (start or Path.cwd()).resolve()
     except OSError:  # the current directory was deleted
@@ -139,7 +140,7 @@ def load_puzzle(root: Path, puzzle_id: str) -> Puzzle:
 
 
 def broken_line(error: Exception, path: str) -> int:
-    """The line of `path` that `error` comes from; 0 where it has none."""
+    """The line of `path` that `error` comes from; 0 if there is none."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 0
     line, trace = 0, error.__traceback__
@@ -151,7 +152,8 @@ def broken_line(error: Exception, path: str) -> int:
 
 
 def read_source(path: Path, name: str = "") -> str:
-    """The text of a student's file, called `name` in messages. Errors: CourseError where it has none."""
+    """The text of a student's file, called `name` in messages. Errors: CourseError if it cannot be read or is
+    empty."""
     name = name or str(path)
     try:
         if path.is_dir():
@@ -186,12 +188,12 @@ def read_source(path: Path, name: str = "") -> str:
 
 
 def source_hash(source: str) -> str:
-    """What progress knows a file by."""
+    """The hash by which progress recognises a file."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def seed_of(source: str) -> int:
-    """The seed of a file's inputs: the same text gets the same, and no text can know its own."""
+    """The seed of a file's inputs: the same text gets the same seed, and no text can contain its own."""
     return int(source_hash(source)[:12], 16)
 
 
@@ -241,7 +243,7 @@ def constant(text: str, names: dict[str, int]) -> int | None:
 
 
 def evaluate(node: ast.expr, names: dict[str, int]) -> int:
-    """As C does with int. Errors: ValueError for what is no constant, ZeroDivisionError."""
+    """Evaluates as C does with int. Errors: ValueError if it is not a constant, ZeroDivisionError."""
     match node:
         case ast.Constant(value=int(value)):
             return int(value)

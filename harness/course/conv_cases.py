@@ -1,4 +1,4 @@
-"""What the puzzles on 2-D convolutions declare alike: the dims of a case, scalar parameters, launches."""
+"""What the puzzles on 2-D convolutions have in common: the dims of a case, scalar parameters, launches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ints(*more: str) -> tuple[Scalar, ...]:
 
 
 def output_sizes(d: Mapping[str, int]) -> dict[str, int]:
-    """H_out and W_out, rounded down: where the filter does not fit once more, rows are left over."""
+    """H_out and W_out, rounded down: rows are left over if the filter does not fit once more."""
     H_out = (d["H"] + 2 * d["pad_h"] - d["dilation_h"] * (d["R"] - 1) - 1) // d["stride_h"] + 1
     W_out = (d["W"] + 2 * d["pad_w"] - d["dilation_w"] * (d["S"] - 1) - 1) // d["stride_w"] + 1
     return {"H_out": H_out, "W_out": W_out}
@@ -52,17 +52,17 @@ def options(d: Mapping[str, int]) -> dict:
 
 
 def own_sizes(pick: Pick, **more: int) -> dict[str, int]:
-    """The dims of a case that are drawn: many images, and little of everything else. more: other numbers."""
+    """The drawn dims of a case: many images, and little of everything else. more: other numbers."""
     sides = [pick(1, 3), pick(3, 6), pick(3, 6), pick(2, 4), pick(1, 3), pick(1, 3)]
     steps = (pick(1, 3), pick(1, 3)), (pick(0, 2), pick(0, 2))
     return size(pick(257, 270), *sides, *steps) | more
 
 
 def stress_cases(**more: int) -> tuple[Case, ...]:
-    """Images, outputs and weights of more than 65,536 elements, and every size but the batch above 256.
+    """Images, outputs and weights of more than 65,536 elements, and every size except the batch above 256.
 
-    A kernel that keeps an index in 8 or 16 bits is wrong in one of them. There are few products in each, also for
-    a kernel that looks at every position of an image where a few would do.
+    A kernel that keeps an index in 8 or 16 bits fails one of them. Each has few products, even for a kernel
+    that tries every position of an image where a few would do.
     """
     return (
         Case("tall_images", size(2, 1, 263, 3, 1, 3, 2, **more), stress=True,
@@ -79,7 +79,7 @@ def stress_cases(**more: int) -> tuple[Case, ...]:
 
 
 def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
-    """The same for kernels that compute tiles: of the matrices, two sides at a time are long."""
+    """The same for kernels that compute tiles: two sides of the matrices are long at a time."""
     return (
         Case("many_filters", size(1, 2, 1, 261, 257, 1, 1, **more), stress=True,
              note="an output of more elements than 16 bits can count"),

@@ -1,9 +1,9 @@
 """What a wrong convolution kernel computes, in NumPy: for misconceptions of puzzles 13, 14, 16, 28 to 30, 34.
 
 The names are those of `reference.conv`: the *image* is the side that gets padded, the *grid* the side that
-counts the positions of the filter. A wrong kernel is a layer with other numbers in it
-(`layer.but(stride_h=1)`), or one that finds its places by another rule (`layer.but(place=...)`), on arrays
-whose shapes stay as they are.
+counts the positions of the filter. A wrong kernel is a layer with different numbers
+(`layer.but(stride_h=1)`), or one that finds its places by a different rule (`layer.but(place=...)`), on
+arrays of unchanged shapes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def place(p, r, stride, pad, dilation):
 
 
 def position(h, r, stride, pad, dilation):
-    """The position at which tap r lies on row h of the image; -1 where there is none."""
+    """The position at which tap r lies on row h of the image; -1 if there is none."""
     steps = h + pad - r * dilation
     return np.where((steps >= 0) & (steps % stride == 0), steps // stride, -1)
 
@@ -41,13 +41,13 @@ def remainder_ignored(h, r, stride, pad, dilation):
 
 
 def remainder_of_the_element(h, r, stride, pad, dilation):
-    """h % stride tested in place of (h + pad - r * dilation) % stride."""
+    """Tests h % stride instead of (h + pad - r * dilation) % stride."""
     steps = h + pad - r * dilation
     return np.where((h % stride == 0) & (steps >= 0), steps // stride, -1)
 
 
 def remainder_positive_only(h, r, stride, pad, dilation):
-    """Left out where steps % stride > 0; in C, -1 % 2 is -1 and -1 / 2 is 0."""
+    """Skipped if steps % stride > 0; in C, -1 % 2 is -1 and -1 / 2 is 0."""
     quotient, remainder = truncated(h + pad - r * dilation, stride)
     return np.where(remainder > 0, -1, quotient)
 
@@ -85,7 +85,7 @@ class Layer:
         return replace(self, **other)
 
     def swapped(self, *names: str) -> Layer:
-        """The parameter of the rows for the columns and the other way round: `swapped("stride", "pad")`."""
+        """Uses the parameter of the rows for the columns and vice versa: `swapped("stride", "pad")`."""
         pairs = [(f"{name}_h", f"{name}_w") for name in names]
         return self.but(**{a: getattr(self, b) for pair in pairs for a, b in (pair, pair[::-1])})
 
@@ -213,9 +213,9 @@ def outputs(a: Mapping[str, np.ndarray], d: Mapping[str, int], sums: np.ndarray)
 
 
 def fetched(a: Mapping[str, np.ndarray], d: Mapping[str, int], c, r, s) -> np.ndarray:
-    """The columns [rows, width], where row i has what lies under tap (r[i], s[i]) in channel c[i], or 0.
+    """The columns [rows, width], where row i holds what is under tap (r[i], s[i]) in channel c[i], or 0.
 
-    There need be no such tap or channel: whatever leads to an element of the input is fetched.
+    The tap or channel need not exist: whatever leads to an element of the input is fetched.
     """
     h = place(np.arange(d["H_out"]), r[:, None], d["stride_h"], d["pad_h"], d["dilation_h"])
     w = place(np.arange(d["W_out"]), s[:, None], d["stride_w"], d["pad_w"], d["dilation_w"])
@@ -226,6 +226,6 @@ def fetched(a: Mapping[str, np.ndarray], d: Mapping[str, int], c, r, s) -> np.nd
 
 
 def some_rows(a: Mapping[str, np.ndarray], d: Mapping[str, int], keep: Callable) -> np.ndarray:
-    """The right answer from the rows i for which keep(i) holds, alone."""
+    """The right answer computed only from the rows i for which keep(i) holds."""
     filters, columns = matrices(a, d)
     return product(a, d, filters * keep(np.arange(d["rows"])), columns)

@@ -18,7 +18,7 @@ from typing import Any
 from ..errors import CourseError
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
 
-__all__ = [  # what puzzle.py files and the harness take from here
+__all__ = [  # what puzzle.py files and the harness import from here
     "BEGIN", "BEGIN_STUB", "END", "END_STUB", "PARTS",
     "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
     "Misconception", "Mutant", "Out", "Param", "Program", "Puzzle", "Scalar",
@@ -58,9 +58,9 @@ class Kernel:
 
     launch(d, t): dims and tunables -> Launch. reference(a, d): the inputs as float64 (integers as
     they are) and the dims -> the output array, or a dict of arrays by name where there are several.
-    magnitude(a, d): like reference, the sum of |a*b| that rounding errors scale with; default: the
+    magnitude(a, d): like reference, but the sum of |a*b| that rounding errors scale with; default: the
     reference applied to |inputs|, which is right for sums of products. constants: filled before each launch.
-    flops(d): FLOP of the textbook formula, where shapes.flops does not know it.
+    flops(d): FLOP of the textbook formula, if shapes.flops does not know it.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Kernel:
 
     @cached_property
     def arrays(self) -> tuple[Array, ...]:
-        """Those that are passed, then the constants."""
+        """The array parameters, then the constants."""
         return *self.passed, *self.constants
 
     @cached_property
@@ -101,13 +101,13 @@ class Kernel:
 class Case:
     """One set of sizes and inputs.
 
-    dims: sizes, and the values of Float parameters. draw(pick) -> dims: sizes that are drawn anew for every
-    seed, see Puzzle.drawn; until then `dims` are those of seed 0. values: "normal", or "integers" (small integers, exact
-    in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
-    "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names,
-    where not all kernels take part.
-    special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases,
-    it never is. stress: sizes that no layer has, for what breaks at them; not one to measure or to draw.
+    dims: sizes, and the values of Float parameters. draw(pick) -> dims: sizes drawn for each seed, see
+    Puzzle.drawn; until then `dims` are those of seed 0. values: "normal", or "integers" (small integers,
+    exact in float32, compared for equality). inputs: values by array name, exact or as `Array.values`. check:
+    "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names, if
+    not all kernels take part.
+    special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases, it
+    never is. stress: unrealistic sizes, for what breaks only at those; never measured or drawn.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Case:
         )
 
     def drawn(self, seed: int) -> Case:
-        """The case with the sizes that belong to a seed; itself where they are declared."""
+        """The case with the sizes drawn for a seed; itself if its sizes are fixed."""
         if not self.draw:
             return self
         rng = random.Random(f"{seed} {self.name}")
@@ -161,7 +161,7 @@ class Misconception:
     """A typical wrong kernel, as a NumPy function.
 
     compute(a, d): what such a kernel writes (float64; NaN where it leaves memory unwritten or the value
-    cannot be known; a dict by name where the kernel has several outputs). hint: number from 1.
+    cannot be known; a dict by name if the kernel has several outputs). hint: number from 1.
     """
 
     id: str
@@ -173,8 +173,8 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A plausible wrong kernel: the solution with one text (`old`) replaced, which occurs once in it, or once
-    in the kernel that it breaks.
+    """A plausible wrong kernel: the solution with one text (`old`) replaced, which must occur once in the
+    solution, or once in the kernel that it breaks.
 
     expect: a misconception's id, a kind of KernelFault, "wrong", "slow", or a tuple of acceptable ones.
     also: further (old, new) pairs. line: text that the explanation quotes or says.
@@ -193,7 +193,7 @@ class Mutant:
         return (self.expect,) if isinstance(self.expect, str) else self.expect
 
     def apply(self, solution: str) -> str:
-        """The mutated text; CourseError where an `old` text does not occur exactly once."""
+        """The mutated text; CourseError if an `old` text does not occur exactly once."""
         for old, new in ((self.old, self.new), *self.also):
             start, end = 0, len(solution)
             if solution.count(old) > 1:
@@ -209,7 +209,7 @@ class Mutant:
 def kernel_span(source: str, name: str) -> tuple[int, int]:
     """Where a kernel starts and ends: from the line with its name to the next `}` at the start of a line.
 
-    All of the text where there is no such kernel.
+    The whole text if there is no such kernel.
     """
     kernel = rf"^[^\n]*__global__ void {re.escape(name)}\(.*?^\}}"
     found = re.search(kernel, source, re.MULTILINE | re.DOTALL)
@@ -221,9 +221,9 @@ class Gate:
     """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
     quantity: a name of gates.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
-    dims and the file's tunables. kernels: counted together; default all. case: default the largest. below: what
-    the rung below scores. says: where the cost comes from, and the idea that saves it; default what there is to
-    say of the quantity anywhere.
+    dims and the file's tunables. kernels: counted together; default all. case: default the largest. below:
+    the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
+    default: the quantity's general sentence.
     """
 
     quantity: str
@@ -241,19 +241,19 @@ class Gate:
     def limits(
         case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]
     ) -> tuple[Gate, ...]:
-        """Gates by quantity, without a word of their own: they leave no way round those that teach the idea."""
+        """Gates by quantity, without their own sentences: they close the loopholes around the gates that
+        teach the idea."""
         return tuple(Gate(quantity, bound, kernels=kernels, case=case) for quantity, bound in most.items())
 
 
 @dataclass(frozen=True)
 class Program:
-    """A puzzle that is solved in Python, in place of kernels.
+    """A puzzle that is solved in Python instead of with kernels.
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
-    device, seed) -> Finding, or None where all is right; it runs in a child process, for at most `seconds` a
+    device, seed) -> Finding, or None if all is right; it runs in a child process, for at most `seconds` per
     case.
-    prepare(device): what all cases need and takes long at first, as compiling does; it has no part in the
-    seconds.
+    prepare(device): slow work that all cases need, such as compiling; it does not count towards the seconds.
     A misconception's or mutant's `kernel` is then one of the functions.
     """
 
@@ -270,9 +270,9 @@ class Puzzle:
 
     dims(d): derived dimensions, merged into the dims of each case. gradient_of: kernel name ->
     Gradient, or a tuple of them, for cases with check="gradient". lines: "you will write about N lines".
-    practice: what libraries and tools do with the same idea, shown when the puzzle is solved.
-    repair: the stub is code with mistakes in it, which is graded as it stands. bench: the dims of the big
-    case for `backwarp bench`; default: those of the largest case.
+    practice: what libraries and tools do with the same idea, shown once the puzzle is solved. repair: the
+    stub is code with mistakes in it, and is graded as it is. bench: the dims of the big case for `backwarp
+    bench`; default: those of the largest case.
     """
 
     title: str
@@ -341,14 +341,14 @@ class Puzzle:
         return tuple(self.kernel(name) for name in case.kernels) or self.kernels
 
     def followers(self, kernel: Kernel) -> tuple[Kernel, ...]:
-        """The kernels that finish its work, as a second pass does: they read nothing but its one output."""
+        """The kernels that finish its work, such as a second pass: they read nothing but its one output."""
         made = kernel.outputs[0].name if len(kernel.outputs) == 1 else ""
         return tuple(
             k for k in self.kernels if k is not kernel and [a.name for a in k.arrays if a.is_input] == [made]
         )
 
     def drawn(self, seed: int) -> Puzzle:
-        """The puzzle with the sizes of all cases as they are for a seed."""
+        """The puzzle with the sizes of all cases drawn for a seed."""
         return replace(self, cases=tuple(case.drawn(seed) for case in self.cases))
 
     def full_dims(self, case: Case) -> dict[str, int]:
@@ -396,7 +396,7 @@ BEGIN_STUB, END_STUB = "// BEGIN STUB", "// END STUB"
 
 
 def stub_text(puzzle: Puzzle) -> str:
-    """The pristine stub: the solution without what stands between the marker lines."""
+    """The pristine stub: the solution without what is between the marker lines."""
     path = puzzle.solution_path
     try:
         text = path.read_text(encoding="utf-8")
@@ -408,8 +408,8 @@ def stub_text(puzzle: Puzzle) -> str:
 def strip_solution(text: str, name: str = "kernel.cu") -> str:
     """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
 
-    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in its place.
-    In Python, comments begin with `#`.
+    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in that place. In
+    Python, comments begin with `#`.
     """
     kept, begun, pairs = [], "", 0
     partners = {BEGIN: END, BEGIN_STUB: END_STUB}

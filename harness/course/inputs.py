@@ -1,4 +1,4 @@
-"""Seeded inputs of a case.
+"""Seeded inputs for a case.
 
 Values are normal and all different, gradients included, so that no mistake hides behind equal values;
 `values="integers"` gives small integers whose sums are exact in float32.
@@ -14,7 +14,7 @@ from ..errors import CourseError
 from .declare import Array, Case, Kernel, Puzzle
 
 NAN = np.uint32(0x7FC00BAD).view(np.float32)  # the NaN of inputs: its bits are not those of poison
-LARGEST = 4  # |small integer|; products of two stay exact for 2**24 / 16, about a million terms
+LARGEST = 4  # |small integer|; sums of products of two stay exact for 2**24 / 16, about a million terms
 
 
 def make_inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray]:
@@ -38,7 +38,7 @@ def derive_seed(*parts: object) -> int:
 
 
 def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made: dict) -> np.ndarray:
-    """One input array; `made` has those declared before it, for values that depend on them."""
+    """One input array; `made` holds those declared before it, for values that depend on them."""
     shape = p.shape(dims)
     given = case.inputs.get(p.name, p.values)
     if callable(given):
@@ -60,7 +60,7 @@ def make_array(p: Array, case: Case, dims: dict, rng: np.random.Generator, made:
 
 
 def exact(case: Case, p: Array, values: object, shape: tuple[int, ...]) -> np.ndarray:
-    """Declared values as an array; nested or flat lists will do."""
+    """Declared values, in nested or flat lists, as an array."""
     array = np.asarray(values)
     if array.size != int(np.prod(shape)):
         raise CourseError(
@@ -86,7 +86,7 @@ def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nd
 
 
 def distinct_normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Standard normal values, no two equal (as far as the dtype has room), none zero."""
+    """Standard normal values, none zero and no two equal (as far as the dtype allows)."""
     values = rng.standard_normal(int(np.prod(shape))).astype(dtype)
     for _ in range(4):
         ordered = np.sort(values)

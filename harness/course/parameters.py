@@ -34,7 +34,7 @@ class Array:
     axes: tuple[tuple[str, str | int], ...]
     dtype: str = "float32"
     values: str | Callable | None = None
-    most: int = 0  # elements that a variable has room for
+    most: int = 0  # the number of elements that a variable has room for
 
     def __post_init__(self) -> None:
         require(self.axes, f"the array {self.name!r} has no axes; write for example In('x', n='N')")

@@ -1,7 +1,7 @@
-"""What is solved, how often it was tried, which hints were shown: one small file in the checkout.
+"""What is solved, how often it was tried and which hints were shown: one small file in the checkout.
 
-The file is replaced in one step and written under a lock, so it survives a crash and two processes
-at once. Progress is a convenience: where it cannot be kept, one line says so and grading goes on.
+The file is replaced atomically and written under a lock, so it survives crashes and concurrent processes.
+Progress is a convenience: if it cannot be kept, one line says so and grading goes on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Entry:
 
     @staticmethod
     def read(raw: Any) -> Entry:
-        """Errors: TypeError, ValueError, KeyError where `raw` is not what `asdict` wrote."""
+        """Errors: TypeError, ValueError, KeyError if `raw` is not what `asdict` wrote."""
         entry = Entry(**raw)
         if not isinstance(entry.best, dict) or not isinstance(entry.solved, (dict, type(None))):
             raise TypeError("solved and best are objects")
@@ -48,12 +48,12 @@ class Entry:
 
 
 class Progress:
-    """Reads and updates `.backwarp/progress.json` under `root`; `say` gets a line if something is amiss."""
+    """Reads and updates `.backwarp/progress.json` under `root`; `say` gets a line if something goes wrong."""
 
     def __init__(self, root: Path, say: Callable[[str], None] | None = None):
         self.path = root / ".backwarp" / "progress.json"
         tell, told = say or (lambda line: print(line, file=sys.stderr)), set()
-        # the same trouble is told once
+        # the same problem is reported once
         self.say = lambda line: None if line in told else (told.add(line), tell(line))[1]
 
     def all(self) -> dict[str, Entry]:
@@ -86,7 +86,7 @@ class Progress:
         return entry
 
     def record(self, verdict: Verdict) -> Entry:
-        """Counts an attempt, and a solution where it passed. A stub as it was is no attempt."""
+        """Counts an attempt, and a solution if it passed. An untouched stub is not an attempt."""
 
         def change(entry: Entry) -> None:
             entry.attempts += 1
@@ -99,7 +99,7 @@ class Progress:
         return self.update(verdict.puzzle, change)
 
     def _read(self) -> dict[str, Entry]:
-        """Errors: ValueError where the file is damaged, OSError; a file that is not there is empty."""
+        """Errors: ValueError if the file is damaged, OSError; a missing file counts as empty."""
         try:
             raw = json.loads(self.path.read_text(encoding="utf-8"))
             return {str(name): Entry.read(entry) for name, entry in raw["puzzles"].items()}
@@ -141,7 +141,8 @@ class Progress:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Excludes other processes; without a lock where the folder cannot be written or has no locks."""
+        """Excludes other processes; goes without a lock if the folder is not writable or does not support
+        locks."""
         try:
             file = open(self.path.with_suffix(".lock"), "a+b")
         except OSError:
@@ -160,7 +161,8 @@ def make_state_folder(folder: Path) -> None:
 
 
 def lock(file) -> None:
-    """Waits for an exclusive lock, which closing the file releases; file systems without locks go without."""
+    """Waits for an exclusive lock, which closing the file releases; does without on file systems that have no
+    locks."""
     try:
         import fcntl
 

@@ -1,4 +1,4 @@
-"""Restoring a stub, with the student's file kept beside it."""
+"""Restores a stub and keeps the student's file beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .declare import Puzzle, stub_text
 def restore_stub(puzzle: Puzzle) -> str:
     """Writes the pristine stub; returns a sentence about what was done. Needs no git.
 
-    Errors: CourseError where the file cannot be written, or is a folder.
+    Errors: CourseError if the file cannot be written or is a folder.
     """
     path, text = puzzle.stub_path, stub_text(puzzle)
     shown = f"puzzles/{puzzle.id}/{puzzle.file}"
@@ -33,7 +33,7 @@ def restore_stub(puzzle: Puzzle) -> str:
 
 
 def keep(path: Path) -> Path | None:
-    """A copy of `path` under a name that no file has yet; None where there is nothing to keep."""
+    """A copy of `path` under an unused name; None if there is nothing to keep."""
     if not os.path.lexists(path):
         return None
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -42,4 +42,4 @@ def keep(path: Path) -> Path | None:
     if path.exists():
         shutil.copy2(path, backup)
         return backup
-    return None  # a link to nowhere
+    return None  # a dangling link

@@ -1,8 +1,9 @@
-"""What a product through square tiles may cost: limits of puzzles 26 and 30 to 34.
+"""What a product through square tiles may cost: the limits of puzzles 26 and 30 to 34.
 
-A block of TILE x TILE threads has as many sums. For every stretch of TILE steps each thread copies one element of
-either tile, waits, takes two numbers for each of TILE products, and waits. A kernel that does more than this, with the
-tile that it chose, does what the rung saves; requests to memory and barriers are those of tiles of 16.
+A block of TILE x TILE threads has as many sums. For every stretch of TILE steps each thread copies one
+element of each tile, waits, reads two numbers for each of TILE products, and waits. A kernel that does more
+than this, with the tile it chose, repeats work that the rung is meant to save; requests to memory and
+barriers are those of tiles of 16.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def tile_limits(
         return ceil_div(side * side, 32)
 
     def requests(d: dict[str, int], side: int) -> float:
-        """Of a warp in every block: two for each pair of tiles, one for a bias, one for its sums."""
+        """For a warp in every block: two for each pair of tiles, one for a bias, one for its sums."""
         blocks, pairs = steps(d, side)
         return 2 * pairs + 2 * blocks
 

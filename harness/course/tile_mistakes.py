@@ -12,14 +12,14 @@ from .declare import ceil_div
 
 
 def turned(matrix: np.ndarray, tile: int) -> np.ndarray:
-    """Every tile of a matrix turned, with 0 where it has no element."""
+    """A matrix with every tile transposed, and 0 where it has no element."""
     padded = np.pad(matrix, [(0, -n % tile) for n in matrix.shape])
     rows, columns = (n // tile for n in padded.shape)
     return padded.reshape(rows, tile, columns, tile).swapaxes(1, 3).reshape(padded.shape)
 
 
 def multiplied(left: np.ndarray, right: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """The product of matrices of which some are filled up with 0, as far as it goes: [rows, columns]."""
+    """The product of matrices, some of them padded with 0, cut to [rows, columns]."""
     depth = max(left.shape[1], right.shape[0])
     left = np.pad(left, [(0, 0), (0, depth - left.shape[1])])
     right = np.pad(right, [(0, depth - right.shape[0]), (0, 0)])

@@ -1,4 +1,4 @@
-"""A child process for work that may crash, hang or eat memory: requests and answers over one connection.
+"""A child process for work that may crash, hang or exhaust memory: requests and answers over one connection.
 
 The child is `python -m MODULE FD`; it calls `attach()` and answers ("ok", value) or ("error", exception,
 fatal).
@@ -19,7 +19,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Child:
-    """The parent's side: request and answer, with a limit on the time in between."""
+    """The parent's side: request and answer, with a time limit."""
 
     def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None):
         """arguments: of its command line, from sys.argv[2] on. environment: variables that it sees; default all of
@@ -61,7 +61,7 @@ class Child:
         return self._connection.recv_bytes()
 
     def end(self) -> str:
-        """Ends the child, whatever it is doing; returns how it ended."""
+        """Stops the child, whatever it is doing; returns how it ended."""
         self._connection.close()
         try:
             status = self._child.wait(0.2)
@@ -75,7 +75,7 @@ class Child:
 
 
 def attach() -> Connection:
-    """The child's side: its connection. Ctrl-C is the parent's business; the child dies with its parent."""
+    """The child's side: its connection. Ctrl-C is left to the parent; the child dies with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux

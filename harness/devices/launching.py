@@ -8,18 +8,18 @@ import numpy
 
 from harness.errors import KernelFault, LaunchError
 
-OUTPUT_CHARACTERS = 16_384  # of a kernel's printf that are kept
+OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output that are kept
 
 
 @dataclass
 class Launch:
-    """The record of a launch that ended well.
+    """The record of a successful launch.
 
-    stdout: the kernel's printf, cut; stdout_dropped: lines cut off. counters: exact on the virtual
-    GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
+    stdout: the kernel's printf output, truncated; stdout_dropped: lines cut off. counters: exact on the
+    virtual GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
     warps, as many as the virtual GPU's `keep_requests` says (counters.Request). steps: accesses of threads
-    and what orders them, as many as its `keep_steps` says (steps.Steps). hazards: with them, the bytes on which two
-    instructions race (state's Hazard). turns: lines that read what other threads may
+    and what orders them, as many as its `keep_steps` says (steps.Steps). hazards: with them, the bytes on
+    which two instructions race (state's Hazard). turns: lines that read what other threads may
     change without a race, if the virtual GPU has let others come between (see its `turns`).
     """
 
@@ -40,7 +40,7 @@ class Limits:
     threads_per_block: int = 1024
     block: tuple[int, int, int] = (1024, 1024, 64)
     grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
-    shared_per_block: int = 48 << 10  # without asking for more
+    shared_per_block: int = 48 << 10  # without requesting more
     shared_per_block_optin: int = 163 << 10
     constant: int = 64 << 10  # __constant__ memory of a file
 
@@ -48,7 +48,7 @@ class Limits:
 def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
     """(name in the PTX, bytes) to fill a __constant__ variable with values; the rest of it is poison.
 
-    compiled: nvrtc.Ptx. Errors: LaunchError where there is no such variable, or not enough room.
+    compiled: nvrtc.Ptx. Errors: LaunchError if there is no such variable, or not enough room.
     """
     data = numpy.ascontiguousarray(values).view(numpy.uint8).reshape(-1)
     if name not in compiled.constants:
@@ -99,7 +99,7 @@ def check_shape(grid, block, shared: int, limits: Limits = Limits()) -> None:
 
 
 def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type: type, device) -> None:
-    """LaunchError where the arguments are not what the kernel's signature takes.
+    """LaunchError if the arguments do not match the kernel's signature.
 
     sizes: bytes of each parameter. args: device arrays and NumPy scalars.
     """

@@ -2,7 +2,7 @@
 
 ``BACKWARP_CACHE`` names the directory; ``off`` switches the cache off. The default is
 ``$XDG_CACHE_HOME/backwarp`` or ``~/.cache/backwarp``. A cache that cannot be written is no error:
-everything in it can be made again.
+everything in it can be rebuilt.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-_PRUNE_TO = 0.75  # of the limit, so that not every look at the sizes prunes
-_LOOK = 1 / 16  # of the limit: what a process writes before it looks at the sizes again
+_PRUNE_TO = 0.75  # of the limit, so that not every check of the sizes prunes
+_LOOK = 1 / 16  # of the limit: what a process writes before it checks the sizes again
 
 
 def cache_root() -> Path | None:
@@ -54,14 +54,14 @@ def _own(root: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def session_directory() -> Path:
-    """A directory for this process alone, removed at its end: what is used where the cache is off."""
+    """A directory for this process only, removed when it ends; used if the cache is off."""
     path = Path(tempfile.mkdtemp(prefix="backwarp-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
 def digest(*parts: bytes | str) -> str:
-    """A hash of all parts and of where each ends."""
+    """A hash of all parts and of their boundaries."""
     h = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -73,19 +73,19 @@ def digest(*parts: bytes | str) -> str:
 class Store:
     """Bytes by key in one folder of the cache. A missing, damaged or unreadable entry is None.
 
-    limit: bytes that the folder may hold, and a sixteenth more for each process that writes there.
+    limit: bytes that the folder may hold, plus a sixteenth for each process that writes there.
     """
 
     def __init__(self, name: str, limit: int = 200 << 20):
         self.name, self.limit = name, limit
-        self._written = limit  # since this process has last looked at the sizes; it begins with a look
+        self._written = limit  # since this process last checked the sizes; it begins with a check
 
     def _path(self, key: str) -> Path | None:
         root = cache_root()
         return root / self.name / key[:2] / key if root else None
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None where it is missing, damaged or cannot be read."""
+        """The entry, or None if it is missing, damaged or unreadable."""
         path = self._path(key)
         if path is None:
             return None
@@ -103,7 +103,7 @@ class Store:
         return body
 
     def put(self, key: str, body: bytes) -> None:
-        """Keeps an entry, all of it at once for others; nothing where the disk does not let it."""
+        """Stores an entry atomically; does nothing if the disk refuses."""
         path = self._path(key)
         if path is None:
             return

@@ -1,4 +1,4 @@
-"""Grading of a puzzle in Python: its cases are run in a child process, which is ended when it hangs."""
+"""Grades a Python puzzle: its cases run in a child process, which is killed if it hangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import DeviceError
 from .programs import ProgramError
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Finding, Verdict
 
-START_LIMIT, GRACE = 180.0, 3.0  # seconds: to open a device and prepare; for a case, beyond its own limit
+START_LIMIT, GRACE = 180.0, 3.0  # seconds to open a device and prepare; beyond the limit of a case
 
 
 def judge_program(
@@ -51,7 +51,7 @@ def judge_program(
 def ask(
     child: Child, puzzle: Puzzle, request: str, arguments: tuple, name: str, verdict: Verdict
 ) -> Finding | None:
-    """One request to the child; what the student's code printed first goes to the verdict."""
+    """One request to the child; the first output of the student's code goes into the verdict."""
     seconds = puzzle.program.seconds
     try:
         answer, printed, dropped = child.ask(request, (seconds, *arguments), seconds + GRACE)

@@ -1,4 +1,4 @@
-"""The process in which a student's Python file runs: it may crash, hang or print without end."""
+"""The process in which a student's Python file runs: it may crash, hang or print endlessly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PRINTED = 16_384  # characters that are kept
 
 
 class Printed(io.TextIOBase):
-    """Keeps the first characters that are printed, and counts the lines of the rest."""
+    """Keeps the first characters printed and counts the lines of the rest."""
 
     def __init__(self):
         self.text, self.dropped = "", 0

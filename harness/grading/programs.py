@@ -1,4 +1,4 @@
-"""The student's Python files: reading one, and saying what is wrong with it by line, without a traceback."""
+"""The student's Python files: reads one and says what is wrong with it, by line and without a traceback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class ProgramError(BackwarpError):
 
 
 def load_program(source: str, name: str, signatures: Iterable[str]) -> dict[str, Callable]:
-    """Runs the file and returns its functions. signatures: of those it must define, `forward(net)`.
+    """Runs the file and returns its functions. signatures: of the functions it must define, such as
+    `forward(net)`.
 
     Errors: ProgramError.
     """
@@ -78,7 +79,7 @@ class OutOfTime(BaseException):
 
 
 def kind_of(error: BaseException) -> str:
-    """As in Verdict: an error of the harness is about a launch, or a kernel's fault."""
+    """The kind as in Verdict: an error of the harness is about a launch or a kernel's fault."""
     kinds = (SyntaxError, "syntax"), (OutOfTime, "timeout"), (KernelFault, "fault"), (BackwarpError, "launch")
     return next((kind for type_, kind in kinds if isinstance(error, type_)), "exception")
 

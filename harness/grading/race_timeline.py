@@ -16,18 +16,18 @@ from ..errors import KernelFault
 from .runs import Bench, Outcome, Pace, Trial, place, start
 from .sentences import nth_line
 
-MOST_STEPS = 1 << 20  # of a launch: 40 MB
+MOST_STEPS = 1 << 20  # per launch: 40 MB
 MOST_EVENTS = 5  # shown
 SIDES = re.compile(r"Race reported between (\w+) access at .* and (\w+) access at ")
 
 
 def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: int = 0) -> dict[str, Any]:
-    """The timeline of the race that an outcome has met, in JSON's types; {} where it does not happen again.
+    """The timeline of the race in an outcome, in JSON's types; {} if it does not happen again.
 
     array, index: the element. threads, blocks: coordinates of the two. begins, ends: the lines of the
     barriers around the interval, 0 for the start and the end of the block. events: in order of time, {"who":
     0 | 1, "access", "line", "text", "race": is it one of the two that race}. missing: see `missing`.
-    same_warp: are both lanes of one.
+    same_warp: are both threads lanes of one warp?
     """
     trial = Trial(Outcome(raced.case, raced.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
@@ -39,7 +39,7 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: in
             bench.schedules[0],
             {p.name: place(bench.device, p, trial) for p in raced.kernel.passed},
         )
-    except KernelFault as again:  # it may name other threads of the race, as more reads are looked at
+    except KernelFault as again:  # it may name other threads of the race, because more reads are checked
         shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
         steps = getattr(again.launch, "steps", None)
         return from_fault(raced.error, *shape, source, steps) or from_fault(again, *shape, source, steps)
@@ -51,14 +51,14 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: in
 def from_fault(
     fault: KernelFault, grid: tuple, block: tuple, source: str, steps: Steps | None
 ) -> dict[str, Any]:
-    """`timeline` of a fault in a launch that kept its steps."""
+    """`timeline` for a fault in a launch that recorded its steps."""
     sides = SIDES.match(fault.headline)
     if fault.kind != "race" or not sides or not steps:
         return {}
     places = (fault.other, fault)
     blocks = [linear(p.block, grid) for p in places]
     threads = [linear(p.thread, block) for p in places]
-    own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # all that each of the two does
+    own = [steps.of(b, t) for b, t in zip(blocks, threads, strict=True)]  # everything the two do
     here = steps.touching(fault.address)
     racing = [
         [s for s in of_thread if s.at in here and s.line == p.line and s.kind == kind.lower()]
@@ -96,7 +96,7 @@ def linear(at: tuple[int, int, int], extent: tuple[int, int, int]) -> int:
 
 
 def around(events: list, pair: tuple) -> list:
-    """At most MOST_EVENTS, the two that race among them."""
+    """At most MOST_EVENTS, including the two that race."""
     where = sorted(i for i, (*_, s) in enumerate(events) if s in pair)
     if where[1] - where[0] + 1 > MOST_EVENTS:
         return [events[i] for i in where]
@@ -109,9 +109,9 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, no_barri
     """What would order the two accesses.
 
     kind: "barrier", between line `after` and line `before` (`again`: when it is reached again, in the next
-    pass of a loop); "within", one line reads what another thread writes in it; "one thread", both change the
-    element where no barrier orders them, in the `lines`; "blocks", which no barrier orders either. updates: both
-    threads read the element in these lines, and write it.
+    iteration of a loop); "within", one line reads what another thread writes in it; "one thread", both change
+    the element in the `lines`, where no barrier would order them; "blocks", which no barrier orders either.
+    updates: both threads read and write the element in these lines.
     """
     a, b = pair
     lines = sorted({a.line, b.line})
@@ -133,10 +133,10 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, no_barri
 
 
 def comes_first(a, b, own: list[list], passes: list[int]) -> bool:
-    """Does the program have `a` before `b`?
+    """Does `a` come before `b` in the program?
 
-    Seen from one of the two threads that executes both instructions, each as many times as it had been
-    executed when they raced.
+    Judged by one of the two threads that executes both instructions, each as often as it had been executed
+    when they raced.
     """
     for steps in own:
         places = []

@@ -1,8 +1,7 @@
-"""What puzzles 37 and 38 are graded by: every value, gradient and parameter against the float64 LeNet.
+"""Grades puzzles 37 and 38: compares every value, gradient and parameter with the float64 LeNet.
 
-The checks run the student's functions on the solutions' kernels, so that whatever is wrong is in the Python
-file.
-They return a Finding, or None where all is right.
+The checks run the student's functions on the solutions' kernels, so that anything wrong is in the Python
+file. They return a Finding, or None if all is right.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def step_inputs(case: Case, seed: int):
 
 
 class Watch:
-    """Looks at every launch before it happens: reads what nothing has written yet, stores into inputs."""
+    """Checks every launch before it happens: reads of arrays that were never written, stores to inputs."""
 
     def __init__(self, net: LeNet):
         self.net, self.written = net, {}  # array -> the kernel that stored it last
@@ -132,9 +131,10 @@ def explained_step(net, watch, name, wrong, known, misconceptions) -> Finding:
 
 
 def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: float = 1e-5) -> Finding | None:
-    """Three elements of every parameter's gradient against central differences of the float64 loss.
+    """Compares three elements of every parameter's gradient with central differences of the float64 loss.
 
-    Where the slopes to both sides differ, a ReLU or a maximum changes over: there is no gradient to compare.
+    Where the slopes on the two sides differ, a ReLU or a maximum switches, so there is no gradient to
+    compare.
     """
     random = np.random.default_rng(derive_seed(seed, "differences"))
     for name, shape in PARAMETERS.items():
@@ -163,7 +163,7 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
 def check_training(
     functions: Functions, case: Case, device, seed: int, misconceptions: Sequence[Misconception] = ()
 ) -> Finding | None:
-    """What the case's name begins with: the rate, one update, a few steps, the accuracy, all of it."""
+    """Selects by the case's name: the rate, one update, a few steps, the accuracy, all of it."""
     checks = {
         "learning_rate": check_rate, "update": check_update, "six_steps": check_steps,
         "accuracy": check_accuracy, "overfit": check_overfit, "train": check_curve,
@@ -267,7 +267,7 @@ def check_steps(functions, case, device, seed, misconceptions) -> Finding | None
 
 
 def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[dict, list[float]]:
-    """(the parameters after training on the pairs in NumPy, the losses); rates: the schedule's where None."""
+    """(the parameters after training on the pairs in NumPy, the losses); rates: the schedule's if None."""
     p = {name: values.astype(np.float64) for name, values in start.items()}
     rates = [schedule(step, len(pairs)) for step in range(len(pairs))] if rates is None else rates
     return p, list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY))
@@ -296,7 +296,7 @@ def wrong_losses(losses: object, expected: Sequence[float], known: dict, misconc
 
 
 def shown(value: object) -> str:
-    """A value of the student's program, for a message."""
+    """A value from the student's program, for a message."""
     text = repr(value)
     return text if len(text) < 60 else f"a {type(value).__name__}"
 
@@ -336,7 +336,8 @@ def quick_parameters() -> dict[str, np.ndarray]:
 
 
 def check_overfit(functions, case, device, seed, misconceptions) -> Finding | None:
-    """Ten digits, one of each class, by heart; from the same start for every file, as LeNet may be unlucky."""
+    """Ten digits, one of each class, by heart; with the same start for every file, because LeNet may be
+    unlucky."""
     digits, steps = data.load("digits"), case.dims["steps"]
     chosen = [int(np.flatnonzero(digits.train_labels == label)[0]) for label in range(10)]
     pair = digits.train_images[chosen], digits.train_labels[chosen]
@@ -358,7 +359,7 @@ def check_overfit(functions, case, device, seed, misconceptions) -> Finding | No
 def check_curve(functions, case, device, seed, misconceptions) -> Finding | None:
     """A few epochs on the digits: the loss falls, and images that LeNet has not seen are recognised.
 
-    From the same start, in the same order, for every file: what two epochs teach depends on luck as well.
+    With the same start and the same order for every file: the result of two epochs depends on luck too.
     """
     digits, epochs = data.load("digits"), case.dims["epochs"]
     settings = Settings(epochs=epochs, batch=case.dims["batch"])
@@ -385,7 +386,8 @@ def check_curve(functions, case, device, seed, misconceptions) -> Finding | None
 
 
 def solution_net(device, functions: Functions, start: Mapping[str, np.ndarray]) -> LeNet:
-    """A LeNet on the solutions' kernels, with the solution's functions where the student's file has none."""
+    """A LeNet on the solutions' kernels, with the solution's functions wherever the student's file has
+    none."""
     program = {**choose_program(this_course(), {}, mine=False).functions, **functions}
     start = {name: np.asarray(values, np.float32) for name, values in start.items()}
     return LeNet(device, solution_kernels(device), program, start)

@@ -11,13 +11,13 @@ from .data import Data
 from .kernels import Choice, Kernels
 from .model import LeNet
 
-IMAGES = 8  # the bytes grow with the batch, and so does the time that counting takes
+IMAGES = 8  # the bytes grow with the batch, but so does the time to count them
 
 
 def counted_step(choices: Mapping[str, Choice], functions: Mapping, data: Data) -> dict[str, int]:
     """Bytes of global memory by kernel in one step of IMAGES images: forward, backward, update.
 
-    functions: a program's. Errors: BackwarpError where the virtual GPU cannot run a kernel.
+    functions: a program's. Errors: BackwarpError if the virtual GPU cannot run a kernel.
     """
     with open_device("cpu", checks="count") as device:
         net = LeNet(device, Kernels(device, choices), functions, lenet.initial(0))
@@ -31,7 +31,7 @@ def counted_step(choices: Mapping[str, Choice], functions: Mapping, data: Data) 
 def comparison(
     choices: Mapping[str, Choice], usual: Mapping[str, Choice], functions: Mapping, data: Data
 ) -> dict:
-    """The bytes of a step with these kernels, and with the usual ones, for the result of a training."""
+    """The bytes of a step with these kernels and with the usual ones, for the summary of a training run."""
     return {
         "images": IMAGES,
         "bytes": counted_step(choices, functions, data),

@@ -20,7 +20,7 @@ from ..errors import BackwarpError
 
 SIDE, BOX = 28, 20  # pixels of an image, and of the box that a digit fills
 NAMES = ("digits", "mnist")
-MOST_IMAGES = 1_000_000  # an IDX header that promises more is not believed
+MOST_IMAGES = 1_000_000  # more than this in an IDX header is not believed
 
 MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -56,7 +56,7 @@ class Data:
 
 
 def load(name: str = "digits", folder: Path | None = None) -> Data:
-    """The data set `name`, from `folder` where one is given. Errors: DataError."""
+    """The data set `name`, from `folder` if one is given. Errors: DataError."""
     if name == "digits" and folder is None:
         return digits()
     if name not in NAMES or name == "digits":
@@ -73,7 +73,7 @@ def load(name: str = "digits", folder: Path | None = None) -> Data:
 
 @cache
 def digits() -> Data:
-    """The 1,797 digits that come with the course; nobody may change the arrays."""
+    """The 1,797 digits that come with the course; the arrays are read-only."""
     with np.load(Path(__file__).with_name("digits.npz")) as stored:
         small, labels, held_out = stored["images"], stored["labels"], stored["held_out"]
     images = np.stack([centred(image) for image in small])
@@ -84,7 +84,7 @@ def digits() -> Data:
 
 
 def centred(image: np.ndarray) -> np.ndarray:
-    """An image as MNIST has them: the ink scaled to 20 x 20, its centre of mass in the middle of 28 x 28.
+    """An image prepared like MNIST's: the ink scaled to 20 x 20, its centre of mass in the middle of 28 x 28.
 
     The result has the range of the input, float64.
     """
@@ -109,7 +109,8 @@ def interpolation(n: int, m: int) -> np.ndarray:
 
 
 def placed(mass: np.ndarray, side: int) -> int:
-    """Where a line of pixels of that mass starts so that its centre of mass is in the middle of `side`."""
+    """Where a line of pixels with that mass must start for its centre of mass to be in the middle of
+    `side`."""
     middle = np.arange(len(mass)) @ mass / mass.sum()
     return min(max(round((side - 1) / 2 - middle), 0), side - len(mass))
 
@@ -197,7 +198,7 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
     """An IDX file of bytes with that many axes: 3 for images of 28 x 28, 1 for labels. Errors: DataError.
 
     The format: two zero bytes, 8 for bytes, the number of axes, the size of each axis (32 bits, big end
-    first), the bytes. A .gz file is unpacked, and no further than its header says.
+    first), the bytes. A .gz file is unpacked only as far as its header says.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
@@ -220,7 +221,7 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
 
 
 def read_header(path: Path, header: bytes, axes: int) -> tuple[int, ...]:
-    """The shape that the first bytes of an IDX file promise. Errors: DataError."""
+    """The shape announced by the first bytes of an IDX file. Errors: DataError."""
     kind = "images" if axes == 3 else "labels"
     if len(header) < 4 + 4 * axes:
         raise DataError(f"{path} is truncated: its header has {len(header)} of {4 + 4 * axes} bytes")

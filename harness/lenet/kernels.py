@@ -24,7 +24,7 @@ from ..course.progress import Entry
 from ..devices.virtual.explain.metrics import global_bytes
 from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault
 
-#: kernel -> the puzzle that it is written in
+#: kernel -> the puzzle in which it is written
 ROLES = {
     "conv2d_forward": "07",
     "relu_forward": "04",
@@ -43,13 +43,14 @@ ROLES = {
     "conv2d_backward_input": "10",
     "sgd_step": "11",
 }
-#: sizes that no array shows: how LeNet's layers are, and threads of a block where a puzzle leaves them open
+#: sizes that no array reveals: LeNet's strides and the like, and the threads of a block if a puzzle leaves
+#: them open
 SIZES = {
     "stride": 1, "stride_h": 1, "stride_w": 1, "padding": 0, "pad": 0, "pad_h": 0, "pad_w": 0,
     "dilation": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1, "threads": 128, "tx": 16, "ty": 16,
 }  # fmt: skip
 
-WORTH_COMPILING = 2.0  # seconds that a launch has taken, all in all, until it gets a kernel for its sizes
+WORTH_COMPILING = 2.0  # total seconds that a launch may take before it gets a kernel compiled for its sizes
 SOLUTION, YOURS = "the solution's", "yours"
 UNSOLVED = "is not solved yet"
 
@@ -60,10 +61,10 @@ class LaunchMistake(BackwarpError):
 
 @dataclass(frozen=True)
 class Choice:
-    """Where the kernel of a role comes from. whose: SOLUTION or YOURS; note: why it is not yours."""
+    """Where the kernel for a role comes from. whose: SOLUTION or YOURS; note: why it is not the student's."""
 
     role: str
-    home: Kernel  # as part 1 declares it; gives the order of the arrays
+    home: Kernel  # as declared in part 1; determines the order of the arrays
     puzzle: Puzzle
     kernel: Kernel
     source: str
@@ -73,14 +74,15 @@ class Choice:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Those that come from outside: all but what the first of two kernels hands on."""
+        """The arrays that come from outside: all except what the first of two kernels passes to the
+        second."""
         if not self.then:
             return self.kernel.arrays
         return *(a for a in self.kernel.arrays if not a.is_output), *self.then.outputs
 
     @property
     def origin(self) -> str:
-        """`09 yours`, and `21 the solution's for 09` where another puzzle's kernel stands in."""
+        """`09 yours`, or `21 the solution's for 09` if another puzzle's kernel stands in."""
         home = ROLES[self.role]
         instead = "" if self.puzzle.number == home else f" for {home}"
         return f"{self.puzzle.number} {self.whose}{instead}"
@@ -89,11 +91,12 @@ class Choice:
 def choose(
     course: Course, entries: Mapping[str, Entry], mine: bool = True, use: Iterable[str] = ()
 ) -> dict[str, Choice]:
-    """The kernel of every role. entries: the progress; use: "09=21" for puzzle 21's kernels in place of 09's.
+    """The kernel of every role. entries: the progress; use: "09=21" for puzzle 21's kernels instead of 09's.
 
-    Of several puzzles for the same one, each gives the kernels that it has, the last named first.
+    If several puzzles stand in for the same one, each provides the kernels it has; the last one named comes
+    first.
 
-    Errors: CourseError where a puzzle is missing or nothing fits.
+    Errors: CourseError if a puzzle is missing or nothing fits.
     """
     stands_in = [substitution(course, text) for text in use]
     files: dict[str, tuple[str, str, str]] = {}
@@ -131,14 +134,15 @@ def substitution(course: Course, text: str) -> tuple[str, str]:
 
 
 def counterpart(kernel: Kernel, other: Puzzle) -> Kernel | None:
-    """The kernel of `other` that does the same: of the same name, or the only one with the same arrays."""
+    """The kernel of `other` that does the same: one with the same name, or the only one with the same
+    arrays."""
     alike = [k for k in other.kernels if kinds(k.arrays) == kinds(kernel.arrays)]
     named = [k for k in alike if k.name == kernel.name]
     return (named or (alike if len(alike) == 1 else [None]))[0]
 
 
 def two_passes(kernel: Kernel, other: Puzzle) -> tuple[Kernel, Kernel] | None:
-    """The two kernels of `other` that do the same one after the other, if there is one such pair."""
+    """The two kernels of `other` that do the same in succession, if there is exactly one such pair."""
     pairs = [(first, then) for first in other.kernels for then in other.followers(first)]
     outside = {p: Choice("", kernel, other, p[0], "", "", then=p[1]).arrays for p in pairs}
     alike = [pair for pair in pairs if kinds(outside[pair]) == kinds(kernel.arrays)]
@@ -146,7 +150,7 @@ def two_passes(kernel: Kernel, other: Puzzle) -> tuple[Kernel, Kernel] | None:
 
 
 def kinds(arrays: Iterable[Array]) -> set:
-    """What has to agree for one kernel to stand in for another."""
+    """What must agree for one kernel to stand in for another."""
     roles = {"constant": "in"}  # a constant is filled from the array
     return {
         (a.name, "out" if to_be_cleared(a) else roles.get(a.role, a.role), a.dtype, len(a.axes))
@@ -155,7 +159,7 @@ def kinds(arrays: Iterable[Array]) -> set:
 
 
 def to_be_cleared(array: Array) -> bool:
-    """Whether a kernel adds to an array that has to be zero before."""
+    """Whether a kernel adds to an array that must be zero beforehand."""
     return array.role == "inout" and array.values == "zeros"
 
 
@@ -186,10 +190,10 @@ def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str,
 
 
 class Bound:
-    """A compiled kernel with its arrays and everything that follows from their shapes; called many times.
+    """A compiled kernel with its arrays and everything derived from their shapes; called many times.
 
-    dims: see sizes_of. scalars of type float are given at every call, by name. moved: bytes of global memory
-    so far, where the device counts them.
+    dims: see sizes_of. float scalars are passed by name at every call. moved: bytes of global memory so far,
+    if the device counts them.
     """
 
     def __init__(
@@ -221,7 +225,7 @@ class Bound:
         self.grid, self.block, self.shared_mem = launch.grid, launch.block, launch.shared_mem
 
     def __call__(self, scalars: Mapping[str, float]) -> float:
-        """Launches and waits; the seconds that it took."""
+        """Launches, waits, and returns the seconds it took."""
         if scalars.keys() != self.floats.keys():
             wanted = ", ".join(f"{name}=..." for name in self.floats) or "none"
             raise LaunchMistake(f"{self.function.name} takes these numbers by name: {wanted}")
@@ -246,17 +250,17 @@ class Bound:
         return seconds
 
     def compile_for_sizes(self) -> None:
-        """From now on with a kernel for these sizes; once, and only on a device that has such kernels."""
+        """Switches to a kernel compiled for these sizes; once, and only on a device that supports it."""
         if self.total < 0:
             return
         self.total = -math.inf
-        # on a busy machine a compiler may take too long: then as before
+        # on a busy machine compiling may take too long: keep the old kernel
         with suppress(CompileError, DeviceError):
             self.function = self.function.fixed(self.args)
 
 
 class TwoPasses:
-    """Two kernels, the second on the output of the first, called as if they were one. See Bound."""
+    """Two kernels, the second running on the output of the first, called as if they were one. See Bound."""
 
     def __init__(self, first: Bound, then: Bound):
         self.passes = first, then
@@ -278,10 +282,10 @@ class TwoPasses:
 
 
 def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
-    """Every size of a kernel, from the shapes of its arrays. Errors: LaunchMistake where they disagree.
+    """Every size of a kernel, from the shapes of its arrays. Errors: LaunchMistake if they disagree.
 
-    Axes that the kernel does not tell apart are taken together, the last ones first: (N, 16, 4, 4) is (N,
-    256) for a fully connected layer and 256 N elements for a ReLU.
+    Axes that the kernel does not distinguish are merged, the last ones first: (N, 16, 4, 4) is (N, 256) for a
+    fully connected layer and 256 N elements for a ReLU.
     """
     kernel, dims, seen = choice.kernel, {}, {}
     for p in choice.arrays:
@@ -313,7 +317,7 @@ def sizes_of(choice: Choice, arrays: Mapping[str, object]) -> dict[str, int]:
 
 
 def derived_sizes(puzzle: Puzzle, dims: dict[str, int]) -> dict[str, int]:
-    """The puzzle's derived sizes; none where it needs a size that this kernel does not know."""
+    """The puzzle's derived sizes; none if they need a size that this kernel does not know."""
     dims = dict(dims)
     while puzzle.dims:
         try:

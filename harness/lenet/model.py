@@ -46,10 +46,10 @@ Functions = Mapping[str, Callable]
 
 
 class LeNet:
-    """LeNet on a device. start: its parameters at first, see `reference.lenet.initial(seed)`.
+    """LeNet on a device. start: its initial parameters, see `reference.lenet.initial(seed)`.
 
-    program: the functions forward(net) and backward(net) of puzzle 37, and what else calls for a net by name.
-    timing: kernel -> [launches, seconds] so far.
+    program: the functions forward(net) and backward(net) of puzzle 37, and any others that are called by
+    name. timing: kernel -> [launches, seconds] so far.
     """
 
     parameters = tuple(PARAMETERS)
@@ -71,7 +71,7 @@ class LeNet:
     # ---- arrays ------------------------------------------------------------------------------------------
 
     def load(self, images: np.ndarray, labels: np.ndarray) -> None:
-        """Puts a batch on the device; from here on all values and gradients have its size.
+        """Puts a batch on the device; from now on all values and gradients have its size.
 
         images (N, 1, 28, 28) float32, labels (N,) integers.
         """
@@ -121,8 +121,8 @@ class LeNet:
     def launch(self, kernel: str, *arrays, **numbers: float) -> None:
         """Launches a kernel of part 1 on device arrays, in the order of its signature, and waits.
 
-        Sizes, grid and block follow from the arrays' shapes; numbers such as learning_rate go by name.
-        Errors: LaunchMistake where arrays and kernel do not fit, KernelFault.
+        Sizes, grid and block follow from the arrays' shapes; numbers such as learning_rate are passed by
+        name. Errors: LaunchMistake if arrays and kernel do not match, KernelFault.
         """
         key = (kernel, *map(id, arrays))
         bound = self._bound.get(key)
@@ -135,13 +135,14 @@ class LeNet:
         timing[0] += 1
 
     def compile_for_sizes(self) -> None:
-        """As a long training does: kernels for the sizes of every launch so far that took a millisecond."""
+        """Compiles a kernel for the sizes of every launch so far that took a millisecond, as a long training
+        run does."""
         for bound in self._bound.values():
             if bound.total > 0.001:
                 bound.compile_for_sizes()
 
     def moved(self) -> dict[str, int]:
-        """Bytes of global memory by kernel, of all launches so far, where the device counts them."""
+        """Bytes of global memory by kernel, over all launches so far, if the device counts them."""
         found = dict.fromkeys(self.timing, 0)
         for (role, *_), bound in self._bound.items():
             found[role] += bound.moved
@@ -162,7 +163,7 @@ class LeNet:
         return {name: self[name].get() for p in PARAMETERS for name in (p, f"velocity_{p}")}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Back to what `state` returned."""
+        """Restores what `state` returned."""
         for p in PARAMETERS:
             for name in (p, f"velocity_{p}"):
                 self[name].set(state[name])

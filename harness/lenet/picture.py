@@ -1,4 +1,4 @@
-"""Pictures of a training, and of what one image becomes on its way through LeNet."""
+"""Pictures of a training run, and of what one image becomes in LeNet's layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from matplotlib.figure import Figure
 
 from .data import Data
 
-INK, FAINT, BLUE, ORANGE = "#222222", "#777777", "#0072b2", "#e69f00"  # told apart by colour-blind readers
+INK, FAINT, BLUE, ORANGE = (
+    "#222222",
+    "#777777",
+    "#0072b2",
+    "#e69f00",
+)  # safe for colour-blind readers
 MOST_WRONG = 24
 
 
@@ -64,7 +69,7 @@ def draw_filters(part, filters: np.ndarray) -> None:
 
 
 def draw_confusion(part, confusion: np.ndarray) -> None:
-    """Rows are labels, columns what LeNet says. Colour: the share of the row."""
+    """Rows are labels, columns LeNet's answers. Colour: the share of the row."""
     axes = part.subplots()
     share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
     axes.imshow(share**0.5, cmap="Blues", vmin=0, vmax=1)

@@ -20,7 +20,7 @@ STEP, TRAINING = "37", "38"
 
 @dataclass(frozen=True)
 class Part:
-    """One file of the two. whose, note: as in kernels.Choice."""
+    """One of the two files. whose, note: as in kernels.Choice."""
 
     number: str
     whose: str
@@ -56,7 +56,8 @@ def choose_program(course: Course, entries: Mapping[str, Entry], mine: bool = Tr
 
 
 def explaining(function: Callable, source: str, file: str) -> Callable:
-    """The function, whose errors name the line; those of a kernel or of the training stay what they are."""
+    """Wraps a function so that its errors name the line; errors of a kernel or of the training stay as they
+    are."""
 
     def run(*arguments):
         try:

@@ -1,4 +1,4 @@
-"""`backwarp train`: choose kernels, data and device, train, say how it went."""
+"""`backwarp train`: chooses kernels, data and device, trains, and reports the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Options:
-    """The command line; None where the user said nothing."""
+    """The command line; None for what the user left out."""
 
     kernels: str = "mine"
     data: str | None = None
@@ -88,9 +88,9 @@ def main(course: Course, progress: Progress, options: Options) -> int:
 
 
 def decide(options: Options, stored: Settings | None) -> Settings:
-    """The settings of the run: as the user says, else as in the checkpoint, else the defaults.
+    """The settings of the run: the user's, else the checkpoint's, else the defaults.
 
-    Errors: TrainingError where user and checkpoint disagree.
+    Errors: TrainingError if user and checkpoint disagree.
     """
     name = options.data or "digits"
     base = stored or Settings(data=name, epochs=EPOCHS[name])
@@ -106,7 +106,7 @@ def decide(options: Options, stored: Settings | None) -> Settings:
 
 
 def resuming(options: Options) -> str:
-    """The command that goes on with a run of these options."""
+    """The command that continues a run with these options."""
     words = ["backwarp", "train", "--resume"]
     if options.kernels != Options.kernels:
         words += ["--kernels", options.kernels]
@@ -128,7 +128,7 @@ def make_state(folder: Path) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[SimpleNamespace]:
-    """Ctrl-C sets `.asked`, once; a second one interrupts for good. Only where signals can be caught."""
+    """The first Ctrl-C sets `.asked`; a second one interrupts at once. Only where signals can be caught."""
     state = SimpleNamespace(asked=False)
 
     def ask(*_):
@@ -152,12 +152,12 @@ def draw(result: dict, net: LeNet, data: data_sets.Data, path: Path, say: Callab
 
     try:
         training_picture(result, net["conv1_weights"].get(), data).savefig(path)
-    except (OSError, ValueError) as e:  # ValueError: a format that is not known
+    except (OSError, ValueError) as e:  # ValueError: an unknown format
         say(f"note: the picture {path} cannot be written: {e}")
 
 
 def moved(choices, usual, functions, data: data_sets.Data, say: Callable) -> dict | None:
-    """The bytes of a step with the kernels that stand in, and without; None where they cannot be counted."""
+    """The bytes of a step with the kernels that stand in, and without; None if they cannot be counted."""
     from .count import comparison
 
     try:

@@ -1,4 +1,4 @@
-"""What a training says: before, while it runs, and after."""
+"""What a training run reports: before, during and after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 def introduction(
     training: Training, choices: Mapping[str, Choice], program: LeNetProgram, device
 ) -> list[str]:
-    """What is trained on what, with whose kernels."""
+    """What is being trained, on what data, with whose kernels."""
     s, data = training.settings, training.data
     lines = [
         f"LeNet on the {device.name}, seed {s.seed}",
@@ -33,7 +33,7 @@ def introduction(
 
 
 def whose(choices: Mapping[str, Choice], program: LeNetProgram) -> list[str]:
-    """`Kernels: yours 04, 07; the solution's 03, ...`, and why a kernel is not the student's."""
+    """`Kernels: yours 04, 07; the solution's 03, ...`, and why the others are not the student's."""
     groups: dict[str, dict[str, None]] = {}
     for choice in choices.values():
         groups.setdefault(choice.whose, {})[choice.origin.replace(f" {choice.whose}", "")] = None
@@ -58,7 +58,7 @@ def where(training: Training) -> str:
 
 @contextmanager
 def live(training: Training, say: Say) -> Iterator[Callable[[Training], None]]:
-    """A function to be called after every step: a progress bar on a terminal, else a line for every epoch."""
+    """A function to call after every step: it shows a progress bar on a terminal, else a line per epoch."""
     if sys.stderr.isatty():
         with bar(training) as report:
             yield report
@@ -110,7 +110,7 @@ def bar(training: Training) -> Iterator[Callable[[Training], None]]:
 
 
 def result(training: Training, choices: Mapping[str, Choice], program: LeNetProgram, device) -> dict:
-    """Everything that is known after a run, in JSON's types; times are those of this process."""
+    """Everything known after a run, in JSON's types; times are those of this process."""
     labels, predicted = training.data.test_labels, training.predictions()
     confusion = np.zeros((10, 10), int)
     np.add.at(confusion, (labels, predicted), 1)
@@ -177,7 +177,7 @@ def summary(found: dict) -> list[str]:
 
 
 def traffic(moved: dict, kernels: list[dict]) -> list[str]:
-    """Bytes of a step, and of the kernels that stand in for others."""
+    """Bytes moved by a step, and by the kernels that stand in for others."""
     ours, usual = sum(moved["bytes"].values()), sum(moved["usual_bytes"].values())
     lines = [
         f"Global memory in a step of {moved['images']} images, counted: "

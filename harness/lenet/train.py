@@ -27,16 +27,17 @@ STATE = {name: shape for p, shape in PARAMETERS.items() for name in (p, f"veloci
 
 
 class TrainingError(BackwarpError):
-    """Training cannot start or go on: a checkpoint does not fit, the loss is no number."""
+    """Training cannot start or continue: a checkpoint does not fit, or the loss is not a number."""
 
 
 class Stopped(Exception):
-    """The run was asked to stop; the checkpoint has the last whole step."""
+    """The run was asked to stop; the checkpoint holds the last complete step."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run depends on, beside the kernels. shift: pixels by which images are moved about, at most."""
+    """What a run depends on, besides the kernels. shift: the largest number of pixels by which images are
+    moved."""
 
     data: str = "digits"
     epochs: int = 30
@@ -47,7 +48,7 @@ class Settings:
 
 @dataclass
 class History:
-    """What a run has seen so far: the loss of every step, the test accuracy after every epoch."""
+    """The results so far: the loss of every step, and the test accuracy after every epoch."""
 
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
@@ -56,7 +57,8 @@ class History:
 def batches(
     data: Data, settings: Settings, epoch: int, first: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The batches (images, labels) of an epoch from number `first` on, shuffled, images moved a little."""
+    """The batches (images, labels) of an epoch from number `first` on, shuffled, with the images shifted a
+    little."""
     random = np.random.default_rng((settings.seed, epoch))
     count = len(data.train_labels)
     order = random.permutation(count)
@@ -68,7 +70,7 @@ def batches(
 
 
 def moved(images: np.ndarray, corners: np.ndarray, margin: int, background: float) -> np.ndarray:
-    """Each image (1, H, W) cut out again at its corner, with `margin` pixels of background around it."""
+    """Each image (1, H, W), surrounded by `margin` pixels of background and cut out at its corner."""
     if not margin:
         return images
     wide = np.pad(images[:, 0], ((0, 0), (margin, margin), (margin, margin)), constant_values=background)
@@ -77,7 +79,7 @@ def moved(images: np.ndarray, corners: np.ndarray, margin: int, background: floa
 
 
 class Training:
-    """One run: where it is, and how it goes on.
+    """One run: its state and how to continue it.
 
     learning_rate(step, steps) and the net's program are puzzle 38's and 37's.
     """
@@ -85,7 +87,7 @@ class Training:
     def __init__(self, net: LeNet, data: Data, settings: Settings, checkpoint: Path | None = None):
         self.net, self.data, self.settings, self.checkpoint = net, data, settings, checkpoint
         self.history = History()
-        self.seconds, self.trained = 0.0, 0  # of this process, in training steps: time, images
+        self.seconds, self.trained = 0.0, 0  # time and images of this process's training steps
 
     @property
     def steps_per_epoch(self) -> int:
@@ -105,7 +107,7 @@ class Training:
     ):
         """Trains to the end, with a checkpoint after every epoch. report: called after every step and epoch.
 
-        Errors: Stopped when `stop()` says so; the checkpoint is written before. TrainingError, KernelFault.
+        Errors: Stopped if `stop()` says so, after writing the checkpoint. TrainingError, KernelFault.
         """
         while self.step < self.steps:
             epoch, done = divmod(self.step, self.steps_per_epoch)
@@ -120,7 +122,7 @@ class Training:
             report(self)
 
     def one_step(self, images: np.ndarray, labels: np.ndarray) -> None:
-        """Errors: TrainingError where the loss is no finite number; KernelFault."""
+        """Errors: TrainingError if the loss is not finite; KernelFault."""
         started, net = time.perf_counter(), self.net
         net.load(images, labels)
         net.forward()
@@ -139,7 +141,7 @@ class Training:
     # ---- evaluation --------------------------------------------------------------------------------------
 
     def predictions(self) -> np.ndarray:
-        """The class that LeNet gives every test image; not counted in the net's timing."""
+        """LeNet's answer for every test image; not included in the net's timing."""
         timing, found = self.net.timing, []
         self.net.timing = {kernel: [0, 0.0] for kernel in timing}
         images, labels = self.data.test_images, self.data.test_labels
@@ -157,7 +159,7 @@ class Training:
     # ---- checkpoints ---------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Writes the checkpoint, in one step."""
+        """Writes the checkpoint atomically."""
         if self.checkpoint is None:
             return
         about = {"format": FORMAT, "settings": asdict(self.settings)}
@@ -167,7 +169,7 @@ class Training:
         )
 
     def restore(self, stored: Checkpoint) -> None:
-        """Goes on where the checkpoint was written."""
+        """Restores the state saved in the checkpoint."""
         self.history = History(stored.losses.tolist(), stored.accuracies.tolist())
         self.net.restore(stored.state)
 
@@ -183,7 +185,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Errors: TrainingError where there is none, or it is not one."""
+    """Errors: TrainingError if there is no checkpoint, or the file is not one."""
     try:
         with np.load(path) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -201,13 +203,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise TrainingError(f"the checkpoint {path} cannot be read: {e.strerror or e}") from None
     except TrainingError:
         raise
-    except Exception as e:  # whatever a zip file can have that is no longer one
+    except Exception as e:  # whatever a damaged zip file can raise
         raise TrainingError(f"{path} is damaged, or no checkpoint; start without --resume") from e
     return Checkpoint(settings, losses, accuracies, arrays)
 
 
 def write_atomically(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Errors: TrainingError where it cannot be written."""
+    """Errors: TrainingError if it cannot be written."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         try:

@@ -1,1 +1,1 @@
-"""What regenerates the results that are committed, and benchmarks of the virtual GPU."""
+"""Scripts that regenerate committed results, and benchmarks of the virtual GPU."""

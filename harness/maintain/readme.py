@@ -1,7 +1,7 @@
 """Draws the README's pictures, all from real runs: `python -m harness.maintain.readme`.
 
-A further one is a line in PICTURES: where it lies, and a function of the course that returns a Console whose
-record is saved, or the figures of a picture (several: the frames of a GIF).
+To add one, add a line to PICTURES: its path, and a function of the course that returns a Console whose record
+is saved, or the figures of a picture (several: the frames of a GIF).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WIDTH = 104
 
 
 def verdicts(course: Course) -> Console:
-    """What the terminal shows of two wrong kernels for puzzle 09."""
+    """What the terminal shows for two wrong kernels of puzzle 09."""
     puzzle, console = course.load("09"), recorder(WIDTH)
     for name in MUTANTS:
         mutant = next(m for m in puzzle.mutants if m.name == name)
@@ -62,14 +62,14 @@ def write(drawn: Console | list[Figure], target: Path) -> None:
 
 
 def content(drawn: Console | list[Figure]) -> str:
-    """What a picture shows, whatever version of a library has drawn it."""
+    """What a picture shows, whatever library version drew it."""
     if isinstance(drawn, Console):
         return " ".join(drawn.export_text(clear=False).split())
     return described(drawn)
 
 
 def content_of_file(path: Path) -> str:
-    """`content` of what a file was written from. Errors: OSError, KeyError where it does not say."""
+    """`content` of the picture a file was saved from. Errors: OSError, KeyError if the file does not say."""
     if path.suffix == ".svg":
         # the first text is the window's title
         texts = re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))[1:]

@@ -1,4 +1,4 @@
-"""The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; in a process of its own.
+"""The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; in a separate process.
 
 `python -m harness.measure.baseline` reads a job in JSON from standard input and writes to standard output
 {"software": ..., "rows": [{"tf32": ..., "layout": ..., "milliseconds": [...]}]}, or {"problem": ...}.
@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from ..course.declare import Array, Kernel
 from .shapes import transposed
 
-FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
+FLUSH = 256 << 20  # bytes written between timed launches: more than any L2 cache holds
 SECONDS = 300  # for all variants; cudnn.benchmark tries many algorithms first
-#: output of a kernel -> which gradient convolution_backward is asked for: of the input, the weights, the bias
+#: output of a kernel -> the gradient to ask convolution_backward for: of the input, the weights, the bias
 MASKS = {
     "grad_input": (True, False, False),
     "grad_weights": (False, True, False),
@@ -26,7 +26,7 @@ CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 
 def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
-    """What a library has to do for the same result; {} where there is nothing to compare with.
+    """What a library has to do for the same result; {} if there is nothing to compare with.
 
     Convolutions: shapes (N, C, ...), (K, C / groups, ...), (N, K, ...). Products: (m, k) x (k, n).
     """
@@ -64,7 +64,7 @@ def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
 
 
 def measure(job: dict) -> dict:
-    """The job in a process of its own, so that PyTorch's memory and context are gone afterwards."""
+    """Runs the job in a separate process, so that PyTorch's memory and context are gone afterwards."""
     command = [sys.executable, "-m", "harness.measure.baseline"]
     try:
         done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, timeout=SECONDS)
@@ -109,7 +109,7 @@ def matrix_product(torch, job: dict):
 
 
 def convolution(torch, job: dict, layout: str):
-    """One output, or one gradient alone: what a library computes besides would be counted against it."""
+    """One output or one gradient only: anything else that a library computed would count against it."""
     arrays = {}
     for name in ("input", "weight", "output"):
         made = torch.randn(tuple(job[name]), device="cuda")
@@ -124,7 +124,7 @@ def convolution(torch, job: dict, layout: str):
 
 
 def times(torch, work, repeat: int) -> list[float]:
-    """Milliseconds of each run by CUDA events, L2 flushed before each, after runs that warm up."""
+    """Milliseconds of each run by CUDA events, with L2 flushed before each, after warm-up runs."""
     for _ in range(3):
         work()
     scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")

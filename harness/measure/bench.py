@@ -1,8 +1,8 @@
-"""`backwarp bench`: a kernel on a big case: on a GPU its time, beside cuDNN's; without one its counts.
+"""`backwarp bench`: runs a kernel on a big case: on a GPU its time, next to cuDNN's; without one its counts.
 
 No printing. On the virtual GPU a launch is counted whole as long as its threads execute at most BUDGET
-instructions; of a larger one some blocks are run, evenly spread over the grid, and the counts are theirs by
-proportion.
+instructions; of a larger one some blocks run, spread evenly over the grid, and the counts are extrapolated
+from theirs.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ..grading.runs import Bench, scalar
 from ..grading.verdict import PASSED, Verdict
 from . import baseline, peaks, shapes
 
-BUDGET = 500_000_000  # instructions of all threads of a launch that is counted whole: some seconds
+BUDGET = 500_000_000  # instructions of all threads in a launch that is counted whole: a few seconds
 LIMIT = 60.0  # seconds for one block that is counted, and for all timed launches
 PATIENCE = 900.0  # seconds for blocks that are known to end
 AFFORDABLE = 2_000_000_000  # multiply-adds, and elements, up to which results are compared with the reference
-PATTERN = 1 << 20  # values of an array that are drawn; a larger one repeats them
+PATTERN = 1 << 20  # the number of values drawn for an array; a larger one repeats them
 RIGHT, WRONG = "right", "wrong"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """shape, init, repeat, device: as on the command line. verify: None where the user said nothing.
+    """shape, init, repeat, device: as on the command line. verify: None if the user left it out.
 
-    gpu: a name of the peaks table, for what is said without a GPU. budget: in place of BUDGET. only: some
+    gpu: a name from the peaks table, for reports without a GPU. budget: replaces BUDGET. only: some of the
     kernels.
     """
 
@@ -57,9 +57,9 @@ class Settings:
 
 @dataclass
 class Measured:
-    """One kernel. flops: of the formula, None where there is none. least_bytes: every array moved once.
+    """One kernel. flops: of the formula, None if there is none. least_bytes: every array moved once.
 
-    ran: blocks that were run, of `blocks`; counters: of the launch, by proportion where ran < blocks.
+    ran: blocks that were run, of `blocks`; counters: of the launch, extrapolated if ran < blocks.
     milliseconds: of each timed launch. result: RIGHT, WRONG, or what was compared. baseline: see baseline.py.
     """
 
@@ -85,7 +85,7 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """Milliseconds; 0 where nothing was timed."""
+        """Milliseconds; 0 if nothing was timed."""
         return statistics.median(self.milliseconds) if self.milliseconds else 0.0
 
     @property
@@ -105,7 +105,7 @@ class Measured:
 
 @dataclass
 class Report:
-    """verdict: passed, or why nothing was measured. peak: of the device, or of the GPU asked about."""
+    """verdict: passed, or why nothing was measured. peak: of the device, or of the GPU in question."""
 
     puzzle: Puzzle
     verdict: Verdict
@@ -116,7 +116,7 @@ class Report:
 
 
 def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | None = None) -> Report:
-    """Measure the kernels of a file. Errors: CourseError for what cannot be asked for; DeviceError."""
+    """Measure the kernels of a file. Errors: CourseError for an impossible request; DeviceError."""
     if opener is None:
         from ..devices import confined_device as opener
     if puzzle.program:
@@ -188,7 +188,7 @@ class Run:
         self.found = Measured(kernel.name, grid, block, *work, arithmetic(text, kernel.name))
 
     def fits(self) -> None:
-        """Errors: CourseError where the virtual GPU has no room for the arrays, with what goes."""
+        """Errors: CourseError if the virtual GPU has no room for the arrays, with the size that would fit."""
         room = getattr(self.device, "room", 0) // 2
         nbytes = shapes.array_bytes(self.kernel, self.dims)
         if not room or nbytes <= room:
@@ -215,7 +215,7 @@ class Run:
         return self.device.empty(p.shape(self.dims), np.dtype(p.dtype), name=p.name, axes=p.letters)
 
     def affordable(self, case: Case, usual: bool = True) -> bool:
-        """Whether results are compared in a case. usual: as where the user said nothing, if it is quick."""
+        """Whether results are compared in a case. usual: the default, only if it is quick."""
         if not usual and self.settings.verify is not None:
             return self.settings.verify
         dims = self.puzzle.full_dims(case)
@@ -224,7 +224,7 @@ class Run:
         return max(work, *(prod(a.shape(dims)) for a in self.kernel.arrays)) <= most
 
     def arguments(self) -> tuple:
-        """What the kernel is passed, in the order of its parameters."""
+        """The kernel's arguments, in the order of its parameters."""
         named = (
             scalar(p, self.dims) if isinstance(p, Scalar) else self.handles[p.name]
             for p in self.kernel.params
@@ -232,7 +232,7 @@ class Run:
         return tuple(named)
 
     def __call__(self):
-        """One launch. Errors: Stop where the kernel does not get through."""
+        """One launch. Errors: Stop if the kernel does not complete."""
         try:
             for p in self.kernel.constants:
                 self.module.set_constant(p.name, self.inputs[p.name])
@@ -267,14 +267,14 @@ class Run:
         return found
 
     def again(self):
-        """The launch that is counted, on outputs as they were."""
+        """The counted launch, on outputs restored to their initial state."""
         for p in self.kernel.outputs:
             self.handles[p.name] = self.place(p)
         self.device.time_limit = PATIENCE
         return self()
 
     def one_block(self) -> dict:
-        """The counters of one block. Errors: CourseError where it takes too long, with what does not."""
+        """The counters of one block. Errors: CourseError if it takes too long, with a size that does not."""
         try:
             return self().counters
         except Slow:
@@ -295,7 +295,7 @@ class Run:
     # ---- a GPU ---------------------------------------------------------------------------------------------
 
     def timed(self) -> Measured:
-        """Times, after one launch that warms up and is compared."""
+        """Times the kernel, after one warm-up launch whose results are compared."""
         self()
         self.found.result = self.judged() if self.compared else self.judged_smaller()
         try:
@@ -317,7 +317,7 @@ class Run:
         return RIGHT
 
     def judged_smaller(self) -> str:
-        """The result of the same kernel with a smaller batch, where all of it would take long."""
+        """The result of the same kernel with a smaller batch, if the whole would take too long."""
         if self.settings.verify is False:
             return "not compared, as asked for"
         case = self.smaller_case()
@@ -344,7 +344,7 @@ class Run:
 
 
 def leading(dims: Mapping[str, int]) -> str:
-    """The size that a case can be made smaller in, as its batch; "" where there is none."""
+    """The size by which a case can be made smaller, such as its batch; "" if there is none."""
     return next((name for name in ("batch", "n", "M", "rows") if name in dims), "")
 
 
@@ -353,7 +353,7 @@ def with_size(case: Case, name: str, size: int) -> Case:
 
 
 def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
-    """The input arrays; of a large one of normal values, PATTERN are drawn."""
+    """The input arrays; for a large one of normal values, only PATTERN values are drawn."""
     made, dims = {}, puzzle.full_dims(case)
     for p in kernel.arrays:
         if not p.is_input:
@@ -373,7 +373,8 @@ def inputs(puzzle: Puzzle, case: Case, kernel: Kernel, seed: int) -> dict[str, n
 
 
 def arithmetic(ptx: str, name: str) -> str:
-    """The peak to weigh a kernel against: of tensor cores, half or TF32, where its PTX multiplies on them."""
+    """The peak to judge a kernel by: that of the tensor cores, half or TF32, if its PTX multiplies on
+    them."""
     body = next((part for part in re.split(r"\.entry\s+", ptx)[1:] if name in part.split("(")[0]), "")
     matrices = "".join(re.findall(r"\b(?:wmma\.)?mma\.\S*", body))
     return "float32" if not matrices else "tf32" if "tf32" in matrices else "half"
@@ -389,7 +390,7 @@ def compare_with_libraries(puzzle: Puzzle, report: Report, repeat: int) -> None:
 
 
 def chained(report: Report, m: Measured) -> float:
-    """Milliseconds of a kernel, and of those that only finish its work, as a second pass does."""
+    """Milliseconds of a kernel and of those that only finish its work, such as a second pass."""
     after = {k.name for k in report.puzzle.followers(report.puzzle.kernel(m.kernel))}
     return m.median + sum(other.median for other in report.kernels if other.kernel in after)
 
@@ -398,13 +399,13 @@ def chained(report: Report, m: Measured) -> float:
 
 
 def intensities(m: Measured) -> tuple[float, float]:
-    """FLOP per byte: (of the bytes that the requests move before any cache; were every array moved once)."""
+    """FLOP per byte: (of the bytes that the requests move, before any cache; if every array moved once)."""
     moved = c.global_bytes(m.counters)
     return (m.work / moved if moved else 0.0), (m.work / m.least_bytes if m.least_bytes else 0.0)
 
 
 def least_times(m: Measured, peak: peaks.Peak) -> dict[str, float]:
-    """Milliseconds that what was counted takes at least: of memory, with no cache, and of arithmetic."""
+    """The least time in milliseconds for what was counted: for memory without a cache, and for arithmetic."""
     moved, computed = c.global_bytes(m.counters), c.flops(m.counters)
     return {"memory": moved / peak.memory / 1e9, "arithmetic": computed / getattr(peak, m.arithmetic) / 1e9}
 

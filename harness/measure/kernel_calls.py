@@ -1,7 +1,7 @@
-"""Kernels of puzzles as functions on arrays: of NumPy on a device of the course, of CUDA in this process.
+"""Puzzle kernels as functions on arrays: NumPy's on a device of the course, CUDA's in this process.
 
-A kernel file is written in float. Its instance for float64 has the word `double` in its place everywhere;
-that for float16 has arrays of `__half`, while its variables, and so its sums, stay float.
+A kernel file is written in float. Its float64 instance replaces the word by `double` everywhere; its float16
+instance has arrays of `__half`, while its variables, and so its sums, stay float.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CUDA = (2, 13)  # DLPack's numbers for CUDA memory and for managed memory
 def together(**given) -> list:
     """Arrays of NumPy or CuPy for all arguments that are not None.
 
-    ValueError where they are of several types, or of one that no kernel has, or not in the same memory.
+    ValueError if they differ in type, have a type that no kernel supports, or are not in the same memory.
     """
     arrays = {name: from_dlpack(name, x) for name, x in given.items() if x is not None}
     first, *_ = arrays
@@ -47,13 +47,13 @@ def together(**given) -> list:
 
 
 def from_dlpack(name: str, x):
-    """The array behind `x`, without a copy where it has none to make."""
+    """The array behind `x`, without a copy unless one is needed."""
     x = x.detach() if hasattr(x, "detach") else x  # a tensor that records gradients is not handed out
     if not hasattr(x, "__dlpack_device__"):
         return np.asarray(x)
     if x.__dlpack_device__()[0] in CUDA:
         return cupy().from_dlpack(x)
-    if isinstance(x, np.ndarray):  # as it is: one that is read-only is not handed out either
+    if isinstance(x, np.ndarray):  # likewise, a read-only array is not handed out
         return x
     try:
         return np.from_dlpack(x)
@@ -62,7 +62,7 @@ def from_dlpack(name: str, x):
 
 
 def cupy():
-    """The module. Errors: DeviceError where it is not installed."""
+    """The module. Errors: DeviceError if it is not installed."""
     try:
         import cupy
     except ImportError:
@@ -79,7 +79,7 @@ def library(array):
 
 
 def instance(source: str, dtype: str) -> str:
-    """The text of a kernel file for another storage type; lines keep their numbers where one is blank."""
+    """The text of a kernel file for another storage type; lines keep their numbers if one is blank."""
     if dtype == "float64":
         return re.sub(r"\bfloat\b", "double", source)
     if dtype == "float16":
@@ -91,7 +91,7 @@ def instance(source: str, dtype: str) -> str:
 
 
 class Kernels:
-    """Kernels of the course, compiled when they are first needed. Arguments: see `harness.ops.Operators`."""
+    """The course's kernels, compiled when first needed. Arguments: see `harness.ops.Operators`."""
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
         self.course, self.mine, self.device = course or open_course(), mine, device
@@ -100,7 +100,7 @@ class Kernels:
         self.runners: dict[str, Host | Cuda] = {}
 
     def run(self, number: str, writes: str, sizes: Mapping[str, int], arrays: Mapping):
-        """The array `writes`, from the puzzle's kernel that has it as its output.
+        """The array `writes`, computed by the puzzle's kernel that has it as its output.
 
         sizes: the dims of the puzzle. arrays: the inputs by name, with as many elements as declared.
         """

@@ -1,4 +1,4 @@
-"""The ladder in numbers: what every rung moves and computes, kept in `ladder.json`.
+"""The ladder in numbers: what every rung moves and computes, stored in `ladder.json`.
 
 python -m harness.measure.ladder                          draws the pictures and writes the README's table from it
 python -m harness.measure.ladder --measure                counts every rung anew before, on the virtual GPU: minutes
@@ -26,7 +26,7 @@ from .shapes import shape_of
 DATA = Path(__file__).with_name("ladder.json")
 COMMAND = "python -m harness.measure.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
-#: what is kept of a launch's counters
+#: the counters of a launch that are stored
 KEPT = (
     "flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors",
     "global_store_sectors", "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts",
@@ -45,7 +45,7 @@ class Ladder:
 
 
 _CONV2 = "N=64,C=6,H=12,W=12,K=16,R=5,S=5"
-_PADDED = "N=16,C=32,H=58,W=58,K=64,R=3,S=3"  # for kernels that know of no padding: zeros in the array
+_PADDED = "N=16,C=32,H=58,W=58,K=64,R=3,S=3"  # for kernels without padding: the zeros are in the array
 _PRODUCT = "M=512,N=512,K=512"
 LADDERS = (
     Ladder("lenet_conv2", "Weight gradient of LeNet's second layer, 64 images", "grad_weights",
@@ -80,7 +80,7 @@ def intensity(rung: dict) -> float:
 
 
 def kernels_for(puzzle: Puzzle, output: str) -> tuple[Kernel, ...]:
-    """The kernel that makes an output, or the two that make it one after the other."""
+    """The kernel that makes an output, or the two that make it in succession."""
     for kernel in puzzle.kernels:
         made = (kernel, *puzzle.followers(kernel))
         if made[-1].outputs[0].name == output:
@@ -89,7 +89,7 @@ def kernels_for(puzzle: Puzzle, output: str) -> tuple[Kernel, ...]:
 
 
 def once(puzzle: Puzzle, output: str, dims: dict) -> int:
-    """Bytes of the arrays that come from outside or stay: all but what a first pass hands on."""
+    """Bytes of all arrays except what a first pass hands to a second."""
     kernels = kernels_for(puzzle, output)
     handed = {a.name for a in kernels[0].outputs} if len(kernels) > 1 else set()
     arrays = {a.name: a for kernel in kernels for a in kernel.arrays if a.name not in handed}
@@ -97,7 +97,7 @@ def once(puzzle: Puzzle, output: str, dims: dict) -> int:
 
 
 def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None) -> dict:
-    """One rung, every block of it counted."""
+    """One rung, with every block counted."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
     settings = bench.Settings(shape=shape, verify=False, device="cpu", budget=inf, only=kernels)
@@ -109,7 +109,7 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
         "formula_flop": launches[0].flops, "least_bytes": once(puzzle, ladder.output, full),
         "counters": {name: sum(m.counters[name] for m in launches) for name in KEPT},
     }  # fmt: skip
-    for gate in puzzle.gates:  # as puzzle 32's: half as much again as its tiles have to move
+    for gate in puzzle.gates:  # like puzzle 32's: half as much again as its tiles have to move
         if (
             gate.quantity == "global_bytes"
             and callable(gate.most)
@@ -124,7 +124,7 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
 
 
 def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) -> dict:
-    """The time of one rung on a GPU, and the library's; TF32 off, the better of its layouts."""
+    """The time of one rung on a GPU, and the library's with TF32 off and its better layout."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
     settings = bench.Settings(shape=shape, device="gpu", only=kernels)
@@ -143,7 +143,7 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
 
 
 def measure(course: Course, device: str, data: dict | None, only: str = "") -> dict:
-    """New figures: counts of all rungs, or times beside the stored counts. only: one ladder's."""
+    """New figures: counts of all rungs, or times added to the stored counts. only: a single ladder."""
     todo = [(ladder, *rung) for ladder in LADDERS if only in ("", ladder.name) for rung in ladder.rungs]
     if device == "gpu":
         for ladder, number, shape in todo:

@@ -1,4 +1,4 @@
-"""What GPUs can do at most, by their makers' published figures; nothing here is measured."""
+"""The peak rates of GPUs, as published by their makers; nothing here is measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import CourseError
 class Peak:
     """TFLOP/s without sparsity: float32 of the CUDA cores, TF32 and half of the tensor cores; TB/s of memory.
 
-    devices: how CUDA calls it.
+    devices: CUDA's names for it.
     """
 
     name: str
@@ -23,11 +23,11 @@ class Peak:
     devices: tuple[str, ...]
 
     def ridge(self, kind: str = "float32") -> float:
-        """FLOP per byte from which on arithmetic is the limit, not memory."""
+        """FLOP per byte above which arithmetic, not memory, is the limit."""
         return getattr(self, kind) / self.memory
 
     def limit(self, intensity: float, kind: str = "float32") -> float:
-        """TFLOP/s at most, at so many FLOP per byte: the roofline."""
+        """The most TFLOP/s at so many FLOP per byte: the roofline."""
         return min(getattr(self, kind), intensity * self.memory)
 
 
@@ -40,7 +40,7 @@ PEAKS = (
 
 
 def of_device(name: str) -> Peak | None:
-    """The peaks of a device as CUDA names it; None where they are not known."""
+    """The peaks of a device by CUDA's name for it; None if they are not known."""
     return next((p for p in PEAKS if name in p.devices), None)
 
 

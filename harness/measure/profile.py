@@ -1,4 +1,4 @@
-"""Counting a puzzle's kernels: file -> compile -> launch with counters -> Profile; no printing."""
+"""Counts a puzzle's kernels: file -> compile -> launch with counters -> Profile; no printing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KernelProfile:
 
 @dataclass
 class Profile:
-    """verdict: of the cases that were run, which need not be right to be counted."""
+    """verdict: of the cases that were run, which may be wrong and still be counted."""
 
     verdict: Verdict
     source: str = ""
@@ -42,7 +42,8 @@ class Profile:
 
 
 def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Profile:
-    """Count the kernels of a file, each in the case asked for; else in that of its gates, or its largest.
+    """Count the kernels of a file, each in the requested case, else in that of its gates, else in its
+    largest.
 
     opener: stands in for devices.confined_device. Errors: CourseError for an unknown case; DeviceError.
     """
@@ -81,7 +82,7 @@ def gated_case(puzzle: Puzzle, kernel: Kernel) -> str:
 
 
 def _targets(puzzle: Puzzle, outcomes: list[Outcome], t: Tunables) -> list[Measure]:
-    """The gates of the puzzle, as far as their kernels were counted in their cases."""
+    """The gates of the puzzle whose kernels were counted in their cases."""
     counted = {(o.case.name, o.kernel.name): o.counters for o in outcomes if o.counters}
     found = []
     for gate in gates_of(puzzle):
@@ -114,7 +115,7 @@ def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[
 
 
 def document(profile: Profile) -> dict:
-    """For `--json`: counters under our names, and the totals once more under those of Nsight Compute."""
+    """For `--json`: counters under our names, and the totals again under those of Nsight Compute."""
     kernels = []
     for k in profile.kernels:
         entry = {

@@ -1,10 +1,11 @@
-"""`--shape` of `backwarp bench`: the names of the libraries' examples as a puzzle's sizes, and their FLOP.
+"""`--shape` of `backwarp bench`: translates the names that libraries use into a puzzle's sizes, and computes
+FLOP.
 
     N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1     a layer; 1-D without H and R, 3-D with D and T
     M=4096,N=4096,K=4096                                   a matrix product
 
-A puzzle's own names, as C_in or stride_w, go as well: those of its big case. Sizes left out are as in
-that case; stride, padding, dilation and groups are then 1, 0, 1, 1.
+A puzzle's own names, such as C_in or stride_w, work too: those of its big case. Sizes left out are as in that
+case; stride, padding, dilation and groups are then 1, 0, 1, 1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..errors import CourseError
 
-#: a name of the libraries -> what puzzles call it, the first that a puzzle has
+#: a library's name -> the puzzles' names for it, of which the first that a puzzle has is used
 LAYER = {"N": ("batch", "n", "patterns"), "C": ("C_in", "C", "n_in", "classes"), "K": ("C_out", "n_out"),
          "P": ("H_out",), "Q": ("W_out",)}  # fmt: skip
 PRODUCT = {"M": ("batch", "rows"), "N": ("n_out", "columns"), "K": ("n_in",)}
@@ -35,14 +36,14 @@ class Shape:
 
 
 def big_case(puzzle: Puzzle) -> dict[str, int]:
-    """The sizes that a puzzle is timed with: as declared, else those of its largest case."""
+    """The sizes with which a puzzle is timed: as declared, else those of its largest case."""
     from ..grading.runs import in_order
 
     return dict(puzzle.bench) or dict(in_order(puzzle)[-1].dims)
 
 
 def shape_of(puzzle: Puzzle, text: str = "", init: str = "normal") -> Shape:
-    """The case that `--shape text` asks for. Errors: CourseError in one line, where it cannot be."""
+    """The case that `--shape text` asks for. Errors: CourseError in one line, if it is impossible."""
     given = parse(text)
     dims, unused = sizes(puzzle, given) if given else (big_case(puzzle), ())
     inputs = {}
@@ -72,7 +73,7 @@ def parse(text: str) -> dict[str, int]:
 
 
 def sizes(puzzle: Puzzle, given: Mapping[str, int]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """(the sizes of a puzzle, the names given that it has no use for). Errors: CourseError."""
+    """(the sizes of a puzzle, the given names that it does not use). Errors: CourseError."""
     base = big_case(puzzle)
     given = spread(base, positions(base, square(base, given)))
     unused, changed = [], {n: usual for n, usual in built_in(base).items() if told(puzzle, n)}
@@ -95,12 +96,12 @@ def sizes(puzzle: Puzzle, given: Mapping[str, int]) -> tuple[dict[str, int], tup
 
 
 def built_in(base: Mapping[str, int]) -> dict[str, int]:
-    """Stride, padding, dilation and groups of a puzzle, as they are where nobody says anything."""
+    """The default stride, padding, dilation and groups of a puzzle."""
     return {n: OPTIONS[n.split("_")[0]] for n in base if n.split("_")[0] in OPTIONS}
 
 
 def told(puzzle: Puzzle, name: str) -> bool:
-    """Whether a kernel takes this number."""
+    """Whether a kernel has this parameter."""
     return any(p.name == name for k in puzzle.kernels for p in k.params if not isinstance(p, Array))
 
 
@@ -141,7 +142,7 @@ def spread(base: Mapping[str, int], given: dict[str, int]) -> dict[str, int]:
 
 
 def check(puzzle: Puzzle, case: Case) -> None:
-    """Errors: CourseError where no kernel could run on these sizes."""
+    """Errors: CourseError if no kernel could run on these sizes."""
     dims = case.dims
     for channels in ("C_in", "C_out"):
         if dims.get(channels, 0) % dims.get("groups", 1):
@@ -165,7 +166,7 @@ def check(puzzle: Puzzle, case: Case) -> None:
 
 
 def flops(kernel: Kernel, dims: Mapping[str, int]) -> int | None:
-    """FLOP of the textbook formula, products with padding included; None where no formula is known.
+    """FLOP of the textbook formula, including products with padding; None if no formula is known.
 
     As the kernel declares it, else twice the multiply-adds of a convolution, a matrix product or a dense
     layer, told by the sizes that the kernel takes.
@@ -186,7 +187,7 @@ def flops(kernel: Kernel, dims: Mapping[str, int]) -> int | None:
 
 
 def transposed(kernel: Kernel) -> bool:
-    """Is it of a transposed convolution?"""
+    """Does it belong to a transposed convolution?"""
     return any(p.name.startswith("out_pad") for p in kernel.params)
 
 

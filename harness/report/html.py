@@ -34,7 +34,7 @@ td:first-child, th:first-child { text-align: left } img { max-width: 100% } a { 
 
 
 def recorder(width: int = WIDTH) -> Console:
-    """What is printed to it can be had as HTML; it shows nothing itself."""
+    """A console that shows nothing; what is printed to it can be exported as HTML."""
     return Console(record=True, width=width, file=io.StringIO(), force_terminal=True, force_jupyter=False,
                    color_system="truecolor", highlight=False)  # fmt: skip
 
@@ -45,7 +45,7 @@ def as_html(console: Console) -> str:
 
 
 def lines_html(lines: Sequence[Line]) -> str:
-    """Lines of a report, in colours that can be read on white."""
+    """Lines of a report, in colours that are readable on white."""
     console = recorder()
     for line in lines:
         console.print(Text.assemble(*((text, on_white(style)) for text, style in line)), soft_wrap=True)
@@ -59,7 +59,7 @@ def on_white(style: str) -> str:
 
 
 def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> str:
-    """The whole page. puzzles: of the verdicts, in their order. when: the date as it is to be shown."""
+    """The whole page. puzzles: one per verdict, in the same order. when: the date to show."""
     passed = sum(v.passed for v in verdicts)
     share = 100 * passed / max(len(verdicts), 1)
     device = next((f", {v.device}" for v in verdicts if v.device), "")
@@ -101,7 +101,7 @@ def gates_table(verdict: Verdict) -> str:
     rows = ["<tr><th>counted</th><th>yours</th><th>target</th><th>one rung below</th></tr>"]
     for gate in verdict.gates:
         if not (gate["value"] or gate["most"]):
-            continue  # none of it, as it should be
+            continue  # there is none, as there should be
         below = "" if gate["below"] is None else number(gate["below"])
         cells = (quantity(gate["quantity"]).noun, number(gate["value"]), number(gate["most"]), below)
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
@@ -109,7 +109,7 @@ def gates_table(verdict: Verdict) -> str:
 
 
 def png(figure) -> str:
-    """A figure as the address of an image that is part of the page."""
+    """A figure as a data URL, so that the image is part of the page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

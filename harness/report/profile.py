@@ -1,4 +1,4 @@
-"""A Profile as text: a table of the source lines that count, the totals, and what the counts are of."""
+"""A Profile as text: a table of the source lines that matter, the totals, and what the counts refer to."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def show_profile(profile: Profile, stream: TextIO | None = None, metrics: bool =
 
 
 def worst_line(measure: Measure) -> str:
-    """Where the most of it is, if it is too much."""
+    """The line with most of it, if there is too much."""
     if measure.passed or not measure.line:
         return ""
     return f"; line {measure.line} has {percent(measure.line_share)} of {quantity(measure.quantity).of}"
@@ -125,7 +125,7 @@ def sectors(counts: dict) -> str:
 
 
 def ideal(counts: dict) -> int:
-    """Sectors of loads and stores at best; atomic updates have no better way."""
+    """The fewest sectors possible for loads and stores; atomic updates cannot do better."""
     return sum(
         counts.get(f"global_{kind}", 0)
         for kind in ("load_sectors_ideal", "store_sectors_ideal", "atomic_sectors")
@@ -168,7 +168,7 @@ def barriers(counts: dict) -> str:
     return number(counts.get("barriers", 0))
 
 
-#: heads of the columns and what stands in them; a column without content is left out
+#: headings of the columns and what is in them; an empty column is left out
 CELLS = (
     ("global\nreq.", requests), ("sect./\nreq.", sectors), ("\nideal", ideal_sectors),
     ("bytes\nmoved", moved), ("shared\nreq.", shared_requests), ("confl./\nreq.", conflicts),
@@ -178,13 +178,13 @@ CELLS = (
 
 
 def wrap(line: str, width: int) -> list[str]:
-    """What is longer than a line goes on below its text."""
+    """Wraps a long line below its text."""
     head, text = line[:12], line[12:]
     first, *rest = wrap_text(text, width - 12, hang="")
     return [head + first, *(" " * 12 + part for part in rest)]
 
 
-#: what a look is worth at: more than half as much again as the ideal, bank conflicts, divergence
+#: what is worth a look: more than 1.5 times the ideal, bank conflicts, divergence
 COSTLY = {
     CELLS[1][0]: lambda counts: 2 * c.global_sectors(counts) > 3 * ideal(counts),
     CELLS[5][0]: lambda counts: c.shared_conflicts(counts) > 0,

@@ -17,7 +17,7 @@ from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
 MOST_PRINTED = 4  # lines of the kernel's own output
-WIDTH = 100  # where the output is not a terminal
+WIDTH = 100  # if the output is not a terminal
 MARKS = {PASSED: ("ok", "bold green"), FAILED: ("x", "bold red"), ERROR: ("!", "bold yellow")}
 HEADS = {
     "source": "there is no kernel to grade",
@@ -71,7 +71,7 @@ def headline(verdict: Verdict) -> Line:
 
 
 def body_lines(text: str, width: int) -> list[Line]:
-    """A sentence, wrapped; or a source line, which stays as it is."""
+    """A sentence, wrapped, or a source line, left as it is."""
     text = printable(text)
     if re.match(r" {4,}(\d+ )?\| ", text):
         style = "bold red" if text.lstrip(" |").strip("~") == "^" else "dim"
@@ -80,14 +80,14 @@ def body_lines(text: str, width: int) -> list[Line]:
 
 
 def wrap(text: str, width: int, hang: str = "  ") -> list[str]:
-    """Lines of at most `width` columns where words allow; `hang` indents all but the first."""
+    """Lines of at most `width` columns, as far as words allow; `hang` indents all but the first."""
     return textwrap.wrap(
         text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent=hang
     ) or [""]
 
 
 def wrapped_spans(line: Line, width: int) -> list[Line]:
-    """A headline that is too long goes on in a second line; the first spans keep their style."""
+    """A headline that is too long continues on a second line; the first spans keep their style."""
     parts = wrap(printable("".join(text for text, _ in line)), width)
     kept = "".join(text for text, _ in line[:-1])
     first = [*line[:-1], (parts[0][len(kept) :], "")] if parts[0].startswith(kept) else [(parts[0], "")]
@@ -111,7 +111,7 @@ def printed(verdict: Verdict, room: int) -> list[Line]:
 
 
 def tally(verdict: Verdict, width: int) -> list[Line]:
-    """How many cases pass, per kernel; nothing where grading did not get that far."""
+    """How many cases pass, per kernel; nothing if grading did not get that far."""
     kernels = dict.fromkeys(c.kernel for c in verdict.cases)
     if (
         verdict.passed
@@ -144,8 +144,8 @@ _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f
 
 
 def printable(text: str) -> str:
-    """Text that shows what it is: a kernel's output or source could steer the terminal with control characters, and
-    with marks of direction and characters without width look like other text; these are shown by their number."""
+    """Text that cannot deceive: control characters, with which a kernel's output or source could control the terminal,
+    become ?; direction marks and zero-width characters, which disguise text, become their numbers."""
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", text.expandtabs(4))
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -159,7 +159,7 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 def show(lines: Iterable[Line], stream: TextIO | None = None) -> None:
-    """Writes lines to a stream (default stdout), with colour where it is a terminal that wants it."""
+    """Writes lines to a stream (default stdout), with colour if it is a terminal that wants it."""
     stream = stream or sys.stdout
     if not wants_colour(stream):
         stream.writelines("".join(text for text, _ in line).rstrip() + "\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Which case runs, on a terminal, once grading has taken a second; gone when the report comes."""
+"""Shows which case is running, on a terminal, once grading has taken a second; cleared before the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DELAY = 1.0  # seconds
 
 
 class Ticker:
-    """A line that is told what is done now: `with Ticker() as tell: tell("case 1 of 6, tiny")`."""
+    """A status line: `with Ticker() as tell: tell("case 1 of 6, tiny")`."""
 
     def __init__(self, stream: TextIO | None = None, delay: float = DELAY):
         self.stream, self.text, self.due = stream or sys.stderr, "", False

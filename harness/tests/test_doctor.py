@@ -121,7 +121,7 @@ def test_a_trial_that_hangs_is_ended(monkeypatch):
         raise subprocess.TimeoutExpired(a, timeout)
 
     monkeypatch.setattr(doctor.subprocess, "run", hang)
-    assert "did not end" in doctor._virtual_gpu().text
+    assert "did not finish" in doctor._virtual_gpu().text
 
 
 def test_a_missing_checkout_is_broken(monkeypatch):

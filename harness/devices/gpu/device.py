@@ -1,7 +1,7 @@
 """A GPU, through CuPy, with the interface of every device.
 
-All work is done in a child process (gpu_worker.py), which is ended when a kernel faults or never
-ends, and replaced when it is next needed. Modules survive that; arrays do not.
+All work is done in a child process (gpu_worker.py), which is stopped when a kernel faults or never ends, and
+replaced when next needed. Modules survive that; arrays do not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _START_LIMIT = 120  # seconds for CUDA to start and for requests that launch not
 
 @dataclass(frozen=True)
 class Driver:
-    """What the CUDA driver says of itself; version 12040 is CUDA 12.4."""
+    """What the CUDA driver reports; version 12040 is CUDA 12.4."""
 
     version: int = 0
     devices: int = 0
@@ -152,7 +152,7 @@ class GPU:
             except (EOFError, ConnectionError) as error:
                 raise DeviceError(f"the GPU process ended unexpectedly ({self._drop()})") from error
             except BaseException as error:
-                if getattr(error, "fatal", True):  # also Ctrl-C, which leaves an answer unread
+                if getattr(error, "fatal", True):  # Ctrl-C too leaves an answer unread
                     self._drop()
                 raise
 
@@ -200,12 +200,12 @@ class GpuArray:
         return self.device._ask("get", self.handle)
 
     def set(self, values) -> None:
-        """Overwrites from the host; shape and dtype stay."""
+        """Overwrites it from the host; shape and dtype stay the same."""
         data = numpy.broadcast_to(numpy.asarray(values, self.dtype), self.shape)
         self.device._ask("set", self.handle, data)
 
     def intact(self) -> str | None:
-        """None, or a sentence: something wrote before the array's start or past its end."""
+        """None, or a sentence if something wrote before the array's start or past its end."""
         damage = self.device._ask("intact", self.handle)
         return self.damaged(*damage) if damage else None
 
@@ -254,7 +254,7 @@ class GpuModule:
         self.device._ask("set_constant", self.load(), *constant_bytes(self.ptx, name, values))
 
     def load(self) -> int:
-        """The module in the process that has the GPU; loaded anew where that has been started again."""
+        """The module in the process that owns the GPU; loaded again if that has been restarted."""
         device = self.device
         with device._lock:
             current = device._process is not None and self._loaded and self._loaded[0] == device._generation
@@ -265,12 +265,12 @@ class GpuModule:
 
 
 class GpuKernel:
-    """A kernel of a module; called as CuPy's RawKernel is."""
+    """A kernel of a module; called like CuPy's RawKernel."""
 
     def __init__(self, module: GpuModule, name: str, symbol: str):
         self.module, self.name, self.symbol = module, name, symbol
         self.params = parameter_sizes(module.ptx.text, symbol)
-        # As in CuPy: more than 48 KiB of shared memory has to be asked for, by setting this.
+        # As in CuPy: more than 48 KiB of shared memory must be requested by setting this.
         self.max_dynamic_shared_size_bytes: int | None = None
 
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
@@ -300,7 +300,8 @@ class GpuKernel:
     def time(self, grid, block, args, shared_mem: int = 0, repeat: int = 10) -> list[float]:
         """Milliseconds of each of `repeat` launches, by CUDA events, L2 flushed before each.
 
-        The kernel has run well on these arguments before. Errors: KernelFault, LaunchError, DeviceError.
+        The kernel has already run successfully on these arguments. Errors: KernelFault, LaunchError,
+        DeviceError.
         """
         device = self.module.device
         try:
@@ -312,7 +313,7 @@ class GpuKernel:
             raise
 
     def _request(self, grid, block, args, shared_mem: int) -> tuple:
-        """A launch as the process that owns the GPU is told of it. Errors: LaunchError."""
+        """A launch as sent to the process that owns the GPU. Errors: LaunchError."""
         device = self.module.device
         grid, block = triple(grid, "grid"), triple(block, "block")
         check_shape(grid, block, shared_mem, device.limits)

@@ -1,9 +1,9 @@
 """The process that owns the CUDA context.
 
-A kernel that faults leaves its context unusable for good, and one that never ends blocks whoever
-waits for it. So all work on the GPU is done here, for `harness.devices.gpu.device` in the parent, over one
-connection: requests (name, arguments), answers ("ok", value) or ("error", exception, fatal). After a
-fatal error this process has ended, and a new one starts clean.
+A kernel that faults leaves its context permanently unusable, and one that never ends blocks whoever waits for
+it. So all work on the GPU is done here, for `harness.devices.gpu.device` in the parent, over one connection:
+requests (name, arguments), answers ("ok", value) or ("error", exception, fatal). After a fatal error this
+process has ended, and a new one starts clean.
 
 CUDA's printf and assert write to this process's stdout and stderr, which are a file for that reason.
 Memory comes straight from cudaMalloc, without CuPy's pool, each array between two guard bands.
@@ -28,7 +28,7 @@ from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
 
 GUARD = 4096  # bytes before and after each array
 _BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
-_PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond is lost, the oldest first
+_PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond this is lost, oldest first
 FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
 _READ_LIMIT = 2 * _PRINTF_FIFO
 
@@ -81,7 +81,7 @@ def error_name(error: Exception) -> str:
 
 
 class Output:
-    """Takes this process's stdout and stderr, on the level of file descriptors."""
+    """Captures this process's stdout and stderr at the level of file descriptors."""
 
     def __init__(self):
         self._file = tempfile.TemporaryFile()
@@ -163,7 +163,7 @@ class Worker:
         return self._next, replace(ptx, cubin=b"")
 
     def _compiler(self):
-        """None for the installed NVRTC 13; that of CUDA 12 for a driver that does not know 13's code."""
+        """None for the installed NVRTC 13; CUDA 12's NVRTC for a driver that cannot load 13's code."""
         if self.driver_version >= 13000:
             return None
         from harness.devices.nvrtc.nvrtc12 import Nvrtc12
@@ -171,7 +171,7 @@ class Worker:
         return Nvrtc12()
 
     def _architecture(self, api) -> str:
-        """This GPU's own architecture, or the nearest below it of which NVRTC makes code that runs."""
+        """This GPU's own architecture, or the nearest lower one for which NVRTC generates code that runs."""
         from harness.devices.nvrtc.compiler import supported_architectures
 
         known = supported_architectures(api)
@@ -254,7 +254,7 @@ class Worker:
         """Runs a kernel to its end.
 
         args: ("array", handle) or ("value", 0-d NumPy array). allowed: the most dynamic shared memory
-        that was asked for, None for CUDA's default. guarded: look at the guard bands afterwards.
+        that was requested, None for CUDA's default. guarded: check the guard bands afterwards.
         """
         values = self._values(args)
         function = self._function(module, symbol)
@@ -309,7 +309,7 @@ class Worker:
         return self.functions[key]
 
     def _allow_shared(self, function, dynamic: int, allowed: int | None) -> None:
-        """Static and dynamic shared memory have 48 KiB; more only where `allowed` asks for it."""
+        """Static and dynamic shared memory have 48 KiB together; more only if `allowed` requests it."""
         driver, limits = self.driver, self.limits
         static = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function.ptr)
         most = limits.shared_per_block
@@ -324,7 +324,8 @@ class Worker:
             )
 
     def _refused(self, error: Exception) -> Exception:
-        """What CUDA says of a launch itself; a fault of an earlier kernel would be reported here too."""
+        """Checks what CUDA says about the launch itself; a fault of an earlier kernel would be reported here
+        too."""
         name = error_name(error)
         if name in _FAULTS or not hasattr(error, "status"):
             return error
@@ -367,7 +368,7 @@ def _first_line(error: Exception) -> str:
 
 
 def serve(connection: Connection) -> None:
-    """Answers requests, each the name of a Worker's method and its arguments, until the parent goes."""
+    """Answers requests, each the name of a Worker's method and its arguments, until the parent exits."""
     worker = None
     output = Output()
     while True:

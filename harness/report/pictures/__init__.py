@@ -1,1 +1,1 @@
-"""Pictures drawn from real runs, a module a kind."""
+"""Pictures drawn from real runs, one module per kind."""

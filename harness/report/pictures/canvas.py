@@ -19,19 +19,19 @@ from harness.errors import CourseError
 
 from .probe import Access, Probe, count
 
-# blue and orange: told apart by colour-blind readers, and, as one is darker, in grey
+# blue and orange: distinguishable by colour-blind readers and, because one is darker, in grey
 COLOURS = {"read": "#a6d8f5", "write": "#e69f00", "": "#ffffff"}
 IDLE, INK, FAINT = "#dddddd", "#222222", "#555555"
 # all lengths in pixels
 WIDTH, DPI = 800, 100
-LEFT, GAP = 46, 46  # left of the first array and between arrays; the names of rows stand there
+LEFT, GAP = 46, 46  # left of the first array and between arrays, where the names of rows go
 HEAD, LINE = 28, 19  # above the cells of an array: the names of its columns; each line of its heading
 LETTER = 7.6  # the mean width of a letter in the size "label"
 LARGEST, SMALLEST = 50, 4  # sides of a cell
-MOST_VALUES = 64  # elements of an array that are still written into their cells
+MOST_VALUES = 64  # arrays up to this many elements show the values in their cells
 LONGEST_VALUE = 4  # letters
-READABLE = 34  # side of a cell that has room for text
-MOST_THREADS = 32  # threads that are still drawn one by one
+READABLE = 34  # the side of a cell with room for text
+MOST_THREADS = 32  # up to this many threads are drawn one by one
 
 
 def access_picture(
@@ -48,8 +48,8 @@ def access_picture(
     """All arrays of a kernel, with the elements that one thread reads and writes, or a block (thread: None).
 
     accesses: of the thread. values: array name -> the numbers or texts for the cells: what the kernel read and
-    what it wrote itself. writers: for every block, for every thread: does it write anything? launch: where it
-    has an x and a y, so have the names of blocks and threads.
+    what it wrote itself. writers: for every block, for every thread: does it write anything? launch: if it
+    has an x and a y, so do the names of blocks and threads.
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
@@ -78,7 +78,7 @@ def access_picture(
 
 
 class Pen:
-    """Draws in pixels, y downwards; the sizes of numbers follow the size of a cell."""
+    """Draws in pixels, y downwards; numbers are sized to fit their cells."""
 
     def __init__(self, height: float, cell: float):
         self.cell_size = cell
@@ -101,7 +101,7 @@ class Pen:
     def box(self, x: float, y: float, width: float, height: float, colour: str, thick: bool = False) -> None:
         line, edge, above = (2.0, INK, 2) if thick else (0.8, "#999999", 1)
         style = {"facecolor": colour, "edgecolor": edge, "linewidth": line, "zorder": above}
-        # add_patch would look after the limits
+        # add_patch would also update the limits
         self.axes.add_artist(Rectangle((x, y), width, height, **style))
 
 
@@ -114,7 +114,7 @@ def arrange(
 ) -> tuple[float, dict[str, tuple[float, float]], float]:
     """The side of a cell, where the cells of each array start, and the lower edge of the lowest.
 
-    Vectors lie below one another, and so do stacked arrays; others stand in a row. Cells are as large as fit.
+    Vectors and stacked arrays are drawn one below the other, others in a row. Cells are as large as possible.
     """
     stacked = stacked or all(len(shape) == 1 for shape in shapes.values())
     headings = {n: heading(kernel, n, s) for n, s in shapes.items()}
@@ -139,7 +139,7 @@ def arrange(
 
 
 def extent(shape: tuple[int, ...]) -> tuple[float, float]:
-    """Columns and rows of an array that is drawn as planes: the third-last axis across, the others down."""
+    """Columns and rows of an array drawn as planes: the third-last axis across, the others down."""
     across, down = planes(shape)
     rows = shape[-2] if len(shape) > 1 else 1
     return across * shape[-1] + 0.5 * (across - 1), down * rows + 0.5 * (down - 1)
@@ -151,7 +151,7 @@ def planes(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def heading(kernel: Kernel, name: str, shape: tuple[int, ...]) -> list[str]:
-    """Lines: `a, 10 elements`, or the name and `m x k = 2 x 4`, which takes two lines where it is long."""
+    """Lines: `a, 10 elements`, or the name and `m x k = 2 x 4`, on two lines if it is long."""
     if len(shape) == 1:
         return [f"{name}, {shape[0]} element{'s' * (shape[0] != 1)}"]
     letters = next(p.letters for p in kernel.arrays if p.name == name)
@@ -193,8 +193,8 @@ def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: flo
 
 
 def in_cells(values: np.ndarray) -> list[str]:
-    """The numbers as short texts, with two decimals if need be; none where one is too long even then. What is masked
-    has no number."""
+    """The numbers as short texts, with two decimals if needed; no texts if one is still too long. Masked
+    elements have no number."""
     if values.dtype.kind == "U":
         return list(values.flat)
     numbers = list(zip(np.ma.getdata(values).flat, np.ma.getmaskarray(values).flat, strict=True))
@@ -206,7 +206,7 @@ def in_cells(values: np.ndarray) -> list[str]:
 
 
 def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> None:
-    """`w=0` over columns and `h=0` beside rows; where there are several planes, `c=0` and `b=0`."""
+    """`w=0` over columns and `h=0` beside rows; with several planes also `c=0` and `b=0`."""
     (x0, y0), side = at, pen.cell_size
     if one_plane:
         across, down, letters = shape[-1], shape[-2] if len(shape) > 1 else 0, p.letters[-2:]
@@ -229,7 +229,7 @@ def name_axes(pen: Pen, p: Array, shape: tuple, at: tuple, one_plane: bool) -> N
 
 
 def coordinates(number: int, extent: int | tuple[int, ...]) -> str:
-    """`5`, or `(1,2)`, x first, where the grid or block has more than one dimension."""
+    """`5`, or `(1,2)`, x first, if the grid or block has more than one dimension."""
     if isinstance(extent, int):
         return str(number)
     return f"({number % extent[0]},{number // extent[0]})"
@@ -270,17 +270,17 @@ def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> N
 
 
 def of_case(name: str, says: str, after: str = "; ") -> str:
-    """The line under a title: `case NAME; says`. A case that is there to be drawn is not named: its name says nothing."""
+    """The line under a title: `case NAME; says`. A case that exists only to be drawn is not named."""
     return says if name.startswith("drawn") else f"case {name}{after}{says}"
 
 
 def draw(
     puzzle: Puzzle, source: str, case: Case, kernel: Kernel, block: int | str = 0, thread: int | str = 1
 ) -> Figure:
-    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread "all":
-    all of the block, and each cell shows which thread it was, or which.
+    """The access picture of a kernel in a case, from runs of `source`. block, thread: flat, or "x,y"; thread
+    "all": the whole block, and each cell shows which thread or threads touch it.
 
-    Errors: CompileError, KernelFault, CourseError where there is no such thread.
+    Errors: CompileError, KernelFault, CourseError if there is no such thread.
     """
     from harness.devices import confined_device
 

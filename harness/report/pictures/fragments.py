@@ -1,4 +1,4 @@
-"""Fragments: which lane of a warp holds which element of the matrices of an mma.sync, found by a run.
+"""Fragments: which lane of a warp holds which element of the matrices of an mma.sync, taken from a run.
 
 `python -m harness.report.pictures.fragments 35` draws `puzzles/35_*/fragments_tf32.png` and `fragments_half.png`.
 
@@ -31,7 +31,7 @@ MATRICES = {
 CASE = "drawn"  # its matrices are those of one mma
 REGISTERS = {"a": 4, "b": 2, "d": 4}
 FIRST_WARP = "blockIdx.x + blockIdx.y == 0 && threadIdx.x < 32"
-ATTEMPTS = 20  # to find inputs whose sums all differ
+ATTEMPTS = 20  # attempts to find inputs whose sums all differ
 LARGEST_CELL = 24
 INKS = ("step 0", "step 1", "step 2", "other")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"mma\.cuh".*$', re.M)
@@ -41,7 +41,7 @@ _WRAPPER = re.compile(
 
 
 def talking(header: str) -> str:
-    """mma.cuh with wrappers that print a lane's fragments of A and B, and after the product those of D."""
+    """mma.cuh with wrappers that print a lane's fragments of A and B, and those of D after the product."""
 
     def printing(name: str) -> str:
         words = "".join(f", ((const unsigned*){name})[{i}]" for i in range(REGISTERS[name]))
@@ -55,7 +55,7 @@ def talking(header: str) -> str:
 
 
 class Listener(Runner):
-    """A kernel of a puzzle with talking wrappers."""
+    """A kernel of a puzzle with printing wrappers."""
 
     def __init__(self, device, puzzle: Puzzle, kernel: Kernel, source: str):
         self.header = (puzzle.include_dirs[0] / "mma.cuh").read_text(encoding="utf-8")
@@ -81,15 +81,16 @@ class Listener(Runner):
 
 
 def numbered(inputs: Mapping[str, np.ndarray], attempt: int) -> dict[str, np.ndarray]:
-    """Whole numbers from 1 on that TF32 and half hold, in any order, no two of an array the same."""
+    """Different whole numbers from 1 on, exact in TF32 and half, in any order."""
     orders = {name: np.random.default_rng(derive_seed("fragments", name, attempt)) for name in inputs}
     return {n: 1 + orders[n].permutation(a.size).astype(a.dtype).reshape(a.shape) for n, a in inputs.items()}
 
 
 def owners(puzzle: Puzzle, kernel: Kernel, source: str) -> list[np.ndarray]:
-    """For A, B and D: [row, column] -> (lane, register) of the element in the first mma; -1, -1: nobody's.
+    """For A, B and D: [row, column] -> (lane, register) of the element in the first mma; -1, -1: held by
+    none.
 
-    Errors: CompileError, KernelFault; CourseError where the kernel makes no mma.
+    Errors: CompileError, KernelFault; CourseError if the kernel executes no mma.
     """
     from harness.devices import confined_device
 

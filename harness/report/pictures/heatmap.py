@@ -1,4 +1,4 @@
-"""Where an output is wrong: its elements, laid out by their axes, coloured by how far they are off."""
+"""Where an output is wrong: its elements, laid out by their axes, coloured by the size of their error."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...grading.verdict import Verdict
 from .canvas import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, WIDTH, Pen, corner, extent, planes
 
 RIGHT, UNWRITTEN, NOT_A_NUMBER = "#ffffff", "#bbbbbb", "#000000"
-LEAST, MOST = 0.0, 6.0  # decades of error, in units of what is allowed, that the colours span
+LEAST, MOST = 0.0, 6.0  # decades of error, relative to the tolerance, that the colours span
 LARGEST = 40  # side of a cell
-PALETTE = colormaps["YlOrBr"]  # told from grey by colour-blind readers as well; dark is far off
+PALETTE = colormaps["YlOrBr"]  # distinguishable from grey by colour-blind readers; dark means far off
 TOP = 105
 
 
 def error_picture(verdict: Verdict) -> Figure | None:
-    """The heat map of a wrong output; None where the verdict has no error map."""
+    """The heat map of a wrong output; None if the verdict has no error map."""
     if not (found := verdict.error_map):
         return None
     shape, errors = tuple(found["shape"]), np.array(found["errors"], dtype=float)
@@ -43,7 +43,7 @@ def error_picture(verdict: Verdict) -> Figure | None:
 
 
 def colour(error: float) -> str:
-    """Of an error in units of what is allowed."""
+    """The colour of an error relative to the tolerance."""
     if error == 0:
         return RIGHT
     if math.isnan(error):
@@ -56,7 +56,7 @@ def colour(error: float) -> str:
 
 
 def name_planes(pen: Pen, letters: str, shape: tuple[int, ...], side: float) -> None:
-    """Names of the planes, where there is room, and of the axes inside of one."""
+    """Names of the planes, if there is room, and of the axes within one."""
     across, down = planes(shape)
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     if across * down > 1:

@@ -29,7 +29,7 @@ PARAMETERS = (
 def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:
     """The arrays of a kernel, with the one input element that is 1 and the outputs that it reaches.
 
-    Raises CourseError where the kernel's first input has other elements that are not 0.
+    Raises CourseError if the kernel's first input has other elements that are not 0.
     """
     from harness.devices import confined_device
 
@@ -82,7 +82,7 @@ def impulse_picture(
 
 
 def parameters(dims: Mapping[str, int]) -> str:
-    """`stride 2, 1; padding 1, 1`, rows before columns, and `groups 2`: what is not as it mostly is."""
+    """`stride 2, 1; padding 1, 1`, rows before columns, and `groups 2`: whatever differs from the default."""
     said = []
     for ours, name, usual in PARAMETERS:
         pair = dims.get(f"{ours}_h", usual), dims.get(f"{ours}_w", usual)

@@ -24,12 +24,12 @@ FORMATS = (".png", ".svg", ".pdf", ".gif")
 
 @dataclass(frozen=True)
 class Kind:
-    """A line of the table.
+    """A row of the table.
 
     says: for the help. draw: "module:function" of this package; its parameters are named like the attributes
-    of Ask, and it returns a Figure, or None where there is nothing to draw, which `nothing` explains.
-    puzzles: the numbers of those it is for; all, where there is none. frames: the same as a list of Figures,
-    for a GIF. first: it is what is drawn where no kind is named, in place of access.
+    of Ask, and it returns a Figure, or None if there is nothing to draw, which `nothing` explains. puzzles:
+    the numbers of those it is for; empty for all. frames: the same as a list of Figures, for a GIF. first:
+    drawn instead of access if no kind is named.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Kind:
     first: bool = False
 
 
-# What moves comes first: it is what a .gif shows.
+# Moving pictures come first, because a .gif shows them.
 KINDS = {
     kind.name: kind
     for kind in (
@@ -74,7 +74,7 @@ KINDS = {
 
 @dataclass
 class Ask:
-    """What a picture is asked of. block, thread: "x,y", or ""; thread may be "all"."""
+    """What to draw. block, thread: "x,y", or ""; thread may be "all"."""
 
     puzzle: Puzzle
     path: Path
@@ -110,9 +110,9 @@ def kinds_of(puzzle: Puzzle) -> list[Kind]:
 
 
 def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
-    """The kind called for; without a name, what moves for a GIF, else a race, else what a thread touches.
+    """The requested kind; without a name, a moving one for a GIF, else a race, else what a thread touches.
 
-    Errors: CourseError where a kind is for other puzzles, or does not move.
+    Errors: CourseError if a kind is for other puzzles, or does not move.
     """
     offered = kinds_of(ask.puzzle)
     if name and name not in (k.name for k in offered):
@@ -135,7 +135,7 @@ def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
 
 
 def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
-    """One figure, or, moving, the frames. Errors: CourseError."""
+    """One figure, or the frames if moving. Errors: CourseError."""
     module, name = (kind.frames if moving else kind.draw).split(":")
     function = getattr(import_module(f".{module}", __package__), name)
     try:
@@ -166,7 +166,7 @@ def save_picture(
     block: str = "",
     thread: str = "",
 ) -> str:
-    """`backwarp picture`; the kind drawn. Errors: CourseError, also where the kernel does not run."""
+    """`backwarp picture`; returns the kind drawn. Errors: CourseError, also if the kernel does not run."""
     if target.suffix not in FORMATS:
         raise CourseError(
             f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
@@ -184,7 +184,7 @@ def save_picture(
 
 
 def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Kernel, Case]:
-    """By their names, with the sizes that are drawn for the file; the first where that is "". Errors: CourseError."""
+    """A case by name, with the sizes drawn for the file; the first if the name is "". Errors: CourseError."""
     from ...course.checkout import read_source, seed_of
 
     if puzzle.program:
@@ -198,7 +198,8 @@ def what_to_draw(puzzle: Puzzle, path: Path, kernel: str, case: str) -> tuple[Ke
 
 
 def save(figures: Sequence[Figure], target: Path) -> None:
-    """One figure, or the frames of a GIF. PNG and GIF files say in their description what is in them."""
+    """Saves one figure, or the frames of a GIF. PNG and GIF files describe their contents in their
+    metadata."""
     if target.suffix == ".gif":
         save_gif(figures, target)
     elif target.suffix == ".png":
@@ -221,7 +222,7 @@ def described(figures: Sequence[Figure]) -> str:
 
 
 def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> None:
-    """The figures, all of one size, one after the other and again; the last stays for twice as long."""
+    """The figures, all of one size, in an endless loop; the last stays for twice as long."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
@@ -238,7 +239,7 @@ def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> N
 
 
 def verdict_picture(verdict: Verdict) -> tuple[Figure, str] | None:
-    """What belongs beside a verdict, and a text that says what it shows; None where nothing does."""
+    """The picture that belongs to a verdict, and a text that describes it; None if there is none."""
     from .heatmap import error_picture
     from .race import race_picture
 

@@ -1,4 +1,5 @@
-"""The climb in bytes: a picture and the README's table, from the figures that harness/measure/ladder.py stores."""
+"""The ladder in bytes: a picture and the README's table, from the figures that harness/measure/ladder.py
+stores."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ..profile import percent, scaled
 PICTURE = ".github/ladder.png"
 BEGIN, END = "<!-- python -m harness.measure.ladder -->", "<!-- end of the ladder -->"
 BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in pictures.py
-#: what a rung does otherwise than the one before
+#: how a rung differs from the one before
 WORDS = {
     "09": "a thread per weight", "21": "a block per weight", "22": "batch split, a filter row per block",
     "32": "tiles, nothing stored", "02": "a thread per element", "26": "tiles in shared memory",
@@ -72,7 +73,7 @@ def save(data: dict, root: Path) -> Path:
 
 
 def table(data: dict) -> list[str]:
-    """Markdown: the counters of every rung, and times and shares of the library where there are some."""
+    """Markdown: the counters of every rung, and the times and shares of the library if there are any."""
     timed = [rung["gpu"] for rung in data["rungs"] if rung.get("gpu")]
     heads = ["", "moved", "sectors per load", "FLOP per byte", "warp instructions"]
     heads += ["TFLOP/s", "of cuDNN, cuBLAS"] if timed else []
@@ -97,7 +98,7 @@ def time_cells(gpu: dict | None) -> list[str]:
 
 
 def to_readme(data: dict, root: Path) -> Path:
-    """Puts the table between its marks. Errors: CourseError where the README has no such marks."""
+    """Puts the table between its marks. Errors: CourseError if the README has no such marks."""
     path = root / "README.md"
     text = path.read_text(encoding="utf-8")
     require(text.count(BEGIN) == text.count(END) == 1, f"{path} needs the lines {BEGIN} and {END}, once each")

@@ -30,19 +30,20 @@ STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "w
 
 @dataclass
 class Trace:
-    """The requests of one launch, with what is needed to say what they touch."""
+    """The requests of one launch, with what is needed to find the elements they touch."""
 
     requests: list[Request]
     arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape
 
     def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
-        """The requests to an array in order, each with its lanes' elements, -1: none. wanted: of Request."""
+        """The requests to an array, in order, each with its lanes' elements (-1: none). wanted: fields of
+        Request."""
         wanted_ones = (r for r in self.requests if all(getattr(r, k) == v for k, v in wanted.items()))
         found = ((r, self.elements(name, r)) for r in wanted_ones)
         return [(r, elements) for r, elements in found if (elements >= 0).any()]
 
     def elements(self, name: str, r: Request) -> np.ndarray:
-        """The element of an array that each lane touches in a request, -1: none."""
+        """The element of an array that each lane touches in a request (-1: none)."""
         start, shape = self.arrays[name]
         end = start + 4 * np.prod(shape, dtype=int)
         inside = (r.space == "global") & (r.addresses >= start) & (r.addresses < end)
@@ -50,7 +51,7 @@ class Trace:
 
 
 def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
-    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError where it touches none."""
+    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError if it touches none."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     with confined_device("cpu", checks="count") as device:
@@ -74,7 +75,7 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
 
 
 def mutated(puzzle: Puzzle, name: str) -> str:
-    """The solution as the mutant `name` has it."""
+    """The solution with the mutant `name` applied."""
     mutant = next(m for m in puzzle.mutants if m.name == name)
     return mutant.apply(puzzle.solution_path.read_text(encoding="utf-8"))
 
@@ -84,23 +85,24 @@ def solved(puzzle: Puzzle) -> str:
 
 
 def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
-    """The kernel with tiles of another side."""
+    """The kernel with a different tile size."""
     return re.sub(rf"(\bconstexpr\s+int\s+{name}\s*=\s*)\d+", rf"\g<1>{side}", source)
 
 
 def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -> tuple[tuple[str, str], ...]:
-    """(heading, source) of two panels: the rung below, and the solution or the kernel `source`."""
+    """(heading, source) of two panels: the previous rung, and the solution or the kernel `source`."""
     mine = bool(source) and source.split() != solved(puzzle).split()
     return (below, mutated(puzzle, mutant)), ("your kernel" if mine else says, source or solved(puzzle))
 
 
 # -- the maps -----------------------------------------------------------------------------------------------
 #
-# source: the kernel to be drawn; the solution if it is left out.
+# source: the kernel to draw; default: the solution.
 
 
 def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
-    """23: the upper left corner of the weights, as a request of puzzle 03's kernel and a warp takes it."""
+    """23: the upper left corner of the weights, as read by one request of puzzle 03's kernel and by a
+    warp."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[1]
     panels = []
     below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
@@ -157,7 +159,7 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
-    """25: shared memory, 32 words to a row, as one read of a column of the tile touches it."""
+    """25: shared memory, 32 words per row, as touched by one read of a column of the tile."""
     case, kernel = puzzle.cases[-1], puzzle.kernels[0]
     panels = []
     for says, text in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
@@ -184,7 +186,7 @@ def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
 def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]) -> tuple[np.ndarray, dict]:
     """The cells of an array drawn as `shape`, and their texts: the steps in which a block reads an element.
 
-    Each request of the block, which has one warp, is a step; the ink is that of the first.
+    Each request of the block, which has one warp, is a step; the ink shows the first.
     """
     cells, texts = blank(*shape), {}
     for step, (request, elements) in enumerate(found.touching(name, block=block)):
@@ -239,7 +241,7 @@ def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
-    """27: what one thread takes from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
+    """27: what one thread reads from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
     case, kernel = next(c for c in puzzle.cases if c.name == "rows_of_fours"), puzzle.kernels[0]
     source = small_tiles(small_tiles(source or solved(puzzle), 32, "BM"), 32, "BN")
     found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
@@ -275,7 +277,7 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
-    """32: the tiles of a block, with the place in the input that each element of the windows is from."""
+    """32: the tiles of a block, with the place in the input that each element of the windows comes from."""
     side, tile = 4, 1
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
@@ -321,7 +323,7 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
-    """31: which class of elements each block writes, and which taps it reads for that."""
+    """31: which class of elements each block writes, and which taps it reads to do so."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     source, dims = source or solved(puzzle), puzzle.full_dims(case)
     found, wide = trace(puzzle, case.name, kernel, source), kernel.launch(dims, tunables(source)).grid[0]
@@ -344,7 +346,8 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
 
 
 def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
-    """33: the gradient as a matrix, which group writes what; a group's tiles; rows as they are fetched."""
+    """33: the gradient as a matrix, with the group that writes each element; a group's tiles; rows as they
+    are fetched."""
     side, (grouped, depthwise) = 4, puzzle.kernels
     case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
     source = small_tiles(source or solved(puzzle), side)

@@ -12,7 +12,7 @@ from .canvas import COLOURS, FAINT, INK, LETTER, Pen
 
 # pixels: left of a panel; above the first heading; a line of a heading; names of columns; below a panel
 EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
-#: what cells can be, and how that is drawn
+#: the states of a cell, and how each is drawn
 INKS = {
     "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"],
     "written": COLOURS["write"], "other": "#f6d58e",
@@ -23,10 +23,10 @@ DARK = {"read", "step 0"}
 
 @dataclass
 class Panel:
-    """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> what stands in the cell.
+    """A grid of cells. cells: [rows][columns], of INKS. texts: (row, column) -> the text in the cell.
 
-    rule: a darker line before every so many columns and rows (0: none). across, down: (place, text) beside
-    columns and rows. frame: (row, column, rows, columns) with a thick line around. gap: pixels left free
+    rule: a darker line every so many columns and rows (0: none). across, down: (place, text) beside
+    columns and rows. frame: (row, column, rows, columns) outlined in a thick line. gap: pixels left free
     above.
     """
 
@@ -70,7 +70,7 @@ def draw(title: str, note: str, columns: list[list[Panel]], legend: dict[str, st
 
 
 def height(p: Panel) -> float:
-    """With its heading above and a gap below."""
+    """Including its heading above and a gap below."""
     return p.gap + LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 

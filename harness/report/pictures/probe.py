@@ -1,8 +1,8 @@
 """Which elements one thread reads and writes, found by running the kernel.
 
-All threads run, so those that work together still do. The one thread gets copies of the arrays to itself:
-what it writes shows in its copies; an input element that it uses is found by making it NaN in its copy alone,
-which changes some output. An element that is read without any influence on an output is not seen.
+All threads run, so cooperating threads still cooperate. The chosen thread gets private copies of the arrays:
+what it writes shows in its copies, and an input element that it uses is found by making it NaN only in its
+copy, which changes some output. An element that is read without influencing an output is not found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THIS_THREAD = (
 
 
 def set_apart(source: str, name: str) -> str:
-    """`source`, with more parameters of the kernel `name`: a block, a thread, and this thread's arrays."""
+    """`source`, with extra parameters for the kernel `name`: a block, a thread, and this thread's arrays."""
     code = without_comments(source)
     start = re.search(rf"\b{re.escape(name)}\s*\(", code)
     close = code.find(")", start.end()) if start else -1
@@ -55,14 +55,14 @@ def set_apart(source: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Outputs:
-    """After a run. own: the chosen thread's copies; others: what all other threads wrote."""
+    """The result of a run. own: the chosen thread's copies; others: what all other threads wrote."""
 
     own: dict[str, np.ndarray]
     others: dict[str, np.ndarray]
 
 
 class Runner:
-    """A kernel of a puzzle, ready to be run in one case, with inputs of one's own."""
+    """A kernel of a puzzle, ready to run in one case with chosen inputs."""
 
     def __init__(self, device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str):
         self.device, self.kernel = device, kernel
@@ -81,7 +81,7 @@ class Runner:
         return source
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs after a run on these inputs. What is not written is poison."""
+        """The outputs after a run on these inputs. Unwritten elements are poison."""
         arrays = self.place(inputs)
         self.start(arrays)
         return {p.name: arrays[p.name].get() for p in self.kernel.outputs}
@@ -108,7 +108,7 @@ class Runner:
 
 
 class Probe(Runner):
-    """A kernel of a puzzle, ready to be run with one thread set apart.
+    """A kernel of a puzzle, ready to run with one thread isolated.
 
     Blocks and threads are numbered row by row, x first; grids and blocks have an x and a y at most.
     """
@@ -117,7 +117,7 @@ class Probe(Runner):
         return set_apart(source, self.kernel.name)
 
     def run_apart(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
-        """The outputs; `inputs` are what the chosen thread gets. What is not written is poison."""
+        """The outputs; `inputs` are what the chosen thread gets. Unwritten elements are poison."""
         others, own = self.place(self.inputs), self.place(inputs)
         names = [p.name for p in self.kernel.outputs]
         self.before = {n: own[n].get() for n in names}
@@ -125,14 +125,15 @@ class Probe(Runner):
         return Outputs({n: own[n].get() for n in names}, {n: others[n].get() for n in names})
 
     def results(self) -> dict[str, np.ma.MaskedArray]:
-        """What the kernel writes when no thread is set apart; elements that nothing wrote are masked."""
+        """What the kernel writes with no thread isolated; unwritten elements are masked."""
         after = self.run_apart(count(self.launch.grid), 0, self.inputs).others
         updated = {p.name for p in self.kernel.outputs if p.is_input}
         unwritten = {n: same_bits(a, self.before[n]) & (n not in updated) for n, a in after.items()}
         return {n: np.ma.MaskedArray(a, unwritten[n]) for n, a in after.items()}
 
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
-        """Every element that the thread writes, then every element that some result depends on through it."""
+        """Every element that the thread writes, then every element on which some result depends through
+        it."""
         right = self.run_apart(block, thread, self.inputs)
         for name, values in right.own.items():
             for index in changed(values, self.before[name]):
@@ -143,10 +144,10 @@ class Probe(Runner):
                     yield Access(name, index, "read")
 
     def differs(self, block: int, thread: int, right: Outputs, name: str, values: np.ndarray) -> bool:
-        """Are the results other than `right` when the thread's own `name` holds these values?"""
+        """Do the results differ from `right` if the thread's own `name` holds these values?"""
         after = self.run_apart(block, thread, {**self.inputs, name: values})
         own = dict(after.own)
-        if name in own:  # updated in place: where nothing was written, the other value still stands
+        if name in own:  # updated in place: unwritten elements still hold the altered value
             own[name] = np.where(same_bits(own[name], values), right.own[name], own[name])
         pairs = [(own[n], right.own[n]) for n in own] + [(after.others[n], right.others[n]) for n in own]
         return any(changed(a, b).size for a, b in pairs)
@@ -169,7 +170,8 @@ def count(extent: int | tuple[int, ...]) -> int:
 
 
 def spoilt(values: np.ndarray, index: int) -> Iterator[np.ndarray]:
-    """Copies with another element at a flat index: NaN, or, where those cannot be, any other of the array."""
+    """Copies with a different element at a flat index: NaN, or any other of the array if the type has no
+    NaN."""
     floats = values.dtype.kind == "f"
     for other in [np.nan] if floats else np.setdiff1d(values, values.flat[index]):
         copy = values.copy()

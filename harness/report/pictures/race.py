@@ -13,14 +13,14 @@ INKS = {"read": COLOURS["read"], "write": COLOURS["write"], "atomic": "#f6d58e"}
 VERBS = {"read": "reads", "write": "writes", "atomic": "atomically changes"}
 ALARM = "#b3261e"
 LANE, BETWEEN = 340, 28  # a thread's column, and the gap between the two
-# heights: of an access, of a barrier; above and below the line where one is missing
+# heights: of an access, of a barrier; above and below the line of a missing one
 ROW, BAR, GAP = 52, 24, 14
 TOP = 112
 LONGEST = 48  # letters of code
 
 
 def race_picture(verdict: Verdict) -> Figure | None:
-    """The timeline of a verdict; None where it has none."""
+    """The timeline of a verdict; None if it has none."""
     if not (found := verdict.timeline):
         return None
     events = found["events"]
@@ -100,14 +100,14 @@ def middle(who: int) -> float:
 
 
 def bar(pen: Pen, y: float, text: str) -> float:
-    """What both threads pass together. Returns where it goes on."""
+    """What both threads pass together. Returns where to continue."""
     pen.box(LEFT, y, 2 * LANE + BETWEEN, BAR, IDLE)
     pen.text(LEFT + LANE + BETWEEN / 2, y + BAR / 2, text, "label", INK, "center")
     return y + BAR + 6
 
 
 def gap(pen: Pen, y: float) -> float:
-    """The line at which nothing makes one thread wait for the other."""
+    """The line where nothing makes one thread wait for the other."""
     y += GAP
     text = "nothing orders these two"
     half = LETTER * len(text) / 2 + 8

@@ -1,4 +1,5 @@
-"""A picture of threads that add up together: what each holds before every step, and whose number it adds.
+"""A picture of threads that add up a sum together: what each holds before every step, and whose number it
+adds.
 
     python -m harness.report.pictures.steps ID    writes steps.png into the puzzle's folder
 
@@ -42,7 +43,7 @@ class Step:
 
     @property
     def label(self) -> str:
-        """`+ 4`, where all partners are 4 threads further on; `anew` where the numbers are new ones."""
+        """`+ 4` if all partners are 4 threads further on; `anew` if the numbers are new."""
         offsets = {u - t for t, u in self.partner.items()}
         return "anew" if not offsets else f"+ {offsets.pop()}" if len(offsets) == 1 else ""
 
@@ -88,9 +89,9 @@ def partners(before: np.ndarray, after: np.ndarray) -> dict[int, int]:
 
 
 def needed(steps: list[Step]) -> list[set[int]]:
-    """Of every row, the threads whose numbers reach the last number of thread 0.
+    """For every row, the threads whose numbers contribute to the last number of thread 0.
 
-    Numbers that are there anew come from what thread 0 had before, and its like in other warps.
+    New numbers come from what thread 0, and its counterparts in other warps, held before.
     """
     rows = [{0}]
     for step in reversed(steps):
@@ -100,7 +101,7 @@ def needed(steps: list[Step]) -> list[set[int]]:
 
 
 def steps_picture(title: str, note: str, rows: Rows, steps: list[Step]) -> Figure:
-    """The rows below one another, with a line from every number that is added to the thread that adds it."""
+    """The rows one below the other, with a line from every number to the thread that adds it."""
     side = min(LARGEST, (WIDTH - LEFT - 12) / len(rows[0]))
     pitch = side + SPACE
     pen = Pen(TOP + pitch * len(rows) + 20, side)
@@ -141,7 +142,7 @@ def draw_legend(pen: Pen, y: float) -> None:
 
 
 def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
-    """The steps of a puzzle's first kernel in its first case. Errors: CourseError where it has none."""
+    """The steps of a puzzle's first kernel in its first case. Errors: CourseError if it has none."""
     from harness.devices import confined_device
 
     case, kernel = puzzle.cases[0], puzzle.kernels[0]

@@ -1,8 +1,8 @@
-"""The walk of implicit GEMM: a block's tiles over two matrices, at least one of which is nowhere in memory.
+"""The walk of implicit GEMM: a block's tiles over two matrices, at least one of which is never stored.
 
-C[m, n] is the sum over k of A[m, k] * B[k, n]; A lies left of C and B above. Which elements a block reads in
-which step is taken from a counted run with tiles of 4 x 4. Where an element of an array stands in a virtual
-matrix follows from the convolution's sizes (`product`).
+C[m, n] is the sum over k of A[m, k] * B[k, n]; A is drawn to the left of C and B above it. Which elements a
+block reads in which step is taken from a counted run with tiles of 4 x 4. The place of an array's element in
+a virtual matrix follows from the convolution's sizes (`product`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_STEPS = len(STEPS)
 
 @dataclass(frozen=True)
 class Matrix:
-    """places: [rows, columns] of flat elements of an array; -1: zero, from nowhere.
+    """places: [rows, columns] of flat elements of an array; -1: zero, not read.
 
-    name: of the array; axes: of rows and columns. virtual: it lies nowhere in memory as it is.
+    name: of the array; axes: of rows and columns. virtual: it is not stored in this form.
     """
 
     name: str
@@ -141,8 +141,8 @@ def backward_data(d: Mapping[str, int]) -> Product:
 def walk(puzzle: Puzzle, source: str) -> Walk:
     """The steps of one block in the case `drawn`.
 
-    A step ends where the block has read its tiles and reads global memory again.
-    Errors: ValueError, LookupError where the kernel does not walk.
+    A step ends when the block has read its tiles and reads global memory again.
+    Errors: ValueError, LookupError if the kernel does not walk.
     """
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     source, dims = small_tiles(source, SIDE), puzzle.full_dims(case)
@@ -199,7 +199,7 @@ def walk_frames(puzzle: Puzzle, source: str) -> list[Figure]:
 
 
 def frame(found: Walk, now: int, together: bool = False) -> Figure:
-    """Step `now`, with those before it paler; together: each step in a colour of its own."""
+    """Step `now`, with earlier ones paler; together: each step in its own colour."""
     p, last = found.product, now == len(found.steps) - 1
 
     def ink(step: int) -> str:
@@ -252,7 +252,7 @@ def heading(m: Matrix) -> list[str]:
 
 
 def flat_shape(shape: tuple[int, ...]) -> tuple[int, int]:
-    """An image with its planes below one another."""
+    """An image with its planes one below the other."""
     return int(np.prod(shape[:-1])), shape[-1]
 
 

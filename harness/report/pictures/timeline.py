@@ -1,7 +1,7 @@
 """A time line of puzzle 34's pipeline: when each pair of tiles is being filled, and when it is used.
 
 `python -m harness.report.pictures.timeline` draws `puzzles/34_*/timeline.png` from runs of the solution, whose threads
-print what they are about to do. The order is that of thread 0; how long anything takes is not known here.
+print what they are about to do. The order is that of thread 0; durations are not known here.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .maps import small_tiles, solved
 from .steps import run, watched
 
 TILE, BUFFERS = 4, (2, 3)
-#: what is printed before which statement: 1000 times the place in this list, and a number
+#: what is printed before which statement: 1000 times its place in this list, plus a number
 STATEMENTS = (
     ("start", r"copy_async\(&filters[^;]*;", "next"),  # of a step
     ("commit", r"commit_copies\(\);", "0"),
-    ("wait", r"wait_copies<STAGES - 2>\(\);", "STAGES - 2"),  # for all but so many groups
+    ("wait", r"wait_copies<STAGES - 2>\(\);", "STAGES - 2"),  # for all groups but the newest so many
     ("barrier", r"__syncthreads\(\);", "0"),
     ("multiply", r"sum \+= [^;]*;", "step"),
 )
@@ -42,7 +42,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Span:
-    """From event to event, both included. what: "way" (the copies are under way) | "use"."""
+    """From event to event, inclusive. what: "way" (the copies are under way) | "use"."""
 
     what: str
     step: int
@@ -60,7 +60,7 @@ def events(device, puzzle: Puzzle, case: Case, source: str) -> list[Event]:
 
 
 def spans(found: list[Event]) -> list[Span]:
-    """When the copies of each step are under way, up to the wait for them, and when it is multiplied."""
+    """When the copies of each step are under way (until the wait for them), and when it is multiplied."""
     result, groups, open_ = [], [], []
     for i, event in enumerate(found):
         if event.kind == "start":
@@ -99,7 +99,7 @@ def timeline_picture(title: str, note: str, runs: dict[int, list[Event]]) -> Fig
 
 
 def places(found: list[Event]) -> list[float]:
-    """Where each event begins, and where the last one ends."""
+    """The start of each event, and the end of the last."""
     result = [0.0]
     for event in found:
         result.append(result[-1] + WIDTHS.get(event.kind, 0))
@@ -131,7 +131,7 @@ def bar(pen: Pen, left: float, right: float, y: float, colour: str, text: str = 
 
 
 def draw(puzzle: Puzzle, source: str = "") -> Figure:
-    """Errors: CourseError where the kernel has other statements than those that are watched."""
+    """Errors: CourseError if the kernel's statements are not the watched ones."""
     from harness.devices import confined_device
 
     case = next(c for c in puzzle.cases if c.name == "drawn")

@@ -1,4 +1,4 @@
-"""A warp in its loop: which elements its lanes touch together, pass after pass, from a counted run."""
+"""A warp in its loop: which elements its lanes touch together, iteration by iteration, from a counted run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from ...errors import CourseError
 from .canvas import COLOURS, FAINT, IDLE, INK, LEFT, LETTER, Pen, arrange, corner, draw_array, of_case
 from .maps import trace
 
-MOST = 24  # passes that are drawn
+MOST = 24  # iterations that are drawn
 TOP = 92
-LARGE = 4096  # elements of an array that are still drawn one by one
+LARGE = 4096  # arrays up to this many elements are drawn one by one
 
 
 @dataclass
 class Pass:
-    """One pass of the loop. kinds: (array, flat index) -> "read" | "write"; says: a line for each access."""
+    """One iteration of the loop. kinds: (array, flat index) -> "read" | "write"; says: a line for each
+    access."""
 
     kinds: dict[tuple[str, int], str]
     says: list[str]
 
 
 def passes(found, arrays: list[str], block: int = 0, warp: int = 0) -> list[Pass]:
-    """The requests of a warp, cut where it comes to a line and an array again that this pass has had."""
+    """The requests of a warp, cut where it reaches a line and array that this iteration has already had."""
     done: list[Pass] = []
     seen: set[tuple[int, str]] = set()
     for r in found.requests:
@@ -58,12 +59,13 @@ def sentence(r: Request, name: str, elements: np.ndarray, kind: str) -> str:
 
 
 def warp_picture(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:
-    """Its first pass."""
+    """Its first iteration."""
     return warp_frames(puzzle, case, kernel, source, most=1)[0]
 
 
 def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: int = MOST) -> list[Figure]:
-    """A picture for each of the first passes. Errors: CourseError: there is none, or arrays are large."""
+    """A picture for each of the first iterations. Errors: CourseError if there is none, or the arrays are too
+    large."""
     dims = puzzle.full_dims(case)
     shapes = {p.name: p.shape(dims) for p in kernel.arrays}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:

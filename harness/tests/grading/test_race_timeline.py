@@ -81,7 +81,9 @@ def test_a_barrier_that_is_missing_in_every_pass(noting):
     line = line_of(source)
     assert found["missing"] == {"kind": "barrier", "after": line, "before": line, "again": True}
     assert found["begins"] == line_of(source, "FILL") + 1 and found["same_warp"]
-    assert "__syncwarp(), or __syncthreads(), belongs after line 7, before the loop comes" in advice(found)[0]
+    assert (
+        "__syncwarp(), or __syncthreads(), belongs after line 7, before the loop reaches" in advice(found)[0]
+    )
 
 
 def test_a_barrier_that_is_missing_at_the_end_of_a_loop(noting):
