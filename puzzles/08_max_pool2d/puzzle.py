@@ -466,7 +466,7 @@ PUZZLE = Puzzle(
     hints=(
         "Forward, idx counts windows: split it like a clock into q, p and what is left over, the number of "
         "the plane; an image and a channel need not be told apart. Backward, idx counts input elements, and "
-        "every one of them is written by its own thread, also those that were no maximum and those that no "
+        "every one of them is written by its own thread, including those that were not a maximum and those that no "
         "window covers: their gradient is zero.",
         "Keep two variables, the best so far and where it stood. Begin below every number, with -INFINITY, "
         "and at the window's first element. Walk row by row, left to right; an element takes over if it is "

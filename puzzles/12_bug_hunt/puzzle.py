@@ -241,11 +241,11 @@ PUZZLE = Puzzle(
         "The first two never leave their arrays, but read at wrong places in them. Count elements: how many "
         "lie before the plane of channel c in image b? How many lie before row 2 * p of a plane? Try the "
         "numbers of the case that failed, not numbers where rows are as long as columns are high.",
-        "The third is told an element that does not exist, so ask which j leads there and which thread has "
+        "In the third, the report names an element that does not exist, so ask which j leads there and which thread has "
         "it. Only the outermost thread is concerned. Compare the two halves of the test: what is the first "
         "number on either side that must not pass?",
         "In the fourth, every thread fills one element of the shared array, and reads those that other "
         "threads fill. Nothing makes it wait for them. One line is missing, between the last write and the "
-        "first read, at a place where all threads of the block come by.",
+        "first read, at a place that all threads of the block pass.",
     ),
 )  # fmt: skip

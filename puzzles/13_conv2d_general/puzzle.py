@@ -311,6 +311,6 @@ PUZZLE = Puzzle(
         "For rows: position times stride, minus padding, plus tap times dilation gives the row. Solved the "
         "other way: row plus padding minus tap times dilation must be a multiple of the stride, from zero to "
         "stride times (H_out minus one). The padding changes its sign because it changes sides. Nothing else "
-        "differs from puzzles 07, 09 and 10, but that the filter has R rows and S columns.",
+        "differs from puzzles 07, 09 and 10, except that the filter has R rows and S columns.",
     ),
 )  # fmt: skip

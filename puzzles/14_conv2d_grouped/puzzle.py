@@ -295,7 +295,7 @@ PUZZLE = Puzzle(
     mutants=MUTANTS,
     hints=(
         "A group is a small convolution of its own, with C_in / groups channels and C_out / groups filters. "
-        "Nothing of puzzle 13 changes inside of it: rows, columns, padding. So each kernel needs two "
+        "Nothing of puzzle 13 changes inside it: rows, columns, padding. So each kernel needs two "
         "numbers, how many channels and how many filters a group has, and then the group of its own element. "
         "The loops over channels or filters run over one group only.",
         "The first C_out / groups filters are group 0, the next ones group 1, and so on; the channels of the "

@@ -434,13 +434,13 @@ PUZZLE = Puzzle(
     hints=(
         "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever they "
         "have two: in the split of idx, in the loops, in the test whether there is such a place, in every "
-        "index. Its letters are d, o and t, its sizes D, D_out and T. Nothing has to be said about sound or "
-        "images: with D = 1 and T = 1 the loop over t makes one round and every test passes.",
+        "index. Its letters are d, o and t, its sizes D, D_out and T. Sound and images need no special "
+        "treatment: with D = 1 and T = 1 the loop over t makes one round and every test passes.",
         "The split of idx has five wheels: the last axis turns fastest. Output: q, p, o, k, and b is left. "
         "Input: w, h, d, channel, b. Weights: s, r, t, c (of C_in / groups), k. A flat position takes the "
         "first index, then for every further axis times its size plus its index. The groups are those of "
         "puzzle 14: filter k belongs to group k / (C_out / groups), and so on.",
-        "One rule holds for each direction by itself: input = position * stride - pad + tap * dilation. "
+        "One rule holds for each direction separately: input = position * stride - pad + tap * dilation. "
         "Forward and for the weights you know position and tap, and test whether the input is there. For the "
         "input's gradient you know input and tap: add pad, take off tap * dilation, and the stride must "
         "divide what is left without a remainder, not negative; the quotient must be below the number of "

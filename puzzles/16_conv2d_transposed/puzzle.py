@@ -331,7 +331,7 @@ PUZZLE = Puzzle(
         "Think of stamps first: input element (h, w) adds its value times the filter to a patch of the "
         "output. That is what the input gradient of a convolution does, seen from the other side. As "
         "there, do not scatter. Each thread owns one output element and asks which elements, with which "
-        "tap, brought something to it. What nothing reaches is the bias, also in the rows that "
+        "tap, brought something to it. An element that nothing reaches holds the bias, also in the rows that "
         "output_padding adds.",
         "Forward: the thread knows p and r and wants h, so it divides by the stride; negative, remainder and "
         "past the end are left out, as in puzzle 13's input gradient. The two gradients know h and r and "

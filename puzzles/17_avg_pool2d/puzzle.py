@@ -251,8 +251,8 @@ MISCONCEPTIONS = (
           "pad_h and pad_w have changed places: rows go with pad_h, columns with pad_w.",
           lambda a, d: means(a, swapped(d, "pad"), by=divisors(d))),
     wrong(MEAN, "padding_before_counted", 2,
-          "With count_include_pad = 0, what lies before the input counts all the same: a window begins at row 0 "
-          "at the earliest.",
+          "With count_include_pad = 0, what lies before the input counts all the same: a window begins "
+          "at row 0 at the earliest.",
           lambda a, d: means(a, d, by=d["divisor_override"] or counts(d, clipped_before=False))),
     # the way back of the mean
     wrong(MEAN_BACK, "back_not_divided", 1,
@@ -292,8 +292,8 @@ MISCONCEPTIONS = (
           "A NaN is passed over: no number compares with it, so ask with isnan(x) as well.",
           lambda a, d: largest(a, d, better=lambda x, best: x > best)),
     wrong(LARGEST, "best_begins_with_0", 2,
-          "Windows without a positive number have no maximum: the best so far must begin with -infinity, or with "
-          "the first element.",
+          "Windows without a positive number have no maximum: the best so far must begin with -infinity, "
+          "or with the first element.",
           begins_with_0),
     wrong(LARGEST, "last_of_equals", 2,
           "Of equal elements the last is taken; it is the first: ask for larger, not for larger or equal.",
@@ -573,16 +573,16 @@ PUZZLE = Puzzle(
     hints=(
         "Write the two helpers for one side, rows or columns; the kernels call them twice. Counting windows "
         "is counting steps: how many times can a window of that reach move by its stride inside the padded "
-        "size? Rounded down that is all; rounded up, the last window is dropped if it would start behind the "
+        "size? Rounded down that is all; rounded up, the last window is dropped if it would start past the "
         "input, and the padding in front belongs to the distance from its start. The sum of a window is "
         "divided once, at the end; on the way back each gradient is divided as its own window's sum was.",
-        "What counts in a mean, along one side: a window reaches from its first row to the row behind its "
+        "What counts in a mean, along one side: a window reaches from its first row to the row after its "
         "last. First cut that end off at size + pad: what hangs over further never counts. Without "
         "count_include_pad cut both ends off at the input. Multiply the counts of both sides; a "
         "divisor_override that is not 0 replaces the product. For a maximum the padding has no value: leave "
         "such elements out, begin with -INFINITY, and let the first element in the input take over whatever "
         "it is, then only larger ones or NaN.",
-        "Element r of window p stands in row p * stride - pad + r * dilation. Forward you know p and r and "
+        "Element r of window p is in row p * stride - pad + r * dilation. Forward you know p and r and "
         "test whether the row is in the input. Backward you know the row and r and solve for p: add the "
         "padding, take off r * dilation; the result must not be negative, the stride must divide it, and the "
         "quotient must be smaller than the number of windows. Test before you divide: in C, -1 / 2 is 0. All "

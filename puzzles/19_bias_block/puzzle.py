@@ -290,6 +290,6 @@ PUZZLE = Puzzle(
         "One step turns n parts into about half as many: the lower half stays, and thread t adds part t + "
         "half to part t. For an odd n, half is rounded up, and the middle part finds no partner, so only n "
         "/ 2 threads (rounded down) add. The barrier comes after the if, where all threads pass, and "
-        "inside of the loop.",
+        "inside the loop.",
     ),
 )  # fmt: skip

@@ -258,7 +258,7 @@ PUZZLE = Puzzle(
         "indices are then exactly those of puzzle 09: grad_output with H_out and W_out, the input with H "
         "and W, and with r and s added.",
         "The end is puzzle 20: shuffles in every warp, one slot for each warp, one barrier, shuffles once "
-        "more in warp 0, where lanes without a slot bring 0. No thread may leave before that, whether it "
-        "had a product or not. One lane stores the sum, with =, as the weight of the block.",
+        "more in warp 0, where lanes without a slot contribute 0. No thread may leave before that, "
+        "whether it had a product or not. One lane stores the sum, with =, as the weight of the block.",
     ),
 )  # fmt: skip

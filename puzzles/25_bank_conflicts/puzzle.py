@@ -187,7 +187,7 @@ PUZZLE = Puzzle(
     hints=(
         "Rows of the input are read along their length, and rows of the output are written along theirs; "
         "only then are both coalesced (puzzle 23). In between the elements change hands: the thread that "
-        "writes an element is another one than the thread that read it. That is what the tile in shared "
+        "writes an element is not the thread that read it. That is what the tile in shared "
         "memory is for, and why the whole block has to wait in between.",
         "The block at (x, y) of the input belongs to (y, x) of the output. When reading, the thread's x "
         "counts columns of the input; when writing, it counts rows of the input, which lie side by side in "

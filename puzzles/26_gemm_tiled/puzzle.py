@@ -173,8 +173,8 @@ PUZZLE = Puzzle(
         Gate(
             "bytes_per_flop", 0.3, case="counted", below=2.03, hint=1,
             says="Through tiles in shared memory, an element of A is read once for every TILE columns of C, and one "
-            "of B once for every TILE rows: a larger TILE moves less. Without them each product reads two elements, "
-            "and where x does not go along the rows of both matrices, whole sectors for one element each.",
+            "of B once for every TILE rows: a larger TILE moves less. Without them each product reads "
+            "two elements, and where x does not go along the rows of both matrices, whole sectors for one element each.",
         ),
         Gate(
             "conflicts_per_request", 0.1, case="counted", hint=3,
@@ -184,7 +184,7 @@ PUZZLE = Puzzle(
         *tile_limits("counted", KERNEL, lambda d: [(d["M"], d["N"], d["K"])]),
     ),
     hints=(
-        "A block has a square of C. For that it needs TILE rows of A and TILE columns of B, all of them "
+        "A block computes a square of C. For that it needs TILE rows of A and TILE columns of B, all of them "
         "over the whole length of K, too much to keep. So it walks along K in stretches of TILE steps. The "
         "part of A's rows that belongs to one stretch is a square tile, and so is that of B's columns. "
         "There are as many elements in a tile as threads in the block: each thread copies one of A and one "

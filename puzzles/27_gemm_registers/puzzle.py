@@ -242,12 +242,12 @@ PUZZLE = Puzzle(
         "those that are missing count as 0.",
         "The tiles have BM * BK / 4 and BK * BN / 4 fours. The threads of the block take one each, then the "
         "next as many, until all are copied. From the number of a four follow its row and its first column, "
-        "by division and remainder. Four neighbours of A are four steps of one row; in the turned tile they "
+        "by division and remainder. Four neighbours of A are four steps of one row; in the transposed tile they "
         "lie in four rows, so they are stored one by one. Four neighbours of B stay neighbours.",
         "A thread with eight neighbouring columns would read its second four where another thread reads its "
         "first, from the same banks. So the thread takes the four at 4 x, and again BN / 2 further on: then "
         "the threads of a row read neighbouring fours. The same with rows, and the sums must be stored in "
         "the same places. The 8 and 8 numbers and the 64 sums are plain arrays in the thread; with loops "
-        "whose bounds are known while compiling they become registers.",
+        "whose bounds are known at compile time they become registers.",
     ),
 )  # fmt: skip

@@ -338,8 +338,8 @@ PUZZLE = Puzzle(
         "Think from the element of the image, not from the entry of the matrix. Each tap (r, s) lies on the "
         "element at one position at most. Puzzle 13's gradient of the input solved h = p * stride - pad + r "
         "* dilation for p; do the same here, for the rows and for the columns.",
-        "There is no position where the steps to divide are negative, where they are no multiple of the "
-        "stride, or where the quotient is H_out (or W_out) or more. Test in this order: in C, the remainder "
+        "There is no position where the steps to divide are negative, where they are not a multiple of "
+        "the stride, or where the quotient is H_out (or W_out) or more. Test in this order: in C, the remainder "
         "of a negative number is negative or 0. A tap without a position adds nothing, go on with the next.",
         "The entry's row is the number of the tap, c the slowest and s the fastest; its column the number of "
         "the position, b the slowest and q the fastest: both as in puzzle 28. A row is width entries long. "

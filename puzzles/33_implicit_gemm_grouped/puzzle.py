@@ -411,7 +411,7 @@ PUZZLE = Puzzle(
         "Put stretch after stretch of ROWS rows of grad_output. The first row of the input that it meets is "
         "the position's row times the stride, less the padding; `keep` rows from there are all that it "
         "needs, as far as they exist. Rows that the stretch before has fetched are in the ring: remember "
-        "the first that is not, anew for every image. Rows lie one after another in both, so element i of "
+        "the first that is not, starting over for every image. Rows lie one after another in both, so element i of "
         "an image belongs at i modulo keep * W. Then each thread takes elements of the stretch, and for "
         "each filter of the channel one of grad_output, for all taps.",
         "The barrier before the products is for the new rows, the one after them for those that will be "

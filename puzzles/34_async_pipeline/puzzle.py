@@ -283,7 +283,7 @@ PUZZLE = Puzzle(
         "Row y of the first tile is split as in puzzle 30. TILE rows further, s has grown by TILE % S, r by"
         " the rest's remainder, c by what is left. A sum of two numbers less than S is less than 2 S, so at"
         " most one S is taken off, and that adds one to r; the same then holds for r and R, and for c. Rows"
-        " past the last have a c that is too large. All else, as the bias and the place of the output, is "
+        " past the last have a c that is too large. Everything else, such as the bias and the place of the output, is "
         "as in puzzle 30.",
     ),
 )  # fmt: skip
