@@ -30,7 +30,7 @@ class Child:
         environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
+                [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.devices.child import Child
 from harness.devices.confine import supported
 
 # Each attempt is made before, in a process that is not confined, and after. What is called has no lasting effect where it
@@ -133,3 +134,14 @@ def test_nothing_harmful_can_be_done(found):
 
 def test_what_kernels_need_goes_on(found):
     assert set(found["needed"].values()) == {"done"}
+
+
+def test_the_current_folder_is_neither_imported_from_nor_readable(tmp_path, monkeypatch):
+    """A file there called numpy.py would run in the processes that work for this one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "numpy.py").write_text("raise SystemExit('not this one')")
+    child = Child("harness.tests.devices.what_is_seen")
+    try:
+        assert json.loads(child.receive(60)) == {"numpy": True, "folder": False}
+    finally:
+        child.end()
