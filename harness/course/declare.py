@@ -1,4 +1,4 @@
-"""What a puzzle declares: kernels, parameters, cases, misconceptions, mutants, hints.
+"""What a puzzle declares: kernels, parameters, cases, mistakes, hints.
 
 A puzzle is a folder `puzzles/NN_name/` with `puzzle.py` (one `PUZZLE = Puzzle(...)`), `kernel.cu` (the
 stub that the student edits) and `README.md` (the lesson); `solutions/NN_name/kernel.cu` mirrors it.
@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CourseError
+from .mistakes import Mistake, kernel_span, mistakes_in
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
 
 __all__ = [  # what puzzle.py files and the harness import from here
     "BEGIN", "BEGIN_STUB", "END", "END_STUB", "PARTS",
     "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
-    "Misconception", "Mutant", "Out", "Param", "Program", "Puzzle", "Scalar",
-    "ceil_div", "kernel_span", "require", "strip_solution", "stub_text",
+    "Mistake", "Out", "Param", "Program", "Puzzle", "Scalar",
+    "ceil_div", "kernel_span", "mistakes_in", "require", "strip_solution", "stub_text",
 ]  # fmt: skip
 
 PARTS = {
@@ -157,66 +158,6 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Misconception:
-    """A typical wrong kernel, as a NumPy function.
-
-    compute(a, d): what such a kernel writes (float64; NaN where it leaves memory unwritten or the value
-    cannot be known; a dict by name if the kernel has several outputs). hint: number from 1.
-    """
-
-    id: str
-    kernel: str
-    says: str
-    compute: Callable[[dict[str, Any], dict[str, int]], Any]
-    hint: int = 1
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A plausible wrong kernel: the solution with one text (`old`) replaced, which must occur once in the
-    solution, or once in the kernel that it breaks.
-
-    expect: a misconception's id, a kind of KernelFault, "wrong", "slow", or a tuple of acceptable ones.
-    also: further (old, new) pairs. line: text that the explanation quotes or says.
-    """
-
-    name: str
-    kernel: str
-    old: str
-    new: str
-    expect: str | tuple[str, ...] = "wrong"
-    also: tuple[tuple[str, str], ...] = ()
-    line: str = ""
-
-    @property
-    def expected(self) -> tuple[str, ...]:
-        return (self.expect,) if isinstance(self.expect, str) else self.expect
-
-    def apply(self, solution: str) -> str:
-        """The mutated text; CourseError if an `old` text does not occur exactly once."""
-        for old, new in ((self.old, self.new), *self.also):
-            start, end = 0, len(solution)
-            if solution.count(old) > 1:
-                start, end = kernel_span(solution, self.kernel)
-            count = solution.count(old, start, end)
-            require(
-                count == 1, f"mutant {self.name!r}: {old!r} occurs {count} times in the solution, not once"
-            )
-            solution = solution[:start] + solution[start:end].replace(old, new) + solution[end:]
-        return solution
-
-
-def kernel_span(source: str, name: str) -> tuple[int, int]:
-    """Where a kernel starts and ends: from the line with its name to the next `}` at the start of a line.
-
-    The whole text if there is no such kernel.
-    """
-    kernel = rf"^[^\n]*__global__ void {re.escape(name)}\(.*?^\}}"
-    found = re.search(kernel, source, re.MULTILINE | re.DOTALL)
-    return found.span() if found else (0, len(source))
-
-
-@dataclass(frozen=True)
 class Gate:
     """What a fast kernel may cost, counted in one case; a right kernel above it is "not yet fast".
 
@@ -254,7 +195,7 @@ class Program:
     device, seed) -> Finding, or None if all is right; it runs in a child process, for at most `seconds` per
     case.
     prepare(device): slow work that all cases need, such as compiling; it does not count towards the seconds.
-    A misconception's or mutant's `kernel` is then one of the functions.
+    A mistake's `kernel` is then one of the functions.
     """
 
     file: str
@@ -286,8 +227,7 @@ class Puzzle:
     repair: bool = False
     dims: Callable[[dict[str, int]], dict[str, int]] | None = None
     gradient_of: Mapping[str, Gradient | tuple[Gradient, ...]] = field(default_factory=dict)
-    misconceptions: tuple[Misconception, ...] = ()
-    mutants: tuple[Mutant, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
     gates: tuple[Gate, ...] = ()
     program: Program | None = None
     bench: Mapping[str, int] = field(default_factory=dict)
@@ -298,15 +238,14 @@ class Puzzle:
         for what, names in (
             ("kernels", [k.name for k in self.kernels]),
             ("cases", [c.name for c in self.cases]),
-            ("misconceptions", [m.id for m in self.misconceptions]),
-            ("mutants", [m.name for m in self.mutants]),
+            ("mistakes", [m.name for m in self.mistakes]),
         ):
             require(len(set(names)) == len(names), f"two {what} have the same name")
         require((self.kernels or self.program) and self.cases, "a puzzle needs a kernel and a case")
-        for m in self.misconceptions:
-            if not self.program:
+        for m in self.mistakes:
+            if len(self.kernels) > 1:
                 self.kernel(m.kernel)
-            require(1 <= m.hint <= len(self.hints), f"misconception {m.id}: there is no hint {m.hint}")
+            require(1 <= m.hint <= len(self.hints), f"mistake {m.name!r}: there is no hint {m.hint}")
         for gate in self.gates:
             for name in gate.kernels:
                 self.kernel(name)
@@ -339,6 +278,10 @@ class Puzzle:
 
     def kernels_of(self, case: Case) -> tuple[Kernel, ...]:
         return tuple(self.kernel(name) for name in case.kernels) or self.kernels
+
+    def mistakes_of(self, kernel: Kernel) -> tuple[Mistake, ...]:
+        alone = self.kernels == (kernel,)
+        return tuple(m for m in self.mistakes if m.kernel == kernel.name or alone)
 
     def followers(self, kernel: Kernel) -> tuple[Kernel, ...]:
         """The kernels that finish its work, such as a second pass: they read nothing but its one output."""

@@ -73,7 +73,7 @@ class Mismatch:
 
 
 def reference_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Copies of the inputs for references and misconceptions: float64, or int64 for integer arrays."""
+    """Copies of the inputs for references: float64, or int64 for integer arrays."""
     return {n: a.astype(np.float64 if a.dtype.kind == "f" else np.int64) for n, a in arrays.items()}
 
 
@@ -98,7 +98,7 @@ def expectations(
 
 
 def outputs_of(kernel: Kernel, result: object, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """What a reference or misconception returned, as float64 arrays by output name, shapes checked."""
+    """What a reference returned, as float64 arrays by output name, shapes checked."""
     if not isinstance(result, Mapping):
         result = {kernel.outputs[0].name: result}
     found = {}

@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from ..course.declare import Puzzle, stub_text
 from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from . import gates, naming, race_timeline, sentences
 from .compare import error_map
-from .runs import Bench, Outcome, Pace, Trial, in_order
+from .runs import PATIENCE, Bench, Outcome, Pace, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
+from .wrong_kernels import WrongKernels
 
 # What a second device can explain.
 RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"}
@@ -35,11 +36,16 @@ class Options:
 
     seed: of inputs, sizes and schedules; if None, derived from the file's text, so that a file has one
     verdict.
+    patience: seconds for all cases after the first that fails. given: makes the inputs and the right
+    results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
     """
 
     device: str = "auto"
     seed: int | None = None
     watch: Callable[[str], None] | None = None
+    patience: float = PATIENCE
+    given: Callable = given
+    foresee: naming.Foresee | None = None
 
 
 class Stop(Exception):
@@ -142,7 +148,7 @@ def on_device(
             benches = open_benches(options, opener, stack)
             first = benches[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
-            pace = Pace()
+            pace = Pace(options.patience)
             trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
             for bench in benches:
                 prepare(bench, puzzle, source, name)
@@ -160,7 +166,7 @@ def on_device(
             return end(verdict, stop)
         outcomes = [trial.outcome for trial in trials]
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
-        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict)
+        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee)
         if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
             shown = next(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
@@ -254,7 +260,7 @@ def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, op
         if options.watch:
             options.watch(f"case {cases.index(outcome.case) + 1} of {len(cases)}, {outcome.case.name}")
         if trial.launch is None:
-            trial.begin(puzzle, t, options.seed)
+            trial.begin(puzzle, t, options.seed, options.given)
         if trial.launch:
             trial.run(bench)
         if outcome.timed_out:
@@ -265,7 +271,12 @@ def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, op
 
 
 def conclude(
-    puzzle: Puzzle, source: str, outcomes: list[Outcome], skipped: list, verdict: Verdict
+    puzzle: Puzzle,
+    source: str,
+    outcomes: list[Outcome],
+    skipped: list,
+    verdict: Verdict,
+    foresee: naming.Foresee | None = None,
 ) -> Verdict:
     """The verdict on all outcomes; it explains the first failing one, which is the smallest."""
     results = [
@@ -290,7 +301,9 @@ def conclude(
     verdict.status, verdict.kind = FAILED, shown.kind
     verdict.case, verdict.dims, verdict.kernel = shown.case.name, shown.case.dims, shown.kernel.name
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
-    verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict)
+    known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
+    with known as foresee:
+        verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict, foresee)
     if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
         verdict.lines.append(sentences.great_sizes(shown.case))
     if skipped:
@@ -312,7 +325,12 @@ def clearest(failed: list[Outcome]) -> Outcome:
 
 
 def lines_of(
-    puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], verdict: Verdict
+    puzzle: Puzzle,
+    source: str,
+    shown: Outcome,
+    outcomes: list[Outcome],
+    verdict: Verdict,
+    foresee: naming.Foresee,
 ) -> list[str]:
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data."""
     if isinstance(shown.error, KernelFault):
@@ -322,7 +340,7 @@ def lines_of(
         launched = puzzle, tunables(source), source
         lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
         lines += sentences.returned_early(shown.error, shown.kernel, source)
-        lines += elsewhere(puzzle, shown, outcomes, verdict)
+        lines += elsewhere(puzzle, shown, outcomes, verdict, foresee)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines
@@ -337,8 +355,8 @@ def lines_of(
         return lines + shown.lines
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
-    if claim := naming.explain(puzzle, shown.kernel, seen):
-        verdict.misconception, verdict.hint = claim.id, claim.hint
+    if claim := naming.explain(puzzle, shown.kernel, seen, foresee):
+        verdict.mistake, verdict.hint = claim.name, claim.hint
         lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
@@ -353,13 +371,15 @@ def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation
     return [o.observation for o in seen if o.observation and o.kind != "schedule"]
 
 
-def elsewhere(puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict) -> list[str]:
-    """With a fault: the misconception, if any, that the kernel shows in the cases it completes."""
+def elsewhere(
+    puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict, foresee: naming.Foresee
+) -> list[str]:
+    """With a fault: the mistake, if any, that the kernel shows in the cases it completes."""
     seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
     if not seen or not seen[0].failed:
         return []
-    claim = naming.explain(puzzle, shown.kernel, seen)
-    if not claim or claim.id not in [m.id for m in puzzle.misconceptions]:
+    claim = naming.explain(puzzle, shown.kernel, seen, foresee)
+    if not claim or claim.name not in [m.name for m in puzzle.mistakes]:
         return []
     if claim.hint > 1:
         verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"

@@ -1,4 +1,4 @@
-"""Naming a wrong output: the typical wrong kernels that a puzzle declares, and a few that fit any kernel.
+"""Naming a wrong output: the mistakes that a puzzle declares, and a few that fit any kernel.
 
 A name is claimed only when it is the only explanation: it predicts every output seen, in the cases
 that failed and in those that passed, and no other candidate does.
@@ -6,15 +6,15 @@ that failed and in those that passed, and no other candidate does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
 
-from ..course.declare import Case, Kernel, Misconception, Puzzle
-from ..errors import CourseError
-from .compare import ATOL, HALF, RTOL, Expected, outputs_of, reference_arrays, same_bits
+from ..course.declare import Case, Kernel, Puzzle
+from ..course.mistakes import Mistake
+from .compare import ATOL, HALF, RTOL, Expected, untouched
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
 MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
@@ -43,64 +43,67 @@ class Observation:
 
 @dataclass(frozen=True)
 class Claim:
-    """A named explanation. id: the misconception's, or "factor", "order", "half" ...; hint: 0 for none."""
+    """A named explanation. name: the mistake's, or "factor", "order", "half" ...; hint: 0 for none."""
 
-    id: str
+    name: str
     says: str
     hint: int = 0
 
 
-def explain(puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation]) -> Claim | None:
+#: What a mistake writes in a case: values by output, NaN where it leaves an element as it was; None where that
+#: cannot be known.
+Foresee = Callable[[Mistake, Observation], Mapping[str, np.ndarray] | None]
+
+
+def explain(
+    puzzle: Puzzle, kernel: Kernel, observations: Sequence[Observation], foresee: Foresee
+) -> Claim | None:
     """The one explanation of a kernel's wrong outputs, or None.
 
-    observations: every completed case of `kernel`, the one to be explained first.
+    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee.
     """
-    declared = [m for m in puzzle.misconceptions if m.kernel == kernel.name]
-    matches = [m for m in declared if all(predicts(m, kernel, o) for o in observations)]
-    matches = [m for m in matches if any(tells_apart(m, kernel, o) for o in observations if o.failed)]
-    if len(matches) == 1:
-        return Claim(matches[0].id, matches[0].says, matches[0].hint)
+    matches = [m for m in puzzle.mistakes_of(kernel) if m.says]
+    for seen in observations:  # one case after the other: few mistakes are left after the first
+        matches = [m for m in matches if predicts(foresee(m, seen), seen)]
+    failed = [o for o in observations if o.failed]
+    matches = [m for m in matches if any(tells_apart(foresee(m, o) or {}, o) for o in failed)]
+    if len({m.says for m in matches}) == 1:  # several kernels may make one mistake
+        return Claim(matches[0].name, matches[0].says, matches[0].hint)
     if matches or len(kernel.outputs) > 1:
         return None
-    return generic([o for o in observations if o.failed])
+    return generic(failed)
 
 
-def prediction(m: Misconception, kernel: Kernel, seen: Observation) -> dict[str, np.ndarray] | None:
-    """What `m` would write; None if it cannot be computed for these sizes."""
-    try:
-        with np.errstate(all="ignore"):
-            return outputs_of(kernel, m.compute(reference_arrays(seen.arrays), dict(seen.dims)), seen.dims)
-    except (CourseError, ValueError, IndexError, ZeroDivisionError, ArithmeticError):
-        return None
-
-
-def predicts(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
-    """Does `m` agree with what was written? Where it is NaN, anything except the right value agrees."""
-    values = prediction(m, kernel, seen)
+def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool:
+    """Is that what was written? Where a value is not finite, or nothing was written, the same must be true."""
     if values is None:
         return False
     for target in seen.targets:
         foreseen, got = values[target.array.name], seen.results[target.array.name]
         if not agree(foreseen, got, slack(target, foreseen)):
             return False
-        if (np.isnan(foreseen) & ~np.isnan(target.values) & target.right(got)).any():
+        if (~np.isfinite(foreseen) & ~unset(target, seen) & (got != foreseen)).any():
             return False
     return True
 
 
-def tells_apart(m: Misconception, kernel: Kernel, seen: Observation) -> bool:
-    """Does `m` differ from the right answer here: in a value, or by a NaN where nothing, or nothing finite,
-    was written?"""
-    values = prediction(m, kernel, seen) or {}
+def tells_apart(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
+    """Does what a mistake writes differ here from the right answer?"""
     for target in seen.targets:
-        name = target.array.name
-        if name in values:
-            if not agree(values[name], target.values, slack(target, values[name])):
+        if target.array.name in values:
+            foreseen = values[target.array.name]
+            if not agree(foreseen, target.values, slack(target, foreseen)):
                 return True
-            got, before = seen.results[name], seen.before[name]
-            if (np.isnan(values[name]) & (same_bits(got, before) | ~np.isfinite(got))).any():
+            if (~np.isfinite(foreseen) & (foreseen != target.values) & ~np.isnan(target.values)).any():
                 return True
     return False
+
+
+def unset(target: Expected, seen: Observation) -> np.ndarray:
+    """The elements that hold no number, or nothing but what was there before the kernel ran."""
+    name = target.array.name
+    got, written = seen.results[name], seen.written.get(name)
+    return untouched(target, got, seen.before[name], written) | ~np.isfinite(got)
 
 
 def slack(target: Expected, values: np.ndarray) -> float:
@@ -113,7 +116,8 @@ def slack(target: Expected, values: np.ndarray) -> float:
 
 
 def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
-    known = ~np.isnan(values)
+    """Are all finite values those that were got?"""
+    known = np.isfinite(values)
     values, got = values[known], got[known].astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         return bool(np.all((np.abs(got - values) <= tolerance) | (got == values)))

@@ -78,6 +78,6 @@ def explained(puzzle: Puzzle, index: int, finding: Finding, verdict: Verdict) ->
         case_number=index + 1,
         dims=case.dims,
         mismatches=[asdict(m) for m in finding.mismatches],
-        misconception=finding.misconception,
+        mistake=finding.mistake,
         hint=finding.hint,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,6 +28,7 @@ PATIENCE = 2.0  # seconds for all cases after the first that fails or has its ou
 class Pace:
     """How long a launch may take: less once something has failed, or if the kernel prints endlessly."""
 
+    patience: float = PATIENCE
     deadline: float = math.inf  # of time.monotonic
     printing: bool = False
     repeating: bool = False  # several threads do the same work, so it will not finish in time
@@ -41,7 +42,7 @@ class Pace:
         self.printing |= outcome.stdout_dropped > 0
         self.repeating |= bool(outcome.same_writes)
         if outcome.kind or self.printing:
-            self.deadline = min(self.deadline, time.monotonic() + PATIENCE)
+            self.deadline = min(self.deadline, time.monotonic() + self.patience)
 
 
 @dataclass
@@ -91,6 +92,14 @@ class Run:
     turns: tuple[int, ...] = ()  # lines after which other threads intervened
 
 
+def given(
+    puzzle: Puzzle, case: Case, kernel: Kernel, seed: int
+) -> tuple[dict[str, np.ndarray], tuple[Expected, ...]]:
+    """The inputs of a case, and what is right."""
+    arrays = make_inputs(puzzle, case, kernel, seed)
+    return arrays, expectations(puzzle, case, kernel, arrays)
+
+
 @dataclass
 class Trial:
     """One kernel in one case; records what goes wrong in `outcome`."""
@@ -103,8 +112,8 @@ class Trial:
     targets: tuple[Expected, ...] = ()
     runs: list[Run] = field(default_factory=list)
 
-    def begin(self, puzzle: Puzzle, t: Tunables, seed: int) -> None:
-        """The launch, the inputs and the right results."""
+    def begin(self, puzzle: Puzzle, t: Tunables, seed: int, given: Callable = given) -> None:
+        """The launch, the inputs and the right results. given: see `given`."""
         case, kernel = self.outcome.case, self.outcome.kernel
         self.dims = puzzle.full_dims(case)
         try:
@@ -119,8 +128,7 @@ class Trial:
                 [f"no launch can be computed with {named}: {e}"],
             )
             return
-        self.arrays = make_inputs(puzzle, case, kernel, seed)
-        self.targets = expectations(puzzle, case, kernel, self.arrays)
+        self.arrays, self.targets = given(puzzle, case, kernel, seed)
 
     def run(self, bench: Bench) -> None:
         """Run under every schedule of a bench, and judge all runs so far."""

@@ -26,7 +26,7 @@ class Finding:
 
     kind: str
     lines: list[str]
-    misconception: str = ""
+    mistake: str = ""
     hint: int = 0
     mismatches: list = field(default_factory=list)
 
@@ -66,7 +66,7 @@ class Verdict:
     # of the first wrong output: compare.error_map
     error_map: dict[str, Any] = field(default_factory=dict)
     timeline: dict[str, Any] = field(default_factory=dict)  # of a race: race.timeline
-    misconception: str = ""
+    mistake: str = ""
     hint: int = 0
     cases: list[CaseResult] = field(default_factory=list)
     stdout: str = ""
@@ -89,8 +89,8 @@ class Verdict:
 
     @property
     def diagnosis(self) -> str:
-        """The most specific name: the misconception, else the kind of fault, else the kind."""
-        return self.misconception or (self.fault or {}).get("kind", "") or self.kind
+        """The most specific name: the mistake, else the kind of fault, else the kind."""
+        return self.mistake or (self.fault or {}).get("kind", "") or self.kind
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

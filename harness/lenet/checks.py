@@ -16,7 +16,7 @@ from reference import lenet, optim
 from reference.lenet import PARAMETERS
 
 from ..course.checkout import Course, open_course
-from ..course.declare import Case, In, Misconception
+from ..course.declare import Case, In, Mistake
 from ..course.inputs import derive_seed
 from ..grading import sentences
 from ..grading.compare import Expected, Mismatch, compare
@@ -41,7 +41,7 @@ Functions = Mapping[str, Callable]
 
 
 def check_step(
-    functions: Functions, case: Case, device, seed: int, misconceptions: Sequence[Misconception] = ()
+    functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
 ) -> Finding | None:
     """forward(net) and backward(net), array by array in the order in which they are computed."""
     start, images, labels = step_inputs(case, seed)
@@ -57,7 +57,7 @@ def check_step(
                 return Finding("unwritten", [f"No launch in {function} stores net.{name}.", told(name)])
             wrong = weigh(name, net[name].get(), expected[name])
             if wrong:
-                return explained_step(net, watch, name, wrong, known, misconceptions)
+                return explained_step(net, watch, name, wrong, known, mistakes)
     if case.check == "gradient":
         return check_differences(net, start, images, labels, seed)
     return None
@@ -119,14 +119,14 @@ def weigh(name: str, got: np.ndarray, expected: np.ndarray) -> Mismatch | None:
     return compare(target, got, np.full_like(got, np.nan if got.dtype.kind == "f" else 0x7F7F7F7F))
 
 
-def explained_step(net, watch, name, wrong, known, misconceptions) -> Finding:
-    """The first wrong array: how it differs, who stored it, and the misconception that computes the same."""
+def explained_step(net, watch, name, wrong, known, mistakes) -> Finding:
+    """The first wrong array: how it differs, who stored it, and the mistake that computes the same."""
     lines = [*sentences.mismatch([wrong]), f"It is the first wrong array; {watch.written[name]} stored it."]
-    for m in misconceptions:
+    for m in (m for m in mistakes if m.computes):
         with np.errstate(all="ignore"):
-            values = m.compute(known, {})
+            values = m.computes(known, {})
         if name in values and weigh(name, net[name].get(), values[name]) is None:
-            return Finding("wrong", [*lines[:1], m.says], m.id, m.hint, [wrong])
+            return Finding("wrong", [*lines[:1], m.says], m.name, m.hint, [wrong])
     return Finding("wrong", lines, mismatches=[wrong])
 
 
@@ -161,7 +161,7 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
 
 
 def check_training(
-    functions: Functions, case: Case, device, seed: int, misconceptions: Sequence[Misconception] = ()
+    functions: Functions, case: Case, device, seed: int, mistakes: Sequence[Mistake] = ()
 ) -> Finding | None:
     """Selects by the case's name: the rate, one update, a few steps, the accuracy, all of it."""
     checks = {
@@ -169,7 +169,7 @@ def check_training(
         "accuracy": check_accuracy, "overfit": check_overfit, "train": check_curve,
     }  # fmt: skip
     check = next(check for name, check in checks.items() if case.name.startswith(name))
-    return check(functions, case, device, seed, misconceptions)
+    return check(functions, case, device, seed, mistakes)
 
 
 def schedule(step: int, steps: int) -> float:
@@ -180,7 +180,7 @@ def schedule(step: int, steps: int) -> float:
     return PEAK * (1 + np.cos(np.pi * (step - warm_up) / (steps - warm_up))) / 2
 
 
-def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
+def check_rate(functions, case, device, seed, mistakes) -> Finding | None:
     """learning_rate(step, steps) for every step, against the formula."""
     steps = case.dims["steps"]
     expected = np.array([schedule(step, steps) for step in range(steps)])
@@ -192,11 +192,11 @@ def check_rate(functions, case, device, seed, misconceptions) -> Finding | None:
                 "wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is not a number."]
             )
         rates.append(float(rate))
-    return compared_rates(np.array(rates), expected, steps, misconceptions)
+    return compared_rates(np.array(rates), expected, steps, mistakes)
 
 
-def compared_rates(rates, expected, steps, misconceptions) -> Finding | None:
-    """The first step whose rate is wrong, and the misconception that has the same rates."""
+def compared_rates(rates, expected, steps, mistakes) -> Finding | None:
+    """The first step whose rate is wrong, and the mistake that has the same rates."""
     wrong = np.flatnonzero(~(np.abs(rates - expected) <= 1e-9))
     if not wrong.size:
         return None
@@ -206,15 +206,15 @@ def compared_rates(rates, expected, steps, misconceptions) -> Finding | None:
         f"   ({wrong.size} of {steps} steps differ)"
     )
     steps_ = np.arange(steps, dtype=float)
-    for m in misconceptions:
-        if m.kernel == "learning_rate":
-            values = m.compute({"step": steps_, "right": expected}, {"steps": steps})
+    for m in mistakes:
+        if m.computes and m.kernel == "learning_rate":
+            values = m.computes({"step": steps_, "right": expected}, {"steps": steps})
             if np.allclose(values, rates, rtol=1e-9, atol=1e-12):
-                return Finding("wrong", [line, m.says], m.id, m.hint)
+                return Finding("wrong", [line, m.says], m.name, m.hint)
     return Finding("wrong", [line])
 
 
-def check_update(functions, case, device, seed, misconceptions) -> Finding | None:
+def check_update(functions, case, device, seed, mistakes) -> Finding | None:
     """update(net, rate) on parameters, velocities and gradients of random numbers."""
     random = np.random.default_rng(derive_seed(seed, "38", case.name))
     net = solution_net(device, functions, {n: random.standard_normal(s) for n, s in PARAMETERS.items()})
@@ -230,23 +230,27 @@ def check_update(functions, case, device, seed, misconceptions) -> Finding | Non
         for part, expected in zip((name, f"velocity_{name}"), right):
             wrong = weigh(part, net[part].get(), expected)
             if wrong:
-                return explained_update(net, name, arrays, rate, wrong, misconceptions)
+                return explained_update(net, name, arrays, rate, wrong, mistakes)
     return None
 
 
-def explained_update(net, name, arrays, rate, wrong, misconceptions) -> Finding:
+def explained_update(net, name, arrays, rate, wrong, mistakes) -> Finding:
     """What is wrong with the first wrong array after an update of the parameter `name`."""
     if np.array_equal(net[name].get(), arrays[0].astype(np.float32)):
         return Finding("unwritten", [f"update(net, rate) leaves net.{name} unchanged."])
     known = dict(zip(("weights", "velocity", "gradient"), arrays))
-    for m in misconceptions:
-        if m.kernel == "update" and weigh(name, net[name].get(), m.compute(known, {"rate": rate})) is None:
-            return Finding("wrong", [*sentences.mismatch([wrong])[:1], m.says], m.id, m.hint, [wrong])
+    for m in mistakes:
+        if (
+            m.computes
+            and m.kernel == "update"
+            and weigh(name, net[name].get(), m.computes(known, {"rate": rate})) is None
+        ):
+            return Finding("wrong", [*sentences.mismatch([wrong])[:1], m.says], m.name, m.hint, [wrong])
     lines = [*sentences.mismatch([wrong]), "It is the first wrong array after update(net, rate)."]
     return Finding("wrong", lines, mismatches=[wrong])
 
 
-def check_steps(functions, case, device, seed, misconceptions) -> Finding | None:
+def check_steps(functions, case, device, seed, mistakes) -> Finding | None:
     """train(net, batches) against the float64 trainer: the loss of every step, then the parameters."""
     digits, count, size = data.load("digits"), case.dims["steps"], case.dims["batch"]
     start = lenet.initial(seed)
@@ -256,7 +260,7 @@ def check_steps(functions, case, device, seed, misconceptions) -> Finding | None
     net = solution_net(device, functions, start)
     losses = functions["train"](net, pairs)
     p, expected = numpy_losses(start, pairs)
-    if finding := wrong_losses(losses, expected, {"start": start, "pairs": pairs}, misconceptions):
+    if finding := wrong_losses(losses, expected, {"start": start, "pairs": pairs}, mistakes):
         return finding
     for name in PARAMETERS:
         wrong = weigh(name, net[name].get(), p[name])
@@ -273,7 +277,7 @@ def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[di
     return p, list(lenet.train(p, pairs, rates, MOMENTUM, WEIGHT_DECAY))
 
 
-def wrong_losses(losses: object, expected: Sequence[float], known: dict, misconceptions) -> Finding | None:
+def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistakes) -> Finding | None:
     """The list that train returned, loss by loss."""
     try:
         found = np.array([float(loss) for loss in losses])
@@ -289,9 +293,9 @@ def wrong_losses(losses: object, expected: Sequence[float], known: dict, misconc
         return None
     step = int(np.argmin(np.isclose(found, expected, rtol=1e-4, atol=0)))
     line = f"The loss of step {step} is {found[step]:.6g}, expected {expected[step]:.6g}."
-    for m in misconceptions:
-        if m.kernel == "train" and same(m.compute(known, {})):
-            return Finding("wrong", [line, m.says], m.id, m.hint)
+    for m in mistakes:
+        if m.computes and m.kernel == "train" and same(m.computes(known, {})):
+            return Finding("wrong", [line, m.says], m.name, m.hint)
     return Finding("wrong", [line, "Look at the order of load, forward, backward, update and the loss."])
 
 
@@ -301,7 +305,7 @@ def shown(value: object) -> str:
     return text if len(text) < 60 else f"a {type(value).__name__}"
 
 
-def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | None:
+def check_accuracy(functions, case, device, seed, mistakes) -> Finding | None:
     """accuracy(net, batches) of a net that knows a little; the last batch is smaller."""
     digits, size = data.load("digits"), case.dims["batch"]
     start = quick_parameters()
@@ -319,9 +323,9 @@ def check_accuracy(functions, case, device, seed, misconceptions) -> Finding | N
     )
     parts = [right[i : i + size] for i in range(0, len(labels), size)]
     known = {"right": right, "batches": parts}
-    for m in misconceptions:
-        if m.kernel == "accuracy" and abs(m.compute(known, {}) - got) < 1e-6:
-            return Finding("wrong", [line, m.says], m.id, m.hint)
+    for m in mistakes:
+        if m.computes and m.kernel == "accuracy" and abs(m.computes(known, {}) - got) < 1e-6:
+            return Finding("wrong", [line, m.says], m.name, m.hint)
     return Finding("wrong", [line])
 
 
@@ -335,7 +339,7 @@ def quick_parameters() -> dict[str, np.ndarray]:
     return p
 
 
-def check_overfit(functions, case, device, seed, misconceptions) -> Finding | None:
+def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
     """Ten digits, one of each class, by heart; with the same start for every file, because LeNet may be
     unlucky."""
     digits, steps = data.load("digits"), case.dims["steps"]
@@ -356,7 +360,7 @@ def check_overfit(functions, case, device, seed, misconceptions) -> Finding | No
     )
 
 
-def check_curve(functions, case, device, seed, misconceptions) -> Finding | None:
+def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
     """A few epochs on the digits: the loss falls, and images that LeNet has not seen are recognised.
 
     With the same start and the same order for every file: the result of two epochs depends on luck too.

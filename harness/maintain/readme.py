@@ -21,18 +21,18 @@ from ..report.html import recorder
 from ..report.pictures.kinds import KINDS, Ask, described, draw, save
 from ..report.text import verdict_lines
 
-MUTANTS = ("one row too far", "loop over the batch stops after image 0")
+MISTAKES = ("one row too far", "loop over the batch stops after image 0")
 WIDTH = 104
 
 
 def verdicts(course: Course) -> Console:
     """What the terminal shows for two wrong kernels of puzzle 09."""
     puzzle, console = course.load("09"), recorder(WIDTH)
-    for name in MUTANTS:
-        mutant = next(m for m in puzzle.mutants if m.name == name)
+    for name in MISTAKES:
+        mistake = next(m for m in puzzle.mistakes if m.name == name)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "kernel.cu")
-            path.write_text(mutant.apply(puzzle.solution_path.read_text(encoding="utf-8")), encoding="utf-8")
+            path.write_text(mistake.apply(puzzle.solution_path.read_text(encoding="utf-8")), encoding="utf-8")
             verdict = grade_file(puzzle, path, Options(device="cpu"))
         console.print(Text.assemble(("$ ", "bold green"), ("backwarp grade 09", "bold")))
         for line in verdict_lines(verdict, WIDTH):

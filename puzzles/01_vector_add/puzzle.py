@@ -2,184 +2,112 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from harness.course import Case, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
-
-
-def written_only(indices, a, d):
-    """a + b at the elements that some thread writes, NaN at those that none does."""
-    written = np.isin(np.arange(d["n"]), indices)
-    return np.where(written, a["a"] + a["b"], np.nan)
-
-
-def one_block(a, d):
-    """i = threadIdx.x"""
-    return written_only(np.arange(d["threads"]), a, d)
-
-
-def one_per_block(a, d):
-    """i = blockIdx.x"""
-    return written_only(np.arange(ceil_div(d["n"], d["threads"])), a, d)
-
-
-def block_and_thread_swapped(a, d):
-    """i = threadIdx.x * blockDim.x + blockIdx.x"""
-    thread, block = np.arange(d["threads"]), np.arange(ceil_div(d["n"], d["threads"]))
-    return written_only(np.add.outer(thread * d["threads"], block), a, d)
-
-
-def block_size_missing(a, d):
-    """i = blockIdx.x + threadIdx.x"""
-    return written_only(np.arange(d["threads"] + ceil_div(d["n"], d["threads"]) - 1), a, d)
-
-
-def size_written_as(size):
-    """i = blockIdx.x * size + threadIdx.x; where blocks are larger, two threads take the same i."""
-
-    def compute(a, d):
-        first = np.arange(ceil_div(d["n"], d["threads"])) * size
-        return written_only(np.add.outer(first, np.arange(d["threads"])), a, d)
-
-    return compute
-
-
-def multiplied_by_thread(a, d):
-    """i = blockIdx.x * threadIdx.x"""
-    block, thread = np.arange(ceil_div(d["n"], d["threads"])), np.arange(d["threads"])
-    return written_only(np.multiply.outer(block, thread), a, d)
-
-
-def first_missing(a, d):
-    """i = ... + 1"""
-    return written_only(np.arange(1, d["n"]), a, d)
-
-
-def last_missing(a, d):
-    """if (i >= n - 1) return;"""
-    return written_only(np.arange(d["n"] - 1), a, d)
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, "vector_add", says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong(
-        "one_block",
-        2,
-        "Only the first blockDim.x elements are written: "
-        "i counts the threads of one block, not of all blocks.",
-        one_block,
-    ),
-    wrong(
-        "one_per_block",
-        2,
-        "Only one element per block is written: i does not depend on threadIdx.x.",
-        one_per_block,
-    ),
-    wrong(
-        "block_and_thread_swapped",
-        3,
-        "The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x have changed places.",
-        block_and_thread_swapped,
-    ),
-    wrong(
-        "block_size_missing",
-        2,
-        "Neighbouring blocks write almost the same elements: blockIdx.x is not multiplied by blockDim.x.",
-        block_size_missing,
-    ),
-    wrong(
-        "size_of_a_block_is_4",
-        2,
-        "Elements between the blocks are not written: the size of a block is taken to be 4, "
-        "as in the first case; it is blockDim.x.",
-        size_written_as(4),
-    ),
-    wrong(
-        "size_of_a_block_is_256",
-        2,
-        "Elements between the blocks are not written: the size of a block is taken to be 256; "
-        "it is blockDim.x.",
-        size_written_as(256),
-    ),
-    wrong(
-        "multiplied_by_thread",
-        2,
-        "blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a block.",
-        multiplied_by_thread,
-    ),
-    wrong(
-        "number_of_blocks_for_their_size",
-        2,
-        "blockIdx.x is multiplied by the number of blocks, gridDim.x; "
-        "it must be multiplied by their size, blockDim.x.",
-        lambda a, d: size_written_as(ceil_div(d["n"], d["threads"]))(a, d),
-    ),
-    wrong(
-        "first_missing",
-        3,
-        "Everything is right except element 0, which is not written: the elements count from 0.",
-        first_missing,
-    ),
-    wrong(
-        "last_missing",
-        3,
-        "Everything is right except the last element, which is not written: the test on n is off by one.",
-        last_missing,
-    ),
-    wrong("copied_a", 1, "This is exactly a: b is not added.", lambda a, d: a["a"]),
-    wrong("copied_b", 1, "This is exactly b: a is not added.", lambda a, d: a["b"]),
-    wrong("subtracted", 1, "This is exactly a[i] - b[i], not a[i] + b[i].", lambda a, d: a["a"] - a["b"]),
-    wrong("multiplied", 1, "This is exactly a[i] * b[i], not a[i] + b[i].", lambda a, d: a["a"] * a["b"]),
-    wrong(
-        "same_first_element",
-        3,
-        "Every element is a[0] + b[0]: the arrays are read at 0, not at i.",
-        lambda a, d: np.full(d["n"], a["a"][0] + a["b"][0]),
-    ),
-)
+from harness.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 
 INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
 GUARD = "if (i >= n) return;"
 SUM = "c[i] = a[i] + b[i];"
 
 
-def mutant(name, old, new, expect="wrong", also=()):
-    return Mutant(name, "vector_add", old, new, expect, also)
-
-
-MUTANTS = (
-    mutant("numbers in 16 bits", f"int i = {INDEX}", f"unsigned short i = {INDEX}", ("schedule", "unwritten", "race")),
-    mutant("no guard", GUARD, "", "out-of-bounds"),
-    mutant("guard one too late", GUARD, "if (i > n) return;", "out-of-bounds"),
-    mutant("guard one too early", GUARD, "if (i >= n - 1) return;", "last_missing"),
-    mutant("block left out", INDEX, "threadIdx.x", ("one_block", "race")),
-    mutant("thread left out", INDEX, "blockIdx.x", ("one_per_block", "race")),
-    mutant("block and thread swapped", INDEX, "threadIdx.x * blockDim.x + blockIdx.x",
-           "block_and_thread_swapped"),
-    mutant("size of a block written as 256", INDEX, "blockIdx.x * 256 + threadIdx.x",
-           "size_of_a_block_is_256"),
-    mutant("size of a block written as 4", INDEX, "blockIdx.x * 4 + threadIdx.x", "size_of_a_block_is_4"),
-    mutant("multiplied by the thread", INDEX, "blockIdx.x * threadIdx.x",
-           ("multiplied_by_thread", "race")),
-    mutant("number of blocks for their size", INDEX, "blockIdx.x * gridDim.x + threadIdx.x",
-           ("number_of_blocks_for_their_size", "race")),
-    mutant("size of a block left out", INDEX, "blockIdx.x + threadIdx.x",
-           ("block_size_missing", "race")),
-    mutant("counted from 1", INDEX, INDEX + " + 1", "first_missing"),
-    mutant("b not added", SUM, "c[i] = a[i];", "copied_a"),
-    mutant("a not added", SUM, "c[i] = b[i];", "copied_b"),
-    mutant("subtracted", SUM, "c[i] = a[i] - b[i];", "subtracted"),
-    mutant("multiplied", SUM, "c[i] = a[i] * b[i];", "multiplied"),
-    mutant("reads element 0", SUM, "c[i] = a[0] + b[0];", "same_first_element"),
-    mutant("added to what was there", SUM, "c[i] += a[i] + b[i];",
-           ("uninitialised-read", "wrong", "unwritten")),
-    mutant("neighbour read", SUM, "c[i] = a[i] + b[i + 1];", "out-of-bounds"),
-    mutant("only thread 0 of all works", GUARD, "if (i > 0) return;", "unwritten"),
-    mutant("never ends", SUM, "while (i < n) c[i] = a[i] + b[i];", "timeout"),
-)  # fmt: skip
+MISTAKES = (
+    Mistake(
+        "numbers in 16 bits",
+        (f"int i = {INDEX}", f"unsigned short i = {INDEX}"),
+        expect=("schedule", "unwritten", "race"),
+    ),
+    Mistake("no guard", (GUARD, ""), expect="out-of-bounds"),
+    Mistake("guard one too late", (GUARD, "if (i > n) return;"), expect="out-of-bounds"),
+    Mistake(
+        "guard one too early",
+        (GUARD, "if (i >= n - 1) return;"),
+        says="Everything is right except the last element, which is not written: the test on n is off by "
+        "one.",
+        hint=3,
+    ),
+    Mistake(
+        "block left out",
+        (INDEX, "threadIdx.x"),
+        expect="race",
+        says="Only the first blockDim.x elements are written: i counts the threads of one block, not of "
+        "all blocks.",
+        hint=2,
+    ),
+    Mistake(
+        "thread left out",
+        (INDEX, "blockIdx.x"),
+        expect="race",
+        says="Only one element per block is written: i does not depend on threadIdx.x.",
+        hint=2,
+    ),
+    Mistake(
+        "block and thread swapped",
+        (INDEX, "threadIdx.x * blockDim.x + blockIdx.x"),
+        says="The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x have changed places.",
+        hint=3,
+    ),
+    Mistake(
+        "size of a block written as 256",
+        (INDEX, "blockIdx.x * 256 + threadIdx.x"),
+        says="Elements between the blocks are not written: the size of a block is taken to be 256; it is "
+        "blockDim.x.",
+        hint=2,
+    ),
+    Mistake(
+        "size of a block written as 4",
+        (INDEX, "blockIdx.x * 4 + threadIdx.x"),
+        says="Elements between the blocks are not written: the size of a block is taken to be 4, as in "
+        "the first case; it is blockDim.x.",
+        hint=2,
+    ),
+    Mistake(
+        "multiplied by the thread",
+        (INDEX, "blockIdx.x * threadIdx.x"),
+        expect="race",
+        says="blockIdx.x is multiplied by threadIdx.x; it must be multiplied by blockDim.x, the size of a "
+        "block.",
+        hint=2,
+    ),
+    Mistake(
+        "number of blocks for their size",
+        (INDEX, "blockIdx.x * gridDim.x + threadIdx.x"),
+        expect="race",
+        says="blockIdx.x is multiplied by the number of blocks, gridDim.x; it must be multiplied by their "
+        "size, blockDim.x.",
+        hint=2,
+    ),
+    Mistake(
+        "size of a block left out",
+        (INDEX, "blockIdx.x + threadIdx.x"),
+        expect="race",
+        says="Neighbouring blocks write almost the same elements: blockIdx.x is not multiplied by "
+        "blockDim.x.",
+        hint=2,
+    ),
+    Mistake(
+        "counted from 1",
+        (INDEX, INDEX + " + 1"),
+        says="Everything is right except element 0, which is not written: the elements count from 0.",
+        hint=3,
+    ),
+    Mistake("b not added", (SUM, "c[i] = a[i];"), says="This is exactly a: b is not added."),
+    Mistake("a not added", (SUM, "c[i] = b[i];"), says="This is exactly b: a is not added."),
+    Mistake("subtracted", (SUM, "c[i] = a[i] - b[i];"), says="This is exactly a[i] - b[i], not a[i] + b[i]."),
+    Mistake("multiplied", (SUM, "c[i] = a[i] * b[i];"), says="This is exactly a[i] * b[i], not a[i] + b[i]."),
+    Mistake(
+        "reads element 0",
+        (SUM, "c[i] = a[0] + b[0];"),
+        says="Every element is a[0] + b[0]: the arrays are read at 0, not at i.",
+        hint=3,
+    ),
+    Mistake(
+        "added to what was there",
+        (SUM, "c[i] += a[i] + b[i];"),
+        expect=("uninitialised-read", "wrong", "unwritten"),
+    ),
+    Mistake("neighbour read", (SUM, "c[i] = a[i] + b[i + 1];"), expect="out-of-bounds"),
+    Mistake("only thread 0 of all works", (GUARD, "if (i > 0) return;"), expect="unwritten"),
+    Mistake("never ends", (SUM, "while (i < n) c[i] = a[i] + b[i];"), expect="timeout"),
+)
 
 PUZZLE = Puzzle(
     title="Add two vectors",
@@ -201,24 +129,26 @@ PUZZLE = Puzzle(
     bench=dict(n=1 << 24, threads=256),
     cases=(
         Case(
-            "tiny_10", dict(n=10, threads=4),
+            "tiny_10",
+            dict(n=10, threads=4),
             note="3 blocks of 4 threads for 10 elements; drawn in the lesson",
-            inputs={
-                "a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-                "b": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
-            },
+            inputs={"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "b": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]},
         ),
         Case("odd_block", dict(n=11, threads=3), note="the size of a block need not be a power of two"),
         Case("integers", dict(n=37, threads=8), note="exact sums", values="integers"),
         Case("exactly_one_block", dict(n=64, threads=64)),
         Case("one_more_than_a_block", dict(n=257, threads=256), note="the second block has one element"),
-        Case("own_sizes", draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
-             note="sizes that belong to your file"),
-        Case("blocks_of_one", dict(n=70_001, threads=1), note="more blocks than 16 bits can count", stress=True),
+        Case(
+            "own_sizes",
+            draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
+            note="sizes that belong to your file",
+        ),
+        Case(
+            "blocks_of_one", dict(n=70_001, threads=1), note="more blocks than 16 bits can count", stress=True
+        ),
         Case("many_blocks", dict(n=100_003, threads=256), note="391 blocks; nothing divides the size"),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     hints=(
         "All threads run the same lines. Only blockIdx.x and threadIdx.x differ from thread to thread, so i "
         "must be made from them. Work it out on paper for 3 blocks of 4 threads: which i should thread 0 of "
@@ -229,4 +159,4 @@ PUZZLE = Puzzle(
         "elements 10 and 11 do not. The elements are 0 to n - 1; a thread whose i is not among them returns "
         "at once. The others read a and b at i and write c at i.",
     ),
-)  # fmt: skip
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gradient, In, Int, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
 from harness.course.conv_cases import (
     ints,
     one_thread_each,
@@ -15,110 +15,18 @@ from harness.course.conv_cases import (
     size,
     stress_cases,
 )
-from harness.course.conv_mistakes import (  # fmt: skip
-    convolution,
-    forward,
-    input_gradient,
-    remainder_ignored,
-    remainder_of_the_element,
-    remainder_positive_only,
-    weight_gradient,
-)
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
-    "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights", "conv2d_backward_bias",
-)  # fmt: skip
+    "conv2d_forward",
+    "conv2d_backward_input",
+    "conv2d_backward_weights",
+    "conv2d_backward_bias",
+)
 
 
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
 
-
-def edges_repeated(a, d):
-    """A place outside of the image is moved to its edge."""
-    wide = np.pad(a["input"], ((0, 0), (0, 0), *[(p, p) for p in (d["pad_h"], d["pad_w"])]), mode="edge")
-    return forward({**a, "input": wide}, convolution(d).but(pad_h=0, pad_w=0))
-
-
-def wrong(id, kernel, hint, says, compute):
-    return Misconception(id, kernel, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("forward_stride_ignored", FORWARD, 1,
-          "The filter moves by 1 from position to position; it must move by the stride.",
-          lambda a, d: forward(a, convolution(d).but(stride_h=1, stride_w=1))),
-    wrong("forward_dilation_ignored", FORWARD, 1,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: forward(a, convolution(d).but(dilation_h=1, dilation_w=1))),
-    wrong("forward_padding_ignored", FORWARD, 1,
-          "The filter starts at the image's first row and column; it must start outside, by the padding.",
-          lambda a, d: forward(a, convolution(d).but(pad_h=0, pad_w=0))),
-    wrong("forward_padding_added", FORWARD, 3,
-          "The padding is added to the row and the column; it must be subtracted: "
-          "position 0 is the padding above the image.",
-          lambda a, d: forward(a, convolution(d).but(pad_h=-d["pad_h"], pad_w=-d["pad_w"]))),
-    wrong("forward_stride_and_dilation_exchanged", FORWARD, 3,
-          "Stride and dilation have changed places: positions are a stride apart, taps a dilation.",
-          lambda a, d: forward(a, convolution(d).but(
-              stride_h=d["dilation_h"], dilation_h=d["stride_h"],
-              stride_w=d["dilation_w"], dilation_w=d["stride_w"]))),
-    wrong("forward_strides_swapped", FORWARD, 3,
-          "The rows are counted with stride_w and the columns with stride_h: exchange them.",
-          lambda a, d: forward(a, convolution(d).swapped("stride"))),
-    wrong("forward_bias_missing", FORWARD, 1,
-          "The bias is missing: every output begins with bias[k].",
-          lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
-    wrong("forward_edges_repeated", FORWARD, 2,
-          "Outside of the image, the nearest pixel is used; the padding is zeros, which add nothing.",
-          edges_repeated),
-    wrong("input_remainder_ignored", INPUT, 2,
-          "Elements between the steps of the filter get the product of the position before them: "
-          "a position exists only where the division by the stride leaves no remainder.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=remainder_ignored))),
-    wrong("input_remainder_of_a_negative", INPUT, 2,
-          "Products of positions above or left of the first one are counted at position 0: "
-          "in C, -1 / 2 is 0 and -1 % 2 is -1.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=remainder_positive_only))),
-    wrong("input_remainder_of_the_element", INPUT, 3,
-          "The remainder of the element's own row is tested; the steps to divide include padding and tap.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=remainder_of_the_element))),
-    wrong("input_padding_ignored", INPUT, 1,
-          "The padding is missing: row h of the image is row h + pad_h for the filter.",
-          lambda a, d: input_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
-    wrong("input_padding_subtracted", INPUT, 3,
-          "The padding is subtracted; solved for the position, it must be added.",
-          lambda a, d: input_gradient(a, convolution(d).but(pad_h=-d["pad_h"], pad_w=-d["pad_w"]))),
-    wrong("input_dilation_ignored", INPUT, 1,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: input_gradient(a, convolution(d).but(dilation_h=1, dilation_w=1))),
-    wrong("input_strides_swapped", INPUT, 3,
-          "The rows are divided by stride_w and the columns by stride_h: exchange them.",
-          lambda a, d: input_gradient(a, convolution(d).swapped("stride"))),
-    wrong("weights_stride_ignored", WEIGHTS, 1,
-          "The filter moves by 1 from position to position; it must move by the stride.",
-          lambda a, d: weight_gradient(a, convolution(d).but(stride_h=1, stride_w=1))),
-    wrong("weights_padding_ignored", WEIGHTS, 1,
-          "The filter starts at the image's first row and column; it must start outside, by the padding.",
-          lambda a, d: weight_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
-    wrong("weights_dilation_ignored", WEIGHTS, 1,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: weight_gradient(a, convolution(d).but(dilation_h=1, dilation_w=1))),
-    wrong("weights_stride_for_taps_too", WEIGHTS, 3,
-          "The taps are moved by the stride as well: only the position is multiplied by it.",
-          lambda a, d: weight_gradient(a, convolution(d).but(
-              dilation_h=d["dilation_h"] * d["stride_h"], dilation_w=d["dilation_w"] * d["stride_w"]))),
-    wrong("weights_columns_with_pad_h", WEIGHTS, 3,
-          "The columns go with pad_h, like the rows; they have a number of their own, pad_w.",
-          lambda a, d: weight_gradient(a, convolution(d).but(pad_w=d["pad_h"]))),
-    wrong("weights_paddings_swapped", WEIGHTS, 3,
-          "The rows are moved by pad_w and the columns by pad_h: exchange them.",
-          lambda a, d: weight_gradient(a, convolution(d).swapped("pad"))),
-    wrong("bias_batch_0_only", BIAS, 1,
-          "This is exactly the bias gradient of batch item 0 alone: "
-          "the loop over the batch is missing or its stride is 0.",
-          lambda a, d: conv.backward_bias(a["grad_output"][:1])),
-)  # fmt: skip
 
 ROW = "int h = p * stride_h - pad_h + r * dilation_h;"
 COLUMN = "int w = q * stride_w - pad_w + s * dilation_w;"
@@ -127,74 +35,193 @@ DOWN = "int down = h + pad_h - r * dilation_h;"
 RIGHT = "int right = w + pad_w - s * dilation_w;"
 ROW_EXISTS = "if (down < 0 || down % stride_h != 0) continue;"
 COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0) continue;"
-P, Q = "int p = down / stride_h;", "int q = right / stride_w;"
 PAST = "if (p >= H_out || q >= W_out) continue;"
 
 
-def both(kernel, name, row, column, expect="wrong", old=(ROW, COLUMN)):
-    """A mutant with another row and another column."""
-    return Mutant(name, kernel, old[0], row, expect, ((old[1], column),))
-
-
-def one(kernel, name, old, new, expect="wrong"):
-    return Mutant(name, kernel, old, new, expect)
-
-
-MUTANTS = (
-    both(FORWARD, "forward: stride ignored", ROW.replace(" * stride_h", ""),
-         COLUMN.replace(" * stride_w", ""), "forward_stride_ignored"),
-    both(FORWARD, "forward: dilation ignored", ROW.replace(" * dilation_h", ""),
-         COLUMN.replace(" * dilation_w", ""), "forward_dilation_ignored"),
-    both(FORWARD, "forward: padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""),
-         "forward_padding_ignored"),
-    both(FORWARD, "forward: padding added", ROW.replace("- pad", "+ pad"), COLUMN.replace("- pad", "+ pad"),
-         "forward_padding_added"),
-    one(FORWARD, "forward: bias missing", "float sum = bias[k];", "float sum = 0.0f;", "forward_bias_missing"),
-    both(FORWARD, "forward: stride and dilation exchanged", "int h = p * dilation_h - pad_h + r * stride_h;",
-         "int w = q * dilation_w - pad_w + s * stride_w;", "forward_stride_and_dilation_exchanged"),
-    both(FORWARD, "forward: strides swapped", ROW.replace("stride_h", "stride_w"),
-         COLUMN.replace("stride_w", "stride_h"), "forward_strides_swapped"),
-    both(FORWARD, "forward: edges repeated", ROW + " h = min(max(h, 0), H - 1);",
-         COLUMN + " w = min(max(w, 0), W - 1);", "forward_edges_repeated"),
-    one(FORWARD, "forward: no test", INSIDE, "", "out-of-bounds"),
-    one(FORWARD, "forward: leaves the loop", INSIDE, INSIDE.replace("continue", "break")),
-    both(INPUT, "input: remainder ignored", "if (down < 0) continue;", "if (right < 0) continue;",
-         "input_remainder_ignored", (ROW_EXISTS, COLUMN_EXISTS)),
-    Mutant("input: remainder of a negative", INPUT, ROW_EXISTS, "if (down % stride_h > 0) continue;",
-           "input_remainder_of_a_negative",
-           ((COLUMN_EXISTS, "if (right % stride_w > 0) continue;"),
-            (PAST, "if (p < 0 || p >= H_out || q < 0 || q >= W_out) continue;"))),
-    both(INPUT, "input: remainder of the element", ROW_EXISTS.replace("down %", "h %"),
-         COLUMN_EXISTS.replace("right %", "w %"), "input_remainder_of_the_element",
-         (ROW_EXISTS, COLUMN_EXISTS)),
-    one(INPUT, "input: remainder of the columns ignored", COLUMN_EXISTS, "if (right < 0) continue;"),
-    both(INPUT, "input: padding ignored", DOWN.replace(" + pad_h", ""), RIGHT.replace(" + pad_w", ""),
-         "input_padding_ignored", (DOWN, RIGHT)),
-    both(INPUT, "input: padding subtracted", DOWN.replace("+ pad", "- pad"), RIGHT.replace("+ pad", "- pad"),
-         "input_padding_subtracted", (DOWN, RIGHT)),
-    both(INPUT, "input: dilation ignored", DOWN.replace(" * dilation_h", ""),
-         RIGHT.replace(" * dilation_w", ""), "input_dilation_ignored", (DOWN, RIGHT)),
-    Mutant("input: strides swapped", INPUT, P, "int p = down / stride_w;", "input_strides_swapped",
-           ((Q, "int q = right / stride_h;"), (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
-            (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h")))),
-    one(INPUT, "input: positions past the last one not tested", PAST, "", "out-of-bounds"),
-    both(WEIGHTS, "weights: stride ignored", ROW.replace(" * stride_h", ""),
-         COLUMN.replace(" * stride_w", ""), "weights_stride_ignored"),
-    one(WEIGHTS, "weights: columns with pad_h", COLUMN, COLUMN.replace("pad_w", "pad_h"),
-        "weights_columns_with_pad_h"),
-    both(WEIGHTS, "weights: stride for taps too", "int h = (p + r * dilation_h) * stride_h - pad_h;",
-         "int w = (q + s * dilation_w) * stride_w - pad_w;", "weights_stride_for_taps_too"),
-    both(WEIGHTS, "weights: paddings swapped", ROW.replace("pad_h", "pad_w"),
-         COLUMN.replace("pad_w", "pad_h"), "weights_paddings_swapped"),
-    one(BIAS, "bias: one block", "int k = blockIdx.x * blockDim.x + threadIdx.x;", "int k = threadIdx.x;", "unwritten"),
-    one(BIAS, "bias: size of a block written as 128", "int k = blockIdx.x * blockDim.x", "int k = blockIdx.x * 128",
-        "unwritten"),
-    one(BIAS, "bias: image 0 only", "b < batch", "b < 1", "bias_batch_0_only"),
-    both(WEIGHTS, "weights: padding ignored", ROW.replace(" - pad_h", ""), COLUMN.replace(" - pad_w", ""),
-         "weights_padding_ignored"),
-    both(WEIGHTS, "weights: dilation ignored", ROW.replace(" * dilation_h", ""),
-         COLUMN.replace(" * dilation_w", ""), "weights_dilation_ignored"),
-)  # fmt: skip
+MISTAKES = (
+    *mistakes_in(
+        FORWARD,
+        Mistake(
+            "forward: stride ignored",
+            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
+            says="The filter moves by 1 from position to position; it must move by the stride.",
+        ),
+        Mistake(
+            "forward: dilation ignored",
+            ((ROW, ROW.replace(" * dilation_h", "")), (COLUMN, COLUMN.replace(" * dilation_w", ""))),
+            says="The taps of the filter lie side by side; they must be a dilation apart.",
+        ),
+        Mistake(
+            "forward: padding ignored",
+            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
+            says="The filter starts at the image's first row and column; it must start outside, by the "
+            "padding.",
+        ),
+        Mistake(
+            "forward: padding added",
+            ((ROW, ROW.replace("- pad", "+ pad")), (COLUMN, COLUMN.replace("- pad", "+ pad"))),
+            says="The padding is added to the row and the column; it must be subtracted: position 0 is the "
+            "padding above the image.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: bias missing",
+            ("float sum = bias[k];", "float sum = 0.0f;"),
+            says="The bias is missing: every output begins with bias[k].",
+        ),
+        Mistake(
+            "forward: stride and dilation exchanged",
+            (
+                (ROW, "int h = p * dilation_h - pad_h + r * stride_h;"),
+                (COLUMN, "int w = q * dilation_w - pad_w + s * stride_w;"),
+            ),
+            says="Stride and dilation have changed places: positions are a stride apart, taps a dilation.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: strides swapped",
+            ((ROW, ROW.replace("stride_h", "stride_w")), (COLUMN, COLUMN.replace("stride_w", "stride_h"))),
+            says="The rows are counted with stride_w and the columns with stride_h: exchange them.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: edges repeated",
+            ((ROW, ROW + " h = min(max(h, 0), H - 1);"), (COLUMN, COLUMN + " w = min(max(w, 0), W - 1);")),
+            says="Outside of the image, the nearest pixel is used; the padding is zeros, which add nothing.",
+            hint=2,
+        ),
+        Mistake("forward: no test", (INSIDE, ""), expect="out-of-bounds"),
+        Mistake("forward: leaves the loop", (INSIDE, INSIDE.replace("continue", "break"))),
+    ),
+    *mistakes_in(
+        INPUT,
+        Mistake(
+            "input: remainder ignored",
+            ((ROW_EXISTS, "if (down < 0) continue;"), (COLUMN_EXISTS, "if (right < 0) continue;")),
+            says="Elements between the steps of the filter get the product of the position before them: a "
+            "position exists only where the division by the stride leaves no remainder.",
+            hint=2,
+        ),
+        Mistake(
+            "input: remainder of a negative",
+            (
+                ("if (down < 0 || down % stride_h != 0) continue;", "if (down % stride_h > 0) continue;"),
+                ("if (right < 0 || right % stride_w != 0) continue;", "if (right % stride_w > 0) continue;"),
+                (
+                    "if (p >= H_out || q >= W_out) continue;",
+                    "if (p < 0 || p >= H_out || q < 0 || q >= W_out) continue;",
+                ),
+            ),
+            says="Products of positions above or left of the first one are counted at position 0: in C, -1 / "
+            "2 is 0 and -1 % 2 is -1.",
+            hint=2,
+        ),
+        Mistake(
+            "input: remainder of the element",
+            (
+                (ROW_EXISTS, ROW_EXISTS.replace("down %", "h %")),
+                (COLUMN_EXISTS, COLUMN_EXISTS.replace("right %", "w %")),
+            ),
+            says="The remainder of the element's own row is tested; the steps to divide include padding and "
+            "tap.",
+            hint=3,
+        ),
+        Mistake("input: remainder of the columns ignored", (COLUMN_EXISTS, "if (right < 0) continue;")),
+        Mistake(
+            "input: padding ignored",
+            ((DOWN, DOWN.replace(" + pad_h", "")), (RIGHT, RIGHT.replace(" + pad_w", ""))),
+            says="The padding is missing: row h of the image is row h + pad_h for the filter.",
+        ),
+        Mistake(
+            "input: padding subtracted",
+            ((DOWN, DOWN.replace("+ pad", "- pad")), (RIGHT, RIGHT.replace("+ pad", "- pad"))),
+            says="The padding is subtracted; solved for the position, it must be added.",
+            hint=3,
+        ),
+        Mistake(
+            "input: dilation ignored",
+            ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
+            says="The taps of the filter lie side by side; they must be a dilation apart.",
+        ),
+        Mistake(
+            "input: strides swapped",
+            (
+                ("int p = down / stride_h;", "int p = down / stride_w;"),
+                ("int q = right / stride_w;", "int q = right / stride_h;"),
+                (
+                    "if (down < 0 || down % stride_h != 0) continue;",
+                    "if (down < 0 || down % stride_w != 0) continue;",
+                ),
+                (
+                    "if (right < 0 || right % stride_w != 0) continue;",
+                    "if (right < 0 || right % stride_h != 0) continue;",
+                ),
+            ),
+            says="The rows are divided by stride_w and the columns by stride_h: exchange them.",
+            hint=3,
+        ),
+        Mistake("input: positions past the last one not tested", (PAST, ""), expect="out-of-bounds"),
+    ),
+    *mistakes_in(
+        WEIGHTS,
+        Mistake(
+            "weights: stride ignored",
+            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
+            says="The filter moves by 1 from position to position; it must move by the stride.",
+        ),
+        Mistake(
+            "weights: columns with pad_h",
+            (COLUMN, COLUMN.replace("pad_w", "pad_h")),
+            says="The columns go with pad_h, like the rows; they have a number of their own, pad_w.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: stride for taps too",
+            (
+                (ROW, "int h = (p + r * dilation_h) * stride_h - pad_h;"),
+                (COLUMN, "int w = (q + s * dilation_w) * stride_w - pad_w;"),
+            ),
+            says="The taps are moved by the stride as well: only the position is multiplied by it.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: paddings swapped",
+            ((ROW, ROW.replace("pad_h", "pad_w")), (COLUMN, COLUMN.replace("pad_w", "pad_h"))),
+            says="The rows are moved by pad_w and the columns by pad_h: exchange them.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: padding ignored",
+            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
+            says="The filter starts at the image's first row and column; it must start outside, by the "
+            "padding.",
+        ),
+        Mistake(
+            "weights: dilation ignored",
+            ((ROW, ROW.replace(" * dilation_h", "")), (COLUMN, COLUMN.replace(" * dilation_w", ""))),
+            says="The taps of the filter lie side by side; they must be a dilation apart.",
+        ),
+    ),
+    *mistakes_in(
+        BIAS,
+        Mistake(
+            "bias: one block",
+            ("int k = blockIdx.x * blockDim.x + threadIdx.x;", "int k = threadIdx.x;"),
+            expect="unwritten",
+        ),
+        Mistake(
+            "bias: size of a block written as 128",
+            ("int k = blockIdx.x * blockDim.x", "int k = blockIdx.x * 128"),
+            expect="unwritten",
+        ),
+        Mistake(
+            "bias: image 0 only",
+            ("b < batch", "b < 1"),
+            says="This is exactly the bias gradient of batch item 0 alone: the loop over the batch is missing "
+            "or its stride is 0.",
+        ),
+    ),
+)
 
 
 def loss_of_weights(w, a, d):
@@ -221,8 +248,11 @@ PUZZLE = Puzzle(
         Kernel(
             FORWARD,
             params=(
-                IN, FILTERS, In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints(),
+                IN,
+                FILTERS,
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                *ints(),
             ),
             launch=one_thread_each("batch", "C_out", "H_out", "W_out"),
             reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
@@ -246,7 +276,12 @@ PUZZLE = Puzzle(
         Kernel(
             BIAS,
             params=(
-                GRAD, Out("grad_bias", k="C_out"), Int("batch"), Int("C_out"), Int("H_out"), Int("W_out"),
+                GRAD,
+                Out("grad_bias", k="C_out"),
+                Int("batch"),
+                Int("C_out"),
+                Int("H_out"),
+                Int("W_out"),
             ),
             launch=one_thread_each("C_out"),
             reference=lambda a, d: conv.backward_bias(a["grad_output"]),
@@ -257,7 +292,8 @@ PUZZLE = Puzzle(
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
-            "conv_general_tiny", size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
+            "conv_general_tiny",
+            size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
             note="done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
@@ -267,7 +303,8 @@ PUZZLE = Puzzle(
             },
         ),
         Case(
-            "one_pixel", size(1, 1, 5, 7, 1, 3, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
+            "one_pixel",
+            size(1, 1, 5, 7, 1, 3, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
             note="one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
             inputs={"input": np.arange(35) == 24, "weights": range(1, 10), "bias": [0]},
             kernels=(FORWARD,),
@@ -275,29 +312,51 @@ PUZZLE = Puzzle(
         Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
         Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
         Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
-        Case("all_asymmetric", size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-             note="no two parameters of rows and columns agree"),
-        Case("filter_1x1_stride_2", size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
-             note="three of four input elements are never read"),
-        Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)),
-             note="gaps between windows"),
+        Case(
+            "all_asymmetric",
+            size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+            note="no two parameters of rows and columns agree",
+        ),
+        Case(
+            "filter_1x1_stride_2",
+            size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
+            note="three of four input elements are never read",
+        ),
+        Case(
+            "stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), note="gaps between windows"
+        ),
         Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), note="the last row is never read"),
-        Case("padding_covers_the_filter", size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)),
-             note="at the border, all taps lie on zeros"),
+        Case(
+            "padding_covers_the_filter",
+            size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)),
+            note="at the border, all taps lie on zeros",
+        ),
         Case("output_1x1", size(3, 2, 5, 7, 3, 3, 3, dilation=(2, 3)), note="the filter covers the image"),
-        Case("conv_general_numerical_gradient_check",
-             size(2, 2, 5, 6, 3, 3, 2, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
-             note="each element moved by epsilon", check="gradient"),
-        Case("integers", size(2, 3, 7, 10, 3, 2, 3, stride=(2, 1), pad=(1, 2), dilation=(1, 3)),
-             note="exact sums", values="integers"),
-        Case("resnet_block", size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
-             note="the usual 3 x 3, stride 2, padding 1; several blocks"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: own_sizes(pick, threads=pick(30, 90))),
+        Case(
+            "conv_general_numerical_gradient_check",
+            size(2, 2, 5, 6, 3, 3, 2, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
+            note="each element moved by epsilon",
+            check="gradient",
+        ),
+        Case(
+            "integers",
+            size(2, 3, 7, 10, 3, 2, 3, stride=(2, 1), pad=(1, 2), dilation=(1, 3)),
+            note="exact sums",
+            values="integers",
+        ),
+        Case(
+            "resnet_block",
+            size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
+            note="the usual 3 x 3, stride 2, padding 1; several blocks",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
+        ),
         *stress_cases(),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     hints=(
         "All four kernels are those of part 1 with one relation replaced. There, tap r of the filter at "
         "position p lay on row p + r. Now count the rows of the padded image: position p starts at p "
@@ -313,4 +372,4 @@ PUZZLE = Puzzle(
         "stride times (H_out minus one). The padding changes its sign because it changes sides. Nothing else "
         "differs from puzzles 07, 09 and 10, except that the filter has R rows and S columns.",
     ),
-)  # fmt: skip
+)

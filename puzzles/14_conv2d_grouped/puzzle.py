@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
 from harness.course.conv_cases import (
     ints,
     one_thread_each,
@@ -15,129 +15,10 @@ from harness.course.conv_cases import (
     size,
     stress_cases,
 )
-from harness.course.conv_mistakes import convolution, forward, input_gradient, weight_gradient
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
-
-def group_of_filter(k, d):
-    return k // (d["C_out"] // d["groups"])
-
-
-def of_the_first_group(d):
-    """Filter k is laid over the channels j: those of group 0, whatever its group."""
-    return convolution(d).but(image_channel=lambda k, j: j)
-
-
-def of_the_interleaved_group(d):
-    """The filters are dealt out to the groups one by one: filter k belongs to group k % groups."""
-    return convolution(d).but(image_channel=lambda k, j: k % d["groups"] * len(j) + j)
-
-
-def shifted_by_one_per_group(d):
-    """Channel group + j in place of group * channels + j."""
-    return convolution(d).but(image_channel=lambda k, j: group_of_filter(k, d) + j)
-
-
-def all_filters(a, d):
-    """The sum over the filters of all groups, each with slice c % channels."""
-    layer = convolution(d)
-    return input_gradient(a, layer.but(grid_channel=lambda c, j: np.arange(d["C_out"])))
-
-
-def first_filters(d):
-    return convolution(d).but(grid_channel=lambda c, j: j)
-
-
-def interleaved_channels(d):
-    """Channel c belongs to group c % groups, and is slice c / groups of its filters."""
-    return convolution(d).but(
-        grid_channel=lambda c, j: c % d["groups"] * len(j) + j, weight_channel=lambda c: c // d["groups"]
-    )
-
-
-def first_slice(a, d, compute):
-    """Only slice 0 of every filter, as if every group had one channel."""
-    kept = np.arange(d["C_group"]) < 1
-    return compute({**a, "weights": a["weights"] * kept[:, None, None]}, convolution(d))
-
-
-def images_of_a_group(a, d):
-    """The input read as if an image had the channels of one group."""
-    b, c, h, w = np.indices(a["input"].shape)
-    return {**a, "input": a["input"].ravel()[((b * d["C_group"] + c) * d["H"] + h) * d["W"] + w]}
-
-
-def weights_of_group_0(a, d):
-    """Every group uses the filters of group 0."""
-    return {**a, "weights": a["weights"][np.arange(d["C_out"]) % (d["C_out"] // d["groups"])]}
-
-
-def wrong(id, kernel, hint, says, compute):
-    return Misconception(id, kernel, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("forward_first_group_only", FORWARD, 2,
-          "Every filter is laid over the channels of group 0: the offset of its group is missing.",
-          lambda a, d: forward(a, of_the_first_group(d))),
-    wrong("forward_interleaved", FORWARD, 2,
-          "Filter k is taken to be in group k % groups; the filters of a group lie one after another.",
-          lambda a, d: forward(a, of_the_interleaved_group(d))),
-    wrong("forward_offset_of_one_channel", FORWARD, 2,
-          "The channels of group g start at channel g; they start at g times the channels of a group.",
-          lambda a, d: forward(a, shifted_by_one_per_group(d))),
-    wrong("forward_first_slice_only", FORWARD, 1,
-          "Only the first channel of every group is used: a group has C_in / groups channels.",
-          lambda a, d: first_slice(a, d, forward)),
-    wrong("forward_padding_ignored", FORWARD, 3,
-          "The filter starts at the image's first row and column; it must start outside, by the padding.",
-          lambda a, d: forward(a, convolution(d).but(pad_h=0, pad_w=0))),
-    wrong("forward_strides_swapped", FORWARD, 3,
-          "The rows are counted with stride_w and the columns with stride_h: exchange them.",
-          lambda a, d: forward(a, convolution(d).swapped("stride"))),
-    wrong("forward_images_of_a_group", FORWARD, 3,
-          "The step from image to image in the input is C_in / groups channels; an image has all C_in.",
-          lambda a, d: forward(images_of_a_group(a, d), convolution(d))),
-    wrong("weights_images_of_a_group", WEIGHTS, 3,
-          "The step from image to image in the input is C_in / groups channels; an image has all C_in.",
-          lambda a, d: weight_gradient(images_of_a_group(a, d), convolution(d))),
-    wrong("input_weights_of_group_0", INPUT, 2,
-          "Every group multiplies with the weights of group 0: filters count on from group to group there too.",
-          lambda a, d: input_gradient(weights_of_group_0(a, d), convolution(d))),
-    wrong("input_first_filters_only", INPUT, 2,
-          "Every channel gets its gradient from the filters of group 0: their numbers start at 0 there only.",
-          lambda a, d: input_gradient(a, first_filters(d))),
-    wrong("input_all_filters", INPUT, 2,
-          "The sum goes over the filters of all groups; only those of its own group have seen a channel.",
-          all_filters),
-    wrong("input_interleaved", INPUT, 2,
-          "Channel c is taken to be in group c % groups; the channels of a group lie one after another.",
-          lambda a, d: input_gradient(a, interleaved_channels(d))),
-    wrong("input_first_slice_only", INPUT, 3,
-          "Every channel uses slice 0 of the filters: its slice is its number within the group.",
-          lambda a, d: input_gradient(a, convolution(d).but(weight_channel=lambda c: 0))),
-    wrong("input_dilation_ignored", INPUT, 3,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: input_gradient(a, convolution(d).but(dilation_h=1, dilation_w=1))),
-    wrong("weights_first_group_only", WEIGHTS, 2,
-          "Every filter is laid over the channels of group 0: the offset of its group is missing.",
-          lambda a, d: weight_gradient(a, of_the_first_group(d))),
-    wrong("weights_interleaved", WEIGHTS, 2,
-          "Filter k is taken to be in group k % groups; the filters of a group lie one after another.",
-          lambda a, d: weight_gradient(a, of_the_interleaved_group(d))),
-    wrong("weights_offset_of_one_channel", WEIGHTS, 2,
-          "The channels of group g start at channel g; they start at g times the channels of a group.",
-          lambda a, d: weight_gradient(a, shifted_by_one_per_group(d))),
-    wrong("weights_stride_ignored", WEIGHTS, 3,
-          "The filter moves by 1 from position to position; it must move by the stride.",
-          lambda a, d: weight_gradient(a, convolution(d).but(stride_h=1, stride_w=1))),
-    wrong("weights_image_0_only", WEIGHTS, 3,
-          "This is exactly the gradient of image 0 alone: the loop over the batch is missing.",
-          lambda a, d: weight_gradient(
-              {n: x[:1] for n, x in a.items()}, convolution(d))),
-)  # fmt: skip
 
 GROUP = "int group = k / (C_out / groups);"
 CHANNEL = "int channel = group * (C_in / groups) + c;"
@@ -150,50 +31,147 @@ DOWN = "int down = h + pad_h - r * dilation_h;"
 RIGHT = "int right = w + pad_w - s * dilation_w;"
 
 
-def mutant(kernel, name, old, new, expect="wrong", also=()):
-    return Mutant(name, kernel, old, new, expect, also)
-
-
-MUTANTS = (
-    mutant(FORWARD, "forward: no offset of the group", PIXEL, "(b * C_in + c) * H",
-           "forward_first_group_only"),
-    mutant(FORWARD, "forward: interleaved", GROUP, "int group = k % groups;", "forward_interleaved"),
-    mutant(FORWARD, "forward: offset of one channel", PIXEL, "(b * C_in + group + c) * H",
-           "forward_offset_of_one_channel"),
-    mutant(FORWARD, "forward: first channel of a group only", C_LOOP, C_LOOP.replace("< channels", "< 1"),
-           "forward_first_slice_only"),
-    mutant(FORWARD, "forward: group from the number of groups", GROUP, "int group = k / groups;",
-           ("wrong", "out-of-bounds")),
-    mutant(FORWARD, "forward: images of a group", PIXEL, PIXEL.replace("b * C_in", "b * channels"),
-           "forward_images_of_a_group"),
-    mutant(FORWARD, "forward: padding ignored", ROW, ROW.replace(" - pad_h", ""), "forward_padding_ignored",
-           ((COLUMN, COLUMN.replace(" - pad_w", "")),)),
-    mutant(FORWARD, "forward: strides swapped", ROW, ROW.replace("stride_h", "stride_w"),
-           "forward_strides_swapped", ((COLUMN, COLUMN.replace("stride_w", "stride_h")),)),
-    mutant(INPUT, "input: filters of the first group", K_LOOP, "for (int k = 0; k < filters; k++) {",
-           "input_first_filters_only"),
-    mutant(INPUT, "input: all filters", K_LOOP, "for (int k = 0; k < C_out; k++) {", "input_all_filters"),
-    mutant(INPUT, "input: interleaved", "int group = channel / channels;", "int group = channel % groups;",
-           "input_interleaved", (("int c = channel % channels;", "int c = channel / groups;"),)),
-    mutant(INPUT, "input: first slice", "int c = channel % channels;", "int c = 0;",
-           "input_first_slice_only"),
-    mutant(INPUT, "input: number of the channel in the filter", "int c = channel % channels;",
-           "int c = channel;", "out-of-bounds"),
-    mutant(INPUT, "input: weights of group 0", "weights[((k * channels", "weights[((k % filters * channels",
-           "input_weights_of_group_0"),
-    mutant(INPUT, "input: dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""),
-           "input_dilation_ignored", ((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
-    mutant(WEIGHTS, "weights: no offset of the group", CHANNEL, "int channel = c;",
-           "weights_first_group_only"),
-    mutant(WEIGHTS, "weights: interleaved", GROUP, "int group = k % groups;", "weights_interleaved"),
-    mutant(WEIGHTS, "weights: offset of one channel", CHANNEL, "int channel = group + c;",
-           "weights_offset_of_one_channel"),
-    mutant(WEIGHTS, "weights: stride ignored", ROW, ROW.replace(" * stride_h", ""), "weights_stride_ignored",
-           ((COLUMN, COLUMN.replace(" * stride_w", "")),)),
-    mutant(WEIGHTS, "weights: image 0 only", "b < batch", "b < 1", "weights_image_0_only"),
-    mutant(WEIGHTS, "weights: images of a group", "input[((b * C_in + channel)", "input[((b * (C_in / groups) + channel)",
-           "weights_images_of_a_group"),
-)  # fmt: skip
+MISTAKES = (
+    *mistakes_in(
+        FORWARD,
+        Mistake(
+            "forward: no offset of the group",
+            (PIXEL, "(b * C_in + c) * H"),
+            says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
+            hint=2,
+        ),
+        Mistake(
+            "forward: interleaved",
+            (GROUP, "int group = k % groups;"),
+            says="Filter k is taken to be in group k % groups; the filters of a group lie one after another.",
+            hint=2,
+        ),
+        Mistake(
+            "forward: offset of one channel",
+            (PIXEL, "(b * C_in + group + c) * H"),
+            says="The channels of group g start at channel g; they start at g times the channels of a group.",
+            hint=2,
+        ),
+        Mistake(
+            "forward: first channel of a group only",
+            (C_LOOP, C_LOOP.replace("< channels", "< 1")),
+            says="Only the first channel of every group is used: a group has C_in / groups channels.",
+        ),
+        Mistake(
+            "forward: group from the number of groups",
+            (GROUP, "int group = k / groups;"),
+            expect=("wrong", "out-of-bounds"),
+        ),
+        Mistake(
+            "forward: images of a group",
+            (PIXEL, PIXEL.replace("b * C_in", "b * channels")),
+            says="The step from image to image in the input is C_in / groups channels; an image has all C_in.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: padding ignored",
+            ((ROW, ROW.replace(" - pad_h", "")), (COLUMN, COLUMN.replace(" - pad_w", ""))),
+            says="The filter starts at the image's first row and column; it must start outside, by the "
+            "padding.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: strides swapped",
+            ((ROW, ROW.replace("stride_h", "stride_w")), (COLUMN, COLUMN.replace("stride_w", "stride_h"))),
+            says="The rows are counted with stride_w and the columns with stride_h: exchange them.",
+            hint=3,
+        ),
+    ),
+    *mistakes_in(
+        INPUT,
+        Mistake(
+            "input: filters of the first group",
+            (K_LOOP, "for (int k = 0; k < filters; k++) {"),
+            says="Every channel gets its gradient from the filters of group 0: their numbers start at 0 there "
+            "only.",
+            hint=2,
+        ),
+        Mistake(
+            "input: all filters",
+            (K_LOOP, "for (int k = 0; k < C_out; k++) {"),
+            says="The sum goes over the filters of all groups; only those of its own group have seen a "
+            "channel.",
+            hint=2,
+        ),
+        Mistake(
+            "input: interleaved",
+            (
+                ("int group = channel / channels;", "int group = channel % groups;"),
+                ("int c = channel % channels;", "int c = channel / groups;"),
+            ),
+            says="Channel c is taken to be in group c % groups; the channels of a group lie one after another.",
+            hint=2,
+        ),
+        Mistake(
+            "input: first slice",
+            ("int c = channel % channels;", "int c = 0;"),
+            says="Every channel uses slice 0 of the filters: its slice is its number within the group.",
+            hint=3,
+        ),
+        Mistake(
+            "input: number of the channel in the filter",
+            ("int c = channel % channels;", "int c = channel;"),
+            expect="out-of-bounds",
+        ),
+        Mistake(
+            "input: weights of group 0",
+            ("weights[((k * channels", "weights[((k % filters * channels"),
+            says="Every group multiplies with the weights of group 0: filters count on from group to group "
+            "there too.",
+            hint=2,
+        ),
+        Mistake(
+            "input: dilation ignored",
+            ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
+            says="The taps of the filter lie side by side; they must be a dilation apart.",
+            hint=3,
+        ),
+    ),
+    *mistakes_in(
+        WEIGHTS,
+        Mistake(
+            "weights: no offset of the group",
+            (CHANNEL, "int channel = c;"),
+            says="Every filter is laid over the channels of group 0: the offset of its group is missing.",
+            hint=2,
+        ),
+        Mistake(
+            "weights: interleaved",
+            (GROUP, "int group = k % groups;"),
+            says="Filter k is taken to be in group k % groups; the filters of a group lie one after another.",
+            hint=2,
+        ),
+        Mistake(
+            "weights: offset of one channel",
+            (CHANNEL, "int channel = group + c;"),
+            says="The channels of group g start at channel g; they start at g times the channels of a group.",
+            hint=2,
+        ),
+        Mistake(
+            "weights: stride ignored",
+            ((ROW, ROW.replace(" * stride_h", "")), (COLUMN, COLUMN.replace(" * stride_w", ""))),
+            says="The filter moves by 1 from position to position; it must move by the stride.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: image 0 only",
+            ("b < batch", "b < 1"),
+            says="This is exactly the gradient of image 0 alone: the loop over the batch is missing.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: images of a group",
+            ("input[((b * C_in + channel)", "input[((b * (C_in / groups) + channel)"),
+            says="The step from image to image in the input is C_in / groups channels; an image has all C_in.",
+            hint=3,
+        ),
+    ),
+)
 
 
 def loss_of_weights(w, a, d):
@@ -219,8 +197,11 @@ PUZZLE = Puzzle(
         Kernel(
             FORWARD,
             params=(
-                IN, FILTERS, In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints("groups"),
+                IN,
+                FILTERS,
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                *ints("groups"),
             ),
             launch=one_thread_each("batch", "C_out", "H_out", "W_out"),
             reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
@@ -247,7 +228,8 @@ PUZZLE = Puzzle(
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     cases=(
         Case(
-            "conv_grouped_tiny", size(1, 4, 1, 2, 4, 1, 1, groups=2),
+            "conv_grouped_tiny",
+            size(1, 4, 1, 2, 4, 1, 1, groups=2),
             note="done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
@@ -257,42 +239,77 @@ PUZZLE = Puzzle(
             },
         ),
         Case(
-            "one_pixel", size(1, 4, 2, 3, 6, 1, 2, groups=2),
+            "one_pixel",
+            size(1, 4, 2, 3, 6, 1, 2, groups=2),
             note="one pixel of channel 2 is 1, the weights are numbered: the picture of the lesson",
             inputs={"input": np.arange(24) == 13, "weights": range(1, 25), "bias": [0] * 6},
             kernels=(FORWARD,),
         ),
         Case("one_group", size(2, 3, 5, 4, 2, 3, 2, groups=1), note="an ordinary convolution"),
         Case("one_channel", size(2, 1, 5, 6, 3, 2, 3, groups=1), note="one channel, three filters"),
-        Case("two_groups_of_unequal_sides", size(2, 4, 5, 6, 6, 3, 2, groups=2),
-             note="2 channels and 3 filters a group"),
-        Case("more_channels_than_filters", size(2, 9, 5, 4, 6, 2, 3, groups=3),
-             note="3 channels and 2 filters a group"),
-        Case("depthwise", size(2, 5, 6, 7, 5, 3, 3, pad=(1, 1), groups=5),
-             note="one channel, one filter a group"),
-        Case("depthwise_multiplier_3", size(2, 4, 6, 5, 12, 3, 2, groups=4),
-             note="three filters for each channel"),
-        Case("all_parameters",
-             size(2, 6, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), groups=2),
-             note="groups with stride, padding and dilation"),
-        Case("output_1x1", size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2),
-             note="the filter covers the image"),
-        Case("conv_grouped_numerical_gradient_check",
-             size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
-             note="each element moved by epsilon", check="gradient"),
-        Case("integers", size(2, 6, 6, 5, 9, 3, 2, stride=(1, 2), pad=(0, 1), groups=3), note="exact sums",
-             values="integers"),
-        Case("mobilenet_block", size(2, 16, 10, 10, 16, 3, 3, stride=(2, 2), pad=(1, 1), groups=16),
-             note="depthwise, 3 x 3, stride 2"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: own_sizes(pick, C_in=2 * pick(1, 2), C_out=2 * pick(1, 3), groups=2,
-                                         threads=pick(30, 90))),
-        Case("many_groups", size(2, 257, 2, 3, 514, 1, 2, groups=257),
-             note="more groups than a byte can count", stress=True),
+        Case(
+            "two_groups_of_unequal_sides",
+            size(2, 4, 5, 6, 6, 3, 2, groups=2),
+            note="2 channels and 3 filters a group",
+        ),
+        Case(
+            "more_channels_than_filters",
+            size(2, 9, 5, 4, 6, 2, 3, groups=3),
+            note="3 channels and 2 filters a group",
+        ),
+        Case(
+            "depthwise",
+            size(2, 5, 6, 7, 5, 3, 3, pad=(1, 1), groups=5),
+            note="one channel, one filter a group",
+        ),
+        Case(
+            "depthwise_multiplier_3",
+            size(2, 4, 6, 5, 12, 3, 2, groups=4),
+            note="three filters for each channel",
+        ),
+        Case(
+            "all_parameters",
+            size(2, 6, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), groups=2),
+            note="groups with stride, padding and dilation",
+        ),
+        Case(
+            "output_1x1",
+            size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2),
+            note="the filter covers the image",
+        ),
+        Case(
+            "conv_grouped_numerical_gradient_check",
+            size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
+            note="each element moved by epsilon",
+            check="gradient",
+        ),
+        Case(
+            "integers",
+            size(2, 6, 6, 5, 9, 3, 2, stride=(1, 2), pad=(0, 1), groups=3),
+            note="exact sums",
+            values="integers",
+        ),
+        Case(
+            "mobilenet_block",
+            size(2, 16, 10, 10, 16, 3, 3, stride=(2, 2), pad=(1, 1), groups=16),
+            note="depthwise, 3 x 3, stride 2",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: own_sizes(
+                pick, C_in=2 * pick(1, 2), C_out=2 * pick(1, 3), groups=2, threads=pick(30, 90)
+            ),
+        ),
+        Case(
+            "many_groups",
+            size(2, 257, 2, 3, 514, 1, 2, groups=257),
+            note="more groups than a byte can count",
+            stress=True,
+        ),
         *stress_cases(groups=1),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     hints=(
         "A group is a small convolution of its own, with C_in / groups channels and C_out / groups filters. "
         "Nothing of puzzle 13 changes inside it: rows, columns, padding. So each kernel needs two "
@@ -307,4 +324,4 @@ PUZZLE = Puzzle(
         "this one indexes the input. Filters have just one number, k, for weights, bias and output. Stride, "
         "padding and dilation are those of puzzle 13.",
     ),
-)  # fmt: skip
+)

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gradient, In, Kernel, Misconception, Mutant, Out, Puzzle
+from harness.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
 from harness.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
 from harness.course.conv_cases import options as options_of_a_convolution
 from harness.course.conv_cases import size as size_of_a_convolution
-from harness.course.conv_mistakes import (  # fmt: skip
-    Layer,
-    grid_sum,
-    image_sum,
-    remainder_ignored,
-    remainder_positive_only,
-    transposed,
-    weight_sum,
-)
 from reference import conv
 
 FORWARD, INPUT, WEIGHTS = (
-    "conv_transpose2d_forward", "conv_transpose2d_backward_input", "conv_transpose2d_backward_weights",
-)  # fmt: skip
+    "conv_transpose2d_forward",
+    "conv_transpose2d_backward_input",
+    "conv_transpose2d_backward_weights",
+)
 
 
 def size(*sizes, out_pad=(0, 0), groups=1, **more):
@@ -32,10 +25,20 @@ def size(*sizes, out_pad=(0, 0), groups=1, **more):
 
 def own_sizes(pick):
     groups, stride = pick(2, 4), (pick(1, 3), pick(1, 3))
-    return size(pick(257, 270), groups * pick(1, 2), pick(2, 4), pick(2, 4), groups * pick(1, 2), pick(2, 4),
-                pick(2, 4), stride=stride, pad=(pick(0, 1), pick(0, 1)), out_pad=(pick(0, stride[0] - 1),
-                pick(0, stride[1] - 1)),
-                groups=groups, threads=pick(20, 90))  # fmt: skip
+    return size(
+        pick(257, 270),
+        groups * pick(1, 2),
+        pick(2, 4),
+        pick(2, 4),
+        groups * pick(1, 2),
+        pick(2, 4),
+        pick(2, 4),
+        stride=stride,
+        pad=(pick(0, 1), pick(0, 1)),
+        out_pad=(pick(0, stride[0] - 1), pick(0, stride[1] - 1)),
+        groups=groups,
+        threads=pick(20, 90),
+    )
 
 
 def options(d):
@@ -44,116 +47,6 @@ def options(d):
 
 # ---- what wrong kernels compute: the image is the output, the grid is the input ----------------------------
 
-
-def forward(a, layer: Layer, weights=None):
-    weights = a["weights"] if weights is None else weights
-    return image_sum(layer, a["input"], weights) + a["bias"][:, None, None]
-
-
-def input_gradient(a, layer: Layer):
-    return grid_sum(layer, a["grad_output"], a["weights"])
-
-
-def weight_gradient(a, layer: Layer):
-    return weight_sum(layer, a["input"], a["grad_output"])
-
-
-def indexed_as_a_convolution(a, d):
-    """The weights read as [C_out, C_in / groups, R, S]."""
-    groups, channels, filters = d["groups"], d["C_in"] // d["groups"], d["K_group"]
-    read = a["weights"].reshape(groups, filters, channels, d["R"], d["S"])
-    return forward(a, transposed(d), read.swapaxes(1, 2).reshape(a["weights"].shape))
-
-
-def indexed_by_its_number_in_the_group(a, d):
-    """The weights' first index is the output channel within its group, their second the input channel of all."""
-    k, c = np.arange(d["K_group"]), np.arange(d["C_in"])[:, None]
-    read = a["weights"].reshape(-1, d["R"], d["S"])[k * (d["C_in"] // d["groups"]) + c]
-    return forward(a, transposed(d), read)
-
-
-def output_padding_left_empty(a, d):
-    """The last out_pad rows and columns hold the bias alone."""
-    p, q = np.indices((d["H_out"], d["W_out"]))
-    there = (p < d["H_out"] - d["out_pad_h"]) & (q < d["W_out"] - d["out_pad_w"])
-    return np.where(there, forward(a, transposed(d)), a["bias"][:, None, None])
-
-
-def unreached_zero(a, d):
-    """0 in place of the bias where no stamp reaches."""
-    reached = forward({n: np.ones_like(x) for n, x in a.items()} | {"bias": 0 * a["bias"]}, transposed(d)) > 0
-    return np.where(reached, forward(a, transposed(d)), 0)
-
-
-def wrong(id, kernel, hint, says, compute):
-    return Misconception(id, kernel, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("forward_remainder_ignored", FORWARD, 2,
-          "Output elements between two stamps get the product of the element before them: "
-          "there is an input row only where the division by the stride leaves no remainder.",
-          lambda a, d: forward(a, transposed(d).but(position=remainder_ignored))),
-    wrong("forward_remainder_of_a_negative", FORWARD, 2,
-          "Products of rows above or columns left of the input are counted at row or column 0: "
-          "in C, -1 / 2 is 0 and -1 % 2 is -1.",
-          lambda a, d: forward(a, transposed(d).but(position=remainder_positive_only))),
-    wrong("forward_padding_ignored", FORWARD, 3,
-          "The padding is missing: a transposed convolution cuts it off, so output row p is row p + pad_h of "
-          "the full output.",
-          lambda a, d: forward(a, transposed(d).but(pad_h=0, pad_w=0))),
-    wrong("forward_padding_subtracted", FORWARD, 3,
-          "The padding is subtracted; solved for the input row, it must be added.",
-          lambda a, d: forward(a, transposed(d).but(pad_h=-d["pad_h"], pad_w=-d["pad_w"]))),
-    wrong("forward_dilation_ignored", FORWARD, 3,
-          "The taps of a stamp lie side by side; they must be a dilation apart.",
-          lambda a, d: forward(a, transposed(d).but(dilation_h=1, dilation_w=1))),
-    wrong("forward_strides_swapped", FORWARD, 3,
-          "The rows are divided by stride_w and the columns by stride_h: exchange them.",
-          lambda a, d: forward(a, transposed(d).swapped("stride"))),
-    wrong("forward_filter_turned", FORWARD, 1,
-          "The stamps are upside down and left to right: a stamp is the filter as it is.",
-          lambda a, d: forward(a, transposed(d), a["weights"][:, :, ::-1, ::-1])),
-    wrong("forward_weights_as_of_a_convolution", FORWARD, 3,
-          "The weights are indexed with the output channel first; here the input channel comes first.",
-          indexed_as_a_convolution),
-    wrong("forward_weights_as_of_one_group", FORWARD, 3,
-          "The weights are indexed with the output channel first; here the input channel comes first.",
-          indexed_by_its_number_in_the_group),
-    wrong("forward_first_group_only", FORWARD, 2,
-          "Every output channel is made from the input channels of group 0: "
-          "the offset of its group is missing.",
-          lambda a, d: forward(a, transposed(d).but(grid_channel=lambda c, j: j))),
-    wrong("forward_output_padding_left_empty", FORWARD, 1,
-          "The rows and columns of output_padding hold the bias alone; stamps reach there like everywhere.",
-          output_padding_left_empty),
-    wrong("forward_unreached_zero", FORWARD, 1,
-          "Output elements that no stamp reaches are 0; they hold the bias.",
-          unreached_zero),
-    wrong("input_stride_ignored", INPUT, 3,
-          "The stamps of neighbours lie 1 apart; they must be a stride apart.",
-          lambda a, d: input_gradient(a, transposed(d).but(stride_h=1, stride_w=1))),
-    wrong("input_dilation_ignored", INPUT, 3,
-          "The taps of a stamp lie side by side; they must be a dilation apart.",
-          lambda a, d: input_gradient(a, transposed(d).but(dilation_h=1, dilation_w=1))),
-    wrong("input_padding_added", INPUT, 3,
-          "The padding is added to the output row and column; it must be subtracted.",
-          lambda a, d: input_gradient(a, transposed(d).but(pad_h=-d["pad_h"], pad_w=-d["pad_w"]))),
-    wrong("input_first_group_only", INPUT, 2,
-          "Every input channel meets the output channels of group 0: the offset of its group is missing.",
-          lambda a, d: input_gradient(a, transposed(d).but(image_channel=lambda k, j: j))),
-    wrong("weights_stride_and_dilation_exchanged", WEIGHTS, 3,
-          "Stride and dilation have changed places: stamps are a stride apart, taps a dilation.",
-          lambda a, d: weight_gradient(a, transposed(d).but(
-              stride_h=d["dilation_h"], dilation_h=d["stride_h"],
-              stride_w=d["dilation_w"], dilation_w=d["stride_w"]))),
-    wrong("weights_paddings_swapped", WEIGHTS, 3,
-          "The rows are moved by pad_w and the columns by pad_h: exchange them.",
-          lambda a, d: weight_gradient(a, transposed(d).swapped("pad"))),
-    wrong("weights_first_group_only", WEIGHTS, 2,
-          "Every input channel meets the output channels of group 0: the offset of its group is missing.",
-          lambda a, d: weight_gradient(a, transposed(d).but(image_channel=lambda k, j: j))),
-)  # fmt: skip
 
 DOWN = "int down = p + pad_h - r * dilation_h;"
 RIGHT = "int right = q + pad_w - s * dilation_w;"
@@ -169,58 +62,150 @@ WEIGHT = "(c * filters + k) * R + r) * S + s"
 STORE = "output[idx] = sum;"
 
 
-def mutant(kernel, name, old, new, expect="wrong", *also):
-    return Mutant(name, kernel, old, new, expect, also)
-
-
-MUTANTS = (
-    mutant(FORWARD, "forward: remainder ignored", ROW_EXISTS, "if (down < 0) continue;",
-           "forward_remainder_ignored", (COLUMN_EXISTS, "if (right < 0) continue;")),
-    mutant(FORWARD, "forward: remainder of a negative", ROW_EXISTS, "if (down % stride_h > 0) continue;",
-           "forward_remainder_of_a_negative", (COLUMN_EXISTS, "if (right % stride_w > 0) continue;"),
-           (PAST, "if (h < 0 || h >= H || w < 0 || w >= W) continue;")),
-    mutant(FORWARD, "forward: padding ignored", DOWN, DOWN.replace(" + pad_h", ""), "forward_padding_ignored",
-           (RIGHT, RIGHT.replace(" + pad_w", ""))),
-    mutant(FORWARD, "forward: padding subtracted", DOWN, DOWN.replace("+ pad", "- pad"),
-           "forward_padding_subtracted", (RIGHT, RIGHT.replace("+ pad", "- pad"))),
-    mutant(FORWARD, "forward: dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""),
-           "forward_dilation_ignored", (RIGHT, RIGHT.replace(" * dilation_w", ""))),
-    mutant(FORWARD, "forward: strides swapped", H, "int h = down / stride_w;", "forward_strides_swapped",
-           (W, "int w = right / stride_h;"), (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
-           (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h"))),
-    mutant(FORWARD, "forward: filter turned", WEIGHT, "(c * filters + k) * R + R - 1 - r) * S + S - 1 - s",
-           "forward_filter_turned"),
-    mutant(FORWARD, "forward: weights of a convolution", WEIGHT,
-           "(channel * channels + c % channels) * R + r) * S + s", "forward_weights_as_of_a_convolution"),
-    mutant(FORWARD, "forward: channels of the first group", "int group = channel / filters;",
-           "int group = 0;", "forward_first_group_only"),
-    mutant(FORWARD, "forward: output_padding left empty", STORE,
-           "output[idx] = p < H_out - out_pad_h && q < W_out - out_pad_w ? sum : bias[channel];",
-           "forward_output_padding_left_empty"),
-    mutant(FORWARD, "forward: no bias where no stamp reaches", STORE,
-           "output[idx] = sum == bias[channel] ? 0.0f : sum;", "forward_unreached_zero"),
-    mutant(FORWARD, "forward: rows past the input not tested", PAST, "", "out-of-bounds"),
-    mutant(FORWARD, "forward: all input channels", C_LOOP, "for (int c = 0; c < C_in; c++) {"),
-    mutant(FORWARD, "forward: output channel first in the weights", WEIGHT, "(k * channels + c) * R + r) * S + s",
-           "forward_weights_as_of_one_group"),
-    mutant(INPUT, "input: stride ignored", P, P.replace(" * stride_h", ""), "input_stride_ignored",
-           (Q, Q.replace(" * stride_w", ""))),
-    mutant(INPUT, "input: dilation ignored", P, P.replace(" * dilation_h", ""), "input_dilation_ignored",
-           (Q, Q.replace(" * dilation_w", ""))),
-    mutant(INPUT, "input: padding added", P, P.replace("- pad", "+ pad"), "input_padding_added",
-           (Q, Q.replace("- pad", "+ pad"))),
-    mutant(INPUT, "input: output channels of the first group", "* C_out + first + k)", "* C_out + k)",
-           "input_first_group_only"),
-    mutant(WEIGHTS, "weights: stride and dilation exchanged", P,
-           "int p = h * dilation_h - pad_h + r * stride_h;", "weights_stride_and_dilation_exchanged",
-           (Q, "int q = w * dilation_w - pad_w + s * stride_w;")),
-    mutant(WEIGHTS, "weights: paddings swapped", P, P.replace("pad_h", "pad_w"), "weights_paddings_swapped",
-           (Q, Q.replace("pad_w", "pad_h"))),
-    mutant(WEIGHTS, "weights: output channels of the first group",
-           "int channel = c / (C_in / groups) * (C_out / groups) + k;", "int channel = k;",
-           "weights_first_group_only"),
-    mutant(INPUT, "input: no test", INSIDE, "", "out-of-bounds"),
-)  # fmt: skip
+MISTAKES = (
+    *mistakes_in(
+        FORWARD,
+        Mistake(
+            "forward: remainder ignored",
+            ((ROW_EXISTS, "if (down < 0) continue;"), (COLUMN_EXISTS, "if (right < 0) continue;")),
+            says="Output elements between two stamps get the product of the element before them: there is an "
+            "input row only where the division by the stride leaves no remainder.",
+            hint=2,
+        ),
+        Mistake(
+            "forward: remainder of a negative",
+            (
+                (ROW_EXISTS, "if (down % stride_h > 0) continue;"),
+                (COLUMN_EXISTS, "if (right % stride_w > 0) continue;"),
+                (PAST, "if (h < 0 || h >= H || w < 0 || w >= W) continue;"),
+            ),
+            says="Products of rows above or columns left of the input are counted at row or column 0: in C, "
+            "-1 / 2 is 0 and -1 % 2 is -1.",
+            hint=2,
+        ),
+        Mistake(
+            "forward: padding ignored",
+            ((DOWN, DOWN.replace(" + pad_h", "")), (RIGHT, RIGHT.replace(" + pad_w", ""))),
+            says="The padding is missing: a transposed convolution cuts it off, so output row p is row p + "
+            "pad_h of the full output.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: padding subtracted",
+            ((DOWN, DOWN.replace("+ pad", "- pad")), (RIGHT, RIGHT.replace("+ pad", "- pad"))),
+            says="The padding is subtracted; solved for the input row, it must be added.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: dilation ignored",
+            ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
+            says="The taps of a stamp lie side by side; they must be a dilation apart.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: strides swapped",
+            (
+                (H, "int h = down / stride_w;"),
+                (W, "int w = right / stride_h;"),
+                (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
+                (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h")),
+            ),
+            says="The rows are divided by stride_w and the columns by stride_h: exchange them.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: filter turned",
+            (WEIGHT, "(c * filters + k) * R + R - 1 - r) * S + S - 1 - s"),
+            says="The stamps are upside down and left to right: a stamp is the filter as it is.",
+        ),
+        Mistake(
+            "forward: weights of a convolution",
+            (WEIGHT, "(channel * channels + c % channels) * R + r) * S + s"),
+            says="The weights are indexed with the output channel first; here the input channel comes first.",
+            hint=3,
+        ),
+        Mistake(
+            "forward: channels of the first group",
+            ("int group = channel / filters;", "int group = 0;"),
+            says="Every output channel is made from the input channels of group 0: the offset of its group is "
+            "missing.",
+            hint=2,
+        ),
+        Mistake(
+            "forward: output_padding left empty",
+            (STORE, "output[idx] = p < H_out - out_pad_h && q < W_out - out_pad_w ? sum : bias[channel];"),
+            says="The rows and columns of output_padding hold the bias alone; stamps reach there like "
+            "everywhere.",
+        ),
+        Mistake(
+            "forward: no bias where no stamp reaches",
+            (STORE, "output[idx] = sum == bias[channel] ? 0.0f : sum;"),
+            says="Output elements that no stamp reaches are 0; they hold the bias.",
+        ),
+        Mistake("forward: rows past the input not tested", (PAST, ""), expect="out-of-bounds"),
+        Mistake("forward: all input channels", (C_LOOP, "for (int c = 0; c < C_in; c++) {")),
+        Mistake(
+            "forward: output channel first in the weights",
+            (WEIGHT, "(k * channels + c) * R + r) * S + s"),
+            says="The weights are indexed with the output channel first; here the input channel comes first.",
+            hint=3,
+        ),
+    ),
+    *mistakes_in(
+        INPUT,
+        Mistake(
+            "input: stride ignored",
+            ((P, P.replace(" * stride_h", "")), (Q, Q.replace(" * stride_w", ""))),
+            says="The stamps of neighbours lie 1 apart; they must be a stride apart.",
+            hint=3,
+        ),
+        Mistake(
+            "input: dilation ignored",
+            ((P, P.replace(" * dilation_h", "")), (Q, Q.replace(" * dilation_w", ""))),
+            says="The taps of a stamp lie side by side; they must be a dilation apart.",
+            hint=3,
+        ),
+        Mistake(
+            "input: padding added",
+            ((P, P.replace("- pad", "+ pad")), (Q, Q.replace("- pad", "+ pad"))),
+            says="The padding is added to the output row and column; it must be subtracted.",
+            hint=3,
+        ),
+        Mistake(
+            "input: output channels of the first group",
+            ("* C_out + first + k)", "* C_out + k)"),
+            says="Every input channel meets the output channels of group 0: the offset of its group is "
+            "missing.",
+            hint=2,
+        ),
+        Mistake("input: no test", (INSIDE, ""), expect="out-of-bounds"),
+    ),
+    *mistakes_in(
+        WEIGHTS,
+        Mistake(
+            "weights: stride and dilation exchanged",
+            (
+                (P, "int p = h * dilation_h - pad_h + r * stride_h;"),
+                (Q, "int q = w * dilation_w - pad_w + s * stride_w;"),
+            ),
+            says="Stride and dilation have changed places: stamps are a stride apart, taps a dilation.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: paddings swapped",
+            ((P, P.replace("pad_h", "pad_w")), (Q, Q.replace("pad_w", "pad_h"))),
+            says="The rows are moved by pad_w and the columns by pad_h: exchange them.",
+            hint=3,
+        ),
+        Mistake(
+            "weights: output channels of the first group",
+            ("int channel = c / (C_in / groups) * (C_out / groups) + k;", "int channel = k;"),
+            says="Every input channel meets the output channels of group 0: the offset of its group is "
+            "missing.",
+            hint=2,
+        ),
+    ),
+)
 
 
 def loss_of_weights(w, a, d):
@@ -247,8 +232,11 @@ PUZZLE = Puzzle(
         Kernel(
             FORWARD,
             params=(
-                IN, FILTERS, In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *INTS,
+                IN,
+                FILTERS,
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                *INTS,
             ),
             launch=one_thread_each("batch", "C_out", "H_out", "W_out"),
             reference=lambda a, d: conv.transposed(a["input"], a["weights"], a["bias"], **options(d)),
@@ -275,7 +263,8 @@ PUZZLE = Puzzle(
     bench=size(32, 256, 14, 14, 128, 4, 4, stride=(2, 2), pad=(1, 1), groups=1),
     cases=(
         Case(
-            "conv_transposed_tiny", size(1, 1, 2, 2, 1, 2, 3, stride=(1, 2)),
+            "conv_transposed_tiny",
+            size(1, 1, 2, 2, 1, 2, 3, stride=(1, 2)),
             note="done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2], [3, 4]]]],
@@ -294,39 +283,79 @@ PUZZLE = Puzzle(
         Case("stride_alone", size(2, 3, 3, 4, 2, 3, 2, stride=(2, 3)), note="stamps 2 and 3 apart"),
         Case("padding_alone", size(2, 2, 5, 4, 3, 2, 3, pad=(1, 2)), note="the output is cut"),
         Case("dilation_alone", size(2, 2, 3, 4, 3, 3, 2, dilation=(2, 3)), note="stamps with holes"),
-        Case("output_padding", size(2, 2, 4, 3, 3, 3, 3, stride=(2, 3), pad=(1, 1), out_pad=(1, 2)),
-             note="rows and columns more at the end"),
-        Case("groups_of_unequal_sides", size(2, 4, 3, 4, 6, 2, 3, stride=(2, 1), groups=2),
-             note="2 channels in and 3 out for each group"),
+        Case(
+            "output_padding",
+            size(2, 2, 4, 3, 3, 3, 3, stride=(2, 3), pad=(1, 1), out_pad=(1, 2)),
+            note="rows and columns more at the end",
+        ),
+        Case(
+            "groups_of_unequal_sides",
+            size(2, 4, 3, 4, 6, 2, 3, stride=(2, 1), groups=2),
+            note="2 channels in and 3 out for each group",
+        ),
         Case("depthwise", size(2, 3, 4, 3, 3, 2, 2, stride=(2, 2), groups=3), note="one channel a group"),
-        Case("all_asymmetric",
-             size(2, 6, 4, 3, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), out_pad=(2, 1), groups=2),
-             note="no two parameters of rows and columns agree"),
-        Case("stride_larger_than_filter", size(2, 1, 3, 4, 2, 1, 2, stride=(2, 3), out_pad=(1, 2)),
-             note="most of the output is bias"),
+        Case(
+            "all_asymmetric",
+            size(2, 6, 4, 3, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), out_pad=(2, 1), groups=2),
+            note="no two parameters of rows and columns agree",
+        ),
+        Case(
+            "stride_larger_than_filter",
+            size(2, 1, 3, 4, 2, 1, 2, stride=(2, 3), out_pad=(1, 2)),
+            note="most of the output is bias",
+        ),
         Case("output_1x1", size(3, 2, 1, 1, 3, 3, 5, pad=(1, 2)), note="all but one element is cut off"),
-        Case("conv_transposed_numerical_gradient_check",
-             size(2, 2, 3, 4, 4, 2, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2), out_pad=(1, 0), groups=2),
-             note="each element moved by epsilon", check="gradient"),
-        Case("integers", size(2, 4, 4, 3, 2, 3, 2, stride=(1, 2), pad=(1, 0), out_pad=(0, 1), groups=2),
-             note="exact sums", values="integers"),
-        Case("decoder_layer", size(2, 8, 7, 7, 4, 4, 4, stride=(2, 2), pad=(1, 1)),
-             note="the usual 4 x 4, stride 2, padding 1: twice the size"),
+        Case(
+            "conv_transposed_numerical_gradient_check",
+            size(2, 2, 3, 4, 4, 2, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2), out_pad=(1, 0), groups=2),
+            note="each element moved by epsilon",
+            check="gradient",
+        ),
+        Case(
+            "integers",
+            size(2, 4, 4, 3, 2, 3, 2, stride=(1, 2), pad=(1, 0), out_pad=(0, 1), groups=2),
+            note="exact sums",
+            values="integers",
+        ),
+        Case(
+            "decoder_layer",
+            size(2, 8, 7, 7, 4, 4, 4, stride=(2, 2), pad=(1, 1)),
+            note="the usual 4 x 4, stride 2, padding 1: twice the size",
+        ),
         Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
-        Case("many_groups", size(2, 257, 2, 3, 514, 1, 2, groups=257),
-             note="more groups than a byte can count", stress=True),
+        Case(
+            "many_groups",
+            size(2, 257, 2, 3, 514, 1, 2, groups=257),
+            note="more groups than a byte can count",
+            stress=True,
+        ),
         Case("tall_images", size(2, 1, 261, 2, 1, 3, 2), note="more rows than a byte can count", stress=True),
-        Case("wide_images", size(129, 1, 2, 261, 1, 1, 2, threads=1), stress=True,
-             note="more pixels, and blocks, than 16 bits can count"),
-        Case("many_channels", size(2, 261, 1, 1, 257, 1, 1, threads=96),
-             note="more weights than 16 bits can count", stress=True),
-        Case("filter_257x1", size(1, 2, 2, 3, 1, 257, 1),
-             note="more taps in a column than a byte can count", stress=True),
-        Case("filter_1x257", size(1, 1, 3, 2, 2, 1, 257),
-             note="more taps in a row than a byte can count", stress=True),
+        Case(
+            "wide_images",
+            size(129, 1, 2, 261, 1, 1, 2, threads=1),
+            stress=True,
+            note="more pixels, and blocks, than 16 bits can count",
+        ),
+        Case(
+            "many_channels",
+            size(2, 261, 1, 1, 257, 1, 1, threads=96),
+            note="more weights than 16 bits can count",
+            stress=True,
+        ),
+        Case(
+            "filter_257x1",
+            size(1, 2, 2, 3, 1, 257, 1),
+            note="more taps in a column than a byte can count",
+            stress=True,
+        ),
+        Case(
+            "filter_1x257",
+            size(1, 1, 3, 2, 2, 1, 257),
+            note="more taps in a row than a byte can count",
+            stress=True,
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     hints=(
         "Think of stamps first: input element (h, w) adds its value times the filter to a patch of the "
         "output. That is what the input gradient of a convolution does, seen from the other side. As "
@@ -342,4 +371,4 @@ PUZZLE = Puzzle(
         "and the output channel counted within its group as second. Input, output and bias take channels "
         "counted through all groups.",
     ),
-)  # fmt: skip
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from reference.layout import convert
 
 TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
@@ -37,120 +37,6 @@ def reference(kernel):
 # ---- wrong kernels in NumPy --------------------------------------------------------------------------
 
 
-def laid_out(kernel, layout):
-    """The input, brought into another layout than the one asked for."""
-    name, source, target = LAYOUTS[kernel]
-    return lambda a, d: convert(a[name], source, layout).reshape(sizes(target, d))
-
-
-def the_other_way(kernel):
-    """The input taken to be in the layout of the output, and brought into its own."""
-    name, source, target = LAYOUTS[kernel]
-    return lambda a, d: convert(a[name].reshape(sizes(target, d)), target, source).reshape(sizes(target, d))
-
-
-def reread(kernel, index):
-    """The output of a kernel that reads the input at index(d, axes by letter); NaN where that is outside."""
-    name, _, target = LAYOUTS[kernel]
-
-    def compute(a, d):
-        at = index(d, **dict(zip(target.lower(), np.indices(sizes(target, d)))))
-        flat, inside = a[name].ravel(), (at >= 0) & (at < a[name].size)
-        return np.where(inside, flat[np.where(inside, at, 0)], np.nan)
-
-    return compute
-
-
-def of_image_0(kernel):
-    def compute(a, d):
-        right = reference(kernel)(a, d)
-        return np.broadcast_to(right[:1], right.shape)
-
-    return compute
-
-
-def whole(d):
-    return d["rows"] % 4 == 0 and d["columns"] % 4 == 0
-
-
-def in_place(a, d):
-    """Blocks that go to the right place as they are: float4 by float4."""
-    n, rows, columns = a["input"].shape
-    if not whole(d):
-        return convert(a["input"], "NIJ", "NJI")
-    blocks = a["input"].reshape(n, rows // 4, 4, columns // 4, 4)
-    return blocks.transpose(0, 3, 2, 1, 4).reshape(n, columns, rows)
-
-
-def first_columns(a, d):
-    """Of every block only the first column is stored."""
-    right = convert(a["input"], "NIJ", "NJI")
-    if whole(d):
-        right[:, np.arange(d["columns"]) % 4 > 0] = np.nan
-    return right
-
-
-def wrong(kernel, id, hint, says, compute):
-    return Misconception(id, kernel, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong(TO_NHWC, "copied", 1,
-          "This is the input as it was: element idx of the output has another place in the input.",
-          laid_out(TO_NHWC, "NCHW")),
-    wrong(TO_NHWC, "from_nhwc", 2,
-          "This is the way from NHWC to NCHW; the input is NCHW, and the output has to be NHWC.",
-          the_other_way(TO_NHWC)),
-    wrong(TO_NHWC, "rows_and_columns_exchanged", 2,
-          "These are the right numbers, laid out as [batch, W, H, C]: w turns faster than h.",
-          laid_out(TO_NHWC, "NWHC")),
-    wrong(TO_NHWC, "image_0_only", 3,
-          "Every image is image 0: n is missing in the index of the input.",
-          of_image_0(TO_NHWC)),
-    wrong(TO_NHWC, "h_for_w", 3,
-          "The rows of the input are taken to be H elements long; they are W long.",
-          reread(TO_NHWC, lambda d, n, h, w, c: ((n * d["C"] + c) * d["H"] + h) * d["H"] + w)),
-    wrong(TO_NCHW, "back_from_nchw", 2,
-          "This is the way from NCHW to NHWC; here the input is NHWC, and the output has to be NCHW.",
-          the_other_way(TO_NCHW)),
-    wrong(TO_NCHW, "back_image_0_only", 3,
-          "Every image is image 0: n is missing in the index of the input.",
-          of_image_0(TO_NCHW)),
-    wrong(TO_NCHW, "back_pixels_one_apart", 3,
-          "The pixels of the input are taken to be one element apart; each has C elements.",
-          reread(TO_NCHW, lambda d, n, c, h, w: (n * d["H"] + h) * d["W"] + w + c)),
-    wrong(TO_RSCK, "laid_out_as_krsc", 2,
-          "These are the right numbers, laid out as [K, R, S, C]: k has to turn fastest, and r slowest.",
-          laid_out(TO_RSCK, "KRSC")),
-    wrong(TO_RSCK, "laid_out_as_crsk", 2,
-          "These are the right numbers, laid out as [C, R, S, K]: rows and columns of the filter come first.",
-          laid_out(TO_RSCK, "CRSK")),
-    wrong(TO_RSCK, "laid_out_as_rskc", 2,
-          "These are the right numbers, laid out as [R, S, K, C]: k has to turn faster than c.",
-          laid_out(TO_RSCK, "RSKC")),
-    wrong(TO_RSCK, "laid_out_as_srck", 2,
-          "These are the right numbers, laid out as [S, R, C, K]: s has to turn faster than r.",
-          laid_out(TO_RSCK, "SRCK")),
-    wrong(TO_KCRS, "back_from_kcrs", 2,
-          "This is the way from KCRS to RSCK; here the filters are RSCK, and have to become KCRS.",
-          the_other_way(TO_KCRS)),
-    wrong(TO_KCRS, "laid_out_as_ckrs", 2,
-          "These are the right numbers, laid out as [C, K, R, S]: c has to turn faster than k.",
-          laid_out(TO_KCRS, "CKRS")),
-    wrong(TO_KCRS, "back_r_and_s_exchanged", 3,
-          "The filters are read as [S, R, C, K]; they lie there as [R, S, C, K].",
-          reread(TO_KCRS, lambda d, k, c, r, s: ((s * d["R"] + r) * d["C"] + c) * d["K"] + k)),
-    wrong(BLOCKS, "blocks_not_transposed", 3,
-          "The blocks are where they belong, but not transposed: a stored float4 is a column of the block.",
-          in_place),
-    wrong(BLOCKS, "first_columns_only", 3,
-          "Of every block only the first column is stored: it has four.",
-          first_columns),
-    wrong(BLOCKS, "blocks_of_image_0", 2,
-          "Every image is image 0: n is missing in the place of the block in the input.",
-          of_image_0(BLOCKS)),
-)  # fmt: skip
-
 NCHW, NHWC = "input[((n * C + c) * H + h) * W + w]", "input[((n * H + h) * W + w) * C + c]"
 KCRS, RSCK = "weights[((k * C + c) * R + r) * S + s]", "weights[((r * S + s) * C + c) * K + k]"
 GUARD, FILTER_GUARD = "if (idx >= batch * C * H * W) return;", "if (idx >= K * C * R * S) return;"
@@ -161,20 +47,7 @@ STORES = """*(float4*)to = make_float4(a.x, b.x, c.x, d.x);
     *(float4*)(to + rows) = make_float4(a.y, b.y, c.y, d.y);
     *(float4*)(to + 2 * rows) = make_float4(a.z, b.z, c.z, d.z);
     *(float4*)(to + 3 * rows) = make_float4(a.w, b.w, c.w, d.w);"""
-LOADS = """float4 a = *(const float4*)from;
-    float4 b = *(const float4*)(from + columns);
-    float4 c = *(const float4*)(from + 2 * columns);
-    float4 d = *(const float4*)(from + 3 * columns);"""
-ARRAY = """float e[4][4];
-#pragma unroll 1
-    for (int i = 0; i < 4; i++) *(float4*)e[i] = *(const float4*)(from + i * columns);
-#pragma unroll 1
-    for (int j = 0; j < 4; j++) *(float4*)(to + j * rows) = make_float4(e[0][j], e[1][j], e[2][j], e[3][j]);"""
 #: (a column of the block, a row of it) four times: what is stored, and what a copy would store
-STORED = [
-    (", ".join(f"{row}.{i}" for row in "abcd"), ", ".join(f"{row}.{j}" for j in "xyzw"))
-    for i, row in zip("xyzw", "abcd")
-]
 
 
 def split(*axes):
@@ -191,50 +64,204 @@ AS_RSCK, AS_KCRS = split("kK", "cC", "sS", "rR"), split("sS", "rR", "cC", "kK")
 AS_NHWC, AS_NCHW = split("cC", "wW", "hH", "nN"), split("wW", "hH", "cC", "nN")
 
 
-def mutant(kernel, name, old, new, expect="wrong", *also):
-    return Mutant(name, kernel, old, new, expect, also)
-
-
-MUTANTS = (
-    mutant(TO_NHWC, "copied", NCHW, "input[idx]", "copied"),
-    mutant(TO_NHWC, "from NHWC to NCHW", AS_NHWC, AS_NCHW, "from_nhwc", (NCHW, NHWC)),
-    mutant(TO_NHWC, "rows and columns exchanged", AS_NHWC, split("cC", "hH", "wW", "nN"),
-           "rows_and_columns_exchanged"),
-    mutant(TO_NHWC, "image 0 only", NCHW, "input[(c * H + h) * W + w]", "image_0_only"),
-    mutant(TO_NHWC, "H for W", NCHW, "input[((n * C + c) * H + h) * H + w]", ("h_for_w", "out-of-bounds")),
-    mutant(TO_NHWC, "no guard", GUARD, "", "out-of-bounds"),
-    mutant(TO_NHWC, "guard forgets the batch", GUARD, "if (idx >= C * H * W) return;", "unwritten"),
-    mutant(TO_NCHW, "back: from NCHW to NHWC", AS_NCHW, AS_NHWC, "back_from_nchw", (NHWC, NCHW)),
-    mutant(TO_NCHW, "back: image 0 only", NHWC, "input[(h * W + w) * C + c]", "back_image_0_only"),
-    mutant(TO_NCHW, "back: pixels one element apart", NHWC, "input[(n * H + h) * W + w + c]",
-           "back_pixels_one_apart"),
-    mutant(TO_RSCK, "filters: as KRSC", AS_RSCK, split("cC", "sS", "rR", "kK"), "laid_out_as_krsc"),
-    mutant(TO_RSCK, "filters: as CRSK", AS_RSCK, split("kK", "sS", "rR", "cC"), "laid_out_as_crsk"),
-    mutant(TO_RSCK, "filters: as RSKC", AS_RSCK, split("cC", "kK", "sS", "rR"), "laid_out_as_rskc"),
-    mutant(TO_RSCK, "filters: as SRCK", AS_RSCK, split("kK", "cC", "rR", "sS"), "laid_out_as_srck"),
-    mutant(TO_RSCK, "filters: size of a block written as 128", "blockDim.x", "128", ("unwritten", "wrong")),
-    mutant(TO_KCRS, "filters back: from KCRS to RSCK", AS_KCRS, AS_RSCK, "back_from_kcrs", (RSCK, KCRS)),
-    mutant(TO_KCRS, "filters back: as CKRS", AS_KCRS, split("sS", "rR", "kK", "cC"), "laid_out_as_ckrs"),
-    mutant(TO_KCRS, "filters back: r and s exchanged", RSCK, "weights[((s * R + r) * C + c) * K + k]",
-           "back_r_and_s_exchanged"),
-    mutant(TO_KCRS, "filters back: guard one too late", FILTER_GUARD, FILTER_GUARD.replace(">=", ">"),
-           "out-of-bounds"),
-    mutant(BLOCKS, "blocks: not transposed", *STORED[0], "blocks_not_transposed", *STORED[1:]),
-    mutant(BLOCKS, "blocks: first column only", STORES, STORES.splitlines()[0], "first_columns_only"),
-    mutant(BLOCKS, "blocks: image 0", FROM, FROM.replace("(n * rows + row)", "row"), "blocks_of_image_0"),
-    mutant(BLOCKS, "blocks: float4 always", ODD, "false", ("misaligned", "out-of-bounds")),
-    mutant(BLOCKS, "blocks: only the rows looked at", ODD, "rows % 4 != 0", ("misaligned", "out-of-bounds")),
-    mutant(BLOCKS, "blocks: only the columns looked at", ODD, "columns % 4 != 0",
-           ("misaligned", "out-of-bounds")),
-    mutant(BLOCKS, "blocks: edge not looked at", ROW_LOOP, "for (int i = 0; i < 4; i++) {",
-           ("wrong", "out-of-bounds", "race")),
-    mutant(BLOCKS, "blocks: rows of the output", "from + columns", "from + rows",
-           ("wrong", "out-of-bounds", "misaligned")),
-    Mutant("blocks: element by element", BLOCKS, ODD, "true", "slow",
-           line="to[j * rows + i] = from[i * columns + j];"),
-    Mutant("blocks: in an array that is indexed at run time", BLOCKS, LOADS, ARRAY, "slow", ((STORES, ""),),
-           "bytes of local memory moved"),
-)  # fmt: skip
+MISTAKES = (
+    *mistakes_in(
+        TO_NHWC,
+        Mistake(
+            "copied",
+            (NCHW, "input[idx]"),
+            says="This is the input as it was: element idx of the output has another place in the input.",
+        ),
+        Mistake(
+            "from NHWC to NCHW",
+            ((AS_NHWC, AS_NCHW), (NCHW, NHWC)),
+            says="This is the way from NHWC to NCHW; the input is NCHW, and the output has to be NHWC.",
+            hint=2,
+        ),
+        Mistake(
+            "rows and columns exchanged",
+            (AS_NHWC, split("cC", "hH", "wW", "nN")),
+            says="These are the right numbers, laid out as [batch, W, H, C]: w turns faster than h.",
+            hint=2,
+        ),
+        Mistake(
+            "image 0 only",
+            (NCHW, "input[(c * H + h) * W + w]"),
+            says="Every image is image 0: n is missing in the index of the input.",
+            hint=3,
+        ),
+        Mistake(
+            "H for W",
+            (NCHW, "input[((n * C + c) * H + h) * H + w]"),
+            expect="out-of-bounds",
+            says="The rows of the input are taken to be H elements long; they are W long.",
+            hint=3,
+        ),
+        Mistake("no guard", (GUARD, ""), expect="out-of-bounds"),
+        Mistake("guard forgets the batch", (GUARD, "if (idx >= C * H * W) return;"), expect="unwritten"),
+    ),
+    *mistakes_in(
+        TO_NCHW,
+        Mistake(
+            "back: from NCHW to NHWC",
+            ((AS_NCHW, AS_NHWC), (NHWC, NCHW)),
+            says="This is the way from NCHW to NHWC; here the input is NHWC, and the output has to be NCHW.",
+            hint=2,
+        ),
+        Mistake(
+            "back: image 0 only",
+            (NHWC, "input[(h * W + w) * C + c]"),
+            says="Every image is image 0: n is missing in the index of the input.",
+            hint=3,
+        ),
+        Mistake(
+            "back: pixels one element apart",
+            (NHWC, "input[(n * H + h) * W + w + c]"),
+            says="The pixels of the input are taken to be one element apart; each has C elements.",
+            hint=3,
+        ),
+    ),
+    *mistakes_in(
+        TO_RSCK,
+        Mistake(
+            "filters: as KRSC",
+            (AS_RSCK, split("cC", "sS", "rR", "kK")),
+            says="These are the right numbers, laid out as [K, R, S, C]: k has to turn fastest, and r slowest.",
+            hint=2,
+        ),
+        Mistake(
+            "filters: as CRSK",
+            (AS_RSCK, split("kK", "sS", "rR", "cC")),
+            says="These are the right numbers, laid out as [C, R, S, K]: rows and columns of the filter come "
+            "first.",
+            hint=2,
+        ),
+        Mistake(
+            "filters: as RSKC",
+            (AS_RSCK, split("cC", "kK", "sS", "rR")),
+            says="These are the right numbers, laid out as [R, S, K, C]: k has to turn faster than c.",
+            hint=2,
+        ),
+        Mistake(
+            "filters: as SRCK",
+            (AS_RSCK, split("kK", "cC", "rR", "sS")),
+            says="These are the right numbers, laid out as [S, R, C, K]: s has to turn faster than r.",
+            hint=2,
+        ),
+        Mistake(
+            "filters: size of a block written as 128", ("blockDim.x", "128"), expect=("unwritten", "wrong")
+        ),
+    ),
+    *mistakes_in(
+        TO_KCRS,
+        Mistake(
+            "filters back: from KCRS to RSCK",
+            ((AS_KCRS, AS_RSCK), (RSCK, KCRS)),
+            says="This is the way from KCRS to RSCK; here the filters are RSCK, and have to become KCRS.",
+            hint=2,
+        ),
+        Mistake(
+            "filters back: as CKRS",
+            (AS_KCRS, split("sS", "rR", "kK", "cC")),
+            says="These are the right numbers, laid out as [C, K, R, S]: c has to turn faster than k.",
+            hint=2,
+        ),
+        Mistake(
+            "filters back: r and s exchanged",
+            (RSCK, "weights[((s * R + r) * C + c) * K + k]"),
+            says="The filters are read as [S, R, C, K]; they lie there as [R, S, C, K].",
+            hint=3,
+        ),
+        Mistake(
+            "filters back: guard one too late",
+            (FILTER_GUARD, FILTER_GUARD.replace(">=", ">")),
+            expect="out-of-bounds",
+        ),
+    ),
+    *mistakes_in(
+        BLOCKS,
+        Mistake(
+            "blocks: not transposed",
+            (
+                ("a.x, b.x, c.x, d.x", "a.x, a.y, a.z, a.w"),
+                ("a.y, b.y, c.y, d.y", "b.x, b.y, b.z, b.w"),
+                ("a.z, b.z, c.z, d.z", "c.x, c.y, c.z, c.w"),
+                ("a.w, b.w, c.w, d.w", "d.x, d.y, d.z, d.w"),
+            ),
+            says="The blocks are where they belong, but not transposed: a stored float4 is a column of the "
+            "block.",
+            hint=3,
+        ),
+        Mistake(
+            "blocks: first column only",
+            (STORES, STORES.splitlines()[0]),
+            says="Of every block only the first column is stored: it has four.",
+            hint=3,
+        ),
+        Mistake(
+            "blocks: image 0",
+            (FROM, FROM.replace("(n * rows + row)", "row")),
+            says="Every image is image 0: n is missing in the place of the block in the input.",
+            hint=2,
+        ),
+        Mistake("blocks: float4 always", (ODD, "false"), expect=("misaligned", "out-of-bounds")),
+        Mistake(
+            "blocks: only the rows looked at", (ODD, "rows % 4 != 0"), expect=("misaligned", "out-of-bounds")
+        ),
+        Mistake(
+            "blocks: only the columns looked at",
+            (ODD, "columns % 4 != 0"),
+            expect=("misaligned", "out-of-bounds"),
+        ),
+        Mistake(
+            "blocks: edge not looked at",
+            (ROW_LOOP, "for (int i = 0; i < 4; i++) {"),
+            expect=("wrong", "out-of-bounds", "race"),
+        ),
+        Mistake(
+            "blocks: rows of the output",
+            ("from + columns", "from + rows"),
+            expect=("wrong", "out-of-bounds", "misaligned"),
+        ),
+        Mistake(
+            "blocks: element by element",
+            ("rows % 4 != 0 || columns % 4 != 0", "true"),
+            expect="slow",
+            line="to[j * rows + i] = from[i * columns + j];",
+        ),
+        Mistake(
+            "blocks: in an array that is indexed at run time",
+            (
+                (
+                    (
+                        "float4 a = *(const float4*)from;\n"
+                        "    float4 b = *(const float4*)(from + columns);\n"
+                        "    float4 c = *(const float4*)(from + 2 * columns);\n"
+                        "    float4 d = *(const float4*)(from + 3 * columns);"
+                    ),
+                    (
+                        "float e[4][4];\n"
+                        "#pragma unroll 1\n"
+                        "    for (int i = 0; i < 4; i++) *(float4*)e[i] = *(const float4*)(from + i * columns);\n"
+                        "#pragma unroll 1\n"
+                        "    for (int j = 0; j < 4; j++) *(float4*)(to + j * rows) = make_float4(e[0][j], e[1][j], e[2][j], e[3][j]);"
+                    ),
+                ),
+                (
+                    (
+                        "*(float4*)to = make_float4(a.x, b.x, c.x, d.x);\n"
+                        "    *(float4*)(to + rows) = make_float4(a.y, b.y, c.y, d.y);\n"
+                        "    *(float4*)(to + 2 * rows) = make_float4(a.z, b.z, c.z, d.z);\n"
+                        "    *(float4*)(to + 3 * rows) = make_float4(a.w, b.w, c.w, d.w);"
+                    ),
+                    "",
+                ),
+            ),
+            expect="slow",
+            line="bytes of local memory moved",
+        ),
+    ),
+)
 
 
 def threads_for(kernel):
@@ -257,8 +284,9 @@ def declared(kernel):
         params=(In(name, **named(source)), Out("output", **named(target)), *map(Int, numbers)),
         launch=threads_for(kernel),
         reference=reference(kernel),
-        rtol=0.0, atol=0.0,  # nothing is rounded
-    )  # fmt: skip
+        rtol=0.0,
+        atol=0.0,  # nothing is rounded
+    )
 
 
 PUZZLE = Puzzle(
@@ -274,8 +302,12 @@ PUZZLE = Puzzle(
     dims=lambda d: {"rows": d["C"], "columns": d["H"] * d["W"], "threads": 128, **d},
     bench=dict(batch=32, C=256, H=56, W=56, K=256, R=3, S=3),
     cases=(
-        Case("layouts_tiny", dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2), note="done by hand in the lesson",
-             inputs={"input": range(12), "weights": range(8)}),
+        Case(
+            "layouts_tiny",
+            dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2),
+            note="done by hand in the lesson",
+            inputs={"input": range(12), "weights": range(8)},
+        ),
         Case("one_channel", dict(batch=2, C=1, H=4, W=3, K=3, R=3, S=2), note="both layouts are the same"),
         Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), note="so are they here"),
         Case("fours", dict(batch=2, C=8, H=2, W=6, K=4, R=2, S=3), note="float4 everywhere"),
@@ -283,28 +315,57 @@ PUZZLE = Puzzle(
         Case("fours_of_pixels", dict(batch=2, C=6, H=4, W=3, K=7, R=2, S=4), note="6 channels: no float4"),
         Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), note="sizes all odd"),
         Case("integers", dict(batch=2, C=4, H=6, W=2, K=3, R=3, S=2), values="integers"),
-        Case("rows_of_pixels", dict(batch=2, C=8, H=3, W=8, K=1, R=1, S=1, rows=24, columns=8),
-             kernels=(BLOCKS,), note="the way from NHWC to NCHW: rows are pixels, columns channels"),
+        Case(
+            "rows_of_pixels",
+            dict(batch=2, C=8, H=3, W=8, K=1, R=1, S=1, rows=24, columns=8),
+            kernels=(BLOCKS,),
+            note="the way from NHWC to NCHW: rows are pixels, columns channels",
+        ),
         Case("lenet_conv2", dict(batch=2, C=6, H=12, W=12, K=16, R=5, S=5), note="LeNet's second layer"),
         Case("many_blocks", dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3), note="for `backwarp profile`"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(batch=pick(2, 4), C=pick(9, 20), H=pick(7, 12), W=pick(7, 12),
-                                    K=pick(3, 20), R=pick(2, 5), S=pick(2, 5), threads=pick(20, 90))),
-        Case("many_channels", dict(batch=1, C=261, H=1, W=259, K=257, R=1, S=1), stress=True,
-             note="more elements than 16 bits can count"),
-        Case("many_images", dict(batch=257, C=1, H=259, W=1, K=1, R=257, S=258), stress=True,
-             note="more elements than 16 bits can count"),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(
+                batch=pick(2, 4),
+                C=pick(9, 20),
+                H=pick(7, 12),
+                W=pick(7, 12),
+                K=pick(3, 20),
+                R=pick(2, 5),
+                S=pick(2, 5),
+                threads=pick(20, 90),
+            ),
+        ),
+        Case(
+            "many_channels",
+            dict(batch=1, C=261, H=1, W=259, K=257, R=1, S=1),
+            stress=True,
+            note="more elements than 16 bits can count",
+        ),
+        Case(
+            "many_images",
+            dict(batch=257, C=1, H=259, W=1, K=1, R=257, S=258),
+            stress=True,
+            note="more elements than 16 bits can count",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
-        Gate("global_requests", lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32),
-             kernels=(BLOCKS,),
-             case="many_blocks", below=768, hint=3,
-             says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
-             "them is enough."),
+        Gate(
+            "global_requests",
+            lambda d: 2 * d["batch"] * d["rows"] * d["columns"] // (4 * 32),
+            kernels=(BLOCKS,),
+            case="many_blocks",
+            below=768,
+            hint=3,
+            says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
+            "them is enough.",
+        ),
         # blocks next to each other on one side are apart on the other: there a sector is moved for 16 bytes
-        *Gate.limits("many_blocks", BLOCKS, global_bytes=lambda d: 1.05 * 12 * d["batch"] * d["rows"] * d["columns"]),
+        *Gate.limits(
+            "many_blocks", BLOCKS, global_bytes=lambda d: 1.05 * 12 * d["batch"] * d["rows"] * d["columns"]
+        ),
     ),
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "
@@ -322,4 +383,4 @@ PUZZLE = Puzzle(
         "j * rows further on, and its float4 is made of the j-th members of your four. Otherwise copy one by "
         "one, and mind where rows and columns end.",
     ),
-)  # fmt: skip
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle
+from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 from reference import conv
 
 BIAS = "conv2d_backward_bias"
@@ -15,72 +15,6 @@ def gradient(grad_output):
     return conv.backward_bias(grad_output)
 
 
-def elements(a, d):
-    """The elements of every channel, image after image: [C_out, batch * H_out * W_out]."""
-    return a["grad_output"].swapaxes(0, 1).reshape(d["C_out"], -1)
-
-
-def parts(a, d):
-    """What thread t of block k has added up: [C_out, threads]."""
-    x = elements(a, d)
-    padded = np.pad(x, ((0, 0), (0, -x.shape[1] % d["threads"])))
-    return padded.reshape(d["C_out"], -1, d["threads"]).sum(1)
-
-
-def without_odd_ones(part):
-    """The tree whose steps all halve the number of parts and round it down."""
-    while (half := part.shape[1] // 2) > 0:
-        part = part[:, :half] + part[:, half : 2 * half]
-    return part[:, 0]
-
-
-def without_last_step(part):
-    """The tree that stops when two parts are left."""
-    while (n := part.shape[1]) > 2:
-        half = (n + 1) // 2
-        part = part[:, :half] + np.pad(part[:, half:], ((0, 0), (0, 2 * half - n)))
-    return part[:, 0]
-
-
-def reread(array, index):
-    """What a kernel reads that takes `index(b, k, p, q)` for the flat position of array[b, k, p, q]."""
-    flat, position = array.ravel(), index(*np.indices(array.shape))
-    return np.where(position < flat.size, flat[position % flat.size], np.nan)
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, BIAS, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("batch_0_only", 1,
-          "This is exactly the gradient of batch item 0 alone: the share of a thread ends with image 0.",
-          lambda a, d: gradient(a["grad_output"][:1])),
-    wrong("batch_missing", 1,
-          "Image 0 is added up once for every image: b is missing in the index of grad_output.",
-          lambda a, d: d["batch"] * gradient(a["grad_output"][:1])),
-    wrong("batch_stride_without_channels", 1,
-          "The step from image to image in grad_output is one channel, not C_out channels.",
-          lambda a, d: gradient(reread(
-              a["grad_output"], lambda b, k, p, q: ((b + k) * d["H_out"] + p) * d["W_out"] + q))),
-    wrong("one_element_per_thread", 1,
-          "Only the first blockDim.x elements of the channel are in the sum: a thread stops after its first.",
-          lambda a, d: elements(a, d)[:, : d["threads"]].sum(1)),
-    wrong("everything_by_every_thread", 1,
-          "Every element is counted blockDim.x times: each thread adds up the whole channel, not its share.",
-          lambda a, d: d["threads"] * gradient(a["grad_output"])),
-    wrong("own_part_only", 2,
-          "This is the share of thread 0 alone: the other threads' parts are not added.",
-          lambda a, d: parts(a, d)[:, 0]),
-    wrong("odd_part_lost", 3,
-          "A part is lost in every step that begins with an odd number of parts: half of 7 is 4 parts that "
-          "stay and 3 that are added to them.",
-          lambda a, d: without_odd_ones(parts(a, d))),
-    wrong("last_step_missing", 3,
-          "The last step of the tree is missing: two parts are left, and part[1] is never added.",
-          lambda a, d: without_last_step(parts(a, d))),
-)  # fmt: skip
-
 LOOP = "for (int i = tid; i < batch * plane; i += blockDim.x) {"
 GRAD = "grad_output[(b * C_out + k) * plane + i % plane]"
 FILL = "part[tid] = sum;\n    __syncthreads();"
@@ -89,10 +23,6 @@ HALF = "int half = (n + 1) / 2;"
 STEP = "if (tid < n / 2) part[tid] += part[tid + half];\n        __syncthreads();"
 WHOLE_TREE = f"{TREE}\n        {HALF}\n        {STEP}\n    }}"
 STORE = "if (tid == 0) grad_bias[k] = part[0];"
-
-
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, BIAS, old, new, expect, also, line)
 
 
 START = "int k = blockIdx.x;\n    int tid = threadIdx.x;"
@@ -139,57 +69,149 @@ if (tid == 0) grad_bias[k] = 0.0f;
     __syncthreads();
     atomicAdd(&grad_bias[k], sum);"""
 
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("the kernel of puzzle 09", START, BELOW, "slow",
-           line="sum += grad_output[(b * C_out + k) * H_out * W_out + i];"),
-    mutant("a chunk of neighbours for every thread", LOOP, CHUNK, "slow", line=GRAD),
-    mutant("interleaved addressing", WHOLE_TREE, INTERLEAVED, "slow", line="if (tid % (2 * s) == 0"),
-    mutant("interleaved addressing by threads in a row", WHOLE_TREE, SPREAD, "slow",
-           line="part[i] += part[i + s];"),
-    mutant("thread 0 adds up all parts", WHOLE_TREE, SERIAL, "slow", line="part[0] += part[t];"),
-    mutant("a chunk for every thread, and loads that change the average", LOOP, CHUNK, "slow", (
-               (FILL, "for (int i = 0; i < 64; i++) {\n"
-                "        if (grad_output[i % plane] > 1e30f) sum += 1.0f;\n    }\n    " + FILL),),
-           "global load sectors, target at most 2,304"),
-    mutant("everybody adds to one element", FILL, ADD_TO_ONE, "slow", ((WHOLE_TREE, ""),),
-           "rounds of atomic updates of shared memory"),
-    mutant("everybody adds to the bias", FILL, ADD_TO_BIAS, "slow", ((WHOLE_TREE, ""), (STORE, "")),
-           "requests to global memory, target at most 595"),
-    mutant("the first warp alone", LOOP, LOOP.replace("i < batch", "tid < 32 && i < batch").replace(
-               "blockDim.x", "min(32, (int)blockDim.x)"), "slow", line="by the busiest warps"),
+    Mistake(
+        "the kernel of puzzle 09",
+        (START, BELOW),
+        expect="slow",
+        line="sum += grad_output[(b * C_out + k) * H_out * W_out + i];",
+    ),
+    Mistake("a chunk of neighbours for every thread", (LOOP, CHUNK), expect="slow", line=GRAD),
+    Mistake(
+        "interleaved addressing", (WHOLE_TREE, INTERLEAVED), expect="slow", line="if (tid % (2 * s) == 0"
+    ),
+    Mistake(
+        "interleaved addressing by threads in a row",
+        (WHOLE_TREE, SPREAD),
+        expect="slow",
+        line="part[i] += part[i + s];",
+    ),
+    Mistake("thread 0 adds up all parts", (WHOLE_TREE, SERIAL), expect="slow", line="part[0] += part[t];"),
+    Mistake(
+        "a chunk for every thread, and loads that change the average",
+        (
+            (LOOP, CHUNK),
+            (
+                FILL,
+                "for (int i = 0; i < 64; i++) {\n"
+                "        if (grad_output[i % plane] > 1e30f) sum += 1.0f;\n    }\n    " + FILL,
+            ),
+        ),
+        expect="slow",
+        line="global load sectors, target at most 2,304",
+    ),
+    Mistake(
+        "everybody adds to one element",
+        ((FILL, ADD_TO_ONE), (WHOLE_TREE, "")),
+        expect="slow",
+        line="rounds of atomic updates of shared memory",
+    ),
+    Mistake(
+        "everybody adds to the bias",
+        ((FILL, ADD_TO_BIAS), (WHOLE_TREE, ""), (STORE, "")),
+        expect="slow",
+        line="requests to global memory, target at most 595",
+    ),
+    Mistake(
+        "the first warp alone",
+        (
+            LOOP,
+            LOOP.replace("i < batch", "tid < 32 && i < batch").replace(
+                "blockDim.x", "min(32, (int)blockDim.x)"
+            ),
+        ),
+        expect="slow",
+        line="by the busiest warps",
+    ),
     # the share of a thread
-    mutant("image 0 only", LOOP, LOOP.replace("batch * plane", "plane"), "batch_0_only"),
-    mutant("b missing", GRAD, "grad_output[k * plane + i % plane]", "batch_missing"),
-    mutant("batch stride without channels", GRAD, "grad_output[(b + k) * plane + i % plane]",
-           "batch_stride_without_channels"),
-    mutant("one element per thread", LOOP, "int i = tid;\n    if (i < batch * plane) {",
-           "one_element_per_thread"),
-    mutant("every thread adds up everything", LOOP, "for (int i = 0; i < batch * plane; i++) {",
-           "everything_by_every_thread"),
-    mutant("sum not set to anything", "float sum = 0.0f;", "float sum;", ("uninitialised-read", "wrong")),
+    Mistake(
+        "image 0 only",
+        (LOOP, LOOP.replace("batch * plane", "plane")),
+        says="This is exactly the gradient of batch item 0 alone: the share of a thread ends with image 0.",
+    ),
+    Mistake(
+        "b missing",
+        (GRAD, "grad_output[k * plane + i % plane]"),
+        says="Image 0 is added up once for every image: b is missing in the index of grad_output.",
+    ),
+    Mistake(
+        "batch stride without channels",
+        (GRAD, "grad_output[(b + k) * plane + i % plane]"),
+        says="The step from image to image in grad_output is one channel, not C_out channels.",
+    ),
+    Mistake(
+        "one element per thread",
+        (LOOP, "int i = tid;\n    if (i < batch * plane) {"),
+        says="Only the first blockDim.x elements of the channel are in the sum: a thread stops after its "
+        "first.",
+    ),
+    Mistake(
+        "every thread adds up everything",
+        (LOOP, "for (int i = 0; i < batch * plane; i++) {"),
+        says="Every element is counted blockDim.x times: each thread adds up the whole channel, not its "
+        "share.",
+    ),
+    Mistake(
+        "sum not set to anything", ("float sum = 0.0f;", "float sum;"), expect=("uninitialised-read", "wrong")
+    ),
     # the barriers
-    mutant("no barrier before the tree", FILL, "part[tid] = sum;", "race"),
-    mutant("barrier before the parts are there", FILL, "__syncthreads();\n    part[tid] = sum;", "race"),
-    mutant("no barrier in the tree", STEP, STEP.split("\n")[0], "race"),
-    mutant("barrier in the if", STEP,
-           "if (tid < n / 2) {\n            part[tid] += part[tid + half];\n            "
-           "__syncthreads();\n        }",
-           "barrier-divergence", line="others went around it"),
-    mutant("barrier behind a break", STEP,
-           "if (tid >= n / 2) break;\n        part[tid] += part[tid + half];\n        __syncthreads();",
-           "barrier-divergence", line="others went around it"),
-    mutant("no barrier within a warp", STEP, STEP.replace("__sync", "if (n > 32) __sync"), "race"),
+    Mistake("no barrier before the tree", (FILL, "part[tid] = sum;"), expect="race"),
+    Mistake(
+        "barrier before the parts are there", (FILL, "__syncthreads();\n    part[tid] = sum;"), expect="race"
+    ),
+    Mistake("no barrier in the tree", (STEP, STEP.split("\n")[0]), expect="race"),
+    Mistake(
+        "barrier in the if",
+        (
+            STEP,
+            "if (tid < n / 2) {\n            part[tid] += part[tid + half];\n            "
+            "__syncthreads();\n        }",
+        ),
+        expect="barrier-divergence",
+        line="others went around it",
+    ),
+    Mistake(
+        "barrier behind a break",
+        (STEP, "if (tid >= n / 2) break;\n        part[tid] += part[tid + half];\n        __syncthreads();"),
+        expect="barrier-divergence",
+        line="others went around it",
+    ),
+    Mistake("no barrier within a warp", (STEP, STEP.replace("__sync", "if (n > 32) __sync")), expect="race"),
     # the tree
-    mutant("own part only", STORE, "if (tid == 0) grad_bias[k] = sum;", "own_part_only"),
-    mutant("half rounded down", WHOLE_TREE,
-           WHOLE_TREE.replace("(n + 1) / 2", "n / 2"), "odd_part_lost"),
-    mutant("stops at two parts", TREE, TREE.replace("n > 1", "n > 2"), "last_step_missing"),
-    mutant("middle part counted twice", STEP, STEP.replace("n / 2", "half"), ("wrong", "out-of-bounds")),
-    mutant("the neighbour instead of the other half", STEP, STEP.replace("tid + half", "tid + 1"), "race"),
-    mutant("stored by a thread that not every block has", STORE, "if (tid == 31) grad_bias[k] = part[0];",
-           "unwritten"),
-)  # fmt: skip
+    Mistake(
+        "own part only",
+        (STORE, "if (tid == 0) grad_bias[k] = sum;"),
+        says="This is the share of thread 0 alone: the other threads' parts are not added.",
+        hint=2,
+    ),
+    Mistake(
+        "half rounded down",
+        (WHOLE_TREE, WHOLE_TREE.replace("(n + 1) / 2", "n / 2")),
+        says="A part is lost in every step that begins with an odd number of parts: half of 7 is 4 parts "
+        "that stay and 3 that are added to them.",
+        hint=3,
+    ),
+    Mistake(
+        "stops at two parts",
+        (TREE, TREE.replace("n > 1", "n > 2")),
+        says="The last step of the tree is missing: two parts are left, and part[1] is never added.",
+        hint=3,
+    ),
+    Mistake(
+        "middle part counted twice", (STEP, STEP.replace("n / 2", "half")), expect=("wrong", "out-of-bounds")
+    ),
+    Mistake(
+        "the neighbour instead of the other half",
+        (STEP, STEP.replace("tid + half", "tid + 1")),
+        expect="race",
+    ),
+    Mistake(
+        "stored by a thread that not every block has",
+        (STORE, "if (tid == 31) grad_bias[k] = part[0];"),
+        expect="unwritten",
+    ),
+)
 
 
 def loss(bias, a, d):
@@ -217,7 +239,10 @@ PUZZLE = Puzzle(
             params=(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 Out("grad_bias", k="C_out"),
-                Int("batch"), Int("C_out"), Int("H_out"), Int("W_out"),
+                Int("batch"),
+                Int("C_out"),
+                Int("H_out"),
+                Int("W_out"),
             ),
             launch=lambda d, t: Launch(grid=d["C_out"], block=d["threads"], shared_mem=4 * d["threads"]),
             reference=lambda a, d: gradient(a["grad_output"]),
@@ -228,56 +253,113 @@ PUZZLE = Puzzle(
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
         Case(
-            "bias_tiny", dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
+            "bias_tiny",
+            dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
             note="done by hand in the lesson",
-            inputs={"grad_output": [[[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
-                                    [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]]]},
+            inputs={
+                "grad_output": [
+                    [[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
+                    [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]],
+                ]
+            },
         ),
         Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), note="a tree without steps"),
-        Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32),
-             note="fewer elements than threads"),
-        Case("numerical_gradient_check", dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16),
-             note="each bias moved by epsilon", check="gradient"),
+        Case(
+            "output_1x1",
+            dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32),
+            note="fewer elements than threads",
+        ),
+        Case(
+            "numerical_gradient_check",
+            dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16),
+            note="each bias moved by epsilon",
+            check="gradient",
+        ),
         Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
         Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), note="7, 4, 2, 1 parts"),
-        Case("integers", dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96),
-             note="exact sums", values="integers"),
-        Case("block_of_50", dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
-             note="50, 25, 13, 7, 4, 2, 1 parts"),
+        Case(
+            "integers",
+            dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96),
+            note="exact sums",
+            values="integers",
+        ),
+        Case(
+            "block_of_50",
+            dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
+            note="50, 25, 13, 7, 4, 2, 1 parts",
+        ),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(batch=pick(257, 300), C_out=pick(2, 7), H_out=pick(2, 5), W_out=pick(2, 5),
-                                    threads=pick(20, 140))),
-        Case("large_image", dict(batch=1, C_out=2, H_out=263, W_out=259, threads=64), stress=True,
-             note="more pixels than 16 bits can count"),
-        Case("many_channels", dict(batch=2, C_out=257, H_out=1, W_out=131, threads=32), stress=True,
-             note="more channels than a byte can count"),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(
+                batch=pick(257, 300),
+                C_out=pick(2, 7),
+                H_out=pick(2, 5),
+                W_out=pick(2, 5),
+                threads=pick(20, 140),
+            ),
+        ),
+        Case(
+            "large_image",
+            dict(batch=1, C_out=2, H_out=263, W_out=259, threads=64),
+            stress=True,
+            note="more pixels than 16 bits can count",
+        ),
+        Case(
+            "many_channels",
+            dict(batch=2, C_out=257, H_out=1, W_out=131, threads=32),
+            stress=True,
+            note="more channels than a byte can count",
+        ),
         Case("counted", dict(batch=4, C_out=32, H_out=8, W_out=16), note="the case of the gates"),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
-        Gate("global_load_sectors", lambda d: 4.5 * loads(d), case="counted", below=16_384, hint=1,
-             says="Threads of a warp that sit next to each other should read elements that lie next to "
-                  "each other: 32 floats in a row are 4 sectors."),
-        Gate("divergent_branches", lambda d: 16 * d["C_out"], case="counted", hint=3,
-             says="In a step of the tree, the threads that add should be the first of the block: then "
-                  "whole warps work or rest, and only the last 5 steps divide a warp."),
-        Gate("shared_conflicts", 0, case="counted", hint=3,
-             says="Threads in a row should use elements in a row: with a step between them, several lanes "
-                  "want the same bank and wait for each other."),
-        Gate("shared_load_requests", lambda d: 40 * d["C_out"], case="counted", hint=3,
-             says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
-                  "the same time."),
+        Gate(
+            "global_load_sectors",
+            lambda d: 4.5 * loads(d),
+            case="counted",
+            below=16_384,
+            hint=1,
+            says="Threads of a warp that sit next to each other should read elements that lie next to "
+            "each other: 32 floats in a row are 4 sectors.",
+        ),
+        Gate(
+            "divergent_branches",
+            lambda d: 16 * d["C_out"],
+            case="counted",
+            hint=3,
+            says="In a step of the tree, the threads that add should be the first of the block: then "
+            "whole warps work or rest, and only the last 5 steps divide a warp.",
+        ),
+        Gate(
+            "shared_conflicts",
+            0,
+            case="counted",
+            hint=3,
+            says="Threads in a row should use elements in a row: with a step between them, several lanes "
+            "want the same bank and wait for each other.",
+        ),
+        Gate(
+            "shared_load_requests",
+            lambda d: 40 * d["C_out"],
+            case="counted",
+            hint=3,
+            says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
+            "the same time.",
+        ),
         # additions as with puzzle 20's shuffles, in every warp and twice; two barriers for each step of the tree
-        *Gate.limits("counted",
-                     global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
-                     global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["C_out"],
-                     flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["C_out"] * d["threads"]),
-                     shared_store_requests=lambda d: 40 * d["C_out"],
-                     barriers=lambda d: 2 * d["C_out"] * d["threads"].bit_length() * d["threads"] // 32),
+        *Gate.limits(
+            "counted",
+            global_requests=lambda d: 1.1 * loads(d) + d["C_out"],
+            global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["C_out"],
+            flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["C_out"] * d["threads"]),
+            shared_store_requests=lambda d: 40 * d["C_out"],
+            barriers=lambda d: 2 * d["C_out"] * d["threads"].bit_length() * d["threads"] // 32,
+        ),
     ),
     hints=(
         "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread "
@@ -292,4 +374,4 @@ PUZZLE = Puzzle(
         "/ 2 threads (rounded down) add. The barrier comes after the if, where all threads pass, and "
         "inside the loop.",
     ),
-)  # fmt: skip
+)

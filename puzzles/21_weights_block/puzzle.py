@@ -4,81 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle
+from harness.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 from reference import conv
 
 WEIGHTS = "conv2d_backward_weights"
-WARP = 32
 
-
-def gradient(a, d, grad_output=None, input=None):
-    """The right answer, with an array replaced by what a wrong kernel uses for it."""
-    return conv.backward_weights(
-        a["grad_output"] if grad_output is None else grad_output,
-        a["input"] if input is None else input,
-        (d["C_out"], d["C_in"], d["F"], d["F"]),
-    )
-
-
-def first(array, axis):
-    """The first slice along an axis, in the place of all of them."""
-    return np.broadcast_to(np.take(array, [0], axis), array.shape)
-
-
-def only(a, d, kept):
-    """The sum of the products i for which kept(i); i counts columns, then rows, then images."""
-    i = np.arange(d["batch"] * d["H_out"] * d["W_out"])
-    mask = np.reshape(kept(i), (d["batch"], 1, d["H_out"], d["W_out"]))
-    return gradient(a, d, a["grad_output"] * mask)
-
-
-def reread(array, index):
-    """What a kernel reads that takes index(b, c, h, w) for the place of array[b, c, h, w]; NaN outside."""
-    flat, position = array.ravel(), index(*np.indices(array.shape))
-    return np.where(position < flat.size, flat[position % flat.size], np.nan)
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, WEIGHTS, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("batch_0_only", 1,
-          "This is exactly the gradient of batch item 0 alone: the products are numbered over all images.",
-          lambda a, d: only(a, d, lambda i: i < d["H_out"] * d["W_out"])),
-    wrong("input_batch_missing", 1,
-          "Every image's gradient is multiplied with image 0: b is missing in the index of the input.",
-          lambda a, d: gradient(a, d, input=first(a["input"], 0))),
-    wrong("grad_batch_missing", 1,
-          "Every image is multiplied with the gradient of image 0: b is missing in the index of grad_output.",
-          lambda a, d: gradient(a, d, first(a["grad_output"], 0))),
-    wrong("filter_transposed", 1,
-          "Rows and columns of the filter are exchanged: r and s have changed places.",
-          lambda a, d: gradient(a, d).swapaxes(2, 3)),
-    wrong("channels_exchanged", 1,
-          "The right numbers are at the wrong places: idx is split with c as the slowest axis; it is k.",
-          lambda a, d: gradient(a, d).swapaxes(0, 1).reshape(d["C_out"], d["C_in"], d["F"], d["F"])),
-    wrong("output_size_used_for_input", 2,
-          "The input is indexed with H_out and W_out; its rows are W long and its channels H rows high.",
-          lambda a, d: gradient(a, d, input=reread(
-              a["input"], lambda b, c, h, w: ((b * d["C_in"] + c) * d["H_out"] + h) * d["W_out"] + w))),
-    wrong("offset_missing", 2,
-          "All weights of a filter get the gradient of weight (0, 0): r and s are missing in the input.",
-          lambda a, d: np.broadcast_to(
-              gradient(a, d)[:, :, :1, :1], (d["C_out"], d["C_in"], d["F"], d["F"]))),
-    wrong("one_product_per_thread", 2,
-          "Only the first blockDim.x products are in the sum: a thread stops after its first.",
-          lambda a, d: only(a, d, lambda i: i < d["threads"])),
-    wrong("first_warp_only", 3,
-          "This is the sum of warp 0 alone: the other warps' slots are not added.",
-          lambda a, d: only(a, d, lambda i: i % d["threads"] < WARP)),
-    wrong("lane_0_only", 3,
-          "Only lane 0 of every warp is in the sum: its slot must get the sum of the 32 lanes.",
-          lambda a, d: only(a, d, lambda i: i % WARP == 0)),
-    wrong("even_lanes_only", 3,
-          "Only the even lanes are in the sum: the last step of the shuffles, with offset 1, is missing.",
-          lambda a, d: only(a, d, lambda i: (i % WARP % 2 == 0) & (i % d["threads"] // WARP % 2 == 0))),
-)  # fmt: skip
 
 START = "int idx = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
 FILTER = "int s = idx % F;\n    int r = idx / F % F;"
@@ -121,47 +51,118 @@ __shared__ float part[1024];
     __syncthreads();"""
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, WEIGHTS, old, new, expect, also, line)
-
-
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("the kernel of puzzle 09", START, BELOW, "slow",
-           line="sum += grad * input[((b * C_in + c) * H + (p + r)) * W + (q + s)];"),
-    mutant("p changes fastest", SPLIT, "int p = i % H_out;\n        int q = i / H_out % W_out;", "slow",
-           line=f"sum += grad * {INPUT};"),
-    mutant("the tree of puzzle 19", f"sum = warp_sum(sum);\n    {FILL}", TREE, "slow",
-           also=((TAKE, "sum = lane == 0 ? slot[0] : 0.0f;"),), line="__syncthreads();  // after every step"),
-    mutant("products that nobody needs", f"sum += grad * {INPUT};",
-           f"float x = {INPUT}, y = x;\n        sum += grad * x;\n"
-           "        for (int n = 0; n < 8; n++) y = y * x + grad;\n        if (y > 1e30f) sum += y;", "slow", line="FLOP"),
-    mutant("the first warp alone", LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace(
-               "blockDim.x", "32"), "slow", line="by the busiest warps"),
+    Mistake(
+        "the kernel of puzzle 09",
+        (START, BELOW),
+        expect="slow",
+        line="sum += grad * input[((b * C_in + c) * H + (p + r)) * W + (q + s)];",
+    ),
+    Mistake(
+        "p changes fastest",
+        (SPLIT, "int p = i % H_out;\n        int q = i / H_out % W_out;"),
+        expect="slow",
+        line=f"sum += grad * {INPUT};",
+    ),
+    Mistake(
+        "the tree of puzzle 19",
+        ((f"sum = warp_sum(sum);\n    {FILL}", TREE), (TAKE, "sum = lane == 0 ? slot[0] : 0.0f;")),
+        expect="slow",
+        line="__syncthreads();  // after every step",
+    ),
+    Mistake(
+        "products that nobody needs",
+        (
+            f"sum += grad * {INPUT};",
+            f"float x = {INPUT}, y = x;\n        sum += grad * x;\n"
+            "        for (int n = 0; n < 8; n++) y = y * x + grad;\n        if (y > 1e30f) sum += y;",
+        ),
+        expect="slow",
+        line="FLOP",
+    ),
+    Mistake(
+        "the first warp alone",
+        (LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace("blockDim.x", "32")),
+        expect="slow",
+        line="by the busiest warps",
+    ),
     # which product
-    mutant("image 0 only", LOOP, LOOP.replace("batch * ", ""), "batch_0_only"),
-    mutant("b missing in the input", INPUT, "input[(c * H + p + r) * W + q + s]", "input_batch_missing"),
-    mutant("b missing in grad_output", GRAD, "grad_output[(k * H_out + p) * W_out + q]",
-           "grad_batch_missing"),
-    mutant("r and s swapped", FILTER, "int r = idx % F;\n    int s = idx / F % F;", "filter_transposed"),
-    mutant("k and c swapped in the split", CHANNELS,
-           "int k = idx / (F * F) % C_out;\n    int c = idx / (F * F * C_out);", "channels_exchanged"),
-    mutant("H_out and W_out for H and W", INPUT, "input[((b * C_in + c) * H_out + p + r) * W_out + q + s]",
-           "output_size_used_for_input"),
-    mutant("r and s missing", INPUT, "input[((b * C_in + c) * H + p) * W + q]", "offset_missing"),
-    mutant("row split by H_out", SPLIT, SPLIT.replace("% H_out", "").replace("i / W_out", "i / H_out"),
-           "out-of-bounds"),
-    mutant("one product per thread", LOOP, "int i = threadIdx.x;\n    if (i < batch * H_out * W_out) {",
-           "one_product_per_thread"),
+    Mistake(
+        "image 0 only",
+        (LOOP, LOOP.replace("batch * ", "")),
+        says="This is exactly the gradient of batch item 0 alone: the products are numbered over all images.",
+    ),
+    Mistake(
+        "b missing in the input",
+        (INPUT, "input[(c * H + p + r) * W + q + s]"),
+        says="Every image's gradient is multiplied with image 0: b is missing in the index of the input.",
+    ),
+    Mistake(
+        "b missing in grad_output",
+        (GRAD, "grad_output[(k * H_out + p) * W_out + q]"),
+        says="Every image is multiplied with the gradient of image 0: b is missing in the index of "
+        "grad_output.",
+    ),
+    Mistake(
+        "r and s swapped",
+        (FILTER, "int r = idx % F;\n    int s = idx / F % F;"),
+        says="Rows and columns of the filter are exchanged: r and s have changed places.",
+    ),
+    Mistake(
+        "k and c swapped in the split",
+        (CHANNELS, "int k = idx / (F * F) % C_out;\n    int c = idx / (F * F * C_out);"),
+        says="The right numbers are at the wrong places: idx is split with c as the slowest axis; it is k.",
+    ),
+    Mistake(
+        "H_out and W_out for H and W",
+        (INPUT, "input[((b * C_in + c) * H_out + p + r) * W_out + q + s]"),
+        says="The input is indexed with H_out and W_out; its rows are W long and its channels H rows high.",
+        hint=2,
+    ),
+    Mistake(
+        "r and s missing",
+        (INPUT, "input[((b * C_in + c) * H + p) * W + q]"),
+        says="All weights of a filter get the gradient of weight (0, 0): r and s are missing in the input.",
+        hint=2,
+    ),
+    Mistake(
+        "row split by H_out",
+        (SPLIT, SPLIT.replace("% H_out", "").replace("i / W_out", "i / H_out")),
+        expect="out-of-bounds",
+    ),
+    Mistake(
+        "one product per thread",
+        (LOOP, "int i = threadIdx.x;\n    if (i < batch * H_out * W_out) {"),
+        says="Only the first blockDim.x products are in the sum: a thread stops after its first.",
+        hint=2,
+    ),
     # the sum over the block
-    mutant("no barrier", FILL, "if (lane == 0) slot[warp] = sum;", "race"),
-    mutant("mask of half a warp", SHUFFLE, SHUFFLE.replace("0xffffffff", "0x0000ffff"), "shuffle-mask"),
-    mutant("last step left out", "offset > 0", "offset > 1", "even_lanes_only"),
-    mutant("all slots taken", TAKE, "sum = slot[lane];", "uninitialised-read"),
-    mutant("first warp only", f"{TAKE}\n        sum = warp_sum(sum);", "", "first_warp_only"),
-    mutant("lane 0 only", f"sum = warp_sum(sum);\n    {FILL}", FILL, "lane_0_only"),
-    mutant("every thread adds to the weight", STORE, "grad_weights[idx] += sum;", "race"),
-)  # fmt: skip
+    Mistake("no barrier", (FILL, "if (lane == 0) slot[warp] = sum;"), expect="race"),
+    Mistake(
+        "mask of half a warp", (SHUFFLE, SHUFFLE.replace("0xffffffff", "0x0000ffff")), expect="shuffle-mask"
+    ),
+    Mistake(
+        "last step left out",
+        ("offset > 0", "offset > 1"),
+        says="Only the even lanes are in the sum: the last step of the shuffles, with offset 1, is missing.",
+        hint=3,
+    ),
+    Mistake("all slots taken", (TAKE, "sum = slot[lane];"), expect="uninitialised-read"),
+    Mistake(
+        "first warp only",
+        (f"{TAKE}\n        sum = warp_sum(sum);", ""),
+        says="This is the sum of warp 0 alone: the other warps' slots are not added.",
+        hint=3,
+    ),
+    Mistake(
+        "lane 0 only",
+        (f"sum = warp_sum(sum);\n    {FILL}", FILL),
+        says="Only lane 0 of every warp is in the sum: its slot must get the sum of the 32 lanes.",
+        hint=3,
+    ),
+    Mistake("every thread adds to the weight", (STORE, "grad_weights[idx] += sum;"), expect="race"),
+)
 
 
 def loss(w, a, d):
@@ -187,67 +188,129 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
+                Int("batch"),
+                Int("C_in"),
+                Int("H"),
+                Int("W"),
+                Int("C_out"),
+                Int("F"),
             ),
             launch=lambda d, t: Launch(grid=d["C_out"] * d["C_in"] * d["F"] ** 2, block=d["threads"]),
-            reference=lambda a, d: gradient(a, d),
+            reference=lambda a, d: conv.backward_weights(
+                a["grad_output"], a["input"], (d["C_out"], d["C_in"], d["F"], d["F"])
+            ),
         ),
     ),
     dims=lambda d: {
-        "H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128,
-        "weights": d["C_out"] * d["C_in"] * d["F"] ** 2, **d,
+        "H_out": d["H"] - d["F"] + 1,
+        "W_out": d["W"] - d["F"] + 1,
+        "threads": 128,
+        "weights": d["C_out"] * d["C_in"] * d["F"] ** 2,
+        **d,
     },
     gradient_of={WEIGHTS: Gradient(loss)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
         Case(
-            "conv_bw_tiny_3x3", dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
+            "conv_bw_tiny_3x3",
+            dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
             note="done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
             },
         ),
-        Case("output_1x1", dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4, threads=64),
-             note="the filter covers the image"),
+        Case(
+            "output_1x1",
+            dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4, threads=64),
+            note="the filter covers the image",
+        ),
         Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=32), note="only channels"),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64), note="W > H"),
-        Case("conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32),
-             note="each weight moved by epsilon", check="gradient"),
-        Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96),
-             note="exact sums; 3 warps", values="integers"),
+        Case(
+            "conv_bw_numerical_gradient_check",
+            dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32),
+            note="each weight moved by epsilon",
+            check="gradient",
+        ),
+        Case(
+            "integers",
+            dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96),
+            note="exact sums; 3 warps",
+            values="integers",
+        ),
         Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
         Case("nothing_divides", dict(batch=3, C_in=2, H=13, W=11, C_out=3, F=3, threads=160)),
-        Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5),
-             note="LeNet's first"),
-        Case("lenet_conv2_part", dict(batch=1, C_in=6, H=12, W=12, C_out=2, F=5, threads=64),
-             note="LeNet's second, 2 of 16 channels"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(batch=pick(257, 270), C_in=pick(1, 3), H=pick(4, 6), W=pick(4, 6),
-                                    C_out=pick(1, 3), F=pick(1, 3), threads=32 * pick(1, 3))),
-        Case("large_image", dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2), stress=True,
-             note="more pixels than 16 bits can count"),
-        Case("many_filters", dict(batch=2, C_in=2, H=1, W=1, C_out=257, F=1, threads=32), stress=True,
-             note="more filters than a byte can count"),
-        Case("many_channels", dict(batch=2, C_in=257, H=1, W=1, C_out=2, F=1, threads=32), stress=True,
-             note="more channels than a byte can count"),
+        Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
+        Case(
+            "lenet_conv2_part",
+            dict(batch=1, C_in=6, H=12, W=12, C_out=2, F=5, threads=64),
+            note="LeNet's second, 2 of 16 channels",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(
+                batch=pick(257, 270),
+                C_in=pick(1, 3),
+                H=pick(4, 6),
+                W=pick(4, 6),
+                C_out=pick(1, 3),
+                F=pick(1, 3),
+                threads=32 * pick(1, 3),
+            ),
+        ),
+        Case(
+            "large_image",
+            dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2),
+            stress=True,
+            note="more pixels than 16 bits can count",
+        ),
+        Case(
+            "many_filters",
+            dict(batch=2, C_in=2, H=1, W=1, C_out=257, F=1, threads=32),
+            stress=True,
+            note="more filters than a byte can count",
+        ),
+        Case(
+            "many_channels",
+            dict(batch=2, C_in=257, H=1, W=1, C_out=2, F=1, threads=32),
+            stress=True,
+            note="more channels than a byte can count",
+        ),
         Case("counted", dict(batch=2, C_in=4, H=6, W=34, C_out=4, F=3), note="the case of the gates"),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
-        Gate("global_load_sectors", lambda d: 4.6 * loads(d), case="counted", below=18_080, hint=2,
-             says="Neighbouring threads should read neighbouring elements of grad_output and of the "
-                  "input: let q change fastest from thread to thread."),
-        Gate("global_requests", lambda d: 1.1 * loads(d) + d["weights"], case="counted", hint=2,
-             says="Every product needs one element of each array; read neighbours together, and none twice."),
-        Gate("barriers", lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] ** 2 * d["threads"] // 32,
-             case="counted", hint=3,
-             says="Add up within the warps with shuffles first, as in puzzle 20: the block waits only once."),
-        *Gate.limits("counted",
-                     global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["weights"],
-                     flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["weights"] * d["threads"]),
-                     shared_wavefronts=lambda d: 2.5 * d["weights"] * d["threads"] // 32),
+        Gate(
+            "global_load_sectors",
+            lambda d: 4.6 * loads(d),
+            case="counted",
+            below=18_080,
+            hint=2,
+            says="Neighbouring threads should read neighbouring elements of grad_output and of the "
+            "input: let q change fastest from thread to thread.",
+        ),
+        Gate(
+            "global_requests",
+            lambda d: 1.1 * loads(d) + d["weights"],
+            case="counted",
+            hint=2,
+            says="Every product needs one element of each array; read neighbours together, and none twice.",
+        ),
+        Gate(
+            "barriers",
+            lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] ** 2 * d["threads"] // 32,
+            case="counted",
+            hint=3,
+            says="Add up within the warps with shuffles first, as in puzzle 20: the block waits only once.",
+        ),
+        *Gate.limits(
+            "counted",
+            global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["weights"],
+            flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["weights"] * d["threads"]),
+            shared_wavefronts=lambda d: 2.5 * d["weights"] * d["threads"] // 32,
+        ),
     ),
     hints=(
         "The block plays the part of a thread of puzzle 09, so the number of the weight is that of the "
@@ -261,4 +324,4 @@ PUZZLE = Puzzle(
         "more in warp 0, where lanes without a slot contribute 0. No thread may leave before that, "
         "whether it had a product or not. One lane stores the sum, with =, as the weight of the block.",
     ),
-)  # fmt: skip
+)

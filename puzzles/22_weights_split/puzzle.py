@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import (  # fmt: skip
+from harness.course import (
     Case,
     Gate,
     Gradient,
@@ -12,81 +12,32 @@ from harness.course import (  # fmt: skip
     Int,
     Kernel,
     Launch,
-    Misconception,
-    Mutant,
+    Mistake,
     Out,
     Puzzle,
     ceil_div,
+    mistakes_in,
 )
 from reference import conv
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 
 
-def shares(d, images=None):
-    """The images of every part, as slices; images: how many a part has, by default the right number."""
-    images = ceil_div(d["batch"], d["parts"]) if images is None else images
+def shares(d):
+    """The images of every part, as slices."""
+    images = ceil_div(d["batch"], d["parts"])
     return [slice(part * images, (part + 1) * images) for part in range(d["parts"])]
 
 
-def partials(a, d, of=None, grad_output=None):
-    """The sums of every part: [parts, C_out, C_in, F, F]. of: the images of the parts."""
-    grad_output = a["grad_output"] if grad_output is None else grad_output
+def partials(a, d):
+    """The sums of every part: [parts, C_out, C_in, F, F]."""
     shape = (d["C_out"], d["C_in"], d["F"], d["F"])
-    return np.stack([conv.backward_weights(grad_output[images], a["input"][images], shape)
-                     for images in (shares(d) if of is None else of)])  # fmt: skip
+    return np.stack([conv.backward_weights(a["grad_output"][i], a["input"][i], shape) for i in shares(d)])
 
-
-def lanes_only(a, d, kept):
-    """The sums of every part from the products i for which kept(i); i counts the positions of all images."""
-    positions, found = d["H_out"] * d["W_out"], a["grad_output"].copy()
-    for images in shares(d):
-        i = np.arange(found[images].shape[0] * positions)
-        found[images] *= np.reshape(kept(i), (-1, 1, d["H_out"], d["W_out"]))
-    return partials(a, d, grad_output=found)
-
-
-def wrong(id, hint, says, compute, kernel=PARTIAL):
-    return Misconception(id, kernel, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("remainder_lost", 1,
-          "The last images are in no part: batch / parts is rounded down; it has to be rounded up.",
-          lambda a, d: partials(a, d, shares(d, d["batch"] // d["parts"]))),
-    wrong("one_image_twice", 1,
-          "Every part takes one image too many, the first of the next part.",
-          lambda a, d: partials(a, d, [slice(s.start, s.stop + 1) for s in shares(d)])),
-    wrong("whole_batch_in_every_part", 1,
-          "Every part holds the sums of the whole batch: the block's part must limit its images.",
-          lambda a, d: partials(a, d, [slice(None)] * d["parts"])),
-    wrong("first_images_in_every_part", 1,
-          "Every part begins with image 0: the part's first image is missing in b.",
-          lambda a, d: partials(a, d, [slice(len(range(d["batch"])[s])) for s in shares(d)])),
-    wrong("row_offset_missing", 2,
-          "All rows of a filter get the gradient of row 0: r is missing in the index of the input.",
-          lambda a, d: np.broadcast_to(partials(a, d)[:, :, :, :1], partials(a, d).shape)),
-    wrong("channels_exchanged", 2,
-          "The right numbers are at the wrong places: row is split with c as the slowest axis; it is k.",
-          lambda a, d: partials(a, d).swapaxes(1, 2).reshape(-1, d["C_out"], d["C_in"], d["F"], d["F"])),
-    wrong("first_warp_only", 3,
-          "This is the sum of warp 0 alone: the other warps' slots are not added.",
-          lambda a, d: lanes_only(a, d, lambda i: i % d["threads"] < 32)),
-    wrong("part_0_only", 3,
-          "This is part 0 alone: the others are not added.",
-          lambda a, d: a["partial"][0], ADD),
-    wrong("last_part_only", 3,
-          "This is the last part alone: the sum is overwritten (=) instead of added to (+=).",
-          lambda a, d: a["partial"][-1], ADD),
-    wrong("parts_side_by_side", 3,
-          "The parts of a weight are taken to lie side by side; each part is a whole array of weights.",
-          lambda a, d: a["partial"].reshape(-1, d["parts"]).sum(1).reshape(a["partial"].shape[1:]), ADD),
-)  # fmt: skip
 
 ROW = "int c = row / F % C_in;\n    int k = row / (F * C_in);"
 IMAGES = "int images = (batch + parts - 1) / parts;"
 LAST = "int last = min(first + images, batch);"
-LOOP = "for (int i = first * H_out * W_out + threadIdx.x; i < last * H_out * W_out; i += blockDim.x) {"
 SPLIT = """\
         int q = i % W_out;
         int p = i / W_out % H_out;
@@ -156,52 +107,138 @@ if (threadIdx.x < F) partial[(part * C_out * C_in * F + row) * F + threadIdx.x] 
 """
 
 
-def mutant(name, old, new, expect="wrong", also=(), line="", kernel=PARTIAL):
-    return Mutant(name, kernel, old, new, expect, also, line)
-
-
-MUTANTS = (
-    # right, not yet fast
-    mutant("the kernel of puzzle 21, weight after weight", START, BELOW, "slow",
-           line="float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];"),
-    mutant("warps add with atomics", TO_THE_END, ATOMICS, "slow", line="atomicAdd("),
-    mutant("sums in an array that is indexed at run time", TAPS,
-           "for (int s = 0; s < F; s++) sum[s] += grad * x[s];\n", "slow",
-           line="for (int s = 0; s < F; s++) sum[s] += grad * x[s];"),
-    mutant("sums in shared memory", "float sum[MAX_F] = {};", "__shared__ float sum[MAX_F][1024];\n    "
-           "for (int s = 0; s < MAX_F; s++) sum[s][threadIdx.x] = 0.0f;", "slow",
-           (("sum[s] += grad", "sum[s][threadIdx.x] += grad"), ("warp_sum(sum[s])", "warp_sum(sum[s][threadIdx.x])")),
-           "passes over the banks of shared memory"),
-    mutant("second pass: neighbours far apart", ADD_GUARD, ADD_GUARD
-           + "\n    if (weights % 4 == 0) idx = idx % (weights / 4) * 4 + idx / (weights / 4);", "slow",
-           line="add_parts: 15,008 bytes of global memory", kernel=ADD),
-    # the parts of the batch
-    mutant("images rounded down", IMAGES, "int images = batch / parts;", "remainder_lost"),
-    mutant("an image too many", LAST, LAST.replace("images,", "images + 1,"), "one_image_twice"),
-    mutant("whole batch", LAST, "first = 0;\n    int last = batch;", "whole_batch_in_every_part"),
-    mutant("first images in every part", SPLIT, SPLIT.replace("i / (W_out * H_out)", "i / (W_out * H_out) - first"),
-           "first_images_in_every_part"),
-    mutant("last part not cut", LAST, "int last = first + images;", "out-of-bounds"),
-    mutant("blocks without images leave", LAST, f"{LAST}\n    if (first >= last) return;", "unwritten"),
-    mutant("all parts into part 0", STORE, "partial[row * F + threadIdx.x] = total;", "race"),
-    # the row of the filter
-    mutant("r missing in the input", "* H + p + r) * W + q;", "* H + p) * W + q;", "row_offset_missing"),
-    mutant("k and c swapped in the split", ROW, "int k = row / F % C_out;\n    int c = row / (F * C_out);",
-           "channels_exchanged"),
-    mutant("MAX_F elements of every row", TAPS, TAPS.replace("if (s < F) ", ""), "out-of-bounds"),
-    # the sum over the block
-    mutant("sums not set to anything", "float sum[MAX_F] = {};", "float sum[MAX_F];", "uninitialised-read"),
-    mutant("no barrier", f"{FINISH}    if", f"{FINISH.replace('    __syncthreads();', '')}    if", "race"),
-    mutant("one slot a warp", FINISH, FINISH.replace("/ 32][s]", "/ 32][0]"),
-           ("race", "uninitialised-read")),
-    mutant("first warp only", GATHER, "total = slot[0][threadIdx.x];", "first_warp_only"),
-    # the second pass
-    mutant("part 0 only", ADD_LOOP, ADD_LOOP.replace("< parts", "< 1"), "part_0_only", kernel=ADD),
-    mutant("overwritten instead of added", "sum += partial", "sum = partial", "last_part_only", kernel=ADD),
-    mutant("parts side by side", "partial[part * weights + idx]", "partial[idx * parts + part]",
-           "parts_side_by_side", kernel=ADD),
-    mutant("no guard", ADD_GUARD, "", "out-of-bounds", kernel=ADD),
-)  # fmt: skip
+MISTAKES = (
+    *mistakes_in(
+        PARTIAL,
+        # right, not yet fast
+        Mistake(
+            "the kernel of puzzle 21, weight after weight",
+            (START, BELOW),
+            expect="slow",
+            line="float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];",
+        ),
+        Mistake("warps add with atomics", (TO_THE_END, ATOMICS), expect="slow", line="atomicAdd("),
+        Mistake(
+            "sums in an array that is indexed at run time",
+            (TAPS, "for (int s = 0; s < F; s++) sum[s] += grad * x[s];\n"),
+            expect="slow",
+            line="for (int s = 0; s < F; s++) sum[s] += grad * x[s];",
+        ),
+        Mistake(
+            "sums in shared memory",
+            (
+                (
+                    "float sum[MAX_F] = {};",
+                    "__shared__ float sum[MAX_F][1024];\n    "
+                    "for (int s = 0; s < MAX_F; s++) sum[s][threadIdx.x] = 0.0f;",
+                ),
+                ("sum[s] += grad", "sum[s][threadIdx.x] += grad"),
+                ("warp_sum(sum[s])", "warp_sum(sum[s][threadIdx.x])"),
+            ),
+            expect="slow",
+            line="passes over the banks of shared memory",
+        ),
+        # the parts of the batch
+        Mistake(
+            "images rounded down",
+            (IMAGES, "int images = batch / parts;"),
+            says="The last images are in no part: batch / parts is rounded down; it has to be rounded up.",
+        ),
+        Mistake(
+            "an image too many",
+            (LAST, LAST.replace("images,", "images + 1,")),
+            says="Every part takes one image too many, the first of the next part.",
+        ),
+        Mistake(
+            "whole batch",
+            (LAST, "first = 0;\n    int last = batch;"),
+            says="Every part holds the sums of the whole batch: the block's part must limit its images.",
+        ),
+        Mistake(
+            "first images in every part",
+            (SPLIT, SPLIT.replace("i / (W_out * H_out)", "i / (W_out * H_out) - first")),
+            says="Every part begins with image 0: the part's first image is missing in b.",
+        ),
+        Mistake("last part not cut", (LAST, "int last = first + images;"), expect="out-of-bounds"),
+        Mistake(
+            "blocks without images leave",
+            (LAST, f"{LAST}\n    if (first >= last) return;"),
+            expect="unwritten",
+        ),
+        Mistake("all parts into part 0", (STORE, "partial[row * F + threadIdx.x] = total;"), expect="race"),
+        # the row of the filter
+        Mistake(
+            "r missing in the input",
+            ("* H + p + r) * W + q;", "* H + p) * W + q;"),
+            says="All rows of a filter get the gradient of row 0: r is missing in the index of the input.",
+            hint=2,
+        ),
+        Mistake(
+            "k and c swapped in the split",
+            (ROW, "int k = row / F % C_out;\n    int c = row / (F * C_out);"),
+            says="The right numbers are at the wrong places: row is split with c as the slowest axis; it is k.",
+            hint=2,
+        ),
+        Mistake(
+            "MAX_F elements of every row", (TAPS, TAPS.replace("if (s < F) ", "")), expect="out-of-bounds"
+        ),
+        # the sum over the block
+        Mistake(
+            "sums not set to anything",
+            ("float sum[MAX_F] = {};", "float sum[MAX_F];"),
+            expect="uninitialised-read",
+        ),
+        Mistake(
+            "no barrier",
+            (f"{FINISH}    if", f"{FINISH.replace('    __syncthreads();', '')}    if"),
+            expect="race",
+        ),
+        Mistake(
+            "one slot a warp",
+            (FINISH, FINISH.replace("/ 32][s]", "/ 32][0]")),
+            expect=("race", "uninitialised-read"),
+        ),
+        Mistake(
+            "first warp only",
+            (GATHER, "total = slot[0][threadIdx.x];"),
+            says="This is the sum of warp 0 alone: the other warps' slots are not added.",
+            hint=3,
+        ),
+    ),
+    *mistakes_in(
+        ADD,
+        Mistake(
+            "second pass: neighbours far apart",
+            (
+                ADD_GUARD,
+                ADD_GUARD
+                + "\n    if (weights % 4 == 0) idx = idx % (weights / 4) * 4 + idx / (weights / 4);",
+            ),
+            expect="slow",
+            line="add_parts: 15,008 bytes of global memory",
+        ),
+        # the second pass
+        Mistake(
+            "part 0 only",
+            (ADD_LOOP, ADD_LOOP.replace("< parts", "< 1")),
+            says="This is part 0 alone: the others are not added.",
+            hint=3,
+        ),
+        Mistake(
+            "overwritten instead of added",
+            ("sum += partial", "sum = partial"),
+            says="This is the last part alone: the sum is overwritten (=) instead of added to (+=).",
+            hint=3,
+        ),
+        Mistake(
+            "parts side by side",
+            ("partial[part * weights + idx]", "partial[idx * parts + part]"),
+            says="The parts of a weight are taken to lie side by side; each part is a whole array of weights.",
+            hint=3,
+        ),
+        Mistake("no guard", (ADD_GUARD, ""), expect="out-of-bounds"),
+    ),
+)
 
 
 def loss(w, a, d):
@@ -212,9 +249,13 @@ def loss(w, a, d):
 
 def derived(d):
     return {
-        "H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, "parts": 2,
-        "weights": d["C_out"] * d["C_in"] * d["F"] ** 2, **d,
-    }  # fmt: skip
+        "H_out": d["H"] - d["F"] + 1,
+        "W_out": d["W"] - d["F"] + 1,
+        "threads": 128,
+        "parts": 2,
+        "weights": d["C_out"] * d["C_in"] * d["F"] ** 2,
+        **d,
+    }
 
 
 def loads(d):
@@ -248,17 +289,24 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("partial", t="parts", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"), Int("parts"),
+                Int("batch"),
+                Int("C_in"),
+                Int("H"),
+                Int("W"),
+                Int("C_out"),
+                Int("F"),
+                Int("parts"),
             ),
             launch=lambda d, t: Launch((d["C_out"] * d["C_in"] * d["F"], d["parts"]), d["threads"]),
-            reference=lambda a, d: partials(a, d),
+            reference=partials,
         ),
         Kernel(
             ADD,
             params=(
                 In("partial", t="parts", k="C_out", c="C_in", r="F", s="F"),
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                Int("parts"), Int("weights"),
+                Int("parts"),
+                Int("weights"),
             ),
             launch=lambda d, t: Launch(grid=ceil_div(d["weights"], d["threads"]), block=d["threads"]),
             reference=lambda a, d: a["partial"].sum(0),
@@ -269,7 +317,8 @@ PUZZLE = Puzzle(
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, parts=16),
     cases=(
         Case(
-            "conv_bw_tiny_3x3", dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
+            "conv_bw_tiny_3x3",
+            dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
             note="done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
@@ -277,65 +326,153 @@ PUZZLE = Puzzle(
                 "partial": [[[[[12, 17], [27, 32]]]], [[[[1, 3], [0, 5]]]]],
             },
         ),
-        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3, parts=4, threads=64),
-             note="a part without images"),
-        Case("filter_1x1", dict(batch=5, C_in=3, H=4, W=5, C_out=4, F=1, parts=1, threads=32),
-             note="one part"),
-        Case("one_channel_wide", dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=64),
-             note="parts of 3 and 2 images; W > H"),
-        Case("conv_bw_numerical_gradient_check", dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32),
-             note="each weight moved by epsilon", check="gradient"),
-        Case("integers", dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
-             note="exact sums; parts of 2, 2 and 0 images", values="integers"),
+        Case(
+            "output_1x1",
+            dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3, parts=4, threads=64),
+            note="a part without images",
+        ),
+        Case(
+            "filter_1x1", dict(batch=5, C_in=3, H=4, W=5, C_out=4, F=1, parts=1, threads=32), note="one part"
+        ),
+        Case(
+            "one_channel_wide",
+            dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=64),
+            note="parts of 3 and 2 images; W > H",
+        ),
+        Case(
+            "conv_bw_numerical_gradient_check",
+            dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32),
+            note="each weight moved by epsilon",
+            check="gradient",
+        ),
+        Case(
+            "integers",
+            dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
+            note="exact sums; parts of 2, 2 and 0 images",
+            values="integers",
+        ),
         Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), note="all sizes differ"),
-        Case("lenet_conv1_part", dict(batch=2, C_in=1, H=28, W=28, C_out=1, F=5),
-             note="LeNet's first, 1 of 6 channels"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(batch=pick(257, 270), C_in=pick(1, 3), H=pick(4, 6), W=pick(4, 6),
-                                    C_out=pick(1, 3), F=pick(1, 3), parts=pick(3, 7),
-                                    threads=32 * pick(1, 3))),
-        Case("large_image", dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2), stress=True,
-             note="more pixels than 16 bits can count"),
-        Case("many_filters", dict(batch=2, C_in=2, H=1, W=1, C_out=257, F=1, parts=1, threads=32), stress=True,
-             note="more filters than a byte can count"),
-        Case("many_channels", dict(batch=300, C_in=257, H=1, W=1, C_out=2, F=1, parts=1, threads=32), stress=True,
-             note="more channels than a byte can count"),
-        Case("many_weights", dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1), kernels=(ADD,), stress=True,
-             note="more weights than 16 bits can count"),
-        Case("many_parts", dict(batch=300, C_in=1, H=2, W=2, C_out=2, F=1, parts=259, threads=32), stress=True,
-             note="more parts than a byte can count"),
-        Case("counted", dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
-             note="LeNet's second, 2 of 16 channels: the case of the gates"),
+        Case(
+            "lenet_conv1_part",
+            dict(batch=2, C_in=1, H=28, W=28, C_out=1, F=5),
+            note="LeNet's first, 1 of 6 channels",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(
+                batch=pick(257, 270),
+                C_in=pick(1, 3),
+                H=pick(4, 6),
+                W=pick(4, 6),
+                C_out=pick(1, 3),
+                F=pick(1, 3),
+                parts=pick(3, 7),
+                threads=32 * pick(1, 3),
+            ),
+        ),
+        Case(
+            "large_image",
+            dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2),
+            stress=True,
+            note="more pixels than 16 bits can count",
+        ),
+        Case(
+            "many_filters",
+            dict(batch=2, C_in=2, H=1, W=1, C_out=257, F=1, parts=1, threads=32),
+            stress=True,
+            note="more filters than a byte can count",
+        ),
+        Case(
+            "many_channels",
+            dict(batch=300, C_in=257, H=1, W=1, C_out=2, F=1, parts=1, threads=32),
+            stress=True,
+            note="more channels than a byte can count",
+        ),
+        Case(
+            "many_weights",
+            dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1),
+            kernels=(ADD,),
+            stress=True,
+            note="more weights than 16 bits can count",
+        ),
+        Case(
+            "many_parts",
+            dict(batch=300, C_in=1, H=2, W=2, C_out=2, F=1, parts=259, threads=32),
+            stress=True,
+            note="more parts than a byte can count",
+        ),
+        Case(
+            "counted",
+            dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
+            note="LeNet's second, 2 of 16 channels: the case of the gates",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
-        Gate("global_atomic_operations", 0, case="counted", hint=3,
-             says="The order of atomic additions changes from run to run, and with it the last bits of "
-                  "the sum. Store every partial sum in a place of its own; the second kernel adds them in "
-                  "order."),
-        Gate("global_load_requests", 3100, case="counted", kernels=(PARTIAL,), below=4800, hint=2,
-             says="An element of grad_output is needed for all F weights of the row: read it once, and "
-                  "keep F sums."),
-        Gate("global_bytes", 650_000, case="counted", kernels=(PARTIAL,), below=796_032, hint=2,
-             says="Read grad_output once for the F weights of the row, and let neighbouring threads read "
-                  "neighbouring elements."),
-        Gate("local_bytes", 0, case="counted", kernels=(PARTIAL,), hint=2,
-             says="An array whose index is known only at run time lies in memory. With a loop to MAX_F "
-                  "that is unrolled, every index is a number, and the sums stay in registers."),
-        Gate("barriers", lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] * d["parts"] * d["threads"] // 32,
-             case="counted", kernels=(PARTIAL,), hint=3,
-             says="All F sums can share one barrier: give each warp a slot for every weight of the row."),
-        *Gate.limits("counted", PARTIAL,
-                     global_requests_busiest=lambda d: (
-                         2.2 * loads(d) * 32 / d["threads"] + d["parts"] * d["weights"] / d["F"]),
-                     flops=lambda d: 1.05 * flops(d),
-                     shared_wavefronts=lambda d: 1.5 * slots(d)),
-        *Gate.limits("counted", ADD,
-                     flops=lambda d: 1.05 * d["parts"] * d["weights"],
-                     global_bytes=lambda d: 1.3 * 4 * (d["parts"] + 1) * d["weights"],
-                     global_requests=lambda d: 1.1 * (d["parts"] + 1) * ceil_div(d["weights"], 32),
-                     global_requests_busiest=lambda d: 2 * (d["parts"] + 1) * ceil_div(d["weights"], d["threads"])),
+        Gate(
+            "global_atomic_operations",
+            0,
+            case="counted",
+            hint=3,
+            says="The order of atomic additions changes from run to run, and with it the last bits of "
+            "the sum. Store every partial sum in a place of its own; the second kernel adds them in "
+            "order.",
+        ),
+        Gate(
+            "global_load_requests",
+            3100,
+            case="counted",
+            kernels=(PARTIAL,),
+            below=4800,
+            hint=2,
+            says="An element of grad_output is needed for all F weights of the row: read it once, and "
+            "keep F sums.",
+        ),
+        Gate(
+            "global_bytes",
+            650_000,
+            case="counted",
+            kernels=(PARTIAL,),
+            below=796_032,
+            hint=2,
+            says="Read grad_output once for the F weights of the row, and let neighbouring threads read "
+            "neighbouring elements.",
+        ),
+        Gate(
+            "local_bytes",
+            0,
+            case="counted",
+            kernels=(PARTIAL,),
+            hint=2,
+            says="An array whose index is known only at run time lies in memory. With a loop to MAX_F "
+            "that is unrolled, every index is a number, and the sums stay in registers.",
+        ),
+        Gate(
+            "barriers",
+            lambda d: 2 * d["C_out"] * d["C_in"] * d["F"] * d["parts"] * d["threads"] // 32,
+            case="counted",
+            kernels=(PARTIAL,),
+            hint=3,
+            says="All F sums can share one barrier: give each warp a slot for every weight of the row.",
+        ),
+        *Gate.limits(
+            "counted",
+            PARTIAL,
+            global_requests_busiest=lambda d: (
+                2.2 * loads(d) * 32 / d["threads"] + d["parts"] * d["weights"] / d["F"]
+            ),
+            flops=lambda d: 1.05 * flops(d),
+            shared_wavefronts=lambda d: 1.5 * slots(d),
+        ),
+        *Gate.limits(
+            "counted",
+            ADD,
+            flops=lambda d: 1.05 * d["parts"] * d["weights"],
+            global_bytes=lambda d: 1.3 * 4 * (d["parts"] + 1) * d["weights"],
+            global_requests=lambda d: 1.1 * (d["parts"] + 1) * ceil_div(d["weights"], 32),
+            global_requests_busiest=lambda d: 2 * (d["parts"] + 1) * ceil_div(d["weights"], d["threads"]),
+        ),
     ),
     hints=(
         "A part has batch / parts images, rounded up. From that follow its first image and the one after "
@@ -350,4 +487,4 @@ PUZZLE = Puzzle(
         "In the second kernel, neighbouring threads take neighbouring weights; from part to part it is a "
         "whole array of weights further.",
     ),
-)  # fmt: skip
+)

@@ -2,85 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from harness.course import (  # fmt: skip
-    Case,
-    Constant,
-    Gate,
-    In,
-    Int,
-    Kernel,
-    Launch,
-    Misconception,
-    Mutant,
-    Out,
-    Puzzle,
-    ceil_div,
-)
+from harness.course import Case, Constant, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from reference import conv
 
-KERNEL, HEIGHT, WIDTH = "conv2d_forward", 8, 32
+KERNEL = "conv2d_forward"
 
-
-def forward(a, input=None, weights=None, bias=None):
-    """The right answer, with an array replaced by what a wrong kernel uses for it."""
-    return conv.forward(
-        a["input"] if input is None else input,
-        a["weights"] if weights is None else weights,
-        a["bias"] if bias is None else bias,
-    )
-
-
-def first(array, axis):
-    """The first slice along an axis, in the place of all of them."""
-    return np.broadcast_to(np.take(array, [0], axis), array.shape)
-
-
-def first_tile_again(a):
-    """Every block has the outputs of the first one."""
-    right = forward(a)
-    p, q = (np.arange(n) for n in right.shape[2:])
-    return right[:, :, p[:, None] % HEIGHT, q % WIDTH]
-
-
-def last_channel(a, bias):
-    return conv.forward(a["input"][:, -1:], a["weights"][:, -1:], bias)
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("bias_missing", 2,
-          "The bias is missing: every output is off by exactly bias[k].",
-          lambda a, d: forward(a, bias=0 * a["bias"])),
-    wrong("bias_for_every_channel", 2,
-          "The bias is added once for every input channel; it belongs to the sum once.",
-          lambda a, d: forward(a, bias=a["bias"] * d["C_in"])),
-    wrong("last_channel_only", 2,
-          "Only the last input channel is in the sum: it starts again for every channel.",
-          lambda a, d: last_channel(a, a["bias"])),
-    wrong("channel_0_again", 2,
-          "Every input channel is taken to be channel 0: c is missing where the input is read.",
-          lambda a, d: forward(a, input=first(a["input"], 1))),
-    wrong("image_0_again", 1,
-          "Every image has the outputs of image 0: b is missing where the input is read.",
-          lambda a, d: forward(a, input=first(a["input"], 0))),
-    wrong("first_tile_again", 2,
-          "Every block copies the upper left part of the image: the block's first row and column are missing.",
-          lambda a, d: first_tile_again(a)),
-    wrong("filter_0_only", 3,
-          "Every output channel uses filter 0: k is missing where the weights are read.",
-          lambda a, d: forward(a, weights=first(a["weights"], 0))),
-    wrong("filter_transposed", 3,
-          "Rows and columns of the filter are exchanged: r and s have changed places.",
-          lambda a, d: forward(a, weights=a["weights"].swapaxes(2, 3))),
-    wrong("filter_flipped", 3,
-          "The filter is turned by 180 degrees; weight (r, s) belongs to the tile's [y + r][x + s].",
-          lambda a, d: forward(a, weights=a["weights"][:, :, ::-1, ::-1])),
-)  # fmt: skip
 
 SIZE = "int down = HEIGHT + F - 1, across = WIDTH + F - 1;"
 START = "float sum = bias[k];"
@@ -96,54 +22,147 @@ WEIGHT = "sum += weights[((k * C_in + c) * F + r) * F + s]"
 FROM_INPUT = WEIGHT + " * input[((b * C_in + c) * H + p + r) * W + q + s];"
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, also, line)
-
-
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("no tile, as in puzzle 07", ADD, FROM_INPUT, "slow",
-           also=((ROWS, ROWS.replace("i < down", "i < 0")),), line=FROM_INPUT[:80]),
-    mutant("halo not in the tile", ADD,
-           WEIGHT + " * (y + r < HEIGHT && x + s < WIDTH ?\n"
-           "                    tile[(y + r) * across + x + s] :\n"
-           "                    input[((b * C_in + c) * H + p + r) * W + q + s]);", "slow",
-           also=((ROWS, ROWS.replace("down", "HEIGHT")), (COLUMNS, COLUMNS.replace("across", "WIDTH"))),
-           line="input[((b * C_in + c) * H + p + r) * W + q + s]);"),
-    mutant("small tiles", "constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 1;", "slow", line=FILL),
-    mutant("two rows in a warp", "constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;", "slow", line=ADD,
-           also=(("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 16;"),)),
-    mutant("two rows in a warp, and requests that change the average", "constexpr int WIDTH = 32;",
-           "constexpr int WIDTH = 16;", "slow",
-           ((USED, "for (int i = 0; i < 120; i++) {\n"
-             "            if (tile[i * (F / 100)] > 1e30f) output[0] = sum;\n        }\n        " + USED),), "passes over the banks of shared memory"),
-    mutant("the first warp fills the tile", ROWS, ROWS.replace("i = y", "i = 0").replace("HEIGHT", "1").replace(
-               "i < down", "y == 0 && i < down"), "slow", line="by the busiest warps"),
+    Mistake(
+        "no tile, as in puzzle 07",
+        ((ADD, FROM_INPUT), (ROWS, ROWS.replace("i < down", "i < 0"))),
+        expect="slow",
+        line=FROM_INPUT[:80],
+    ),
+    Mistake(
+        "halo not in the tile",
+        (
+            (
+                ADD,
+                WEIGHT + " * (y + r < HEIGHT && x + s < WIDTH ?\n"
+                "                    tile[(y + r) * across + x + s] :\n"
+                "                    input[((b * C_in + c) * H + p + r) * W + q + s]);",
+            ),
+            (ROWS, ROWS.replace("down", "HEIGHT")),
+            (COLUMNS, COLUMNS.replace("across", "WIDTH")),
+        ),
+        expect="slow",
+        line="input[((b * C_in + c) * H + p + r) * W + q + s]);",
+    ),
+    Mistake(
+        "small tiles", ("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 1;"), expect="slow", line=FILL
+    ),
+    Mistake(
+        "two rows in a warp",
+        (
+            ("constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;"),
+            ("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 16;"),
+        ),
+        expect="slow",
+        line=ADD,
+    ),
+    Mistake(
+        "two rows in a warp, and requests that change the average",
+        (
+            ("constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;"),
+            (
+                USED,
+                "for (int i = 0; i < 120; i++) {\n"
+                "            if (tile[i * (F / 100)] > 1e30f) output[0] = sum;\n        }\n        " + USED,
+            ),
+        ),
+        expect="slow",
+        line="passes over the banks of shared memory",
+    ),
+    Mistake(
+        "the first warp fills the tile",
+        (
+            ROWS,
+            ROWS.replace("i = y", "i = 0").replace("HEIGHT", "1").replace("i < down", "y == 0 && i < down"),
+        ),
+        expect="slow",
+        line="by the busiest warps",
+    ),
     # the tile
-    mutant("tile not waited for", FULL, "", "race"),
-    mutant("tile filled again too early", USED, "", "race"),
-    mutant("threads without an output leave", START, "if (!has_output) return;\n    " + START,
-           ("uninitialised-read", "race")),
-    mutant("no halo", ROWS, ROWS.replace("i < down", "i < HEIGHT"), "uninitialised-read",
-           also=((COLUMNS, COLUMNS.replace("j < across", "j < WIDTH")),)),
-    mutant("below the image", ROWS, ROWS.replace(" && top + i < H", ""), "out-of-bounds"),
-    mutant("rows one too long", SIZE, SIZE.replace("WIDTH + F - 1", "WIDTH + F"), "out-of-bounds"),
-    mutant("tile kept by columns", FILL, FILL.replace("i * across + j", "j * down + i"),
-           ("wrong", "uninitialised-read")),
+    Mistake("tile not waited for", (FULL, ""), expect="race"),
+    Mistake("tile filled again too early", (USED, ""), expect="race"),
+    Mistake(
+        "threads without an output leave",
+        (START, "if (!has_output) return;\n    " + START),
+        expect=("uninitialised-read", "race"),
+    ),
+    Mistake(
+        "no halo",
+        (
+            (ROWS, ROWS.replace("i < down", "i < HEIGHT")),
+            (COLUMNS, COLUMNS.replace("j < across", "j < WIDTH")),
+        ),
+        expect="uninitialised-read",
+    ),
+    Mistake("below the image", (ROWS, ROWS.replace(" && top + i < H", "")), expect="out-of-bounds"),
+    Mistake("rows one too long", (SIZE, SIZE.replace("WIDTH + F - 1", "WIDTH + F")), expect="out-of-bounds"),
+    Mistake(
+        "tile kept by columns",
+        (FILL, FILL.replace("i * across + j", "j * down + i")),
+        expect=("wrong", "uninitialised-read"),
+    ),
     # the sum
-    mutant("c missing in the input", FILL, FILL.replace("b * C_in + c", "b * C_in"), "channel_0_again"),
-    mutant("b missing in the input", FILL, FILL.replace("(b * C_in + c)", "c"), "image_0_again"),
-    mutant("k missing in the weights", ADD, ADD.replace("(k * C_in + c)", "c"), "filter_0_only"),
-    mutant("r and s exchanged", ADD, ADD.replace("(y + r) * across + x + s", "(y + s) * across + x + r"),
-           "filter_transposed"),
-    mutant("filter flipped", ADD, ADD.replace("* F + r) * F + s]", "* F + F - 1 - r) * F + F - 1 - s]"),
-           "filter_flipped"),
-    mutant("sum starts again for every channel", C_LOOP, C_LOOP + " sum = bias[k];", "last_channel_only"),
-    mutant("bias in every channel", C_LOOP, C_LOOP + " if (c > 0) sum += bias[k];", "bias_for_every_channel"),
-    mutant("bias missing", START, "float sum = 0.0f;", "bias_missing"),
-    mutant("first tile again", FILL, FILL.replace("top + i", "i").replace("left + j", "j"), "first_tile_again"),
-    mutant("stored without a look", STORE, STORE.replace("if (has_output) ", ""), ("out-of-bounds", "race")),
-)  # fmt: skip
+    Mistake(
+        "c missing in the input",
+        (FILL, FILL.replace("b * C_in + c", "b * C_in")),
+        says="Every input channel is taken to be channel 0: c is missing where the input is read.",
+        hint=2,
+    ),
+    Mistake(
+        "b missing in the input",
+        (FILL, FILL.replace("(b * C_in + c)", "c")),
+        says="Every image has the outputs of image 0: b is missing where the input is read.",
+    ),
+    Mistake(
+        "k missing in the weights",
+        (ADD, ADD.replace("(k * C_in + c)", "c")),
+        says="Every output channel uses filter 0: k is missing where the weights are read.",
+        hint=3,
+    ),
+    Mistake(
+        "r and s exchanged",
+        (ADD, ADD.replace("(y + r) * across + x + s", "(y + s) * across + x + r")),
+        says="Rows and columns of the filter are exchanged: r and s have changed places.",
+        hint=3,
+    ),
+    Mistake(
+        "filter flipped",
+        (ADD, ADD.replace("* F + r) * F + s]", "* F + F - 1 - r) * F + F - 1 - s]")),
+        says="The filter is turned by 180 degrees; weight (r, s) belongs to the tile's [y + r][x + s].",
+        hint=3,
+    ),
+    Mistake(
+        "sum starts again for every channel",
+        (C_LOOP, C_LOOP + " sum = bias[k];"),
+        says="Only the last input channel is in the sum: it starts again for every channel.",
+        hint=2,
+    ),
+    Mistake(
+        "bias in every channel",
+        (C_LOOP, C_LOOP + " if (c > 0) sum += bias[k];"),
+        says="The bias is added once for every input channel; it belongs to the sum once.",
+        hint=2,
+    ),
+    Mistake(
+        "bias missing",
+        (START, "float sum = 0.0f;"),
+        says="The bias is missing: every output is off by exactly bias[k].",
+        hint=2,
+    ),
+    Mistake(
+        "first tile again",
+        (FILL, FILL.replace("top + i", "i").replace("left + j", "j")),
+        says="Every block copies the upper left part of the image: the block's first row and column are "
+        "missing.",
+        hint=2,
+    ),
+    Mistake(
+        "stored without a look",
+        (STORE, STORE.replace("if (has_output) ", "")),
+        expect=("out-of-bounds", "race"),
+    ),
+)
 
 
 def warps(d):
@@ -165,25 +184,32 @@ PUZZLE = Puzzle(
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 In("bias", k="C_out"),
                 Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
-                Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
+                Int("batch"),
+                Int("C_in"),
+                Int("H"),
+                Int("W"),
+                Int("C_out"),
+                Int("F"),
             ),
             constants=(Constant("weights", 4096, k="C_out", c="C_in", r="F", s="F"),),
             launch=lambda d, t: Launch(
                 grid=(
-                    ceil_div(d["W_out"], t["WIDTH"]), ceil_div(d["H_out"], t["HEIGHT"]),
+                    ceil_div(d["W_out"], t["WIDTH"]),
+                    ceil_div(d["H_out"], t["HEIGHT"]),
                     d["batch"] * d["C_out"],
                 ),
                 block=(t["WIDTH"], t["HEIGHT"]),
                 shared_mem=4 * (t["WIDTH"] + d["F"] - 1) * (t["HEIGHT"] + d["F"] - 1),
             ),
-            reference=lambda a, d: forward(a),
+            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"]),
         ),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, **d},
     bench=dict(batch=256, C_in=6, H=112, W=112, C_out=16, F=5),
     cases=(
         Case(
-            "conv_fw_tiny_3x3", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            "conv_fw_tiny_3x3",
+            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
             note="the numbers of puzzle 07; done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
@@ -198,29 +224,60 @@ PUZZLE = Puzzle(
         Case("integers", dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3), note="exact sums", values="integers"),
         Case("just_a_tile", dict(batch=1, C_in=2, H=10, W=34, C_out=2, F=3), note="8 x 32 outputs"),
         Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), note="2 x 5 tiles; H > W"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(batch=pick(257, 270), C_in=pick(1, 3), H=pick(4, 10), W=pick(4, 10),
-                                    C_out=pick(1, 2), F=pick(1, 3))),
-        Case("large_image", dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2), stress=True,
-             note="more pixels than 16 bits can count"),
-        Case("many_filters", dict(batch=1, C_in=2, H=2, W=1, C_out=257, F=1), stress=True,
-             note="more filters than a byte can count"),
-        Case("many_channels", dict(batch=2, C_in=257, H=1, W=2, C_out=2, F=1), stress=True,
-             note="more channels than a byte can count"),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(
+                batch=pick(257, 270),
+                C_in=pick(1, 3),
+                H=pick(4, 10),
+                W=pick(4, 10),
+                C_out=pick(1, 2),
+                F=pick(1, 3),
+            ),
+        ),
+        Case(
+            "large_image",
+            dict(batch=1, C_in=1, H=263, W=259, C_out=1, F=2),
+            stress=True,
+            note="more pixels than 16 bits can count",
+        ),
+        Case(
+            "many_filters",
+            dict(batch=1, C_in=2, H=2, W=1, C_out=257, F=1),
+            stress=True,
+            note="more filters than a byte can count",
+        ),
+        Case(
+            "many_channels",
+            dict(batch=2, C_in=257, H=1, W=2, C_out=2, F=1),
+            stress=True,
+            note="more channels than a byte can count",
+        ),
         Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
-        Case("conv_fw_lenet_conv1", dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
-             note="LeNet's first; this one is counted"),
+        Case(
+            "conv_fw_lenet_conv1",
+            dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
+            note="LeNet's first; this one is counted",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "global_bytes", 300_000, case="conv_fw_lenet_conv1", below=2_239_488, hint=1,
+            "global_bytes",
+            300_000,
+            case="conv_fw_lenet_conv1",
+            below=2_239_488,
+            hint=1,
             says="Neighbouring windows overlap: let the block read the part of the input that its windows cover once, "
             "into shared memory, and not every thread its own.",
         ),
         Gate(
-            "conflicts_per_request", 0.1, case="conv_fw_lenet_conv1", below=0.488, hint=2,
+            "conflicts_per_request",
+            0.1,
+            case="conv_fw_lenet_conv1",
+            below=0.488,
+            hint=2,
             says="A warp whose threads are in two rows of the tile wants two words of some banks of shared "
             "memory: let WIDTH be 32, so that a warp is in one row, where neighbours want neighbours.",
         ),
@@ -246,4 +303,4 @@ PUZZLE = Puzzle(
         "The weights have the shape they had in puzzle 07, and the same index; only now they are not an "
         "argument.",
     ),
-)  # fmt: skip
+)

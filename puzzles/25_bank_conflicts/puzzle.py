@@ -2,58 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+KERNEL = "transpose"
 
-KERNEL, TILE = "transpose", 32
-
-
-def places(d):
-    """(line, place) of every element of the output, and (rows, columns) of the tile it lies in."""
-    line, place = np.indices((d["columns"], d["rows"]))
-    return line, place, place // TILE * TILE, line // TILE * TILE
-
-
-def taken(a, row, column):
-    """input[row, column], NaN where it has no such element."""
-    rows, columns = a["input"].shape
-    inside = (row < rows) & (column < columns)
-    return np.where(inside, a["input"][np.minimum(row, rows - 1), np.minimum(column, columns - 1)], np.nan)
-
-
-def tile_not_turned(a, d):
-    """The tiles change places, their elements do not."""
-    line, place, row, column = places(d)
-    return taken(a, row + line % TILE, column + place % TILE)
-
-
-def tiles_in_place(a, d):
-    """Every tile is turned and written where it was read."""
-    line, place, _, _ = places(d)
-    return taken(a, line // TILE * TILE + place % TILE, place // TILE * TILE + line % TILE)
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("copied", 1,
-          "The elements stand in the order of the input: nothing is transposed.",
-          lambda a, d: a["input"].reshape(d["columns"], d["rows"])),
-    wrong("tile_not_turned", 2,
-          "The tiles are at the right places, but each is written as it was read: a row of the output is a "
-          "column of the tile.",
-          tile_not_turned),
-    wrong("tiles_in_place", 2,
-          "Every tile is turned, but stays where it was: the block in x and y must change places for the "
-          "output.",
-          tiles_in_place),
-)  # fmt: skip
 
 DECLARED = "__shared__ float tile[TILE][TILE + 1];"
-COLUMN = "int column = blockIdx.x * TILE + threadIdx.x;"
 FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
         int row"""
 READ = "if (row < rows && column < columns) tile[i][threadIdx.x] = input[row * columns + column];"
@@ -65,65 +19,142 @@ WRITE = "if (line < columns && place < rows) output[line * rows + place] = tile[
 WAIT = "__syncthreads();"
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, also, line)
-
-
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("no padding", DECLARED, DECLARED.replace(" + 1", ""), "slow", line=WRITE),
-    mutant("a row too many for a column", DECLARED, "__shared__ float tile[TILE + 1][TILE];", "slow",
-           line=WRITE),
-    mutant("two columns too many", DECLARED, DECLARED.replace("+ 1", "+ 2"), "slow", line=WRITE),
-    mutant("turned while it is read", READ,
-           "if (row < rows && column < columns) tile[threadIdx.x][i] = input[row * columns + column];",
-           "slow", also=((DECLARED, DECLARED.replace(" + 1", "")),
-                 (WRITE, WRITE.replace("[threadIdx.x][i]", "[i][threadIdx.x]"))),
-           line="tile[threadIdx.x][i] = input[row * columns + column];"),
-    mutant("no tile, columns written", READ,
-           "if (row < rows && column < columns) output[column * rows + row] = input[row * columns + column];",
-           "slow", also=((LINE, LINE + " continue;"),),
-           line="output[column * rows + row] = input"),
-    mutant("no tile, columns read", WRITE,
-           "if (line < columns && place < rows) output[line * rows + place] = input[place * columns + line];",
-           "slow", line="output[line * rows + place] = input"),
-    mutant("written twice", WRITE, WRITE + "\n        __syncthreads();\n        " + WRITE, "slow",
-           line="bytes of global memory"),
-    mutant("the first warp reads", FILL, FILL.replace("i = threadIdx.y", "i = 0").replace("HEIGHT", "1").replace(
-               "i < TILE", "threadIdx.y == 0 && i < TILE"), "slow", line="by the busiest warps"),
+    Mistake("no padding", (DECLARED, DECLARED.replace(" + 1", "")), expect="slow", line=WRITE),
+    Mistake(
+        "a row too many for a column",
+        (DECLARED, "__shared__ float tile[TILE + 1][TILE];"),
+        expect="slow",
+        line=WRITE,
+    ),
+    Mistake("two columns too many", (DECLARED, DECLARED.replace("+ 1", "+ 2")), expect="slow", line=WRITE),
+    Mistake(
+        "turned while it is read",
+        (
+            (
+                READ,
+                "if (row < rows && column < columns) tile[threadIdx.x][i] = input[row * columns + column];",
+            ),
+            (DECLARED, DECLARED.replace(" + 1", "")),
+            (WRITE, WRITE.replace("[threadIdx.x][i]", "[i][threadIdx.x]")),
+        ),
+        expect="slow",
+        line="tile[threadIdx.x][i] = input[row * columns + column];",
+    ),
+    Mistake(
+        "no tile, columns written",
+        (
+            (
+                READ,
+                "if (row < rows && column < columns) output[column * rows + row] = input[row * columns + column];",
+            ),
+            (LINE, LINE + " continue;"),
+        ),
+        expect="slow",
+        line="output[column * rows + row] = input",
+    ),
+    Mistake(
+        "no tile, columns read",
+        (
+            WRITE,
+            "if (line < columns && place < rows) output[line * rows + place] = input[place * columns + line];",
+        ),
+        expect="slow",
+        line="output[line * rows + place] = input",
+    ),
+    Mistake(
+        "written twice",
+        (WRITE, WRITE + "\n        __syncthreads();\n        " + WRITE),
+        expect="slow",
+        line="bytes of global memory",
+    ),
+    Mistake(
+        "the first warp reads",
+        (
+            FILL,
+            FILL.replace("i = threadIdx.y", "i = 0")
+            .replace("HEIGHT", "1")
+            .replace("i < TILE", "threadIdx.y == 0 && i < TILE"),
+        ),
+        expect="slow",
+        line="by the busiest warps",
+    ),
     # the tile
-    mutant("no barrier", WAIT, "", "race"),
-    mutant("threads without an element leave", READ, READ + " else return;",
-           ("race", "barrier-divergence", "unwritten", "uninitialised-read")),
-    mutant("not transposed", WRITE,
-           "int n = line * rows + place; if (line < columns && place < rows) output[n] = input[n];",
-           "copied"),
-    mutant("tile written as it was read", WRITE,
-           WRITE.replace("tile[threadIdx.x][i]", "tile[i][threadIdx.x]"),
-           ("tile_not_turned", "uninitialised-read")),
-    mutant("block not turned", PLACE, PLACE.replace("blockIdx.y", "blockIdx.x"), "tiles_in_place",
-           also=((LINE, LINE.replace("blockIdx.x", "blockIdx.y")),)),
-    mutant("swizzled on one side only", READ,
-           READ.replace("tile[i][threadIdx.x]", "tile[i][threadIdx.x ^ i]"),
-           ("wrong", "uninitialised-read")),
-    mutant("tile too small", DECLARED, "__shared__ float tile[TILE][TILE - 1];", ("out-of-bounds", "race")),
+    Mistake("no barrier", (WAIT, ""), expect="race"),
+    Mistake(
+        "threads without an element leave",
+        (READ, READ + " else return;"),
+        expect=("race", "barrier-divergence", "unwritten", "uninitialised-read"),
+    ),
+    Mistake(
+        "not transposed",
+        (WRITE, "int n = line * rows + place; if (line < columns && place < rows) output[n] = input[n];"),
+        says="The elements stand in the order of the input: nothing is transposed.",
+    ),
+    Mistake(
+        "tile written as it was read",
+        (WRITE, WRITE.replace("tile[threadIdx.x][i]", "tile[i][threadIdx.x]")),
+        expect="uninitialised-read",
+        says="The tiles are at the right places, but each is written as it was read: a row of the output "
+        "is a column of the tile.",
+        hint=2,
+    ),
+    Mistake(
+        "block not turned",
+        (
+            (PLACE, PLACE.replace("blockIdx.y", "blockIdx.x")),
+            (LINE, LINE.replace("blockIdx.x", "blockIdx.y")),
+        ),
+        says="Every tile is turned, but stays where it was: the block in x and y must change places for "
+        "the output.",
+        hint=2,
+    ),
+    Mistake(
+        "swizzled on one side only",
+        (READ, READ.replace("tile[i][threadIdx.x]", "tile[i][threadIdx.x ^ i]")),
+        expect=("wrong", "uninitialised-read"),
+    ),
+    Mistake(
+        "tile too small",
+        (DECLARED, "__shared__ float tile[TILE][TILE - 1];"),
+        expect=("out-of-bounds", "race"),
+    ),
     # rows and columns
-    mutant("no guard at the input", READ, READ.replace("if (row < rows && column < columns) ", ""),
-           "out-of-bounds"),
-    mutant("no guard at the output", WRITE, WRITE.replace("if (line < columns && place < rows) ", ""),
-           ("out-of-bounds", "uninitialised-read", "race")),
-    mutant("the guard of the input at the output", WRITE,
-           WRITE.replace("line < columns && place < rows", "line < rows && place < columns"),
-           ("out-of-bounds", "unwritten", "uninitialised-read", "race")),
-    mutant("rows of the input taken to be rows long", READ, READ.replace("row * columns", "row * rows"),
-           ("wrong", "out-of-bounds")),
-    mutant("rows of the output taken to be columns long", WRITE,
-           WRITE.replace("line * rows", "line * columns"),
-           ("race", "out-of-bounds", "unwritten")),
-    mutant("first rows of the tile only", EMPTY, EMPTY.replace("i += HEIGHT", "i += TILE"), "unwritten"),
-    mutant("first rows of the tile read only", FILL, FILL.replace("i += HEIGHT", "i += TILE"),
-           "uninitialised-read"),
-)  # fmt: skip
+    Mistake(
+        "no guard at the input",
+        (READ, READ.replace("if (row < rows && column < columns) ", "")),
+        expect="out-of-bounds",
+    ),
+    Mistake(
+        "no guard at the output",
+        (WRITE, WRITE.replace("if (line < columns && place < rows) ", "")),
+        expect=("out-of-bounds", "uninitialised-read", "race"),
+    ),
+    Mistake(
+        "the guard of the input at the output",
+        (WRITE, WRITE.replace("line < columns && place < rows", "line < rows && place < columns")),
+        expect=("out-of-bounds", "unwritten", "uninitialised-read", "race"),
+    ),
+    Mistake(
+        "rows of the input taken to be rows long",
+        (READ, READ.replace("row * columns", "row * rows")),
+        expect=("wrong", "out-of-bounds"),
+    ),
+    Mistake(
+        "rows of the output taken to be columns long",
+        (WRITE, WRITE.replace("line * rows", "line * columns")),
+        expect=("race", "out-of-bounds", "unwritten"),
+    ),
+    Mistake(
+        "first rows of the tile only", (EMPTY, EMPTY.replace("i += HEIGHT", "i += TILE")), expect="unwritten"
+    ),
+    Mistake(
+        "first rows of the tile read only",
+        (FILL, FILL.replace("i += HEIGHT", "i += TILE")),
+        expect="uninitialised-read",
+    ),
+)
 
 PUZZLE = Puzzle(
     title="Bank conflicts: a matrix transposed",
@@ -138,8 +169,10 @@ PUZZLE = Puzzle(
         Kernel(
             KERNEL,
             params=(
-                In("input", r="rows", c="columns"), Out("output", c="columns", r="rows"),
-                Int("rows"), Int("columns"),
+                In("input", r="rows", c="columns"),
+                Out("output", c="columns", r="rows"),
+                Int("rows"),
+                Int("columns"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["columns"], t["TILE"]), ceil_div(d["rows"], t["TILE"])),
@@ -150,29 +183,43 @@ PUZZLE = Puzzle(
     ),
     bench=dict(rows=8192, columns=8192),
     cases=(
-        Case("transpose_tiny_2x3", dict(rows=2, columns=3), note="done by hand in the lesson",
-             inputs={"input": [[1, 2, 3], [4, 5, 6]]}),
+        Case(
+            "transpose_tiny_2x3",
+            dict(rows=2, columns=3),
+            note="done by hand in the lesson",
+            inputs={"input": [[1, 2, 3], [4, 5, 6]]},
+        ),
         Case("one_row", dict(rows=1, columns=40), note="2 x 1 tiles"),
         Case("one_column", dict(rows=40, columns=1), note="1 x 2 tiles"),
         Case("a_tile", dict(rows=32, columns=32), note="no thread without work"),
         Case("integers", dict(rows=20, columns=33), note="exact", values="integers"),
         Case("wide", dict(rows=7, columns=100), note="4 x 1 tiles"),
         Case("nothing_divides", dict(rows=70, columns=45), note="2 x 3 tiles"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(rows=pick(33, 90), columns=pick(33, 90))),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(rows=pick(33, 90), columns=pick(33, 90)),
+        ),
         Case("large", dict(rows=263, columns=257), note="more elements than 16 bits can count", stress=True),
         Case("counted", dict(rows=64, columns=96), note="3 x 2 full tiles; this one is counted"),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "conflicts_per_request", 0, case="counted", below=15.5, hint=3,
+            "conflicts_per_request",
+            0,
+            case="counted",
+            below=15.5,
+            hint=3,
             says="Lanes that want different words of the same bank get them one after the other. Down a column of "
             "the tile, the banks lie apart by the length of a row: only an odd length comes to all 32 of them.",
         ),
         Gate(
-            "sectors_over_ideal", 1.05, case="counted", below=4.5, hint=1,
+            "sectors_over_ideal",
+            1.05,
+            case="counted",
+            below=4.5,
+            hint=1,
             says="Where lanes next to each other touch different rows of a matrix in global memory, each moves a "
             "sector for one element: let the tile turn the columns into rows, so that both sides are coalesced.",
         ),
@@ -198,4 +245,4 @@ PUZZLE = Puzzle(
         "32 l + i: the same bank for every l. Give the rows one word more, which nobody uses: 33 l + i is in "
         "another bank for every l. Rows are still read and written without conflict.",
     ),
-)  # fmt: skip
+)

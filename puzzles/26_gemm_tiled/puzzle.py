@@ -2,63 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.tile_limits import tile_limits
-from harness.course.tile_mistakes import blocks_exchanged, multiplied, turned
 from reference import dense
 
-KERNEL, TILE = "matmul", 16
+KERNEL = "matmul"
 
-
-def product(a, A=None, B=None):
-    """The right answer, with a matrix replaced by what a wrong kernel uses for it."""
-    return dense.matmul(a["A"] if A is None else A, a["B"] if B is None else B)
-
-
-def steps(a, d, keep):
-    """The right answer from the steps k for which `keep` holds, alone."""
-    return product(a, A=a["A"] * keep(np.arange(d["K"])))
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("tail_of_k_missing", 2,
-          "The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
-          lambda a, d: steps(a, d, lambda k: k < d["K"] // TILE * TILE)),
-    wrong("last_tile_only", 2,
-          "Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
-          lambda a, d: steps(a, d, lambda k: k >= (d["K"] - 1) // TILE * TILE)),
-    wrong("first_tile_only", 2,
-          "Only the products of the first pair of tiles are in the sum: the loop along K stops after it.",
-          lambda a, d: steps(a, d, lambda k: k < TILE)),
-    wrong("first_tile_of_A_again", 3,
-          "Every tile of B meets the first tile of A: the start of the stretch is missing in the index of A.",
-          lambda a, d: product(a, A=a["A"][:, np.arange(d["K"]) % TILE])),
-    wrong("first_tile_of_B_again", 3,
-          "Every tile of A meets the first tile of B: the start of the stretch is missing in the index of B.",
-          lambda a, d: product(a, B=a["B"][np.arange(d["K"]) % TILE])),
-    wrong("last_of_a_tile_missing", 2,
-          "The last product of every pair of tiles is missing: there are TILE of them.",
-          lambda a, d: steps(a, d, lambda k: k % TILE < TILE - 1)),
-    wrong("tiles_of_A_turned", 3,
-          "The tiles of A are read as if their rows were columns.",
-          lambda a, d: multiplied(turned(a["A"], TILE), a["B"], d["M"], d["N"])),
-    wrong("tiles_of_B_turned", 3,
-          "The tiles of B are read as if their rows were columns.",
-          lambda a, d: multiplied(a["A"], turned(a["B"], TILE), d["M"], d["N"])),
-    wrong("both_turned", 3,
-          "The tiles of both matrices are read as if their rows were columns.",
-          lambda a, d: multiplied(turned(a["A"], TILE), turned(a["B"], TILE), d["M"], d["N"])),
-    wrong("blocks_exchanged", 1,
-          "Block (x, y) computes the tile of block (y, x): x counts the tiles along N, the columns of C, and "
-          "y those along M.",
-          lambda a, d: blocks_exchanged(product(a), TILE)),
-)  # fmt: skip
 
 LOOP = "for (int start = 0; start < K; start += TILE) {"
 FILL_A = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
@@ -74,10 +23,6 @@ PUZZLE_02 = """for (int k = 0; k < K && row < M && col < N; k++) {
     """
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, also, line)
-
-
 FIRST_WARP = """\
 for (int i = y * TILE + x; y * TILE < 32 && i < TILE * TILE; i += 32) {
             int v = i / TILE, u = i % TILE, m = row - y + v, n = col - x + u;
@@ -85,44 +30,133 @@ for (int i = y * TILE + x; y * TILE < 32 && i < TILE * TILE; i += 32) {
             b[v][u] = start + v < K && n < N ? B[(start + v) * N + n] : 0.0f;
         }"""
 
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("no tiles, as in puzzle 02", LOOP, PUZZLE_02 + LOOP.replace("start = 0", "start = K"), "slow",
-           line="sum += A[row * K + k] * B[k * N + col];"),
-    mutant("B not from its tile", ADD,
-           "if (start + k < K && col < N) sum += a[y][k] * B[(start + k) * N + col];", "slow",
-           line="sum += a[y][k] * B[(start + k) * N + col];"),
-    mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
-    mutant("tile of B kept by columns", FILL_B, FILL_B.replace("b[y][x]", "b[x][y]"), "slow",
-           also=((ADD, "sum += a[y][k] * b[x][k];"),), line="sum += a[y][k] * b[x][k];"),
-    mutant("no tiles, and FLOP that nobody needs", LOOP, PUZZLE_02 + "for (int i = 0; i < 7 * K; i++) {\n        "
-           "if (fmaf(sum, 1.5f, i) > 1e30f) sum += 1.0f;\n    }\n    " + LOOP.replace("start = 0", "start = K"), "slow",
-           line="FLOP, target at most 550,502"),
-    mutant("the first warp fills the tiles", FILL_A, FIRST_WARP, "slow", ((FILL_B, ""),), "by the busiest warps"),
+    Mistake(
+        "no tiles, as in puzzle 02",
+        (LOOP, PUZZLE_02 + LOOP.replace("start = 0", "start = K")),
+        expect="slow",
+        line="sum += A[row * K + k] * B[k * N + col];",
+    ),
+    Mistake(
+        "B not from its tile",
+        (ADD, "if (start + k < K && col < N) sum += a[y][k] * B[(start + k) * N + col];"),
+        expect="slow",
+        line="sum += a[y][k] * B[(start + k) * N + col];",
+    ),
+    Mistake("tiles of 8", ("constexpr int TILE = 16;", "constexpr int TILE = 8;"), expect="slow"),
+    Mistake(
+        "tile of B kept by columns",
+        ((FILL_B, FILL_B.replace("b[y][x]", "b[x][y]")), (ADD, "sum += a[y][k] * b[x][k];")),
+        expect="slow",
+        line="sum += a[y][k] * b[x][k];",
+    ),
+    Mistake(
+        "no tiles, and FLOP that nobody needs",
+        (
+            LOOP,
+            PUZZLE_02 + "for (int i = 0; i < 7 * K; i++) {\n        "
+            "if (fmaf(sum, 1.5f, i) > 1e30f) sum += 1.0f;\n    }\n    "
+            + LOOP.replace("start = 0", "start = K"),
+        ),
+        expect="slow",
+        line="FLOP, target at most 550,502",
+    ),
+    Mistake(
+        "the first warp fills the tiles",
+        ((FILL_A, FIRST_WARP), (FILL_B, "")),
+        expect="slow",
+        line="by the busiest warps",
+    ),
     # barriers
-    mutant("tiles not waited for", FULL, "", "race"),
-    mutant("tiles filled again too early", USED, "", "race"),
-    mutant("threads without an element leave", "float sum = 0.0f;",
-           "if (row >= M || col >= N) return;\n    float sum = 0.0f;", ("uninitialised-read", "race")),
+    Mistake("tiles not waited for", (FULL, ""), expect="race"),
+    Mistake("tiles filled again too early", (USED, ""), expect="race"),
+    Mistake(
+        "threads without an element leave",
+        ("float sum = 0.0f;", "if (row >= M || col >= N) return;\n    float sum = 0.0f;"),
+        expect=("uninitialised-read", "race"),
+    ),
     # tails
-    mutant("tail of K missing", LOOP, LOOP.replace("start < K", "start + TILE <= K"), "tail_of_k_missing"),
-    mutant("A read past the end of K", FILL_A, FILL_A.replace(" && start + x < K", ""), "out-of-bounds"),
-    mutant("blocks exchanged", "blockIdx.x * TILE + x", "blockIdx.y * TILE + x", "blocks_exchanged",
-           also=(("blockIdx.y * TILE + y", "blockIdx.x * TILE + y"),)),
-    mutant("no zeros", FILL_A, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];",
-           ("uninitialised-read", "wrong")),
-    mutant("stored outside of C", STORE, STORE.replace("if (row < M && col < N) ", ""),
-           ("out-of-bounds", "race")),
+    Mistake(
+        "tail of K missing",
+        (LOOP, LOOP.replace("start < K", "start + TILE <= K")),
+        says="The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
+        hint=2,
+    ),
+    Mistake(
+        "A read past the end of K", (FILL_A, FILL_A.replace(" && start + x < K", "")), expect="out-of-bounds"
+    ),
+    Mistake(
+        "blocks exchanged",
+        (
+            ("blockIdx.x * TILE + x", "blockIdx.y * TILE + x"),
+            ("blockIdx.y * TILE + y", "blockIdx.x * TILE + y"),
+        ),
+        says="Block (x, y) computes the tile of block (y, x): x counts the tiles along N, the columns of "
+        "C, and y those along M.",
+    ),
+    Mistake(
+        "no zeros",
+        (FILL_A, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];"),
+        expect=("uninitialised-read", "wrong"),
+    ),
+    Mistake(
+        "stored outside of C",
+        (STORE, STORE.replace("if (row < M && col < N) ", "")),
+        expect=("out-of-bounds", "race"),
+    ),
     # the sum
-    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
-    mutant("only one pair of tiles", USED, USED + "\n        break;", "first_tile_only"),
-    mutant("one step too few in a tile", STEPS, STEPS.replace("TILE", "TILE - 1"), "last_of_a_tile_missing"),
-    mutant("start missing in A", FILL_A, FILL_A.replace("K + start + x]", "K + x]"), "first_tile_of_A_again"),
-    mutant("start missing in B", FILL_B, FILL_B.replace("(start + y) * N", "y * N"), "first_tile_of_B_again"),
-    mutant("tile of A turned", FILL_A, FILL_A.replace("a[y][x]", "a[x][y]"), "tiles_of_A_turned"),
-    mutant("tile of B turned", FILL_B, FILL_B.replace("b[y][x]", "b[x][y]"), "tiles_of_B_turned"),
-    mutant("indices of both tiles exchanged", ADD, "sum += a[k][y] * b[x][k];", "both_turned"),
-)  # fmt: skip
+    Mistake(
+        "sum starts again for every tile",
+        (LOOP, LOOP + " sum = 0.0f;"),
+        says="Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
+        hint=2,
+    ),
+    Mistake(
+        "only one pair of tiles",
+        (USED, USED + "\n        break;"),
+        says="Only the products of the first pair of tiles are in the sum: the loop along K stops after it.",
+        hint=2,
+    ),
+    Mistake(
+        "one step too few in a tile",
+        (STEPS, STEPS.replace("TILE", "TILE - 1")),
+        says="The last product of every pair of tiles is missing: there are TILE of them.",
+        hint=2,
+    ),
+    Mistake(
+        "start missing in A",
+        (FILL_A, FILL_A.replace("K + start + x]", "K + x]")),
+        says="Every tile of B meets the first tile of A: the start of the stretch is missing in the index "
+        "of A.",
+        hint=3,
+    ),
+    Mistake(
+        "start missing in B",
+        (FILL_B, FILL_B.replace("(start + y) * N", "y * N")),
+        says="Every tile of A meets the first tile of B: the start of the stretch is missing in the index "
+        "of B.",
+        hint=3,
+    ),
+    Mistake(
+        "tile of A turned",
+        (FILL_A, FILL_A.replace("a[y][x]", "a[x][y]")),
+        says="The tiles of A are read as if their rows were columns.",
+        hint=3,
+    ),
+    Mistake(
+        "tile of B turned",
+        (FILL_B, FILL_B.replace("b[y][x]", "b[x][y]")),
+        says="The tiles of B are read as if their rows were columns.",
+        hint=3,
+    ),
+    Mistake(
+        "indices of both tiles exchanged",
+        (ADD, "sum += a[k][y] * b[x][k];"),
+        says="The tiles of both matrices are read as if their rows were columns.",
+        hint=3,
+    ),
+)
 
 PUZZLE = Puzzle(
     title="Matrix product through tiles",
@@ -134,8 +168,12 @@ PUZZLE = Puzzle(
         Kernel(
             KERNEL,
             params=(
-                In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"),
-                Int("M"), Int("N"), Int("K"),
+                In("A", m="M", k="K"),
+                In("B", k="K", n="N"),
+                Out("C", m="M", n="N"),
+                Int("M"),
+                Int("N"),
+                Int("K"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["TILE"]), ceil_div(d["M"], t["TILE"])), block=(t["TILE"], t["TILE"])
@@ -146,11 +184,10 @@ PUZZLE = Puzzle(
     bench=dict(M=4096, N=4096, K=4096),
     cases=(
         Case(
-            "matmul_tiny_2x3", dict(M=2, N=3, K=4), note="that of puzzle 02; done by hand in the lesson",
-            inputs={
-                "A": [[1, 2, 0, -1], [3, 1, 2, 4]],
-                "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
-            },
+            "matmul_tiny_2x3",
+            dict(M=2, N=3, K=4),
+            note="that of puzzle 02; done by hand in the lesson",
+            inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
         ),
         Case("one_element", dict(M=1, N=1, K=20), note="a row times a column, two tiles long"),
         Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
@@ -160,24 +197,33 @@ PUZZLE = Puzzle(
         Case("full_tiles", dict(M=16, N=32, K=16), note="nothing to guard"),
         Case("tall", dict(M=50, N=9, K=21), note="more rows than columns"),
         Case("nothing_divides", dict(M=33, N=50, K=37), note="4 x 3 blocks, 3 pairs of tiles"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(M=pick(17, 60), N=pick(17, 60), K=pick(17, 60))),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(M=pick(17, 60), N=pick(17, 60), K=pick(17, 60)),
+        ),
         Case("large_A", dict(M=257, N=2, K=261), note="more than 65,536 elements in A", stress=True),
         Case("large_B", dict(M=2, N=263, K=257), note="more than 65,536 elements in B", stress=True),
         Case("large_C", dict(M=259, N=257, K=2), note="more than 65,536 elements in C", stress=True),
         Case("counted", dict(M=64, N=64, K=64), note="4 x 4 blocks, 4 pairs of tiles; this one is counted"),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "bytes_per_flop", 0.3, case="counted", below=2.03, hint=1,
+            "bytes_per_flop",
+            0.3,
+            case="counted",
+            below=2.03,
+            hint=1,
             says="Through tiles in shared memory, an element of A is read once for every TILE columns of C, and one "
             "of B once for every TILE rows: a larger TILE moves less. Without them each product reads "
             "two elements, and where x does not go along the rows of both matrices, whole sectors for one element each.",
         ),
         Gate(
-            "conflicts_per_request", 0.1, case="counted", hint=3,
+            "conflicts_per_request",
+            0.1,
+            case="counted",
+            hint=3,
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
             "be the last index.",
         ),
@@ -199,4 +245,4 @@ PUZZLE = Puzzle(
         "stretch; in B the column is the thread's column of C and y counts the steps. When multiplying, "
         "step k takes the tile of A at the thread's y and k, and the tile of B at k and the thread's x.",
     ),
-)  # fmt: skip
+)

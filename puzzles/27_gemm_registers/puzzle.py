@@ -2,71 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from harness.course import Case, Gate, In, Int, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from reference import dense
 
-KERNEL, SIDE, DEPTH, GROUPS = "matmul", 64, 8, 32  # of a block's square; of a tile; between groups of four
+KERNEL = "matmul"
 
-
-def product(a, A=None, B=None):
-    """The right answer, with a matrix replaced by what a wrong kernel uses for it."""
-    return dense.matmul(a["A"] if A is None else A, a["B"] if B is None else B)
-
-
-def steps(a, d, keep):
-    """The right answer from the steps k for which `keep` holds, alone."""
-    return product(a, A=a["A"] * keep(np.arange(d["K"])))
-
-
-def square_turned(a, d):
-    """Every thread stores its 8 x 8 sums with rows for columns."""
-    right = product(a)
-    right = np.pad(right, [(0, -n % SIDE) for n in right.shape])
-    m, n = np.indices((d["M"], d["N"]))
-
-    def other(mine, across):
-        """What of `mine` becomes when its number in the thread's 8 is that of `across`."""
-        inside = across % SIDE
-        return mine // SIDE * SIDE + inside // GROUPS * GROUPS + mine % GROUPS // 4 * 4 + inside % 4
-
-    return right[other(m, n), other(n, m)]
-
-
-def without(a, d, lane):
-    """One number of every four is not loaded where rows of a matrix are not aligned."""
-    A, B = a["A"].copy(), a["B"].copy()
-    for matrix in (A, B):
-        if matrix.shape[1] % 4:
-            matrix[:, lane::4] = 0
-    return product(a, A, B)
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("tail_of_k_missing", 3,
-          "The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
-          lambda a, d: steps(a, d, lambda k: k < d["K"] // DEPTH * DEPTH)),
-    wrong("last_tile_only", 3,
-          "Only the products of the last pair of tiles are in the sums: they start again for every tile.",
-          lambda a, d: steps(a, d, lambda k: k >= (d["K"] - 1) // DEPTH * DEPTH)),
-    wrong("square_turned", 3,
-          "Every thread's sums stand with rows for columns: sum i, j is that of its row i and its column j.",
-          square_turned),
-    wrong("first_rows_again", 2,
-          "Every block uses the first rows of A: the block's first row is missing where A is read.",
-          lambda a, d: product(a, A=a["A"][np.arange(d["M"]) % SIDE])),
-    wrong("first_columns_again", 2,
-          "Every block uses the first columns of B: the block's first column is missing where B is read.",
-          lambda a, d: product(a, B=a["B"][:, np.arange(d["N"]) % SIDE])),
-    wrong("fourth_missing", 1,
-          "The last of every four numbers is not loaded where the rows are not aligned.",
-          lambda a, d: without(a, d, 3)),
-)  # fmt: skip
 
 TILE_A = "float a[BK][BM + 4]"
 LOOP = "for (int start = 0; start < K; start += BK) {"
@@ -80,7 +20,6 @@ LAST = "if (column + 3 < columns) v.w = p[3];"
 FULL = "__syncthreads();  // both tiles are full"
 USED = "__syncthreads();  // nobody needs them any more"
 ADD = "sum[i][j] += p[i] * q[j];"
-STORE = "store4(C, M, N, row, left + j * BN / TN + 4 * x, v);"
 
 
 def sized(**sizes):
@@ -114,50 +53,129 @@ SHORT = tuple((f"__device__ {helper}", f"__noinline__ __device__ {helper}") for 
 SHORT += tuple((fill, '_Pragma("unroll 1") ' + fill) for fill in FILLS)
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, (*also, *SHORT), line)
-
-
 ROW_OF_SUMS = """for (int i = 0; i < TM; i++) {
                 for (int j = 0; j < TN; j++) sum"""
 
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("an element per thread, as in puzzle 26", "constexpr int THREADS",
-           PUZZLE_26 + "constexpr int THREADS", "slow",
-          also=sized(BM=16, BN=16, TM=1, TN=1),
-           line="for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];"),
-    mutant("blocks of 32 x 32", *sized(BM=32)[0], "slow", also=sized(BN=32),
-           line="v = *reinterpret_cast<const float4*>(p);"),
-    mutant("sums indexed at run time", ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS, "slow",
-           line="4,784,128 bytes of local memory"),
-    mutant("tile of A not padded", TILE_A, TILE_A.replace(" + 4", ""), "slow", line="a[k][m] = v.x"),
+    Mistake(
+        "an element per thread, as in puzzle 26",
+        (
+            ("constexpr int THREADS", PUZZLE_26 + "constexpr int THREADS"),
+            *sized(BM=16, BN=16, TM=1, TN=1),
+            *SHORT,
+        ),
+        expect="slow",
+        line="for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];",
+    ),
+    Mistake(
+        "blocks of 32 x 32",
+        (
+            ("constexpr int BM = 64;", "constexpr int BM = 32;"),
+            ("constexpr int BN = 64;", "constexpr int BN = 32;"),
+            ("__device__ float4 load4", "__noinline__ __device__ float4 load4"),
+            ("__device__ void store4", "__noinline__ __device__ void store4"),
+            (
+                "for (int i = t; i < BM * BK / 4; i += THREADS) {",
+                '_Pragma("unroll 1") for (int i = t; i < BM * BK / 4; i += THREADS) {',
+            ),
+            (
+                "for (int i = t; i < BK * BN / 4; i += THREADS) {",
+                '_Pragma("unroll 1") for (int i = t; i < BK * BN / 4; i += THREADS) {',
+            ),
+        ),
+        expect="slow",
+        line="v = *reinterpret_cast<const float4*>(p);",
+    ),
+    Mistake(
+        "sums indexed at run time",
+        ((ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS), *SHORT),
+        expect="slow",
+        line="4,784,128 bytes of local memory",
+    ),
+    Mistake(
+        "tile of A not padded",
+        ((TILE_A, TILE_A.replace(" + 4", "")), *SHORT),
+        expect="slow",
+        line="a[k][m] = v.x",
+    ),
     # fours
-    mutant("aligned or not", ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns"),
-           "misaligned"),
-    mutant("stored aligned or not", ONE_WRITE, ONE_WRITE.replace("columns % 4 == 0", "column + 3 < columns"),
-           "misaligned"),
-    mutant("fours past the end of a row", LOAD, LOAD.replace(" && column < columns", ""), "out-of-bounds"),
-    mutant("three of four", LAST, "", "fourth_missing"),
-    mutant("stored past the end of C", "if (row >= rows || column >= columns) return;",
-           "if (column >= columns) return;", ("out-of-bounds", "race")),
+    Mistake(
+        "aligned or not",
+        ((ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns")), *SHORT),
+        expect="misaligned",
+    ),
+    Mistake(
+        "stored aligned or not",
+        ((ONE_WRITE, ONE_WRITE.replace("columns % 4 == 0", "column + 3 < columns")), *SHORT),
+        expect="misaligned",
+    ),
+    Mistake(
+        "fours past the end of a row",
+        ((LOAD, LOAD.replace(" && column < columns", "")), *SHORT),
+        expect="out-of-bounds",
+    ),
+    Mistake(
+        "three of four",
+        ((LAST, ""), *SHORT),
+        says="The last of every four numbers is not loaded where the rows are not aligned.",
+    ),
+    Mistake(
+        "stored past the end of C",
+        (("if (row >= rows || column >= columns) return;", "if (column >= columns) return;"), *SHORT),
+        expect=("out-of-bounds", "race"),
+    ),
     # tiles
-    mutant("tiles not waited for", FULL, "", "race"),
-    mutant("tiles filled again too early", USED, "", "race"),
-    mutant("tile of A padded by one", TILE_A, TILE_A.replace("+ 4", "+ 1"), "misaligned"),
-    mutant("tile of A half filled", FILL_A, "if (i >= THREADS) break;\n            " + FILL_A,
-           "uninitialised-read"),
-    mutant("top missing", FILL_A, FILL_A.replace("top + m", "m"), "first_rows_again"),
-    mutant("left missing", "start + k, left + n)", "start + k, n)", "first_columns_again"),
+    Mistake("tiles not waited for", ((FULL, ""), *SHORT), expect="race"),
+    Mistake("tiles filled again too early", ((USED, ""), *SHORT), expect="race"),
+    Mistake("tile of A padded by one", ((TILE_A, TILE_A.replace("+ 4", "+ 1")), *SHORT), expect="misaligned"),
+    Mistake(
+        "tile of A half filled",
+        ((FILL_A, "if (i >= THREADS) break;\n            " + FILL_A), *SHORT),
+        expect="uninitialised-read",
+    ),
+    Mistake(
+        "top missing",
+        ((FILL_A, FILL_A.replace("top + m", "m")), *SHORT),
+        says="Every block uses the first rows of A: the block's first row is missing where A is read.",
+        hint=2,
+    ),
+    Mistake(
+        "left missing",
+        (("start + k, left + n)", "start + k, n)"), *SHORT),
+        says="Every block uses the first columns of B: the block's first column is missing where B is read.",
+        hint=2,
+    ),
     # sums
-    mutant("tail of K missing", LOOP, LOOP.replace("start < K", "start + BK <= K"), "tail_of_k_missing"),
-    mutant("sums start again for every tile", LOOP,
-           LOOP + " for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0.0f;", "last_tile_only"),
-    mutant("sums not set to anything", "float sum[TM][TN] = {};", "float sum[TM][TN];",
-           ("uninitialised-read", "wrong")),
-    mutant("accumulators exchanged", ADD, ADD.replace("sum[i][j]", "sum[j][i]"), "square_turned"),
-    mutant("rows together that were apart", "top + i / 4 * 4 * BM / TM + 4 * y + i % 4", "top + TM * y + i"),
-)  # fmt: skip
+    Mistake(
+        "tail of K missing",
+        ((LOOP, LOOP.replace("start < K", "start + BK <= K")), *SHORT),
+        says="The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
+        hint=3,
+    ),
+    Mistake(
+        "sums start again for every tile",
+        ((LOOP, LOOP + " for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0.0f;"), *SHORT),
+        says="Only the products of the last pair of tiles are in the sums: they start again for every tile.",
+        hint=3,
+    ),
+    Mistake(
+        "sums not set to anything",
+        (("float sum[TM][TN] = {};", "float sum[TM][TN];"), *SHORT),
+        expect=("uninitialised-read", "wrong"),
+    ),
+    Mistake(
+        "accumulators exchanged",
+        ((ADD, ADD.replace("sum[i][j]", "sum[j][i]")), *SHORT),
+        says="Every thread's sums stand with rows for columns: sum i, j is that of its row i and its "
+        "column j.",
+        hint=3,
+    ),
+    Mistake(
+        "rows together that were apart",
+        (("top + i / 4 * 4 * BM / TM + 4 * y + i % 4", "top + TM * y + i"), *SHORT),
+    ),
+)
 
 
 def in_blocks(d):
@@ -176,8 +194,12 @@ PUZZLE = Puzzle(
         Kernel(
             KERNEL,
             params=(
-                In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"),
-                Int("M"), Int("N"), Int("K"),
+                In("A", m="M", k="K"),
+                In("B", k="K", n="N"),
+                Out("C", m="M", n="N"),
+                Int("M"),
+                Int("N"),
+                Int("K"),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
@@ -189,11 +211,10 @@ PUZZLE = Puzzle(
     bench=dict(M=4096, N=4096, K=4096),
     cases=(
         Case(
-            "matmul_tiny_2x3", dict(M=2, N=3, K=4), note="that of puzzle 02; drawn in the lesson",
-            inputs={
-                "A": [[1, 2, 0, -1], [3, 1, 2, 4]],
-                "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
-            },
+            "matmul_tiny_2x3",
+            dict(M=2, N=3, K=4),
+            note="that of puzzle 02; drawn in the lesson",
+            inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
         ),
         Case("one_element", dict(M=1, N=1, K=20), note="three tiles long"),
         Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
@@ -202,23 +223,33 @@ PUZZLE = Puzzle(
         Case("A_aligned", dict(M=9, N=33, K=8), note="rows of A are aligned, those of B and C are not"),
         Case("B_aligned", dict(M=66, N=8, K=9), note="rows of B and C are aligned, those of A are not"),
         Case("nothing_divides", dict(M=67, N=70, K=21), note="2 x 2 blocks"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(M=pick(65, 140), N=pick(65, 140), K=pick(9, 40))),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(M=pick(65, 140), N=pick(65, 140), K=pick(9, 40)),
+        ),
         Case("large_A", dict(M=257, N=2, K=261), note="more than 65,536 elements in A", stress=True),
         Case("large_B", dict(M=2, N=263, K=257), note="more than 65,536 elements in B", stress=True),
         Case("large_C", dict(M=259, N=257, K=2), note="more than 65,536 elements in C", stress=True),
         Case("counted", dict(M=64, N=128, K=64), note="2 blocks, 8 pairs of tiles; this one is counted"),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "shared_requests_per_flop", 0.005, case="counted", below=0.0332, hint=3,
+            "shared_requests_per_flop",
+            0.005,
+            case="counted",
+            below=0.0332,
+            hint=3,
             says="A thread with one sum takes two numbers from the tiles for every product. With a square of sums it "
             "uses each number for a whole row or column of them; and it can take four at a time.",
         ),
         Gate(
-            "bytes_per_flop", 0.1, case="counted", below=0.281, hint=2,
+            "bytes_per_flop",
+            0.1,
+            case="counted",
+            below=0.281,
+            hint=2,
             says="An element of A is read once for every BN columns of C, and one of B once for every BM rows: larger "
             "tiles move less. And a request moves whole sectors of 32 bytes: fours that the lanes of a warp store "
             "together should lie next to each other: give a lane two fours of columns far apart, not 8 side by side.",
@@ -227,7 +258,9 @@ PUZZLE = Puzzle(
             "counted",
             flops=lambda d: 1.05 * in_blocks(d),
             # a float for each lane: fours need a quarter
-            global_requests=lambda d: 1.1 * (d["K"] * (d["M"] * ceil_div(d["N"], 64) + d["N"]) + d["M"] * d["N"]) / 32,
+            global_requests=lambda d: (
+                1.1 * (d["K"] * (d["M"] * ceil_div(d["N"], 64) + d["N"]) + d["M"] * d["N"]) / 32
+            ),
             # 4 x 4 sums in a thread: half a number for each product
             shared_wavefronts=lambda d: 1.25 * in_blocks(d) / 2 / 32 / 2,
             shared_conflicts=lambda d: in_blocks(d) / 8192,
@@ -250,4 +283,4 @@ PUZZLE = Puzzle(
         "the same places. The 8 and 8 numbers and the 64 sums are plain arrays in the thread; with loops "
         "whose bounds are known at compile time they become registers.",
     ),
-)  # fmt: skip
+)

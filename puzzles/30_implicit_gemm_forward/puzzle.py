@@ -2,102 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
-from harness.course.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course.tile_limits import tile_limits
-from harness.course.tile_mistakes import blocks_exchanged, multiplied, rows_by_x, turned
 from reference import conv
 
-KERNEL, TILE = "implicit_gemm_forward", 16
+KERNEL = "implicit_gemm_forward"
 
 
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
 
-
-def first_pixels_again(a, d):
-    """The right answer, with the columns' first tile in the place of all."""
-    filters, columns = matrices(a, d)
-    return product(a, d, filters, columns[np.arange(d["rows"]) % TILE])
-
-
-def as_matrix(a, d):
-    """The product stored as it is, C_out x width."""
-    filters, columns = matrices(a, d)
-    found = filters @ columns + a["bias"][:, None]
-    return found.reshape(d["batch"], d["C_out"], d["H_out"], d["W_out"])
-
-
-def split_as(a, d, *order):
-    """Row i split into indices of this order, the fastest first: the pixels meet other weights."""
-    i, found = np.arange(d["rows"]), {}
-    for name in order:
-        i, found[name] = np.divmod(i, d[name])
-    return product(a, d, matrices(a, d)[0], fetched(a, d, found["C_in"], found["R"], found["S"]))
-
-
-def of_tiles(compute):
-    """The output of the sums that compute(filters, columns, d) gives."""
-    return lambda a, d: outputs(a, d, compute(*matrices(a, d), d))
-
-
-def layer(a, d, **other):
-    return forward(a, convolution(d).but(**other))
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("dilation_ignored", 1,
-          "The taps of the filter lie side by side; they must be a dilation apart.",
-          lambda a, d: layer(a, d, dilation_h=1, dilation_w=1)),
-    wrong("bias_missing", 1,
-          "The bias is missing: it is added once to every output.",
-          lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
-    wrong("first_image_everywhere", 3,
-          "The outputs of all images are those of image 0: b is missing in the index of the input.",
-          lambda a, d: np.broadcast_to(layer(a, d)[:1], layer(a, d).shape)),
-    wrong("taps_by_columns", 3,
-          "The pixels meet the weights of other taps: r is taken to be the fastest index of a row, it is s.",
-          lambda a, d: split_as(a, d, "R", "S", "C_in")),
-    wrong("channels_fastest", 3,
-          "The pixels meet the weights of other taps: c is taken to be the fastest index of a row, it is the "
-          "slowest.",
-          lambda a, d: split_as(a, d, "C_in", "S", "R")),
-    wrong("weights_turned", 3,
-          "The weights are read as if they had a row for every tap: those of filter k begin at k * rows.",
-          lambda a, d: product(a, d, a["weights"].reshape(d["rows"], d["C_out"]).T, matrices(a, d)[1])),
-    wrong("rows_by_x", 2,
-          "In the tile of pixels x counts the rows of the matrix as well: y counts them, x the positions.",
-          of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
-    wrong("pixels_turned", 2,
-          "The tiles of pixels are read as if their rows were columns.",
-          of_tiles(lambda filters, columns, d: multiplied(
-              filters, turned(columns, TILE), d["C_out"], d["width"]))),
-    wrong("blocks_exchanged", 1,
-          "Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
-          "filters.",
-          of_tiles(lambda filters, columns, d: blocks_exchanged(filters @ columns, TILE))),
-    wrong("bias_in_every_step", 1,
-          "The bias is added once for every pair of tiles; it belongs to the sum once.",
-          lambda a, d: forward({**a, "bias": a["bias"] * ceil_div(d["rows"], TILE)}, convolution(d))),
-    wrong("output_as_matrix", 3,
-          "The outputs are stored as the product has them, a row for every filter; in the output, the "
-          "filters of one image stand together.", as_matrix),
-    wrong("tail_missing", 2,
-          "The rows after the last full tile are missing: the last tiles are used too, filled up with 0.",
-          lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
-    wrong("last_tile_only", 2,
-          "Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
-          lambda a, d: some_rows(a, d, lambda i: i >= (d["rows"] - 1) // TILE * TILE)),
-    wrong("first_pixels_again", 2,
-          "Every tile of weights meets the first tile of pixels: the start of the stretch is missing.",
-          first_pixels_again),
-)  # fmt: skip
 
 DOWN, RIGHT = "int h = top + r * dilation_h;", "int w = left + s * dilation_w;"
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
@@ -123,55 +37,145 @@ for (int c = 0; c < C_in && k < C_out && column < width; c++) {{
     """
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, also, line)
-
-
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("no tiles, as in puzzle 13", LOOP, PUZZLE_13 + LOOP.replace("start = 0", "start = rows"), "slow",
-           line="sum += weights[k * rows + (c * R + r) * S + s]"),
-    mutant("tiles of 8", "constexpr int TILE = 16;", "constexpr int TILE = 8;", "slow"),
-    mutant("tile of pixels kept by columns", PATCHES, PATCHES.replace("[y][x]", "[x][y]"), "slow",
-           also=((ADD, ADD.replace("[i][x]", "[x][i]")),), line=ADD.replace("[i][x]", "[x][i]")),
-    mutant("a line of the tile in an array that is indexed at run time", ADD, "line[i] = patches[i][x];", "slow",
-           (("for (int i = 0; i < TILE; i++) {", "float line[TILE];\n        for (int i = 0; i < TILE; i++) {"),
-            ("        " + USED, "#pragma unroll 1\n        for (int i = 0; i < TILE; i++) sum += filters[y][i] * line[i];\n"
-             "        " + USED)), "bytes of local memory"),
+    Mistake(
+        "no tiles, as in puzzle 13",
+        (LOOP, PUZZLE_13 + LOOP.replace("start = 0", "start = rows")),
+        expect="slow",
+        line="sum += weights[k * rows + (c * R + r) * S + s]",
+    ),
+    Mistake("tiles of 8", ("constexpr int TILE = 16;", "constexpr int TILE = 8;"), expect="slow"),
+    Mistake(
+        "tile of pixels kept by columns",
+        ((PATCHES, PATCHES.replace("[y][x]", "[x][y]")), (ADD, ADD.replace("[i][x]", "[x][i]"))),
+        expect="slow",
+        line=ADD.replace("[i][x]", "[x][i]"),
+    ),
+    Mistake(
+        "a line of the tile in an array that is indexed at run time",
+        (
+            (ADD, "line[i] = patches[i][x];"),
+            (
+                "for (int i = 0; i < TILE; i++) {",
+                "float line[TILE];\n        for (int i = 0; i < TILE; i++) {",
+            ),
+            (
+                "        " + USED,
+                "#pragma unroll 1\n        for (int i = 0; i < TILE; i++) sum += filters[y][i] * line[i];\n"
+                "        " + USED,
+            ),
+        ),
+        expect="slow",
+        line="bytes of local memory",
+    ),
     # the convolution
-    mutant("bias in every step", USED, USED + "\n        if (k < C_out) sum += bias[k];", "bias_in_every_step",
-           also=((STORE, STORE.replace("bias[k] + ", "")),)),
-    mutant("image missing", PATCHES, PATCHES.replace("(b * C_in + c)", "c"), "first_image_everywhere"),
-    mutant("taps by columns", SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);",
-           "taps_by_columns"),
-    mutant("channels fastest", SPLIT, "int c = row % C_in, s = row / C_in % S, r = row / (S * C_in);",
-           "channels_fastest"),
-    mutant("weights turned", FILTERS, FILTERS.replace("k * rows + start + x", "(start + x) * C_out + k"),
-           "weights_turned"),
-    mutant("rows by x", ROW, ROW.replace("y", "x"), "rows_by_x"),
-    mutant("tile of pixels turned", ADD, ADD.replace("[i][x]", "[x][i]"), "pixels_turned"),
-    mutant("blocks exchanged", "blockIdx.y * TILE + y", "blockIdx.x * TILE + y", "blocks_exchanged",
-           also=(("blockIdx.x * TILE + x", "blockIdx.y * TILE + x"),)),
-    mutant("output as a matrix", STORE,
-           "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;",
-           "output_as_matrix"),
+    Mistake(
+        "bias in every step",
+        ((USED, USED + "\n        if (k < C_out) sum += bias[k];"), (STORE, STORE.replace("bias[k] + ", ""))),
+        says="The bias is added once for every pair of tiles; it belongs to the sum once.",
+    ),
+    Mistake(
+        "image missing",
+        (PATCHES, PATCHES.replace("(b * C_in + c)", "c")),
+        says="The outputs of all images are those of image 0: b is missing in the index of the input.",
+        hint=3,
+    ),
+    Mistake(
+        "taps by columns",
+        (SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);"),
+        says="The pixels meet the weights of other taps: r is taken to be the fastest index of a row, it "
+        "is s.",
+        hint=3,
+    ),
+    Mistake(
+        "channels fastest",
+        (SPLIT, "int c = row % C_in, s = row / C_in % S, r = row / (S * C_in);"),
+        says="The pixels meet the weights of other taps: c is taken to be the fastest index of a row, it "
+        "is the slowest.",
+        hint=3,
+    ),
+    Mistake(
+        "weights turned",
+        (FILTERS, FILTERS.replace("k * rows + start + x", "(start + x) * C_out + k")),
+        says="The weights are read as if they had a row for every tap: those of filter k begin at k * rows.",
+        hint=3,
+    ),
+    Mistake(
+        "rows by x",
+        (ROW, ROW.replace("y", "x")),
+        says="In the tile of pixels x counts the rows of the matrix as well: y counts them, x the positions.",
+        hint=2,
+    ),
+    Mistake(
+        "tile of pixels turned",
+        (ADD, ADD.replace("[i][x]", "[x][i]")),
+        says="The tiles of pixels are read as if their rows were columns.",
+        hint=2,
+    ),
+    Mistake(
+        "blocks exchanged",
+        (
+            ("blockIdx.y * TILE + y", "blockIdx.x * TILE + y"),
+            ("blockIdx.x * TILE + x", "blockIdx.y * TILE + x"),
+        ),
+        says="Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
+        "filters.",
+    ),
+    Mistake(
+        "output as a matrix",
+        (STORE, "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;"),
+        says="The outputs are stored as the product has them, a row for every filter; in the output, the "
+        "filters of one image stand together.",
+        hint=3,
+    ),
     # tails
-    mutant("tail missing", LOOP, LOOP.replace("start < rows", "start + TILE <= rows"), "tail_missing"),
-    mutant("pixels below the last row", INSIDE, INSIDE.replace("row < rows && ", ""),
-           ("out-of-bounds", "wrong")),
-    mutant("no zeros", PATCHES, "if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];",
-           ("uninitialised-read", "wrong")),
+    Mistake(
+        "tail missing",
+        (LOOP, LOOP.replace("start < rows", "start + TILE <= rows")),
+        says="The rows after the last full tile are missing: the last tiles are used too, filled up with 0.",
+        hint=2,
+    ),
+    Mistake(
+        "pixels below the last row",
+        (INSIDE, INSIDE.replace("row < rows && ", "")),
+        expect=("out-of-bounds", "wrong"),
+    ),
+    Mistake(
+        "no zeros",
+        (PATCHES, "if (inside) patches[y][x] = input[((b * C_in + c) * H + h) * W + w];"),
+        expect=("uninitialised-read", "wrong"),
+    ),
     # the sum
-    mutant("start missing in the pixels", SPLIT, SPLIT.replace("row", "y"), "first_pixels_again"),
-    mutant("tiles filled again too early", USED, "", "race"),
-    mutant("threads without an output leave", "float sum = 0.0f;",
-           "if (k >= C_out || column >= width) return;\n    float sum = 0.0f;",
-           ("uninitialised-read", "race")),
-    mutant("dilation ignored", DOWN, DOWN.replace(" * dilation_h", ""), "dilation_ignored",
-           also=((RIGHT, RIGHT.replace(" * dilation_w", "")),)),
-    mutant("bias missing", STORE, STORE.replace("bias[k] + ", ""), "bias_missing"),
-    mutant("sum starts again for every tile", LOOP, LOOP + " sum = 0.0f;", "last_tile_only"),
-)  # fmt: skip
+    Mistake(
+        "start missing in the pixels",
+        (SPLIT, SPLIT.replace("row", "y")),
+        says="Every tile of weights meets the first tile of pixels: the start of the stretch is missing.",
+        hint=2,
+    ),
+    Mistake("tiles filled again too early", (USED, ""), expect="race"),
+    Mistake(
+        "threads without an output leave",
+        ("float sum = 0.0f;", "if (k >= C_out || column >= width) return;\n    float sum = 0.0f;"),
+        expect=("uninitialised-read", "race"),
+    ),
+    Mistake(
+        "dilation ignored",
+        ((DOWN, DOWN.replace(" * dilation_h", "")), (RIGHT, RIGHT.replace(" * dilation_w", ""))),
+        says="The taps of the filter lie side by side; they must be a dilation apart.",
+    ),
+    Mistake(
+        "bias missing",
+        (STORE, STORE.replace("bias[k] + ", "")),
+        says="The bias is missing: it is added once to every output.",
+    ),
+    Mistake(
+        "sum starts again for every tile",
+        (LOOP, LOOP + " sum = 0.0f;"),
+        says="Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
+        hint=2,
+    ),
+)
 
 PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
@@ -187,8 +191,10 @@ PUZZLE = Puzzle(
             KERNEL,
             params=(
                 In("input", b="batch", c="C_in", h="H", w="W"),
-                In("weights", k="C_out", c="C_in", r="R", s="S"), In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints(),
+                In("weights", k="C_out", c="C_in", r="R", s="S"),
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                *ints(),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])),
@@ -201,7 +207,8 @@ PUZZLE = Puzzle(
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
-            "implicit_gemm_tiny", size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
+            "implicit_gemm_tiny",
+            size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
             note="the layer of puzzle 28; done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
@@ -218,32 +225,54 @@ PUZZLE = Puzzle(
         Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
         Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
         Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
-        Case("all_asymmetric", size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-             note="no two parameters of rows and columns agree"),
-        Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
-             note="17 filters, 45 rows, 42 positions"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20))),
+        Case(
+            "all_asymmetric",
+            size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+            note="no two parameters of rows and columns agree",
+        ),
+        Case(
+            "nothing_divides",
+            size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
+            note="17 filters, 45 rows, 42 positions",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
+        ),
         *stress_cases_of_tiles(),
-        Case("counted", size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
-             note="2 x 4 blocks, 9 pairs of tiles; this one is counted"),
+        Case(
+            "counted",
+            size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
+            note="2 x 4 blocks, 9 pairs of tiles; this one is counted",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "bytes_per_flop", 0.3, case="counted", below=2.8, hint=2,
+            "bytes_per_flop",
+            0.3,
+            case="counted",
+            below=2.8,
+            hint=2,
             says="Neighbours need the same filters and patches: let the block read each of them once, into shared "
             "memory, and let x go along a filter in the one tile and along positions in the other. The larger "
             "the tiles, the fewer blocks read the same.",
         ),
         Gate(
-            "global_bytes", 160_000, case="counted", below=226_304, hint=2,
+            "global_bytes",
+            160_000,
+            case="counted",
+            below=226_304,
+            hint=2,
             says="This is as much as writing the column matrix and reading it again, or more: read pixels "
             "from the image, once for every tile that it is in.",
         ),
         Gate(
-            "conflicts_per_request", 0.1, case="counted", hint=2,
+            "conflicts_per_request",
+            0.1,
+            case="counted",
+            hint=2,
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
             "be the last index.",
         ),
@@ -263,4 +292,4 @@ PUZZLE = Puzzle(
         "the product's matrix: the element of filter k at (b, p, q) is stored where the output has it, "
         "batch the slowest, then the filter, then row and column.",
     ),
-)  # fmt: skip
+)

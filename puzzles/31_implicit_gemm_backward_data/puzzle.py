@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import (  # fmt: skip
-    Case,
-    Gate,
-    Gradient,
-    In,
-    Kernel,
-    Launch,
-    Misconception,
-    Mutant,
-    Out,
-    Puzzle,
-    ceil_div,
-)
+from harness.course import Case, Gate, Gradient, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.conv_cases import (
     ints,
     options,
@@ -26,11 +14,10 @@ from harness.course.conv_cases import (
     size,
     stress_cases_of_tiles,
 )
-from harness.course.conv_mistakes import convolution, input_gradient
 from harness.course.tile_limits import tile_limits
 from reference import conv
 
-KERNEL, TILE = "conv2d_backward_input", 16
+KERNEL = "conv2d_backward_input"
 
 
 def right(a, d):
@@ -56,138 +43,6 @@ def products(d):
         total += elements * len(range(d["R"])[r]) * len(range(d["S"])[s])
     return total * d["batch"] * d["C_in"] * d["C_out"]
 
-
-def some_products(a, d, kept):
-    """The sums from those products for which kept(i, depth) holds: number i of the `depth` of the class."""
-    found = np.zeros(shape(d, "batch", "C_in", "H", "W"))
-    for h, w, r, s in classes(d):
-        weights, own = np.zeros_like(a["weights"]), a["weights"][:, :, r, s]
-        i = np.arange(own.size // d["C_in"])
-        keep = kept(i, i.size).reshape(own.shape[0], 1, *own.shape[2:])
-        weights[:, :, r, s] = own * keep
-        found[:, :, h, w] = right({**a, "weights": weights}, d)[:, :, h, w]
-    return found
-
-
-def first_class_only(a, d):
-    found = np.full(shape(d, "batch", "C_in", "H", "W"), np.nan)
-    found[:, :, :: d["stride_h"], :: d["stride_w"]] = right(a, d)[:, :, :: d["stride_h"], :: d["stride_w"]]
-    return found
-
-
-def taps_from_0(a, d):
-    """Every class uses as many taps as it has, a stride apart, but from tap 0 on."""
-    found = np.zeros(shape(d, "batch", "C_in", "H", "W"))
-    for h, w, r, s in classes(d):
-        weights = np.zeros_like(a["weights"])
-        across, down = weights[0, 0, r, s].shape
-        weights[:, :, r, s] = a["weights"][:, :, :: d["stride_h"], :: d["stride_w"]][:, :, :across, :down]
-        found[:, :, h, w] = right({**a, "weights": weights}, d)[:, :, h, w]
-    return found
-
-
-def image_0_everywhere(a, d):
-    grad = a["grad_output"]
-    return right({**a, "grad_output": np.broadcast_to(grad[:1], grad.shape)}, d)
-
-
-def grows_with_the_tap(h, r, stride, pad, dilation):
-    return np.where((h + pad - r) % stride == 0, (h + pad) // stride + r // stride, -1)
-
-
-def without_padding(h, r, stride, pad, dilation):
-    return np.where((h + pad - r) % stride == 0, h // stride - r // stride, -1)
-
-
-def first_tap_without_padding(h, r, stride, pad, dilation):
-    """Class h % stride begins with tap h % stride."""
-    p = h // stride + (h % stride + pad) // stride - (r - h % stride) // stride
-    return np.where((r >= h % stride) & ((r - h) % stride == 0), p, -1)
-
-
-def taps_side_by_side(h, r, stride, pad, dilation):
-    """Tap number t of a class is first + t."""
-    first = (h % stride + pad) % stride
-    t = r - first
-    p = h // stride + (h % stride + pad) // stride - t
-    return np.where((t >= 0) & (t < (r.size - first + stride - 1) // stride), p, -1)
-
-
-def taps_rounded_down(h, r, stride, pad, dilation):
-    """A class has (taps - first) / stride taps."""
-    first = (h % stride + pad) % stride
-    t = (r - first) // stride
-    right = np.where((h + pad - r) % stride == 0, (h + pad - r) // stride, -1)
-    return np.where(t < (r.size - first) // stride, right, -1)
-
-
-def unwritten(a, d, there):
-    """The right answer where `there` holds for row and column: there(number within the class, rows from the class's
-    first on, stride, taps from its first on).
-    """
-    h, w = np.arange(d["H"]), np.arange(d["W"])
-    found = right(a, d)
-    for at, axis, taps in ((h[:, None], "h", d["R"]), (w, "w", d["S"])):
-        stride, of_a_class = d[f"stride_{axis}"], at % d[f"stride_{axis}"]
-        first = (of_a_class + d[f"pad_{axis}"]) % stride
-        found = np.where(
-            there(at // stride, d[axis.upper()] - of_a_class, stride, taps - first), found, np.nan
-        )
-    return found
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("first_class_only", 1,
-          "Only elements whose row and column are multiples of the stride are written: "
-          "the other classes have to be stored at their own rows and columns.", first_class_only),
-    wrong("tail_missing", 2,
-          "The products after the last full stretch are missing: the last tiles are used too, filled up with "
-          "0.",
-          lambda a, d: some_products(a, d, lambda i, depth: i < depth // TILE * TILE)),
-    wrong("last_stretch_only", 2,
-          "Only the last stretch is in the sum: it starts again for every pair of tiles.",
-          lambda a, d: some_products(a, d, lambda i, depth: i >= (depth - 1) // TILE * TILE)),
-    wrong("padding_ignored", 1, "The padding is missing: row h of the image is row h + pad_h for the filter.",
-          lambda a, d: input_gradient(a, convolution(d).but(pad_h=0, pad_w=0))),
-    wrong("position_grows_with_the_tap", 3,
-          "The position grows with the tap: a later tap lies on the same element at an earlier position.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=grows_with_the_tap))),
-    wrong("padding_missing_in_the_position", 3,
-          "Row m of the class is taken for position m less the taps: the padding is missing in it.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=without_padding))),
-    wrong("taps_from_0", 3,
-          "Every class begins with tap 0: its first tap is the remainder of its rows and the padding.",
-          taps_from_0),
-    wrong("first_tap_without_padding", 3,
-          "Class 0 begins with tap 0, class 1 with tap 1: the padding is missing in the first tap, which is "
-          "(class + pad) % stride.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=first_tap_without_padding))),
-    wrong("taps_side_by_side", 3,
-          "The taps of a class are taken side by side, first_r + t; they are a stride apart.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=taps_side_by_side))),
-    wrong("taps_rounded_down", 1,
-          "The last tap of some classes is missing: the number of taps, (R - first_r) / stride_h, must be "
-          "rounded up.",
-          lambda a, d: input_gradient(a, convolution(d).but(position=taps_rounded_down))),
-    wrong("rows_rounded_down", 1,
-          "The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, must "
-          "be rounded up.",
-          lambda a, d: unwritten(a, d, lambda m, left, stride, taps: m < left // stride)),
-    wrong("without_taps_not_stored", 1,
-          "Classes without a tap are not stored: their gradient is 0, and someone has to write it.",
-          lambda a, d: unwritten(a, d, lambda m, left, stride, taps: taps > 0)),
-    wrong("weights_turned", 3,
-          "The weights are indexed with the input channel first; in memory the filter k is the slowest.",
-          lambda a, d: right({**a, "weights": a["weights"].reshape(
-              d["C_in"], d["C_out"], d["R"], d["S"]).swapaxes(0, 1)}, d)),
-    wrong("image_0_of_grad_output", 3,
-          "All images get the gradient of image 0: b is missing in the index of grad_output.",
-          image_0_everywhere),
-)  # fmt: skip
 
 TAPS_R = "int taps_r = (R - first_r + stride_h - 1) / stride_h;"
 TAPS_S = "int taps_s = (S - first_s + stride_w - 1) / stride_w;"
@@ -215,63 +70,161 @@ BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
     """
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, also, line)
-
-
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("every thread by itself, as in puzzle 13", LOOP,
-           BY_ITSELF + LOOP.replace("start = 0", "start = depth"), "slow",
-           line="sum += grad * weights["),
-    mutant("all taps in every class", TAPS_R, "int taps_r = R;", "slow",
-           line="sum += filters[y][j] * grads[j][x];",
-           also=((TAPS_S, "int taps_s = S;"), (R_OF, "int r = i / taps_s % taps_r;"),
-                 (S_OF, "int s = i % taps_s;"),
-                 (FILTERS, FILTERS.replace(
-                     "c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s")),
-                 (Q, Q.replace("taps_s;", "taps_s / stride_w;")),
-                 (P, P.replace("taps_r;", "taps_r / stride_h;")))),
-    mutant("tile of grad_output kept by columns", GRADS, GRADS.replace("[y][x]", "[x][y]"), "slow",
-           (("grads[j][x];", "grads[x][j];"),), "sum += filters[y][j] * grads[x][j];"),
+    Mistake(
+        "every thread by itself, as in puzzle 13",
+        (LOOP, BY_ITSELF + LOOP.replace("start = 0", "start = depth")),
+        expect="slow",
+        line="sum += grad * weights[",
+    ),
+    Mistake(
+        "all taps in every class",
+        (
+            (TAPS_R, "int taps_r = R;"),
+            (TAPS_S, "int taps_s = S;"),
+            (R_OF, "int r = i / taps_s % taps_r;"),
+            (S_OF, "int s = i % taps_s;"),
+            (
+                FILTERS,
+                FILTERS.replace("c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s"),
+            ),
+            (Q, Q.replace("taps_s;", "taps_s / stride_w;")),
+            (P, P.replace("taps_r;", "taps_r / stride_h;")),
+        ),
+        expect="slow",
+        line="sum += filters[y][j] * grads[j][x];",
+    ),
+    Mistake(
+        "tile of grad_output kept by columns",
+        ((GRADS, GRADS.replace("[y][x]", "[x][y]")), ("grads[j][x];", "grads[x][j];")),
+        expect="slow",
+        line="sum += filters[y][j] * grads[x][j];",
+    ),
     # the classes
-    mutant("first class only", PLACE, PLACE + "\n    if (class_h + class_w > 0) return;", "first_class_only"),
-    mutant("classes not told apart when storing", PLACE, "int h = row * stride_h, w = column * stride_w;",
-           ("race", "unwritten")),
-    mutant("rows of a class rounded down", ROWS, "int rows = (H - class_h) / stride_h;", "rows_rounded_down",
-           also=(("int cols = (W - class_w + stride_w - 1) / stride_w;", "int cols = (W - class_w) / stride_w;"),)),
-    mutant("taps rounded down", TAPS_R, "int taps_r = (R - first_r) / stride_h;", "taps_rounded_down",
-           also=((TAPS_S, "int taps_s = (S - first_s) / stride_w;"),)),
-    mutant("first tap without the padding", FIRST,
-           "int first_r = class_h % stride_h, first_s = class_w % stride_w;", "first_tap_without_padding"),
-    mutant("taps side by side", R_OF, R_OF.replace(" * stride_h", ""), "taps_side_by_side",
-           also=((S_OF, S_OF.replace(" * stride_w", "")),)),
-    mutant("classes without taps leave", LOOP, "if (depth == 0) return;\n    " + LOOP, "without_taps_not_stored"),
-    mutant("weights turned", FILTERS + " weights[((k * C_in + c)", FILTERS + " weights[((c * C_out + k)",
-           "weights_turned"),
-    mutant("taps from 0", R_OF, R_OF.replace("first_r + ", ""), "taps_from_0",
-           also=((S_OF, S_OF.replace("first_s + ", "")),)),
-    mutant("threads beyond the class leave", LEAVE, "if (n >= elements) return;",
-           ("uninitialised-read", "race")),
+    Mistake(
+        "first class only",
+        (PLACE, PLACE + "\n    if (class_h + class_w > 0) return;"),
+        says="Only elements whose row and column are multiples of the stride are written: the other "
+        "classes have to be stored at their own rows and columns.",
+    ),
+    Mistake(
+        "classes not told apart when storing",
+        (PLACE, "int h = row * stride_h, w = column * stride_w;"),
+        expect=("race", "unwritten"),
+    ),
+    Mistake(
+        "rows of a class rounded down",
+        (
+            (ROWS, "int rows = (H - class_h) / stride_h;"),
+            ("int cols = (W - class_w + stride_w - 1) / stride_w;", "int cols = (W - class_w) / stride_w;"),
+        ),
+        says="The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, "
+        "must be rounded up.",
+    ),
+    Mistake(
+        "taps rounded down",
+        (
+            (TAPS_R, "int taps_r = (R - first_r) / stride_h;"),
+            (TAPS_S, "int taps_s = (S - first_s) / stride_w;"),
+        ),
+        says="The last tap of some classes is missing: the number of taps, (R - first_r) / stride_h, must "
+        "be rounded up.",
+    ),
+    Mistake(
+        "first tap without the padding",
+        (FIRST, "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
+        says="Class 0 begins with tap 0, class 1 with tap 1: the padding is missing in the first tap, "
+        "which is (class + pad) % stride.",
+        hint=3,
+    ),
+    Mistake(
+        "taps side by side",
+        ((R_OF, R_OF.replace(" * stride_h", "")), (S_OF, S_OF.replace(" * stride_w", ""))),
+        says="The taps of a class are taken side by side, first_r + t; they are a stride apart.",
+        hint=3,
+    ),
+    Mistake(
+        "classes without taps leave",
+        (LOOP, "if (depth == 0) return;\n    " + LOOP),
+        says="Classes without a tap are not stored: their gradient is 0, and someone has to write it.",
+    ),
+    Mistake(
+        "weights turned",
+        (FILTERS + " weights[((k * C_in + c)", FILTERS + " weights[((c * C_out + k)"),
+        says="The weights are indexed with the input channel first; in memory the filter k is the slowest.",
+        hint=3,
+    ),
+    Mistake(
+        "taps from 0",
+        ((R_OF, R_OF.replace("first_r + ", "")), (S_OF, S_OF.replace("first_s + ", ""))),
+        says="Every class begins with tap 0: its first tap is the remainder of its rows and the padding.",
+        hint=3,
+    ),
+    Mistake(
+        "threads beyond the class leave",
+        (LEAVE, "if (n >= elements) return;"),
+        expect=("uninitialised-read", "race"),
+    ),
     # positions
-    mutant("padding missing in the position", P, P.replace("(class_h + pad_h) / stride_h ", "0 "),
-           "padding_missing_in_the_position", also=((Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),)),
-    mutant("position grows with the tap", P, P.replace("- i", "+ i"), "position_grows_with_the_tap",
-           also=((Q, Q.replace("- i", "+ i")),)),
-    mutant("padding ignored", P, P.replace(" + pad_h", ""), "padding_ignored",
-           also=((Q, Q.replace(" + pad_w", "")),
-                 (FIRST, FIRST.replace(" + pad_h", "").replace(" + pad_w", "")))),
-    mutant("positions not tested", INSIDE, "bool inside = n < elements;", "out-of-bounds"),
-    mutant("image 0 of grad_output", GRADS, GRADS.replace("b * C_out + k", "k"), "image_0_of_grad_output"),
+    Mistake(
+        "padding missing in the position",
+        (
+            (P, P.replace("(class_h + pad_h) / stride_h ", "0 ")),
+            (Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),
+        ),
+        says="Row m of the class is taken for position m less the taps: the padding is missing in it.",
+        hint=3,
+    ),
+    Mistake(
+        "position grows with the tap",
+        ((P, P.replace("- i", "+ i")), (Q, Q.replace("- i", "+ i"))),
+        says="The position grows with the tap: a later tap lies on the same element at an earlier position.",
+        hint=3,
+    ),
+    Mistake(
+        "padding ignored",
+        (
+            (P, P.replace(" + pad_h", "")),
+            (Q, Q.replace(" + pad_w", "")),
+            (FIRST, FIRST.replace(" + pad_h", "").replace(" + pad_w", "")),
+        ),
+        says="The padding is missing: row h of the image is row h + pad_h for the filter.",
+    ),
+    Mistake("positions not tested", (INSIDE, "bool inside = n < elements;"), expect="out-of-bounds"),
+    Mistake(
+        "image 0 of grad_output",
+        (GRADS, GRADS.replace("b * C_out + k", "k")),
+        says="All images get the gradient of image 0: b is missing in the index of grad_output.",
+        hint=3,
+    ),
     # barriers and tails
-    mutant("tiles not waited for", FULL, "", "race"),
-    mutant("tiles filled again too early", USED, "", "race"),
-    mutant("tail missing", LOOP, LOOP.replace("start < depth", "start + TILE <= depth"), "tail_missing"),
-    mutant("end of the products not tested", FILTERS, FILTERS.replace("i < depth && ", ""), "out-of-bounds"),
-    mutant("stored outside of the image", STORE, STORE.replace(" && n < elements", ""),
-           ("out-of-bounds", "race")),
-    mutant("sum starts again for every stretch", LOOP, LOOP + " sum = 0.0f;", "last_stretch_only"),
-)  # fmt: skip
+    Mistake("tiles not waited for", (FULL, ""), expect="race"),
+    Mistake("tiles filled again too early", (USED, ""), expect="race"),
+    Mistake(
+        "tail missing",
+        (LOOP, LOOP.replace("start < depth", "start + TILE <= depth")),
+        says="The products after the last full stretch are missing: the last tiles are used too, filled "
+        "up with 0.",
+        hint=2,
+    ),
+    Mistake(
+        "end of the products not tested",
+        (FILTERS, FILTERS.replace("i < depth && ", "")),
+        expect="out-of-bounds",
+    ),
+    Mistake(
+        "stored outside of the image",
+        (STORE, STORE.replace(" && n < elements", "")),
+        expect=("out-of-bounds", "race"),
+    ),
+    Mistake(
+        "sum starts again for every stretch",
+        (LOOP, LOOP + " sum = 0.0f;"),
+        says="Only the last stretch is in the sum: it starts again for every pair of tiles.",
+        hint=2,
+    ),
+)
 
 
 def launch(d, t):
@@ -320,43 +273,78 @@ PUZZLE = Puzzle(
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
-            "implicit_bd_tiny", size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),
+            "implicit_bd_tiny",
+            size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),
             note="done by hand in the lesson",
-            inputs={
-                "grad_output": [[[[1, 2, 3], [-1, 0, 2]]]],
-                "weights": [[[[1, 2], [3, -1], [0, 4]]]],
-            },
+            inputs={"grad_output": [[[[1, 2, 3], [-1, 0, 2]]]], "weights": [[[[1, 2], [3, -1], [0, 4]]]]},
         ),
         Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), note="stride 1: one class"),
         Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), note="the picture; four classes"),
-        Case("filter_1x1_stride_2", size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)),
-             note="three of four classes have no tap"),
+        Case(
+            "filter_1x1_stride_2",
+            size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)),
+            note="three of four classes have no tap",
+        ),
         Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), note="strides differ"),
-        Case("implicit_bd_numerical_gradient_check", size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
-             note="each element moved by epsilon", check="gradient"),
-        Case("stride_larger_than_filter", size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)),
-             note="12 classes, some without taps"),
-        Case("narrow", size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
-             note="W less than the stride: classes without elements"),
-        Case("integers", size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)),
-             note="a channel more than a tile", values="integers"),
-        Case("two_stretches", size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
-             note="11 to 44 products for each element"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20))),
+        Case(
+            "implicit_bd_numerical_gradient_check",
+            size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
+            note="each element moved by epsilon",
+            check="gradient",
+        ),
+        Case(
+            "stride_larger_than_filter",
+            size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)),
+            note="12 classes, some without taps",
+        ),
+        Case(
+            "narrow",
+            size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
+            note="W less than the stride: classes without elements",
+        ),
+        Case(
+            "integers",
+            size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)),
+            note="a channel more than a tile",
+            values="integers",
+        ),
+        Case(
+            "two_stretches",
+            size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
+            note="11 to 44 products for each element",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
+        ),
         *stress_cases_of_tiles(),
-        Case("counted", size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
-             note="the usual 3 x 3, stride 2, padding 1: the case of the gates"),
+        Case(
+            "counted",
+            size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
+            note="the usual 3 x 3, stride 2, padding 1: the case of the gates",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
-        Gate("flops", lambda d: int(1.2 * 2 * products(d)), case="counted", below=2_359_296, hint=1,
-             says="The zeros between the steps of the stride need no products: let every class go over its own taps "
-                  "alone."),
-        Gate("global_bytes", 550_000, case="counted", below=2_293_760, hint=2,
-             says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "
-                  "into shared memory."),
+        Gate(
+            "flops",
+            lambda d: int(1.2 * 2 * products(d)),
+            case="counted",
+            below=2_359_296,
+            hint=1,
+            says="The zeros between the steps of the stride need no products: let every class go over its own taps "
+            "alone.",
+        ),
+        Gate(
+            "global_bytes",
+            550_000,
+            case="counted",
+            below=2_293_760,
+            hint=2,
+            says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "
+            "into shared memory.",
+        ),
         *tile_limits("counted", KERNEL, dense, but="flops"),
     ),
     hints=(
@@ -375,4 +363,4 @@ PUZZLE = Puzzle(
         "position earlier. Positions before 0 or past the last one count as 0 in the tile. The sum of a "
         "class without taps is 0 and is stored.",
     ),
-)  # fmt: skip
+)

@@ -2,102 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from harness.course import Case, Gate, In, Kernel, Launch, Misconception, Mutant, Out, Puzzle, ceil_div
+from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
-from harness.course.conv_mistakes import convolution, fetched, forward, matrices, outputs, product, some_rows
 from harness.course.tile_limits import tile_limits
-from harness.course.tile_mistakes import columns_by_y, multiplied, rows_by_x, turned
 from reference import conv
 
-KERNEL, TILE, STAGES = "implicit_gemm_async", 16, 3
+KERNEL = "implicit_gemm_async"
 
 
 # ---- what wrong kernels compute ----------------------------------------------------------------------------
 
-
-def walked(a, d, carry=1, carry_s=True, carry_r=True, reduced=True, split=True):
-    """What (c, r, s) found by adding give. carry: what a full row of taps adds to r. carry_s, carry_r: whether a full
-    row, and a full filter, are taken off at all. reduced, split: whether whole filters are taken off the r of a step,
-    and of the first row.
-    """
-    R, S = d["R"], d["S"]
-    row = np.arange(TILE)
-    s, r, c = row % S, row // S % R if split else row // S, row // (S * R)
-    met = []
-    for _ in range(ceil_div(d["rows"], TILE)):
-        met.append(fetched(a, d, c, r, s))
-        s, r, c = s + TILE % S, r + (TILE // S % R if reduced else TILE // S), c + TILE // (S * R)
-        if carry_s:
-            s, r = np.where(s >= S, s - S, s), r + carry * (s >= S)
-        if carry_r:
-            r, c = np.where(r >= R, r - R, r), c + (r >= R)
-    return product(a, d, matrices(a, d)[0], np.concatenate(met)[: d["rows"]])
-
-
-def of_tiles(compute):
-    """The output of the sums that compute(filters, columns, d) gives."""
-    return lambda a, d: outputs(a, d, compute(*matrices(a, d), d))
-
-
-def first_pixels_again(a, d):
-    """The columns' first tile in the place of all."""
-    filters, columns = matrices(a, d)
-    first = np.concatenate([columns[:TILE], np.zeros((TILE, columns.shape[1]))])
-    return product(a, d, filters, first[np.arange(d["rows"]) % TILE])
-
-
-def wrong(id, hint, says, compute):
-    return Misconception(id, KERNEL, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("bias_missing", 3,
-          "The bias is missing: it is added once to every output.",
-          lambda a, d: forward({**a, "bias": 0 * a["bias"]}, convolution(d))),
-    wrong("tail_missing", 2,
-          "The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
-          lambda a, d: some_rows(a, d, lambda i: i < d["rows"] // TILE * TILE)),
-    wrong("pipeline_not_emptied", 2,
-          "The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
-          "pipeline is empty.",
-          lambda a, d: some_rows(a, d, lambda i: i < (ceil_div(d["rows"], TILE) - STAGES + 1) * TILE)),
-    wrong("first_pixels_again", 3,
-          "Every tile of weights meets the first tile of pixels: (c, r, s) must move on from tile to tile.",
-          first_pixels_again),
-    wrong("carry_missing", 3,
-          "Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
-          lambda a, d: walked(a, d, carry=0)),
-    wrong("first_carry_missing", 3,
-          "Where s passes the end of the filter's row it goes on: S must be taken off, and r goes up by one.",
-          lambda a, d: walked(a, d, carry_s=False)),
-    wrong("second_carry_missing", 3,
-          "Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
-          lambda a, d: walked(a, d, carry_r=False)),
-    wrong("rows_of_whole_filters_in_r", 3,
-          "In every step r grows by all of TILE / S: what fills whole filters belongs to c alone, so take it "
-          "% R.",
-          lambda a, d: walked(a, d, reduced=False)),
-    wrong("rows_of_whole_filters_in_the_first_r", 3,
-          "The first r of a thread is all of y / S: what fills whole filters belongs to c alone, so take it "
-          "% R.",
-          lambda a, d: walked(a, d, split=False)),
-    wrong("rows_by_x", 3,
-          "(c, r, s) begins with row x: in the tile of pixels y counts the rows, x the positions.",
-          of_tiles(lambda filters, columns, d: rows_by_x(filters, columns, TILE))),
-    wrong("columns_by_y", 3,
-          "The weights are copied for row y: in their tile y counts the filters, x the rows of the matrix.",
-          of_tiles(lambda filters, columns, d: columns_by_y(filters, columns, TILE))),
-    wrong("pixels_turned", 3,
-          "The tiles of pixels are read as if their rows were columns.",
-          of_tiles(lambda filters, columns, d: multiplied(
-              filters, turned(columns, TILE), d["C_out"], d["width"]))),
-    wrong("weights_turned", 3,
-          "The tiles of weights are read as if their rows were columns.",
-          of_tiles(lambda filters, columns, d: multiplied(
-              turned(filters, TILE), columns, d["C_out"], d["width"]))),
-)  # fmt: skip
 
 STEPS = "int steps = (rows + TILE - 1) / TILE;"
 LOOP = "for (int step = 1 - STAGES; step < steps; step++) {"
@@ -130,60 +44,181 @@ PRODUCTS = "for (int i = 0; i < TILE; i++) {"
 SHORT = ((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),)
 
 
-def mutant(name, old, new, expect="wrong", also=(), line=""):
-    return Mutant(name, KERNEL, old, new, expect, (*also, *SHORT), line)
-
-
-MUTANTS = (
+MISTAKES = (
     # right, not yet fast
-    mutant("through registers, as in puzzle 30", LOOP, PUZZLE_30 + LOOP.replace("1 - STAGES", "steps"),
-           "slow", line="f[y][x] = k < C_out && start + x < rows"),
-    mutant("waits for what it has just started", END, END + "\n        wait_copies<0>();", "slow", line=ADD),
-    mutant("a second barrier", ADD + "\n        }", ADD + "\n        }\n        __syncthreads();", "slow",
-           line="stands after the wait"),
-    mutant("divisions in every step", NEXT, NEXT + SPLIT, "slow", line=SPLIT.strip(),
-           also=((MOVE, ""), (CARRY, ""))),
-    mutant("waits for all but a copy of nothing", END, "}\n        commit_copies();\n        wait_copies<0>();\n        "
-           "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
-           "commit_copies();", "slow", line="copies waited for at once"),
-    mutant("waits for the pixels", PATCHES, PATCHES + "\n            commit_copies();\n            wait_copies<0>();", "slow",
-           (("copy_async(&filters[to]", "if (false) copy_async(&filters[to]"),
-            (END, "}\n        if (next < steps) {\n            int i = next * TILE + x;\n            copy_async("
-             "&filters[to][y][x], &weights[k * rows + i], k < C_out && i < rows);\n        }\n        commit_copies();")),
-           "copies waited for at once"),
+    Mistake(
+        "through registers, as in puzzle 30",
+        ((LOOP, PUZZLE_30 + LOOP.replace("1 - STAGES", "steps")), *SHORT),
+        expect="slow",
+        line="f[y][x] = k < C_out && start + x < rows",
+    ),
+    Mistake(
+        "waits for what it has just started",
+        ((END, END + "\n        wait_copies<0>();"), *SHORT),
+        expect="slow",
+        line=ADD,
+    ),
+    Mistake(
+        "a second barrier",
+        ((ADD + "\n        }", ADD + "\n        }\n        __syncthreads();"), *SHORT),
+        expect="slow",
+        line="stands after the wait",
+    ),
+    Mistake(
+        "divisions in every step",
+        ((NEXT, NEXT + SPLIT), (MOVE, ""), (CARRY, ""), *SHORT),
+        expect="slow",
+        line=SPLIT.strip(),
+    ),
+    Mistake(
+        "waits for all but a copy of nothing",
+        (
+            (
+                END,
+                "}\n        commit_copies();\n        wait_copies<0>();\n        "
+                "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
+                "commit_copies();",
+            ),
+            *SHORT,
+        ),
+        expect="slow",
+        line="copies waited for at once",
+    ),
+    Mistake(
+        "waits for the pixels",
+        (
+            (PATCHES, PATCHES + "\n            commit_copies();\n            wait_copies<0>();"),
+            ("copy_async(&filters[to]", "if (false) copy_async(&filters[to]"),
+            (
+                END,
+                "}\n        if (next < steps) {\n            int i = next * TILE + x;\n            copy_async("
+                "&filters[to][y][x], &weights[k * rows + i], k < C_out && i < rows);\n        }\n        commit_copies();",
+            ),
+            *SHORT,
+        ),
+        expect="slow",
+        line="copies waited for at once",
+    ),
     # waits
-    mutant("no wait", WAIT, "", "uninitialised-read", line="may not have finished"),
-    mutant("waits for a group too few", WAIT, WAIT.replace("- 2", "- 1"), "uninitialised-read",
-           line="may not have finished"),
-    mutant("no commit", END, "}", "uninitialised-read", line="may not have finished"),
-    mutant("last copies not waited for", END, "commit_copies();\n        }", "uninitialised-read",
-           line="may not have finished"),
+    Mistake("no wait", ((WAIT, ""), *SHORT), expect="uninitialised-read", line="may not have finished"),
+    Mistake(
+        "waits for a group too few",
+        ((WAIT, WAIT.replace("- 2", "- 1")), *SHORT),
+        expect="uninitialised-read",
+        line="may not have finished",
+    ),
+    Mistake("no commit", ((END, "}"), *SHORT), expect="uninitialised-read", line="may not have finished"),
+    Mistake(
+        "last copies not waited for",
+        ((END, "commit_copies();\n        }"), *SHORT),
+        expect="uninitialised-read",
+        line="may not have finished",
+    ),
     # barriers and buffers
-    mutant("no barrier", SYNC, "", "race"),
-    mutant("copies started before the barrier", SYNC, "", "race",
-           also=((END, END + "\n        __syncthreads();"),)),
-    mutant("a buffer too few", NEXT, NEXT.replace("% STAGES", "% (STAGES - 1)"), "race",
-           also=((ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),)),
+    Mistake("no barrier", ((SYNC, ""), *SHORT), expect="race"),
+    Mistake(
+        "copies started before the barrier",
+        ((SYNC, ""), (END, END + "\n        __syncthreads();"), *SHORT),
+        expect="race",
+    ),
+    Mistake(
+        "a buffer too few",
+        (
+            (NEXT, NEXT.replace("% STAGES", "% (STAGES - 1)")),
+            (ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),
+            *SHORT,
+        ),
+        expect="race",
+    ),
     # zeros
-    mutant("no zero-fill", PATCHES, "if (inside) " + PATCHES, "uninitialised-read"),
+    Mistake("no zero-fill", ((PATCHES, "if (inside) " + PATCHES), *SHORT), expect="uninitialised-read"),
     # places
-    mutant("tile of pixels turned", ADD, ADD.replace("[i][x]", "[x][i]"), "pixels_turned"),
-    mutant("rows by x", SPLIT_ROW, SPLIT_ROW.replace("y", "x"), "rows_by_x"),
-    mutant("columns by y", "int i = next * TILE + x,", "int i = next * TILE + y,", "columns_by_y"),
+    Mistake(
+        "tile of pixels turned",
+        ((ADD, ADD.replace("[i][x]", "[x][i]")), *SHORT),
+        says="The tiles of pixels are read as if their rows were columns.",
+        hint=3,
+    ),
+    Mistake(
+        "rows by x",
+        ((SPLIT_ROW, SPLIT_ROW.replace("y", "x")), *SHORT),
+        says="(c, r, s) begins with row x: in the tile of pixels y counts the rows, x the positions.",
+        hint=3,
+    ),
+    Mistake(
+        "columns by y",
+        (("int i = next * TILE + x,", "int i = next * TILE + y,"), *SHORT),
+        says="The weights are copied for row y: in their tile y counts the filters, x the rows of the "
+        "matrix.",
+        hint=3,
+    ),
     # the walk
-    mutant("tail missing", STEPS, "int steps = rows / TILE;", "tail_missing"),
-    mutant("pipeline not emptied", LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps"),
-           "pipeline_not_emptied"),
-    mutant("carry missing", CARRY, CARRY.replace(", r++", ""), "carry_missing"),
-    mutant("second carry missing", "if (r >= R) r -= R, c++;", "", "second_carry_missing"),
-    mutant("R not taken off the step", "add_r = TILE / S % R", "add_r = TILE / S", "rows_of_whole_filters_in_r"),
-    mutant("bias missing", "= bias[k] + sum;", "= sum;", "bias_missing"),
-    mutant("row stays", MOVE, "", "first_pixels_again"),
-    mutant("first carry missing", CARRY, "", "first_carry_missing"),
-    mutant("R not taken off the first row", SPLIT_ROW, SPLIT_ROW.replace(" % R", ""),
-           "rows_of_whole_filters_in_the_first_r"),
-    mutant("tile of weights turned", ADD, ADD.replace("[y][i]", "[i][y]"), "weights_turned"),
-)  # fmt: skip
+    Mistake(
+        "tail missing",
+        ((STEPS, "int steps = rows / TILE;"), *SHORT),
+        says="The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
+        hint=2,
+    ),
+    Mistake(
+        "pipeline not emptied",
+        ((LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps")), *SHORT),
+        says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
+        "pipeline is empty.",
+        hint=2,
+    ),
+    Mistake(
+        "carry missing",
+        ((CARRY, CARRY.replace(", r++", "")), *SHORT),
+        says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
+        hint=3,
+    ),
+    Mistake(
+        "second carry missing",
+        (("if (r >= R) r -= R, c++;", ""), *SHORT),
+        says="Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
+        hint=3,
+    ),
+    Mistake(
+        "R not taken off the step",
+        (("add_r = TILE / S % R", "add_r = TILE / S"), *SHORT),
+        says="In every step r grows by all of TILE / S: what fills whole filters belongs to c alone, so "
+        "take it % R.",
+        hint=3,
+    ),
+    Mistake(
+        "bias missing",
+        (("= bias[k] + sum;", "= sum;"), *SHORT),
+        says="The bias is missing: it is added once to every output.",
+        hint=3,
+    ),
+    Mistake(
+        "row stays",
+        ((MOVE, ""), *SHORT),
+        says="Every tile of weights meets the first tile of pixels: (c, r, s) must move on from tile to "
+        "tile.",
+        hint=3,
+    ),
+    Mistake(
+        "first carry missing",
+        ((CARRY, ""), *SHORT),
+        says="Where s passes the end of the filter's row it goes on: S must be taken off, and r goes up "
+        "by one.",
+        hint=3,
+    ),
+    Mistake(
+        "R not taken off the first row",
+        ((SPLIT_ROW, SPLIT_ROW.replace(" % R", "")), *SHORT),
+        says="The first r of a thread is all of y / S: what fills whole filters belongs to c alone, so "
+        "take it % R.",
+        hint=3,
+    ),
+    Mistake(
+        "tile of weights turned",
+        ((ADD, ADD.replace("[y][i]", "[i][y]")), *SHORT),
+        says="The tiles of weights are read as if their rows were columns.",
+        hint=3,
+    ),
+)
 
 PUZZLE = Puzzle(
     title="Asynchronous pipeline",
@@ -196,8 +231,10 @@ PUZZLE = Puzzle(
             KERNEL,
             params=(
                 In("input", b="batch", c="C_in", h="H", w="W"),
-                In("weights", k="C_out", c="C_in", r="R", s="S"), In("bias", k="C_out"),
-                Out("output", b="batch", k="C_out", p="H_out", q="W_out"), *ints(),
+                In("weights", k="C_out", c="C_in", r="R", s="S"),
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                *ints(),
             ),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["width"], t["TILE"]), ceil_div(d["C_out"], t["TILE"])),
@@ -210,13 +247,10 @@ PUZZLE = Puzzle(
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         Case(
-            "async_tiny", size(1, 1, 2, 3, 1, 2, 3, stride=(1, 2), pad=(0, 1)),
+            "async_tiny",
+            size(1, 1, 2, 3, 1, 2, 3, stride=(1, 2), pad=(0, 1)),
             note="a single step; done by hand in the lesson, with tiles of 2 x 2",
-            inputs={
-                "input": [[[[1, 2, 3], [4, 5, 6]]]],
-                "weights": [[[[2, 1, -1], [1, 3, 2]]]],
-                "bias": [1],
-            },
+            inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, 1, -1], [1, 3, 2]]]], "bias": [1]},
         ),
         Case("one_step", size(2, 5, 3, 4, 3, 1, 1), note="filters of 1 x 1; filled and emptied at once"),
         Case("two_steps_one_channel", size(3, 1, 6, 5, 2, 5, 4, pad=(1, 1)), note="fewer steps than buffers"),
@@ -226,38 +260,65 @@ PUZZLE = Puzzle(
         Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
         Case("filter_1x1_stride_2", size(1, 33, 4, 6, 3, 1, 1, stride=(2, 2)), note="a row is a channel"),
         Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a tile"),
-        Case("all_asymmetric", size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-             note="no two parameters of rows and columns agree"),
-        Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
-             note="17 filters, 45 rows, 42 positions"),
+        Case(
+            "all_asymmetric",
+            size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+            note="no two parameters of rows and columns agree",
+        ),
+        Case(
+            "nothing_divides",
+            size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
+            note="17 filters, 45 rows, 42 positions",
+        ),
         Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), note="135 rows: 9 steps"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20))),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
+        ),
         *stress_cases_of_tiles(),
-        Case("counted", size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
-             note="2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted"),
+        Case(
+            "counted",
+            size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
+            note="2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "shared_stores_from_registers", 0, case="counted", below=1152, hint=1,
+            "shared_stores_from_registers",
+            0,
+            case="counted",
+            below=1152,
+            hint=1,
             says="A thread that reads an element and then stores it must wait for it in between: start a "
             "copy (copy_async), which needs no register and no waiting.",
         ),
         Gate(
-            "flops_without_copies", 25, case="counted", below=100, hint=2,
+            "flops_without_copies",
+            25,
+            case="counted",
+            below=100,
+            hint=2,
             says="While these products are made, no copy is under way: start those of a later step before,"
             " and wait for them after.",
         ),
         Gate(
-            "barriers", 700, case="counted", below=1152, hint=2,
+            "barriers",
+            700,
+            case="counted",
+            below=1152,
+            hint=2,
             says="One barrier per step is enough, if it stands after the wait and before new copies are "
             "started: it says that this pair is full, and that everybody is done with the pair "
             "before.",
         ),
         Gate(
-            "integer_divisions", 32_768, case="counted", below=62_592, hint=3,
+            "integer_divisions",
+            32_768,
+            case="counted",
+            below=62_592,
+            hint=3,
             says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "
             "find the next (c, r, s) by adding.",
         ),
@@ -286,4 +347,4 @@ PUZZLE = Puzzle(
         " past the last have a c that is too large. Everything else, such as the bias and the place of the output, is "
         "as in puzzle 30.",
     ),
-)  # fmt: skip
+)

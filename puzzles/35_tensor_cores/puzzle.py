@@ -12,11 +12,11 @@ from harness.course import (
     Int,
     Kernel,
     Launch,
-    Misconception,
-    Mutant,
+    Mistake,
     Out,
     Puzzle,
     ceil_div,
+    mistakes_in,
 )
 from reference import conv, dense
 
@@ -26,20 +26,16 @@ TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
 # ---- what tensor cores make of the numbers ---------------------------------------------------------------
 
 
-def tf32(values, nearest=True):
-    """Floats with 10 bits after the point, as float64: rounded as cvt.rna.tf32.f32 does, or cut off."""
-    bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000 * nearest)
+def tf32(values):
+    """Floats rounded to 10 bits after the point as cvt.rna.tf32.f32 does, as float64."""
+    bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
-def cut_off(values):
-    return tf32(values, nearest=False)
-
-
-def gradient(a, d, grads=tf32, windows=tf32):
-    """The weight gradient of the inputs as these two functions make them."""
+def gradient(a, d):
+    """The weight gradient of the rounded inputs."""
     filters = d["C_out"], d["C_in"], d["F"], d["F"]
-    return conv.backward_weights(grads(a["grad_output"]), windows(a["input"]), filters)
+    return conv.backward_weights(tf32(a["grad_output"]), tf32(a["input"]), filters)
 
 
 def loss(w, a, d):
@@ -55,123 +51,6 @@ def representable(rng, a, d):
 
 # ---- wrong kernels: both products as matrices, padded to whole tiles ---------------------------------------
 
-
-def padded(matrix, rows, columns):
-    return np.pad(matrix, [(0, -n % to) for n, to in zip(matrix.shape, (rows, columns))])
-
-
-def conv_matrices(a, d):
-    """(grads, windows) of whole tiles: channels x positions and weights x positions."""
-    grads = tf32(a["grad_output"]).swapaxes(0, 1).reshape(d["C_out"], -1)
-    windows = np.lib.stride_tricks.sliding_window_view(tf32(a["input"]), (d["F"], d["F"]), (2, 3))
-    windows = windows.transpose(1, 4, 5, 0, 2, 3).reshape(d["weights"], -1)
-    return padded(grads, 16, 32), padded(windows, 32, 32)
-
-
-def of_conv(change):
-    """A misconception's function: change(grads, windows) -> the product of whole tiles."""
-
-    def compute(a, d):
-        product = change(*conv_matrices(a, d))[: d["C_out"], : d["weights"]]
-        return product.reshape(d["C_out"], d["C_in"], d["F"], d["F"])
-
-    return compute
-
-
-def of_matmul(change):
-    """The same with change(A, B) of the second kernel."""
-    return lambda a, d: change(padded(a["A"], 64, 64), padded(a["B"], 64, 64))[: d["M"], : d["N"]]
-
-
-def registers_exchanged(grads):
-    """Rows 8 to 15, k 0 to 3 of every fragment against rows 0 to 7, k 4 to 7."""
-    blocks = grads.reshape(-1, 2, 8, grads.shape[1] // 8, 2, 4)
-    return blocks.transpose(0, 4, 2, 3, 1, 5).reshape(grads.shape)
-
-
-def rows_8_forgotten(product):
-    """Row g + 8 is stored over row g."""
-    lost = product.reshape(-1, 2, 8, product.shape[1])
-    return np.stack([lost[:, 1], np.full_like(lost[:, 1], np.nan)], 1).reshape(product.shape)
-
-
-def columns_apart(product):
-    """The two neighbours 2 t and 2 t + 1 are stored at t and t + 4."""
-    pairs = product.reshape(len(product), -1, 4, 2)
-    return pairs.swapaxes(-1, -2).reshape(product.shape)
-
-
-def pieces_turned(matrix):
-    """Every piece of 8 x 8 turned in its place."""
-    pieces = matrix.reshape(len(matrix) // 8, 8, -1, 8)
-    return pieces.transpose(0, 3, 2, 1).reshape(matrix.shape)
-
-
-def swizzled_once(matrix):
-    """Piece p of a row of a tile of 64 is found where piece p ^ row % 8 lies."""
-    pieces = matrix.reshape(len(matrix), -1, 8, 8)
-    rows = np.arange(len(matrix))[:, None]
-    return pieces[rows, :, np.arange(8) ^ rows % 8].swapaxes(1, 2).reshape(matrix.shape)
-
-
-def summed_in_half(A, B):
-    total = np.zeros((len(A), B.shape[1]))
-    for k in range(0, A.shape[1], 16):
-        total = np.float16(np.float32(total + A[:, k : k + 16] @ B[k : k + 16])).astype(np.float64)
-    return total
-
-
-def wrong(id, hint, says, compute, kernel=TF32):
-    return Misconception(id, kernel, says, compute, hint)
-
-
-MISCONCEPTIONS = (
-    wrong("cut_off", 1,
-          "The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use "
-          "to_tf32.",
-          lambda a, d: gradient(a, d, cut_off, cut_off)),
-    wrong("grads_cut_off", 1,
-          "The numbers of A, from grads, are cut off after 10 bits, not rounded: mma.sync ignores the rest of "
-          "a float. Use to_tf32 for them too.",
-          lambda a, d: gradient(a, d, grads=cut_off)),
-    wrong("windows_cut_off", 1,
-          "The numbers of B, from windows, are cut off after 10 bits, not rounded: mma.sync ignores the rest "
-          "of a float. Use to_tf32 for them too.",
-          lambda a, d: gradient(a, d, windows=cut_off)),
-    wrong("not_in_tf32", 1,
-          "This is the product of the full floats, more exact than tensor cores make it. Nothing is wrong "
-          "with that but the task: round both numbers with to_tf32, and multiply with mma.sync.",
-          lambda a, d: gradient(a, d, np.asarray, np.asarray)),
-    wrong("registers_1_and_2_exchanged", 2,
-          "Registers 1 and 2 of A are exchanged: register 1 is 8 rows further down, register 2 is 4 steps "
-          "further on.",
-          of_conv(lambda grads, windows: registers_exchanged(grads) @ windows.T)),
-    wrong("k_halves_swapped", 2,
-          "The halves of k are exchanged in one of the fragments: a register 0 meets a register with k from "
-          "4 on.",
-          of_conv(lambda grads, windows: grads @ windows.reshape(len(windows), -1, 2, 4)[:, :, ::-1]
-                  .reshape(windows.shape).T)),
-    wrong("rows_8_forgotten", 3,
-          "Registers 2 and 3 of the sums belong 8 rows below registers 0 and 1; here they are stored over "
-          "them.",
-          of_conv(lambda grads, windows: rows_8_forgotten(grads @ windows.T))),
-    wrong("columns_apart", 3,
-          "A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are "
-          "neighbours.",
-          of_conv(lambda grads, windows: columns_apart(grads @ windows.T))),
-    wrong("b_not_turned", 3,
-          "Every piece of 8 x 8 of B is turned: rows of this B lie in memory, so it has to be ldmatrix with "
-          ".trans.",
-          of_matmul(lambda A, B: A @ pieces_turned(B)), HALF),
-    wrong("swizzled_on_one_side", 3,
-          "The pieces of a row are in the wrong order: where a tile is written and where it is read, the "
-          "place of a piece must come from the same formula.",
-          of_matmul(lambda A, B: swizzled_once(A) @ swizzled_once(B)), HALF),
-    wrong("summed_in_half", 1,
-          "The sums are rounded to half after every 16 steps; tensor cores add in float, and so must what "
-          "comes after.",
-          of_matmul(summed_in_half), HALF),
-)  # fmt: skip
 
 A_FRAGMENT = "x[e] = to_tf32(grads[g + e % 2 * 8][k + t + e / 2 * 4]);"
 B_FRAGMENT = "y[e] = to_tf32(windows[8 * warp + g][k + t + e * 4]);"
@@ -202,66 +81,197 @@ FROM_GLOBAL = """int i = start + k + t + e / 2 * 4;
 #: loops that are not unrolled: the same kernel, compiled in a fraction of the time
 LOOPS = {
     TF32: ("for (int m = warp", "for (int n = warp", "for (int k = 0; k < 32"),
-    HALF: ("for (int i = threadIdx.x", "for (int k = 0; k < 64", "for (int n = 0; n < 8; n += 2)",
-           "for (int n = 0; n < 8; n++)"),
-}  # fmt: skip
+    HALF: (
+        "for (int i = threadIdx.x",
+        "for (int k = 0; k < 64",
+        "for (int n = 0; n < 8; n += 2)",
+        "for (int n = 0; n < 8; n++)",
+    ),
+}
 
 
-def mutant(name, old, new, expect="wrong", also=(), line="", kernel=TF32):
-    short = tuple((loop, f'_Pragma("unroll 1") {loop}') for loop in LOOPS[kernel])
-    return Mutant(name, kernel, old, new, expect, (*also, *short), line)
+SHORT = {
+    kernel: tuple((loop, f'_Pragma("unroll 1") {loop}') for loop in loops) for kernel, loops in LOOPS.items()
+}
 
-
-MUTANTS = (
-    # right, not yet fast
-    mutant("scalar products of the rounded numbers, as in puzzle 27", MULTIPLY,
-           SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))"), "slow",
-           line="sum[e] +="),
-    mutant("rows not padded", "constexpr int PAD = 4;", "constexpr int PAD = 0;", "slow", line="to_tf32("),
-    mutant("A's fragments straight from global memory", A_FRAGMENT, FROM_GLOBAL, "slow",
-           line="x[e] = to_tf32("),
-    mutant("B's fragments loaded half by half", B_ROWS, BY_HAND, "slow", kernel=HALF,
-           line="__half_as_ushort(b[at])"),
-    mutant("not swizzled", "(piece ^ row % 8) * 8", "piece * 8", "slow", kernel=HALF, line="ldmatrix_x4"),
-    mutant("scalar products beside mma.sync that nobody needs", MULTIPLY,
-           SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))") + """
+MISTAKES = (
+    *mistakes_in(
+        TF32,
+        # right, not yet fast
+        Mistake(
+            "scalar products of the rounded numbers, as in puzzle 27",
+            (
+                (
+                    MULTIPLY,
+                    SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))"),
+                ),
+                *SHORT[TF32],
+            ),
+            expect="slow",
+            line="sum[e] +=",
+        ),
+        Mistake(
+            "rows not padded",
+            (("constexpr int PAD = 4;", "constexpr int PAD = 0;"), *SHORT[TF32]),
+            expect="slow",
+            line="to_tf32(",
+        ),
+        Mistake(
+            "A's fragments straight from global memory",
+            ((A_FRAGMENT, FROM_GLOBAL), *SHORT[TF32]),
+            expect="slow",
+            line="x[e] = to_tf32(",
+        ),
+        Mistake(
+            "scalar products beside mma.sync that nobody needs",
+            (
+                (
+                    MULTIPLY,
+                    SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")
+                    + """
             float more[4] = {};
             for (int n = 0; n < 5; n++) mma_m16n8k8_tf32(more, x, y);
-            if (more[0] > 1e30f) sum[0] += 1.0f;""", "slow", line="FLOP, target at most 688,128"),
-    # numbers
-    mutant("not rounded", A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint"), "cut_off",
-           also=((B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),)),
-    mutant("A not rounded", A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint"), "grads_cut_off"),
-    mutant("B not rounded", B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint"), "windows_cut_off"),
-    mutant("scalar products of floats", MULTIPLY, SCALAR, "not_in_tf32"),
-    mutant("sums in half", SECOND, SECOND + """
+            if (more[0] > 1e30f) sum[0] += 1.0f;""",
+                ),
+                *SHORT[TF32],
+            ),
+            expect="slow",
+            line="FLOP, target at most 688,128",
+        ),
+        # numbers
+        Mistake(
+            "not rounded",
+            (
+                (A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")),
+                (B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),
+                *SHORT[TF32],
+            ),
+            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
+            "Use to_tf32.",
+        ),
+        Mistake(
+            "A not rounded",
+            ((A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
+            says="The numbers of A, from grads, are cut off after 10 bits, not rounded: mma.sync ignores the "
+            "rest of a float. Use to_tf32 for them too.",
+        ),
+        Mistake(
+            "B not rounded",
+            ((B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
+            says="The numbers of B, from windows, are cut off after 10 bits, not rounded: mma.sync ignores "
+            "the rest of a float. Use to_tf32 for them too.",
+        ),
+        Mistake(
+            "scalar products of floats",
+            ((MULTIPLY, SCALAR), *SHORT[TF32]),
+            says="This is the product of the full floats, more exact than tensor cores make it. Nothing is "
+            "wrong with that but the task: round both numbers with to_tf32, and multiply with mma.sync.",
+        ),
+        # fragments
+        Mistake(
+            "row and column of A's fragment exchanged",
+            ((A_FRAGMENT, "x[e] = to_tf32(grads[t + e % 2 * 8][k + g + e / 2 * 4]);"), *SHORT[TF32]),
+            expect=("uninitialised-read", "wrong"),
+        ),
+        Mistake(
+            "lane / 8 and lane % 8",
+            (("int g = lane / 4, t = lane % 4;", "int g = lane / 8, t = lane % 8;"), *SHORT[TF32]),
+            expect=("uninitialised-read", "wrong"),
+        ),
+        Mistake(
+            "registers 1 and 2 exchanged",
+            ((A_FRAGMENT, "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);"), *SHORT[TF32]),
+            says="Registers 1 and 2 of A are exchanged: register 1 is 8 rows further down, register 2 is 4 "
+            "steps further on.",
+            hint=2,
+        ),
+        Mistake(
+            "halves of k exchanged",
+            ((B_FRAGMENT, B_FRAGMENT.replace("e * 4", "(1 - e) * 4")), *SHORT[TF32]),
+            says="The halves of k are exchanged in one of the fragments: a register 0 meets a register with k "
+            "from 4 on.",
+            hint=2,
+        ),
+        Mistake(
+            "fragments exchanged",
+            (
+                ("unsigned x[4], y[2];", "unsigned x[4], y[4] = {};"),
+                (MULTIPLY, "mma_m16n8k8_tf32(sum, y, x);"),
+                *SHORT[TF32],
+            ),
+        ),
+        # the sums
+        Mistake(
+            "rows from 8 on forgotten",
+            ((PLACE, PLACE.replace("e / 2 * 8", "0")), *SHORT[TF32]),
+            says="Registers 2 and 3 of the sums belong 8 rows below registers 0 and 1; here they are stored "
+            "over them.",
+            hint=3,
+        ),
+        Mistake(
+            "columns as in A",
+            ((PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4")), *SHORT[TF32]),
+            says="A lane's two sums of a row are stored 4 columns apart, as A lies; in the sums they are "
+            "neighbours.",
+            hint=3,
+        ),
+        Mistake(
+            "stored outside of the weights",
+            ((STORE, STORE.replace(" && j < weights", "")), *SHORT[TF32]),
+            expect=("out-of-bounds", "race"),
+        ),
+    ),
+    *mistakes_in(
+        HALF,
+        Mistake(
+            "B's fragments loaded half by half",
+            ((B_ROWS, BY_HAND), *SHORT[HALF]),
+            expect="slow",
+            line="__half_as_ushort(b[at])",
+        ),
+        Mistake(
+            "not swizzled",
+            (("(piece ^ row % 8) * 8", "piece * 8"), *SHORT[HALF]),
+            expect="slow",
+            line="ldmatrix_x4",
+        ),
+        Mistake(
+            "sums in half",
+            (
+                (
+                    SECOND,
+                    SECOND
+                    + """
                 for (int e = 0; e < 8; e++) {
                     sum[n + e / 4][e % 4] = __half2float(__float2half(sum[n + e / 4][e % 4]));
-                }""", "summed_in_half", kernel=HALF),
-    # fragments
-    mutant("row and column of A's fragment exchanged", A_FRAGMENT,
-           "x[e] = to_tf32(grads[t + e % 2 * 8][k + g + e / 2 * 4]);", ("uninitialised-read", "wrong")),
-    mutant("lane / 8 and lane % 8", "int g = lane / 4, t = lane % 4;", "int g = lane / 8, t = lane % 8;",
-           ("uninitialised-read", "wrong")),
-    mutant("registers 1 and 2 exchanged", A_FRAGMENT,
-           "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);", "registers_1_and_2_exchanged"),
-    mutant("halves of k exchanged", B_FRAGMENT, B_FRAGMENT.replace("e * 4", "(1 - e) * 4"),
-           "k_halves_swapped"),
-    mutant("fragments exchanged", "unsigned x[4], y[2];", "unsigned x[4], y[4] = {};",
-           also=((MULTIPLY, "mma_m16n8k8_tf32(sum, y, x);"),)),
-    # the sums
-    mutant("rows from 8 on forgotten", PLACE, PLACE.replace("e / 2 * 8", "0"), "rows_8_forgotten"),
-    mutant("columns as in A", PLACE, PLACE.replace("lane % 4 * 2 + e % 2", "lane % 4 + e % 2 * 4"),
-           "columns_apart"),
-    mutant("stored outside of the weights", STORE, STORE.replace(" && j < weights", ""),
-           ("out-of-bounds", "race")),
-    # ldmatrix
-    mutant("not turned", B_ROWS, B_ROWS.replace("_trans", ""), "b_not_turned", kernel=HALF),
-    mutant("swizzled where it is written only", A_ROWS,
-           "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);", "swizzled_on_one_side",
-           kernel=HALF, also=((B_ROWS,
-                               "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),)),
-)  # fmt: skip
+                }""",
+                ),
+                *SHORT[HALF],
+            ),
+            says="The sums are rounded to half after every 16 steps; tensor cores add in float, and so must "
+            "what comes after.",
+        ),
+        # ldmatrix
+        Mistake(
+            "not turned",
+            ((B_ROWS, B_ROWS.replace("_trans", "")), *SHORT[HALF]),
+            says="Every piece of 8 x 8 of B is turned: rows of this B lie in memory, so it has to be ldmatrix "
+            "with .trans.",
+            hint=3,
+        ),
+        Mistake(
+            "swizzled where it is written only",
+            (
+                (A_ROWS, "ldmatrix_x4(x, &a[(16 * warp + lane % 16) * 64 + k + lane / 16 * 8]);"),
+                (B_ROWS, "ldmatrix_x4_trans(y, &b[(k + lane % 16) * 64 + (n + lane / 16) * 8]);"),
+                *SHORT[HALF],
+            ),
+            says="The pieces of a row are in the wrong order: where a tile is written and where it is read, "
+            "the place of a piece must come from the same formula.",
+            hint=3,
+        ),
+    ),
+)
 
 
 def pairs(d):
@@ -284,7 +294,12 @@ PUZZLE = Puzzle(
                 In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
                 In("input", b="batch", c="C_in", h="H", w="W"),
                 Out("grad_weights", k="C_out", c="C_in", r="F", s="F"),
-                Int("batch"), Int("C_in"), Int("H"), Int("W"), Int("C_out"), Int("F"),
+                Int("batch"),
+                Int("C_in"),
+                Int("H"),
+                Int("W"),
+                Int("C_out"),
+                Int("F"),
             ),
             launch=lambda d, t: Launch((ceil_div(d["weights"], 32), ceil_div(d["C_out"], 16)), 128),
             reference=gradient,
@@ -292,103 +307,194 @@ PUZZLE = Puzzle(
         Kernel(
             HALF,
             params=(
-                In("A", dtype="float16", m="M", k="K"), In("B", dtype="float16", k="K", n="N"),
+                In("A", dtype="float16", m="M", k="K"),
+                In("B", dtype="float16", k="K", n="N"),
                 Out("C", m="M", n="N"),
-                Int("M"), Int("N"), Int("K"),
+                Int("M"),
+                Int("N"),
+                Int("K"),
             ),
             launch=lambda d, t: Launch((ceil_div(d["N"], 64), ceil_div(d["M"], 64)), 128),
             reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),
-    dims=lambda d: {
-        "H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "weights": d["C_in"] * d["F"] ** 2,
-    } if "F" in d else {},
+    dims=lambda d: (
+        {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "weights": d["C_in"] * d["F"] ** 2}
+        if "F" in d
+        else {}
+    ),
     gradient_of={TF32: Gradient(loss)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, M=4096, N=4096, K=4096),
     cases=(
         Case(
-            "tensor_tiny", dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2), kernels=(TF32,),
+            "tensor_tiny",
+            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            kernels=(TF32,),
             note="done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
         ),
-        Case("drawn", dict(batch=2, C_in=8, H=2, W=2, C_out=16, F=1, M=16, N=8, K=16),
-             note="one mma fills the result; the picture"),
-        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), kernels=(TF32,),
-             note="3 positions"),
+        Case(
+            "drawn",
+            dict(batch=2, C_in=8, H=2, W=2, C_out=16, F=1, M=16, N=8, K=16),
+            note="one mma fills the result; the picture",
+        ),
+        Case(
+            "output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), kernels=(TF32,), note="3 positions"
+        ),
         Case("one_element", dict(M=1, N=1, K=17), note="17 products", kernels=(HALF,)),
-        Case("tensor_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
-             note="each weight moved by epsilon; inputs that TF32 holds", check="gradient", kernels=(TF32,),
-             inputs={"grad_output": representable, "input": representable}),
-        Case("integers", dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35),
-             note="exact sums; H > W", values="integers"),
-        Case("nothing_divides", dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),
-             note="2 x 2 blocks each"),
-        Case("lenet_conv1", dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5), kernels=(TF32,),
-             note="LeNet's first"),
-        Case("own_sizes", note="sizes that belong to your file",
-             draw=lambda pick: dict(batch=pick(257, 262), C_in=pick(1, 4), H=pick(2, 4), W=pick(2, 4),
-                                    C_out=pick(17, 20), F=pick(1, 2), M=pick(65, 140), N=pick(65, 140),
-                                    K=pick(17, 60))),
-        Case("tall_image", dict(batch=1, C_in=257, H=259, W=1, C_out=2, F=1, M=257, N=2, K=261), stress=True,
-             note="an input, and A, of more than 65,536 elements"),
-        Case("wide_image", dict(batch=1, C_in=2, H=1, W=261, C_out=257, F=1, M=2, N=263, K=257), stress=True,
-             note="a grad_output, and B, of more than 65,536 elements"),
-        Case("many_channels", dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1), kernels=(TF32,), stress=True,
-             note="more weights than 16 bits can count"),
-        Case("large_C", dict(M=259, N=257, K=2), stress=True, kernels=(HALF,),
-             note="more than 65,536 elements in C"),
-        Case("counted", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
-             note="LeNet's second; 2 blocks of the product"),
+        Case(
+            "tensor_numerical_gradient_check",
+            dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
+            note="each weight moved by epsilon; inputs that TF32 holds",
+            check="gradient",
+            kernels=(TF32,),
+            inputs={"grad_output": representable, "input": representable},
+        ),
+        Case(
+            "integers",
+            dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35),
+            note="exact sums; H > W",
+            values="integers",
+        ),
+        Case(
+            "nothing_divides",
+            dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),
+            note="2 x 2 blocks each",
+        ),
+        Case(
+            "lenet_conv1",
+            dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5),
+            kernels=(TF32,),
+            note="LeNet's first",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: dict(
+                batch=pick(257, 262),
+                C_in=pick(1, 4),
+                H=pick(2, 4),
+                W=pick(2, 4),
+                C_out=pick(17, 20),
+                F=pick(1, 2),
+                M=pick(65, 140),
+                N=pick(65, 140),
+                K=pick(17, 60),
+            ),
+        ),
+        Case(
+            "tall_image",
+            dict(batch=1, C_in=257, H=259, W=1, C_out=2, F=1, M=257, N=2, K=261),
+            stress=True,
+            note="an input, and A, of more than 65,536 elements",
+        ),
+        Case(
+            "wide_image",
+            dict(batch=1, C_in=2, H=1, W=261, C_out=257, F=1, M=2, N=263, K=257),
+            stress=True,
+            note="a grad_output, and B, of more than 65,536 elements",
+        ),
+        Case(
+            "many_channels",
+            dict(batch=2, C_in=261, H=1, W=1, C_out=257, F=1),
+            kernels=(TF32,),
+            stress=True,
+            note="more weights than 16 bits can count",
+        ),
+        Case(
+            "large_C",
+            dict(M=259, N=257, K=2),
+            stress=True,
+            kernels=(HALF,),
+            note="more than 65,536 elements in C",
+        ),
+        Case(
+            "counted",
+            dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
+            note="LeNet's second; 2 blocks of the product",
+        ),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     gates=(
         Gate(
-            "scalar_share", 10, case="counted", kernels=(TF32,), below=100, hint=1,
+            "scalar_share",
+            10,
+            case="counted",
+            kernels=(TF32,),
+            below=100,
+            hint=1,
             says="Products that are made one by one leave the tensor cores idle: one mma.sync makes 1,024 of them.",
         ),
         Gate(
-            "shared_conflicts", 0, case="counted", kernels=(TF32,), hint=2,
+            "shared_conflicts",
+            0,
+            case="counted",
+            kernels=(TF32,),
+            hint=2,
             says="The lanes of a register take 4 neighbours from each of 8 rows: make the rows of the tiles so much "
             "longer that these fall into 32 different banks.",
         ),
         Gate(
-            "bytes_per_flop", 0.45, case="counted", kernels=(TF32,), hint=1,
+            "bytes_per_flop",
+            0.45,
+            case="counted",
+            kernels=(TF32,),
+            hint=1,
             says="The numbers come from global memory too often: fragments are to be taken from the tiles.",
         ),
         Gate(
-            "scalar_share", 10, case="counted", kernels=(HALF,), below=100, hint=1,
+            "scalar_share",
+            10,
+            case="counted",
+            kernels=(HALF,),
+            below=100,
+            hint=1,
             says="Products that are made one by one leave the tensor cores idle: one mma.sync makes 2,048 of them.",
         ),
         Gate(
-            "shared_conflicts", 0, case="counted", kernels=(HALF,), hint=3,
+            "shared_conflicts",
+            0,
+            case="counted",
+            kernels=(HALF,),
+            hint=3,
             says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks; "
             "rows of 128 bytes without a swizzle have a column of pieces in the same banks. Swizzle, or make the "
             "rows longer.",
         ),
         Gate(
-            "shared_requests_per_flop", 0.0004, case="counted", kernels=(HALF,), below=0.00128, hint=3,
+            "shared_requests_per_flop",
+            0.0004,
+            case="counted",
+            kernels=(HALF,),
+            below=0.00128,
+            hint=3,
             says="Too many requests to shared memory: one ldmatrix_x4 brings a warp four matrices of 8 x 8.",
         ),
         Gate(
-            "bytes_per_flop", 0.15, case="counted", kernels=(HALF,), hint=1,
+            "bytes_per_flop",
+            0.15,
+            case="counted",
+            kernels=(HALF,),
+            hint=1,
             says="The numbers come from global memory too often: fragments are to be taken from the tiles.",
         ),
         *Gate.limits(
-            "counted", TF32,
+            "counted",
+            TF32,
             flops=lambda d: 1.05 * 2 * 16 * 32 * 32 * pairs(d),
             global_requests=lambda d: 1.1 * 48 * pairs(d) + 20 * ceil_div(d["weights"], 32),
             shared_wavefronts=lambda d: 1.1 * (48 + 96) * pairs(d),
             barriers=lambda d: 1.25 * 2 * 4 * pairs(d),
         ),
         *Gate.limits(
-            "counted", HALF,
+            "counted",
+            HALF,
             flops=lambda d: 1.05 * 2 * d["M"] * d["N"] * d["K"],
             global_requests=lambda d: 1.1 * (32 * d["M"] * d["N"] * d["K"] / 64**3 + d["M"] * d["N"] / 32),
             shared_wavefronts=lambda d: 1.1 * (128 + 320) * d["M"] * d["N"] * d["K"] / 64**3,
             barriers=lambda d: 1.25 * 2 * 4 * d["M"] * d["N"] * d["K"] / 64**3,
         ),
-    ),  # fmt: skip
+    ),
     hints=(
         "A fragment is what one lane holds of a matrix: the drawings in mma.cuh say which elements, in "
         "which register. Two numbers are all you need: lane / 4, which picks a row of A and of the sums and "
@@ -406,4 +512,4 @@ PUZZLE = Puzzle(
         "0 to 7, the other two columns 8 to 15. Swizzle: exclusive or of the piece's number with the last "
         "three bits of the row moves the 8 pieces of a column to 8 different places in their rows.",
     ),
-)  # fmt: skip
+)

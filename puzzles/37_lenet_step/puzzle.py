@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.course import Case, Misconception, Mutant, Program, Puzzle
+from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
 from harness.lenet.checks import check_step, solution_kernels
 from reference import conv, dense, pool
 
@@ -45,94 +45,204 @@ def relu_not_passed(a, d):
     }
 
 
-MISCONCEPTIONS = (
-    Misconception("relu_skipped", "forward",
-                  "It is computed from the values before the ReLU: the input is the ReLU's output.",
-                  relu_skipped, 1),
-    Misconception("input_before_relu", "backward",
-                  "The layer's input is taken from before the ReLU: use what the layer got in the "
-                  "forward pass.",
-                  input_before_relu, 2),
-    Misconception("mask_from_gradient", "backward",
-                  "The gradient passes where the gradient is positive; it has to pass where the "
-                  "ReLU's input was.",
-                  mask_from_gradient, 2),
-    Misconception("relu_not_passed", "backward",
-                  "It is computed from the gradient behind the ReLU, which has not gone back through it yet.",
-                  relu_not_passed, 3),
-)  # fmt: skip
-
-
-def mutant(name, old, new, expect="launch", also=()):
-    return Mutant(name, "backward" if "grad" in old else "forward", old, new, expect, also)
-
-
 RELU4_BACK = 'net.launch("relu_backward", net.grad_relu4, net.fc2, net.grad_fc2)\n    '
 
-MUTANTS = (
-    mutant("conv2 reads relu1", "net.pool1, net.conv2_weights, net.conv2_bias",
-           "net.relu1, net.conv2_weights, net.conv2_bias"),
-    mutant("conv2 with the filters of conv1", "net.pool1, net.conv2_weights, net.conv2_bias",
-           "net.pool1, net.conv1_weights, net.conv2_bias"),
-    mutant("relu2 left out", 'net.launch("relu_forward", net.conv2, net.relu2)\n    ', ""),
-    mutant("pool2 before relu2", "net.relu2, net.pool2", "net.conv2, net.pool2", "relu_skipped"),
-    mutant("pool2 does not keep its places", "net.relu2, net.pool2, net.places2", "net.relu2, net.pool2"),
-    mutant("places and values of pool2 swapped", "net.relu2, net.pool2, net.places2",
-           "net.relu2, net.places2, net.pool2"),
-    mutant("fc1 reads relu2", "net.pool2, net.fc1_weights", "net.relu2, net.fc1_weights"),
-    mutant("fc2 reads fc1", "net.relu3, net.fc2_weights", "net.fc1, net.fc2_weights", "relu_skipped"),
-    mutant("fc3 reads fc2", "net.relu4, net.fc3_weights", "net.fc2, net.fc3_weights", "relu_skipped"),
-    mutant("fc3 stores into relu4", "net.fc3_bias, net.logits", "net.fc3_bias, net.relu4"),
-    mutant("fc3 left out", 'net.launch("fc_forward", net.relu4, net.fc3_weights, net.fc3_bias, net.logits)',
-           ""),
-    mutant("input and output swapped", 'net.launch("relu_forward", net.fc1, net.relu3)',
-           'net.launch("relu_forward", net.relu3, net.fc1)'),
-    mutant("relu4 left out backward", RELU4_BACK, ""),
-    mutant("relu4 left out backward, and its gradient used", RELU4_BACK, "", "unwritten",
-           also=(('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),)),
-    mutant("fc2 takes the gradient behind relu4", 'fc_backward(net, "fc2", net.grad_fc2',
-           'fc_backward(net, "fc2", net.grad_relu4', "relu_not_passed"),
-    mutant("fc1 takes the gradient behind relu3", 'fc_backward(net, "fc1", net.grad_fc1',
-           'fc_backward(net, "fc1", net.grad_relu3', "relu_not_passed"),
-    mutant("weights of conv2 from behind relu2", "net.grad_conv2, net.pool1", "net.grad_relu2, net.pool1",
-           "relu_not_passed"),
-    mutant("bias of conv2 from behind relu2", "net.grad_conv2, net.grad_conv2_bias",
-           "net.grad_relu2, net.grad_conv2_bias", "relu_not_passed"),
-    mutant("input of conv2 from behind relu2", "net.grad_conv2, net.conv2_weights",
-           "net.grad_relu2, net.conv2_weights", "relu_not_passed"),
-    mutant("weights of conv1 from behind relu1", "net.grad_conv1, net.images", "net.grad_relu1, net.images",
-           "relu_not_passed"),
-    mutant("relu4 masked by its gradient", "net.grad_relu4, net.fc2", "net.grad_relu4, net.grad_relu4",
-           "mask_from_gradient"),
-    mutant("relu2 masked by its gradient", "net.grad_relu2, net.conv2", "net.grad_relu2, net.grad_relu2",
-           "mask_from_gradient"),
-    mutant("relu1 masked by its gradient", "net.grad_relu1, net.conv1", "net.grad_relu1, net.grad_relu1",
-           "mask_from_gradient"),
-    mutant("weights of fc2 with fc1", "net.grad_fc2, net.relu3, net.grad_relu3",
-           "net.grad_fc2, net.fc1, net.grad_relu3", "input_before_relu"),
-    mutant("layer name wrong", 'fc_backward(net, "fc1", net.grad_fc1',
-           'fc_backward(net, "fc2", net.grad_fc1'),
-    mutant("pool2 back with the places of pool1", "net.grad_pool2, net.places2",
-           "net.grad_pool2, net.places1"),
-    mutant("pool2 and relu2 back in the wrong order", "net.grad_pool2, net.places2, net.grad_relu2",
-           "net.grad_relu2, net.places2, net.grad_pool2"),
-    mutant("bias gradient of conv2 left out",
-           'net.launch("conv2d_backward_bias", net.grad_conv2, net.grad_conv2_bias)\n    ', "", "unwritten"),
-    mutant("bias gradient stored in the bias", "net.grad_conv2, net.grad_conv2_bias",
-           "net.grad_conv2, net.conv2_bias"),
-    mutant("weight gradient of conv1 left out",
-           'net.launch("conv2d_backward_weights", net.grad_conv1, net.images, net.grad_conv1_weights)\n    ',
-           "",
-           "unwritten"),
-    mutant("kernel's name misspelt", '"conv2d_backward_input"', '"conv2d_backwards_input"'),
-    mutant("array's name misspelt", "net.conv2_weights, net.grad_pool1", "net.conv2_weight, net.grad_pool1"),
-    mutant("a word that Python does not know",
-           "    # BEGIN SOLUTION\n    net.launch(\"relu_backward\", net.grad_relu4",
-           "    # BEGIN SOLUTION\n    oops\n    net.launch(\"relu_backward\", net.grad_relu4", "exception"),
-    mutant("parenthesis missing", "net.places1, net.grad_relu1)", "net.places1, net.grad_relu1", "syntax"),
-    mutant("backward has another name", "def backward(net)", "def backwards(net)", "missing-function"),
-    mutant("backward takes the images, too", "def backward(net)", "def backward(net, images)", "signature"),
-)  # fmt: skip
+MISTAKES = (
+    *mistakes_in(
+        "forward",
+        Mistake(
+            "conv2 reads relu1",
+            ("net.pool1, net.conv2_weights, net.conv2_bias", "net.relu1, net.conv2_weights, net.conv2_bias"),
+            expect="launch",
+        ),
+        Mistake(
+            "conv2 with the filters of conv1",
+            ("net.pool1, net.conv2_weights, net.conv2_bias", "net.pool1, net.conv1_weights, net.conv2_bias"),
+            expect="launch",
+        ),
+        Mistake(
+            "relu2 left out", ('net.launch("relu_forward", net.conv2, net.relu2)\n    ', ""), expect="launch"
+        ),
+        Mistake(
+            "pool2 before relu2",
+            ("net.relu2, net.pool2", "net.conv2, net.pool2"),
+            says="It is computed from the values before the ReLU: the input is the ReLU's output.",
+            computes=relu_skipped,
+        ),
+        Mistake(
+            "pool2 does not keep its places",
+            ("net.relu2, net.pool2, net.places2", "net.relu2, net.pool2"),
+            expect="launch",
+        ),
+        Mistake(
+            "places and values of pool2 swapped",
+            ("net.relu2, net.pool2, net.places2", "net.relu2, net.places2, net.pool2"),
+            expect="launch",
+        ),
+        Mistake(
+            "fc1 reads relu2", ("net.pool2, net.fc1_weights", "net.relu2, net.fc1_weights"), expect="launch"
+        ),
+        Mistake(
+            "fc2 reads fc1",
+            ("net.relu3, net.fc2_weights", "net.fc1, net.fc2_weights"),
+            expect="pool2 before relu2",
+        ),
+        Mistake(
+            "fc3 reads fc2",
+            ("net.relu4, net.fc3_weights", "net.fc2, net.fc3_weights"),
+            expect="pool2 before relu2",
+        ),
+        Mistake(
+            "fc3 stores into relu4", ("net.fc3_bias, net.logits", "net.fc3_bias, net.relu4"), expect="launch"
+        ),
+        Mistake(
+            "fc3 left out",
+            ('net.launch("fc_forward", net.relu4, net.fc3_weights, net.fc3_bias, net.logits)', ""),
+            expect="launch",
+        ),
+        Mistake(
+            "input and output swapped",
+            (
+                'net.launch("relu_forward", net.fc1, net.relu3)',
+                'net.launch("relu_forward", net.relu3, net.fc1)',
+            ),
+            expect="launch",
+        ),
+        Mistake(
+            "kernel's name misspelt", ('"conv2d_backward_input"', '"conv2d_backwards_input"'), expect="launch"
+        ),
+        Mistake(
+            "backward has another name",
+            ("def backward(net)", "def backwards(net)"),
+            expect="missing-function",
+        ),
+        Mistake(
+            "backward takes the images, too",
+            ("def backward(net)", "def backward(net, images)"),
+            expect="signature",
+        ),
+    ),
+    *mistakes_in(
+        "backward",
+        Mistake("relu4 left out backward", (RELU4_BACK, ""), expect="launch"),
+        Mistake(
+            "relu4 left out backward, and its gradient used",
+            (
+                (RELU4_BACK, ""),
+                ('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),
+            ),
+            expect="unwritten",
+        ),
+        Mistake(
+            "fc2 takes the gradient behind relu4",
+            ('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),
+            says="It is computed from the gradient behind the ReLU, which has not gone back through it yet.",
+            hint=3,
+            computes=relu_not_passed,
+        ),
+        Mistake(
+            "fc1 takes the gradient behind relu3",
+            ('fc_backward(net, "fc1", net.grad_fc1', 'fc_backward(net, "fc1", net.grad_relu3'),
+            expect="fc2 takes the gradient behind relu4",
+        ),
+        Mistake(
+            "weights of conv2 from behind relu2",
+            ("net.grad_conv2, net.pool1", "net.grad_relu2, net.pool1"),
+            expect="fc2 takes the gradient behind relu4",
+        ),
+        Mistake(
+            "bias of conv2 from behind relu2",
+            ("net.grad_conv2, net.grad_conv2_bias", "net.grad_relu2, net.grad_conv2_bias"),
+            expect="fc2 takes the gradient behind relu4",
+        ),
+        Mistake(
+            "input of conv2 from behind relu2",
+            ("net.grad_conv2, net.conv2_weights", "net.grad_relu2, net.conv2_weights"),
+            expect="fc2 takes the gradient behind relu4",
+        ),
+        Mistake(
+            "weights of conv1 from behind relu1",
+            ("net.grad_conv1, net.images", "net.grad_relu1, net.images"),
+            expect="fc2 takes the gradient behind relu4",
+        ),
+        Mistake(
+            "relu4 masked by its gradient",
+            ("net.grad_relu4, net.fc2", "net.grad_relu4, net.grad_relu4"),
+            says="The gradient passes where the gradient is positive; it has to pass where the ReLU's input "
+            "was.",
+            hint=2,
+            computes=mask_from_gradient,
+        ),
+        Mistake(
+            "relu2 masked by its gradient",
+            ("net.grad_relu2, net.conv2", "net.grad_relu2, net.grad_relu2"),
+            expect="relu4 masked by its gradient",
+        ),
+        Mistake(
+            "relu1 masked by its gradient",
+            ("net.grad_relu1, net.conv1", "net.grad_relu1, net.grad_relu1"),
+            expect="relu4 masked by its gradient",
+        ),
+        Mistake(
+            "weights of fc2 with fc1",
+            ("net.grad_fc2, net.relu3, net.grad_relu3", "net.grad_fc2, net.fc1, net.grad_relu3"),
+            says="The layer's input is taken from before the ReLU: use what the layer got in the forward pass.",
+            hint=2,
+            computes=input_before_relu,
+        ),
+        Mistake(
+            "layer name wrong",
+            ('fc_backward(net, "fc1", net.grad_fc1', 'fc_backward(net, "fc2", net.grad_fc1'),
+            expect="launch",
+        ),
+        Mistake(
+            "pool2 back with the places of pool1",
+            ("net.grad_pool2, net.places2", "net.grad_pool2, net.places1"),
+            expect="launch",
+        ),
+        Mistake(
+            "pool2 and relu2 back in the wrong order",
+            ("net.grad_pool2, net.places2, net.grad_relu2", "net.grad_relu2, net.places2, net.grad_pool2"),
+            expect="launch",
+        ),
+        Mistake(
+            "bias gradient of conv2 left out",
+            ('net.launch("conv2d_backward_bias", net.grad_conv2, net.grad_conv2_bias)\n    ', ""),
+            expect="unwritten",
+        ),
+        Mistake(
+            "bias gradient stored in the bias",
+            ("net.grad_conv2, net.grad_conv2_bias", "net.grad_conv2, net.conv2_bias"),
+            expect="launch",
+        ),
+        Mistake(
+            "weight gradient of conv1 left out",
+            (
+                'net.launch("conv2d_backward_weights", net.grad_conv1, net.images, net.grad_conv1_weights)\n    ',
+                "",
+            ),
+            expect="unwritten",
+        ),
+        Mistake(
+            "array's name misspelt",
+            ("net.conv2_weights, net.grad_pool1", "net.conv2_weight, net.grad_pool1"),
+            expect="launch",
+        ),
+        Mistake(
+            "a word that Python does not know",
+            (
+                '    # BEGIN SOLUTION\n    net.launch("relu_backward", net.grad_relu4',
+                '    # BEGIN SOLUTION\n    oops\n    net.launch("relu_backward", net.grad_relu4',
+            ),
+            expect="exception",
+        ),
+        Mistake(
+            "parenthesis missing",
+            ("net.places1, net.grad_relu1)", "net.places1, net.grad_relu1"),
+            expect="syntax",
+        ),
+    ),
+)
 
 PUZZLE = Puzzle(
     title="One step of LeNet",
@@ -144,7 +254,7 @@ PUZZLE = Puzzle(
     program=Program(
         "step.py",
         ("forward(net)", "backward(net)"),
-        lambda f, case, device, seed: check_step(f, case, device, seed, MISCONCEPTIONS),
+        lambda f, case, device, seed: check_step(f, case, device, seed, MISTAKES),
         seconds=10,
         prepare=solution_kernels,
     ),
@@ -153,12 +263,12 @@ PUZZLE = Puzzle(
         Case("one_image", dict(batch=1)),
         Case("three_images", dict(batch=3)),
         Case("own_sizes", draw=lambda pick: dict(batch=pick(4, 9)), note="a size that belongs to your file"),
-        Case("numerical_gradient_check", dict(batch=2), check="gradient",
-             note="the float64 loss, differenced"),
+        Case(
+            "numerical_gradient_check", dict(batch=2), check="gradient", note="the float64 loss, differenced"
+        ),
         Case("real_digits", dict(batch=10, digits=1)),
     ),
-    misconceptions=MISCONCEPTIONS,
-    mutants=MUTANTS,
+    mistakes=MISTAKES,
     hints=(
         "Forward is the table of the lesson, read from top to bottom: every row is one launch, and its "
         "input is the row above. Where there is a ReLU, the next layer reads the ReLU's output, not what "
@@ -173,4 +283,4 @@ PUZZLE = Puzzle(
         "of what fc2 was computed from, and so on. The convolutions are like the fully connected layers, "
         "three launches each, but conv1 needs only two, for nobody asks for the gradient of the images.",
     ),
-)  # fmt: skip
+)

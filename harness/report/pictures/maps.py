@@ -74,10 +74,10 @@ def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
         return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
 
 
-def mutated(puzzle: Puzzle, name: str) -> str:
-    """The solution with the mutant `name` applied."""
-    mutant = next(m for m in puzzle.mutants if m.name == name)
-    return mutant.apply(puzzle.solution_path.read_text(encoding="utf-8"))
+def with_mistake(puzzle: Puzzle, name: str) -> str:
+    """The solution with the mistake `name` applied."""
+    mistake = next(m for m in puzzle.mistakes if m.name == name)
+    return mistake.apply(puzzle.solution_path.read_text(encoding="utf-8"))
 
 
 def solved(puzzle: Puzzle) -> str:
@@ -89,10 +89,12 @@ def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
     return re.sub(rf"(\bconstexpr\s+int\s+{name}\s*=\s*)\d+", rf"\g<1>{side}", source)
 
 
-def panels_of(puzzle: Puzzle, source: str, below: str, mutant: str, says: str) -> tuple[tuple[str, str], ...]:
+def panels_of(
+    puzzle: Puzzle, source: str, below: str, mistake: str, says: str
+) -> tuple[tuple[str, str], ...]:
     """(heading, source) of two panels: the previous rung, and the solution or the kernel `source`."""
     mine = bool(source) and source.split() != solved(puzzle).split()
-    return (below, mutated(puzzle, mutant)), ("your kernel" if mine else says, source or solved(puzzle))
+    return (below, with_mistake(puzzle, mistake)), ("your kernel" if mine else says, source or solved(puzzle))
 
 
 # -- the maps -----------------------------------------------------------------------------------------------

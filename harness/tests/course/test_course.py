@@ -15,12 +15,10 @@ from harness.course.declare import (  # fmt: skip
     Int,
     Kernel,
     Launch,
-    Misconception,
-    Mutant,
+    Mistake,
     Out,
     Puzzle,
     ceil_div,
-    kernel_span,
     strip_solution,
     stub_text,
 )
@@ -101,31 +99,18 @@ def test_a_kernel_shows_its_signature():
         (lambda: puzzle(cases=(Case("c", {"N": 3}),)), "'B'"),
         (lambda: puzzle(cases=(Case("c", {"B": 2, "N": 3}, check="gradient"),)), "gradient_of"),
         (lambda: puzzle(cases=(Case("c", {"B": 2, "N": 3}),) * 2), "same name"),
-        (lambda: puzzle(misconceptions=(Misconception("m", "other", "says", len),)), "no kernel 'other'"),
-        (lambda: puzzle(misconceptions=(Misconception("m", "k", "says", len, hint=2),)), "no hint 2"),
+        (
+            lambda: puzzle(
+                kernels=(kernel(), kernel(name="l")), mistakes=(Mistake("m", ("a", "b"), kernel="m"),)
+            ),
+            "no kernel 'm'",
+        ),
+        (lambda: puzzle(mistakes=(Mistake("m", ("a", "b"), hint=2),)), "no hint 2"),
     ],
 )
 def test_a_wrong_declaration_says_what_is_wrong(make, says):
     with pytest.raises(CourseError, match=says):
         make()
-
-
-def test_a_mutant_replaces_text_that_occurs_once():
-    assert Mutant("m", "k", "a", "b").apply("xay") == "xby"
-    assert Mutant("m", "k", "a", "b", also=(("y", "z"),)).apply("xay") == "xbz"
-    assert Mutant("m", "k", "a", "b", expect="race").expected == ("race",)
-    for source in ("xyz", "aa"):
-        with pytest.raises(CourseError, match="times"):
-            Mutant("m", "k", "a", "b").apply(source)
-
-
-def test_a_mutant_replaces_text_in_the_kernel_that_it_breaks():
-    two = "".join(f'extern "C" __global__ void {name}(int n) {{\n  a;\n}}\n' for name in ("first", "second"))
-    assert Mutant("m", "second", "  a;", "  b;").apply(two) == two.replace("a;", "b;").replace("b;", "a;", 1)
-    with pytest.raises(CourseError, match="occurs 2 times"):
-        Mutant("m", "third", "  a;", "  b;").apply(two)
-    start, end = kernel_span(two, "second")
-    assert two[start:end] == two.splitlines(keepends=True)[3] + "  a;\n}"
 
 
 def test_the_stub_is_the_solution_without_the_marked_lines(tmp_path):

@@ -1,8 +1,8 @@
-"""What the files of every puzzle must hold: stub, lesson, hints, cases; and the kernels in `kernels/`.
+"""What the files of every puzzle must hold: stub and cases; and the kernels in `kernels/`.
 
 Nothing here reads the student's own `puzzles/*/kernel.cu`, which may be solved, broken or gone: the
 pristine stub is derived from the solution. Only where CI is set are the committed stubs compared.
-(test_puzzles checks the declarations, test_grade_puzzles grades solutions, stubs and mutants.)
+(test_puzzles looks at the declarations; test_check makes an author's checks of every puzzle.)
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from harness.course.checkout import open_course, tunables
-from harness.course.declare import BEGIN, END, Kernel, Puzzle, stub_text
+from harness.course.declare import Kernel, Puzzle, stub_text
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.grading.grade import Options, grade_file
+from harness.maintain.check import flat, solution_lines
 from harness.tests import KERNELS
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -30,27 +31,6 @@ each_kernel_puzzle = pytest.mark.parametrize("puzzle", [p for p in PUZZLES if p.
 
 def solution_of(puzzle: Puzzle) -> str:
     return puzzle.solution_path.read_text(encoding="utf-8")
-
-
-def solution_lines(puzzle: Puzzle) -> list[str]:
-    """The lines between the markers, without blank ones."""
-    kept, inside = [], False
-    for line in solution_of(puzzle).splitlines():
-        mark = line.strip().replace("# ", "// ")
-        if mark in (BEGIN, END):
-            inside = mark == BEGIN
-        elif inside and line.strip():
-            kept.append(line.strip())
-    return kept
-
-
-def lesson_of(puzzle: Puzzle) -> str:
-    return puzzle.lesson_path.read_text(encoding="utf-8")
-
-
-def flat(text: str) -> str:
-    """Text on one line, without comments, so that a signature is found however it is wrapped."""
-    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).replace("( ", "(")
 
 
 # ---- trees and texts --------------------------------------------------------------------------------
@@ -84,39 +64,6 @@ def test_stub_says_what_to_do(puzzle):
     assert f"backwarp grade {puzzle.number}" in stub and f"backwarp hint {puzzle.number}" in stub
     for kernel in puzzle.kernels:
         assert f"__global__ void {kernel.signature}" in flat(stub)
-
-
-@each_puzzle
-def test_lesson_has_what_a_student_needs(puzzle):
-    lesson = lesson_of(puzzle)
-    assert 60 <= len(lesson.splitlines()) <= 150
-    assert lesson.startswith(f"# {puzzle.number} ")
-    for kernel in puzzle.kernels:
-        assert kernel.signature in flat(lesson)
-    assert puzzle.cases[0].name in lesson, "the case done by hand is not named"
-    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", lesson)
-    assert pictures, "the lesson has no picture"
-    for link in pictures + re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", lesson):
-        assert (puzzle.folder / link).is_file(), link
-
-
-@each_puzzle
-def test_hints_are_three_and_differ(puzzle):
-    assert len(set(puzzle.hints)) == 3
-    assert all(len(hint.split()) >= 15 for hint in puzzle.hints)
-
-
-@each_puzzle
-def test_no_text_gives_the_solution_away(puzzle):
-    """No line of the solution with an index or a loop in it stands in lesson, stub, hints or diagnoses."""
-    texts = [lesson_of(puzzle), stub_text(puzzle), *puzzle.hints, *(m.says for m in puzzle.misconceptions)]
-    squeezed = ["".join(text.split()) for text in texts]
-    for line in solution_lines(puzzle):
-        code = "".join(line.split("//")[0].split())
-        if re.fullmatch(r"net\.\w+\([^()]*\)", code):
-            continue  # a call of the interface that the lesson describes
-        if re.search(r"[\[(]", code):
-            assert not any(code in text for text in squeezed), line
 
 
 @each_kernel_puzzle
@@ -187,14 +134,6 @@ def test_every_kernel_has_more_work_than_one_block(puzzle):
         assert all(n > 1 for n in most) or kernel.name == "mean_loss", kernel.name
 
 
-@each_puzzle
-def test_every_misconception_is_met_by_a_mutant(puzzle):
-    expected = {name for m in puzzle.mutants for name in m.expected}
-    for m in puzzle.misconceptions:
-        assert m.id in expected, f"no mutant expects {m.id}"
-        assert m.says.endswith(".") and "\n" not in m.says
-
-
 # ---- kernels ----------------------------------------------------------------------------------------
 
 
@@ -239,8 +178,7 @@ def test_puzzle_09_keeps_its_names():
 
 def test_puzzle_09_has_enough_wrong_and_right_kernels():
     puzzle = COURSE.load("09")
-    names = {m.id for m in puzzle.misconceptions}
-    wrong = [m for m in puzzle.mutants if m.kernel == "conv2d_backward_weights"]
-    named = [m for m in wrong if set(m.expected) <= names]
+    wrong = puzzle.mistakes_of(puzzle.kernel("conv2d_backward_weights"))
+    named = [m for m in wrong if m.says]
     assert len(wrong) >= 21 and len(named) >= 12
     assert len([path for path in VARIANTS if path.stem.startswith("09_right_")]) >= 4

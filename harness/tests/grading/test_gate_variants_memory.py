@@ -1,6 +1,6 @@
 """The gates of puzzles 18 to 35: other good designs pass; costs that lessons predict are counted.
 
-That the rung below fails, and so does what only looks like the rung, is a mutant of each puzzle: test_grade_puzzles.
+That the rung below fails, and so does what only looks like the rung, is a mistake of each puzzle: test_check.
 """
 
 from __future__ import annotations

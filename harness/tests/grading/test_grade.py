@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, InOut, Int, Kernel, Launch, Misconception, Out, Puzzle, ceil_div
+from harness.course.declare import Case, In, InOut, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from harness.errors import Coordinates, DeviceError, KernelFault, LaunchError
 from harness.grading.grade import Options, grade_file
 from harness.report.json import dumps
@@ -31,12 +31,12 @@ SQUARE = Kernel(
     lambda d, t: Launch(1, 32),
     lambda a, d: a["x"] ** 2,
 )
-ONCE = Misconception("not_doubled", "twice", "This is x itself.", lambda a, d: a["x"], hint=2)
+ONCE = Mistake("not doubled", ("2 * x", "x"), says="This is x itself.", hint=2, kernel="twice")
 
 
 def make_puzzle(tmp_path, kernels=(DOUBLE,), **changes):
     fields = {"title": "t", "part": 1, "teaches": "x", "hints": ("a", "b"), "lines": 4, "cases": CASES}
-    fields |= {"misconceptions": (ONCE,) if DOUBLE in kernels else ()}
+    fields |= {"mistakes": (ONCE,) if DOUBLE in kernels else ()}
     puzzle = Puzzle(kernels=kernels, id="01_a", root=tmp_path, **fields | changes)
     puzzle.folder.mkdir(parents=True)
     puzzle.solution_path.parent.mkdir(parents=True)
@@ -60,6 +60,7 @@ def square(a, device):
 
 
 def grade(puzzle, twice=twice, square=square, options=Options(seed=0), **opener):
+    options = replace(options, foresee=lambda mistake, seen: {"y": seen.arrays["x"]})
     return grade_file(
         puzzle, puzzle.stub_path, options, fake_opener({"twice": twice, "square": square}, puzzle, **opener)
     )
@@ -128,11 +129,11 @@ def test_the_smallest_failing_case_is_explained_and_all_run(puzzle):
     assert verdict.lines[0].startswith("y[n=0] = ")
 
 
-def test_a_misconception_is_named_with_its_hint(puzzle):
+def test_a_mistake_is_named_with_its_hint(puzzle):
     verdict = grade(puzzle, lambda a, device: np.copyto(a["y"], a["x"]))
-    assert (verdict.kind, verdict.misconception, verdict.hint) == ("wrong", "not_doubled", 2)
+    assert (verdict.kind, verdict.mistake, verdict.hint) == ("wrong", "not doubled", 2)
     assert verdict.lines == ["y[n=0] = 1, expected 2   (3 of 3 elements differ)", "This is x itself."]
-    assert verdict.next == "backwarp hint 01 2" and verdict.diagnosis == "not_doubled"
+    assert verdict.next == "backwarp hint 01 2" and verdict.diagnosis == "not doubled"
 
 
 def test_the_pattern_is_said_where_no_name_fits(puzzle):
@@ -207,7 +208,7 @@ def test_a_result_that_depends_on_the_schedule_fails(puzzle, bad_value):
         a["y"][:] = bad_value if device.checks == "memory" and device.schedule == 2 else 2 * a["x"]
 
     verdict = grade(puzzle, unlucky)
-    assert verdict.kind == "schedule" and not verdict.misconception
+    assert verdict.kind == "schedule" and not verdict.mistake
     assert "order in which warps" in verdict.lines[-1]
 
 
@@ -476,22 +477,19 @@ def test_a_verdict_survives_pickle_and_json(puzzle):
         assert document["passed"] == verdict.passed and document["verdicts"][0]["puzzle"] == "01_a"
 
 
-def test_a_kernel_that_prints_all_the_time_is_stopped(puzzle, monkeypatch):
-    monkeypatch.setattr("harness.grading.runs.PATIENCE", -1.0)
-
+def test_a_kernel_that_prints_all_the_time_is_stopped(puzzle):
     def talkative(a, device):
         twice(a, device)
         device.dropped = 5000
         return "line\n" * 1000
 
-    verdict = grade(puzzle, talkative)
+    verdict = grade(puzzle, talkative, options=Options(seed=0, patience=-1.0))
     assert (verdict.status, verdict.kind) == ("failed", "printing")
     assert "6,000 lines" in verdict.lines[0] and [c.status for c in verdict.cases].count("skipped") == 2
 
 
-def test_after_a_failure_the_other_cases_get_little_time(puzzle, monkeypatch):
-    monkeypatch.setattr("harness.grading.runs.PATIENCE", -1.0)
-    verdict = grade(puzzle, lambda a, device: a["y"].fill(1))
+def test_after_a_failure_the_other_cases_get_little_time(puzzle):
+    verdict = grade(puzzle, lambda a, device: a["y"].fill(1), options=Options(seed=0, patience=-1.0))
     assert (
         verdict.case == "tiny"
         and verdict.kind == "wrong"
@@ -519,4 +517,4 @@ def test_what_only_great_sizes_break_is_told_by_them(tmp_path):
     byte = lambda a, device: np.copyto(a["y"], 2 * a["x"][np.arange(a["x"].size) % 256])  # noqa: E731
     verdict = grade(puzzle, byte)
     assert verdict.case == "great" and "has more elements than a byte can count: does" in verdict.lines[-1]
-    assert grade(puzzle, lambda a, device: np.copyto(a["y"], a["x"])).misconception == "not_doubled"
+    assert grade(puzzle, lambda a, device: np.copyto(a["y"], a["x"])).mistake == "not doubled"

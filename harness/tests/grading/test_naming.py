@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import Case, In, Int, Kernel, Launch, Misconception, Out, Puzzle
+from harness.course.declare import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle
 from harness.course.inputs import make_inputs
 from harness.grading.compare import expectations
 from harness.grading.naming import Observation, explain
@@ -30,9 +30,10 @@ def unwritten_last_row(a, d):
 NAMED = {
     "first_only": lambda a, d: a["x"][0],
     "last_only": lambda a, d: a["x"][-1],
-    "transposed": lambda a, d: total(a, d).T if d["N"] == d["M"] else total(a, d) * np.nan,
+    "transposed": lambda a, d: total(a, d).T.reshape(d["N"], d["M"]),
     "last_row_missing": unwritten_last_row,
     "again": lambda a, d: a["x"][0],
+    "first_only too": lambda a, d: a["x"][0],
     "second": lambda a, d: a["x"][1],
     "mean": lambda a, d: a["x"].mean(0),
     "fails": lambda a, d: total(a, d).reshape(7, 7),
@@ -44,8 +45,16 @@ NAMED = {
 def make_puzzle(names=(), cases=CASES):
     params = (In("x", b="B", n="N", m="M"), Out("y", n="N", m="M"), Int("B"))
     kernel = Kernel("k", params, lambda d, t: Launch(1, 1), total)
-    named = tuple(Misconception(n, "k", f"This is {n}.", NAMED[n], hint=2) for n in names)
-    return Puzzle("t", 1, "x", (kernel,), cases, ("a", "b"), misconceptions=named, id="01_a")
+    named = tuple(Mistake(n, ("a", "b"), says=f"This is {n.removesuffix(' too')}.", hint=2) for n in names)
+    return Puzzle("t", 1, "x", (kernel,), cases, ("a", "b"), mistakes=named, id="01_a")
+
+
+def foresee(mistake, seen):
+    """What the mistake writes: that of NAMED, where it can be computed."""
+    try:
+        return {"y": NAMED[mistake.name]({"x": seen.arrays["x"].astype(np.float64)}, seen.dims)}
+    except ValueError:
+        return None
 
 
 def see(puzzle, case, write):
@@ -63,15 +72,15 @@ def see(puzzle, case, write):
 def claim(write, names=(), cases=CASES):
     puzzle = make_puzzle(names, cases)
     seen = sorted((see(puzzle, case, write) for case in cases), key=lambda o: not o.failed)
-    found = explain(puzzle, puzzle.kernels[0], seen)
-    return found and found.id
+    found = explain(puzzle, puzzle.kernels[0], seen, foresee)
+    return found and found.name
 
 
 ALL = ("first_only", "last_only", "transposed", "last_row_missing", "never_known")
 
 
 @pytest.mark.parametrize("name", ["first_only", "last_only", "last_row_missing"])
-def test_a_declared_misconception_is_recognised(name):
+def test_a_declared_mistake_is_recognised(name):
     assert claim(NAMED[name], ALL) == name
 
 
@@ -85,7 +94,7 @@ def test_infinity_is_as_good_as_nan_for_a_value_that_cannot_be_known():
 
 def test_the_claim_carries_the_sentence_and_the_hint():
     puzzle = make_puzzle(ALL)
-    found = explain(puzzle, puzzle.kernels[0], [see(puzzle, CASES[1], NAMED["first_only"])])
+    found = explain(puzzle, puzzle.kernels[0], [see(puzzle, CASES[1], NAMED["first_only"])], foresee)
     assert (found.says, found.hint) == ("This is first_only.", 2)
 
 
@@ -93,6 +102,21 @@ def test_two_that_fit_are_not_guessed_between():
     write = NAMED["first_only"]
     assert claim(write, ("first_only", "last_only"), CASES[:1]) is None  # B=1: both are right
     assert claim(write, ("first_only", "again")) is None
+
+
+def test_two_that_fit_and_say_the_same_are_one_mistake():
+    assert claim(NAMED["first_only"], ("first_only", "first_only too")) == "first_only"
+
+
+def test_where_a_mistake_writes_nothing_a_number_is_another_mistake():
+    """The last row is not written by the mistake, and wrong here."""
+
+    def write(a, d):
+        y = total(a, d)
+        y[-1] = 7.0
+        return y
+
+    assert claim(write, ALL) is None
 
 
 def test_one_that_fits_the_first_case_only_is_not_claimed():
@@ -115,15 +139,15 @@ def test_another_failing_case_tells_two_apart():
     assert claim(NAMED["second"], ("second", "last_only"), cases) == "second"
 
 
-def test_a_misconception_that_cannot_be_computed_is_passed_over():
+def test_a_mistake_whose_kernel_faults_is_passed_over():
     assert claim(NAMED["first_only"], ("fails", "first_only")) == "first_only"
 
 
-def test_a_right_output_is_nobodys_misconception():
+def test_a_right_output_is_nobodys_mistake():
     assert claim(total, ALL) is None
 
 
-def test_noise_is_nobodys_misconception():
+def test_noise_is_nobodys_mistake():
     noise = np.random.default_rng(1).standard_normal((9, 9))
     assert claim(lambda a, d: total(a, d) + noise[: d["N"], : d["M"]], ALL) is None
 

@@ -117,9 +117,9 @@ def test_what_no_barrier_orders(noting):
 def verdict(tmp_path_factory) -> Verdict:
     """Of a wrong kernel. Its fault depends on which reads racecheck may skip: noting them changes nothing."""
     puzzle = COURSE.load("26")
-    mutant = next(m for m in puzzle.mutants if m.name == "tiles not waited for")
+    mistake = next(m for m in puzzle.mistakes if m.name == "tiles not waited for")
     path = tmp_path_factory.mktemp("race") / "kernel.cu"
-    path.write_text(mutant.apply(puzzle.solution_path.read_text(encoding="utf-8")))
+    path.write_text(mistake.apply(puzzle.solution_path.read_text(encoding="utf-8")))
     return grade_file(puzzle, path, Options("cpu"))
 
 

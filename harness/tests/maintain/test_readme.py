@@ -24,7 +24,7 @@ def test_a_picture_is_fresh_and_in_the_readme(name):
 def test_a_file_says_what_it_was_drawn_from(tmp_path, monkeypatch):
     from harness.maintain import readme
 
-    monkeypatch.setattr(readme, "MUTANTS", readme.MUTANTS[:1])
+    monkeypatch.setattr(readme, "MISTAKES", readme.MISTAKES[:1])
     console = verdicts(COURSE)
     write(console, tmp_path / "x.svg")
     assert (

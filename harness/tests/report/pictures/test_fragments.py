@@ -51,9 +51,9 @@ def test_every_element_is_held_where_the_ptx_isa_says_and_drawn_there(name, monk
 
 
 def test_a_wrong_kernel_is_drawn_as_it_is():
-    mutant = next(m for m in PUZZLE.mutants if m.name == "registers 1 and 2 exchanged")
-    kernel = PUZZLE.kernel(mutant.kernel)
-    held = fragments.owners(PUZZLE, kernel, mutant.apply(SOLUTION))[0]
+    mistake = next(m for m in PUZZLE.mistakes if m.name == "registers 1 and 2 exchanged")
+    kernel = PUZZLE.kernel(mistake.kernel)
+    held = fragments.owners(PUZZLE, kernel, mistake.apply(SOLUTION))[0]
     right = laid_out((16, 8), a_32bit, 4, 1)
     exchanged = np.array([0, 2, 1, 3])
     assert (held[..., 0] == right[..., 0]).all() and (held[..., 1] == exchanged[right[..., 1]]).all()

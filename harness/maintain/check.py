@@ -1,0 +1,327 @@
+"""An author's checks of a puzzle: does it hold what it declares? `backwarp check ID`, and the test suite.
+
+Every check is a generator of problems, sentences without a full stop at their end; none is good news.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ..course.declare import Case, Kernel, Puzzle, stub_text
+from ..course.mistakes import Mistake, together, without_kernels
+from ..devices import open_device
+from ..grading.grade import Options, grade_file
+from ..grading.naming import Observation
+from ..grading.programs import ProgramError, guarded, load_program
+from ..grading.runs import given, in_order
+from ..grading.verdict import Finding, Verdict
+from ..grading.wrong_kernels import Part, WrongKernels, compiled
+from ..report.text import MOST_LINES, verdict_lines
+
+SMALLEST = 6  # cases in which a mistake is tried at first
+STEPS = 1 << 23  # of a thread; no case needs more
+PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
+OWN_CASE = {"train": "six_steps"}  # the case that a function is for, where it is called otherwise
+FAULTS = {
+    "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence", "shuffle-mask",
+    "timeout", "assert", "invalid-address", "read-only", "stack-overflow",
+}  # fmt: skip
+APART = {"compile", "uninitialised-read"}  # not compiled, or compiled anew to follow unset values
+KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
+
+
+def problems(puzzle: Puzzle) -> Iterator[str]:
+    """Of all checks."""
+    for check in (lesson, hints, stub, solution, mistakes):
+        yield from check(puzzle)
+
+
+# ---- texts -----------------------------------------------------------------------------------------------
+
+
+def solution_text(puzzle: Puzzle) -> str:
+    return puzzle.solution_path.read_text(encoding="utf-8")
+
+
+def solution_lines(puzzle: Puzzle) -> list[str]:
+    """The lines that the stub lacks, without blank ones."""
+    parts = re.findall(
+        r"(?://|#) BEGIN SOLUTION\n(.*?)(?://|#) END SOLUTION", solution_text(puzzle), re.DOTALL
+    )
+    return [line.strip() for part in parts for line in part.splitlines() if line.strip()]
+
+
+def lesson(puzzle: Puzzle) -> Iterator[str]:
+    """Its length, and what it has to show."""
+    text = puzzle.lesson_path.read_text(encoding="utf-8")
+    if not 60 <= (count := len(text.splitlines())) <= 150:
+        yield f"the lesson has {count} lines, not 60 to 150"
+    if not text.startswith(f"# {puzzle.number} "):
+        yield f"the lesson does not begin with `# {puzzle.number} `"
+    for kernel in puzzle.kernels:
+        if kernel.signature not in flat(text):
+            yield f"the lesson does not give the signature {kernel.signature}"
+    if puzzle.cases[0].name not in text:
+        yield f"the lesson does not name the case done by hand, {puzzle.cases[0].name}"
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    if not pictures:
+        yield "the lesson has no picture"
+    for link in pictures + re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", text):
+        if not (puzzle.folder / link).is_file():
+            yield f"the lesson links to {link}, which does not exist"
+
+
+def flat(text: str) -> str:
+    """Text on one line, without comments, so that a signature is found however it is wrapped."""
+    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).replace("( ", "(")
+
+
+def hints(puzzle: Puzzle) -> Iterator[str]:
+    """Three that differ; and no text that a student reads contains a line of the solution."""
+    if len(set(puzzle.hints)) != 3 or any(len(hint.split()) < 15 for hint in puzzle.hints):
+        yield "there must be three different hints of 15 words or more"
+    says = [m.says for m in puzzle.mistakes if m.says]
+    yield from (
+        f"not one sentence that ends with a full stop: {s!r}" for s in says if "\n" in s or s[-1] != "."
+    )
+    texts = [puzzle.lesson_path.read_text(encoding="utf-8"), stub_text(puzzle), *puzzle.hints, *says]
+    squeezed = ["".join(text.split()) for text in texts]
+    for line in solution_lines(puzzle):
+        code = "".join(re.split("//|#", line)[0].split())
+        described = re.fullmatch(
+            r"net\.\w+\([^()]*\)", code
+        )  # a call of the interface that the lesson describes
+        if re.search(r"[\[(]", code) and not described and any(code in text for text in squeezed):
+            yield f"a hint, a sentence, the stub or the lesson gives a line of the solution away: {line}"
+
+
+# ---- verdicts --------------------------------------------------------------------------------------------
+
+
+def graded(puzzle: Puzzle, text: str, options: Options, opener: Callable | None = None) -> Verdict:
+    """The verdict on a text, as the file of a puzzle."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, puzzle.file)
+        path.write_text(text, encoding="utf-8")
+        return grade_file(puzzle, path, options, opener)
+
+
+def stub(puzzle: Puzzle) -> Iterator[str]:
+    """It compiles, and fails."""
+    text, slashes = stub_text(puzzle), "#" if puzzle.program else "//"
+    kind = graded(puzzle, text, Options("cpu", 0)).kind
+    if kind != "untouched" and not puzzle.repair:
+        yield f"the stub as it is should be `untouched`, but is {kind or 'right'}"
+    kind = graded(puzzle, f"{slashes} mine\n{text}", Options("cpu", 0)).kind
+    if kind not in ("unwritten", "wrong", "fault", "launch"):
+        yield f"the stub should compile and fail, but is {kind or 'right'}"
+
+
+def solution(puzzle: Puzzle) -> Iterator[str]:
+    """It passes every case in both builds, and every gate."""
+    verdict = graded(puzzle, solution_text(puzzle), Options("cpu"))
+    if not verdict.passed:
+        yield f"the solution is {verdict.diagnosis}: {' '.join(verdict.lines)}"
+    elif left := [c.name for c in verdict.cases if c.status != "passed"]:
+        yield f"the solution did not run in {', '.join(left)}"
+
+
+def mistakes(puzzle: Puzzle) -> Iterator[str]:
+    """Each fails, is found as it expects, and is named by its own sentence where it has one."""
+    yield from declared(puzzle)
+    if puzzle.program:
+        yield from wrong_programs(puzzle)
+    for kernel in puzzle.kernels:
+        yield from wrong_kernels(puzzle, kernel)
+
+
+def declared(puzzle: Puzzle) -> Iterator[str]:
+    """The mistakes as they are written down: nothing is run."""
+    if not puzzle.mistakes:
+        yield "there are no mistakes"
+    solution = solution_text(puzzle)
+    known = (
+        {m.name for m in puzzle.mistakes if m.says} | FAULTS | KINDS | (PYTHON if puzzle.program else set())
+    )
+    for m in puzzle.mistakes:
+        if m.apply(solution) == solution:
+            yield f"mistake {m.name!r} changes nothing"
+        if unknown := sorted(set(m.expected) - known):
+            yield f"mistake {m.name!r} expects {', '.join(unknown)}, which there is not"
+
+
+def wrong_kernels(puzzle: Puzzle, kernel: Kernel) -> Iterator[str]:
+    """The mistakes of one kernel."""
+    if own := puzzle.mistakes_of(kernel):
+        with Examination(puzzle, kernel) as examination:
+            for m in own:
+                yield from examination.problems(m)
+
+
+def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
+    """The mistakes of a puzzle in Python; they run in this process."""
+    with open_device("cpu", checks="memory") as device:
+        if puzzle.program.prepare:
+            puzzle.program.prepare(device)
+        for m in puzzle.mistakes:
+            found = finding(
+                puzzle, m.apply(solution_text(puzzle)), device, first=OWN_CASE.get(m.kernel, m.kernel)
+            )
+            diagnosis = (found.mistake or found.kind) if found else "nothing"
+            if diagnosis not in m.expected:
+                yield f"mistake {m.name!r} of {m.kernel}: found {diagnosis}, expected {' or '.join(m.expected)}"
+
+
+def finding(puzzle: Puzzle, source: str, device: object, first: str = "") -> Finding | None:
+    """What the first case that fails has found in a program. first: how the cases to begin with are called."""
+    try:
+        functions = load_program(source, puzzle.file, puzzle.program.functions)
+        for case in sorted(puzzle.cases, key=lambda case: not (first and case.name.startswith(first))):
+            check = partial(puzzle.program.check, functions, case, device, 0)
+            if found := guarded(source, puzzle.file, check):
+                return found
+    except ProgramError as e:
+        return Finding(e.kind, e.lines)
+    return None
+
+
+class Examination(WrongKernels):
+    """All mistakes of one kernel, compiled together once a build, and graded one by one, alone.
+
+    Inputs, what is right and what mistakes write are found once for all of them.
+    """
+
+    def __init__(self, puzzle: Puzzle, kernel: Kernel):
+        solution = solution_text(puzzle)
+        super().__init__(puzzle, kernel, solution)
+        self.devices: dict[str, object] = {}  # by checks
+        self.modules: dict[str, object] = {}
+        self.made: dict[tuple, tuple] = {}  # inputs, and what is right
+        self.spaces: dict[str, str] = {}  # the namespaces of those that are compiled together
+        self.stack = ExitStack()
+        others = [k.name for k in puzzle.kernels if k is not kernel]
+        own = {m.name: m for m in puzzle.mistakes_of(kernel)}
+        self.texts = {name: without_kernels(m.apply(solution), others) for name, m in own.items()}
+        shared = [name for name, m in own.items() if not APART & set(m.expected)]
+        self.together, before = together([self.texts[name] for name in shared])
+        for i, (name, lines) in enumerate(zip(shared, before, strict=True)):
+            # lines have the same numbers, alone and together
+            self.spaces[name], self.texts[name] = f"m{i}", "\n" * lines + self.texts[name]
+
+    def __enter__(self) -> Examination:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.stack.close()
+
+    def problems(self, mistake: Mistake) -> Iterator[str]:
+        """Of one mistake."""
+        verdict = self.verdict(mistake)
+        if verdict.exit_status != 1 or verdict.diagnosis not in mistake.expected:
+            found = verdict.diagnosis or verdict.status
+            yield (
+                f"mistake {mistake.name!r} of {self.kernel.name}: found {found!r}, expected "
+                f"{' or '.join(map(repr, mistake.expected))}: {' '.join(verdict.lines)}"
+            )
+        elif len(verdict_lines(verdict)) > MOST_LINES:
+            yield f"mistake {mistake.name!r}: the report is longer than {MOST_LINES} lines"
+        elif mistake.line not in "\n".join(verdict.lines):
+            yield f"mistake {mistake.name!r}: {mistake.line!r} is not in {' '.join(verdict.lines)!r}"
+
+    def verdict(self, mistake: Mistake) -> Verdict:
+        """Up to the first case that fails; where others have to confirm a name, in the smallest, if those do."""
+        puzzle, text = self.alone(mistake)
+        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs)
+        usual = tuple(c for c in in_order(puzzle) if not c.stress)
+        if "slow" in mistake.expected:
+            found = self.grade(replace(puzzle, cases=usual), mistake, text, replace(options, patience=0))
+        elif set(mistake.expected) <= FAULTS | KINDS:
+            found = self.grade(puzzle, mistake, text, replace(options, patience=0))
+        else:
+            found = self.grade(replace(puzzle, cases=usual[:SMALLEST], gates=()), mistake, text, options)
+        return found if found.diagnosis in mistake.expected else self.grade(puzzle, mistake, text, options)
+
+    def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
+        """The puzzle and the text with nothing but the kernel that is wrong: the others are right."""
+        puzzle, kernel = self.puzzle, self.kernel
+        names = {k.name for k in puzzle.kernels}
+        own = [g for g in puzzle.gates if kernel.name in (g.kernels or names)]
+        gates = tuple(g for g in own if set(g.kernels or names) == {kernel.name})
+        if "slow" in mistake.expected and len(gates) < len(own):
+            return puzzle, mistake.apply(solution_text(puzzle))
+        cases = tuple(replace(c, kernels=()) for c in puzzle.cases if kernel in puzzle.kernels_of(c))
+        mistakes = puzzle.mistakes_of(kernel)
+        return replace(puzzle, kernels=(kernel,), cases=cases, mistakes=mistakes, gates=gates), self.texts[
+            mistake.name
+        ]
+
+    def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
+        shared = mistake.name in self.spaces and text == self.texts[mistake.name]
+        return graded(puzzle, text, options, self.opener(mistake.name) if shared else impatient)
+
+    def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
+        """See runs.given."""
+        key = case.name, *case.dims.items(), kernel.name, seed
+        if key not in self.made:
+            self.made[key] = given(puzzle, case, kernel, seed)
+        return self.made[key]
+
+    def opener(self, name: str) -> Callable:
+        """An open_device whose devices have compiled all mistakes already."""
+
+        def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
+            return Shared(self.opened(checks), lambda: self.part(name, checks))
+
+        return opener
+
+    def opened(self, checks: str):
+        """A device that stays open."""
+        if checks not in self.devices:
+            self.devices[checks] = self.stack.enter_context(impatient("cpu", checks))
+        return self.devices[checks]
+
+    def part(self, name: str, checks: str = "memory") -> Part | None:
+        device = self.opened(checks)
+        if checks not in self.modules:
+            self.modules[checks] = compiled(self.together, device, self.puzzle)
+        return Part(self.modules[checks], self.spaces[name]) if name in self.spaces else None
+
+    def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
+        self.device = self.opened("memory")
+        return super().outputs(mistake, seen)
+
+
+class Shared:
+    """A device that stays open, and what it compiles is there."""
+
+    def __init__(self, device: object, part: Callable[[], Part]):
+        object.__setattr__(self, "device", device)
+        object.__setattr__(self, "part", part)
+
+    def __getattr__(self, name: str):
+        return getattr(self.device, name)
+
+    def __setattr__(self, name: str, value) -> None:
+        setattr(self.device, name, value)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error) -> None:
+        pass
+
+    def compile(self, *request, **options) -> Part:
+        return self.part()
+
+
+def impatient(kind: str, checks: str = "full", seed: int = 0):
+    """A device on which a thread may go round its loops 8 million times, not 134."""
+    device = open_device(kind, checks, seed)
+    device.step_budget = STEPS
+    return device

@@ -1,0 +1,119 @@
+"""The course checks itself: an author's checks find nothing wrong with its puzzles, and find what is.
+
+Everything starts from the solutions, so this holds in a checkout where a student has edited or deleted the stubs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.course.checkout import Course
+from harness.maintain import check
+
+PUZZLES = Course(Path(harness.__file__).resolve().parent.parent).puzzles()
+KERNELS = [pytest.param(p, k, id=f"{p.number}-{k.name}") for p in PUZZLES for k in p.kernels]
+ADD, STEP = PUZZLES[0], next(p for p in PUZZLES if p.program)
+each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
+
+
+@each
+def test_lesson_hints_and_sentences(puzzle):
+    assert [*check.lesson(puzzle), *check.hints(puzzle)] == []
+
+
+@each
+def test_the_stub_fails_and_the_solution_passes(puzzle):
+    assert [*check.stub(puzzle), *check.solution(puzzle)] == []
+
+
+@each
+def test_mistakes_change_the_solution_and_expect_what_there_is(puzzle):
+    assert [*check.declared(puzzle)] == []
+
+
+@pytest.mark.parametrize(("puzzle", "kernel"), KERNELS)
+def test_every_mistake_fails_with_its_diagnosis(puzzle, kernel):
+    assert [*check.wrong_kernels(puzzle, kernel)] == []
+
+
+@pytest.mark.parametrize("puzzle", [p for p in PUZZLES if p.program], ids=lambda p: p.id)
+def test_every_mistake_in_python_fails_with_its_diagnosis(puzzle):
+    assert [*check.wrong_programs(puzzle)] == []
+
+
+def adding(*edit, **rest):
+    """Puzzle 01 with one mistake more."""
+    return replace(ADD, mistakes=(*ADD.mistakes[-1:], check.Mistake("new", edit, **rest)))
+
+
+SUM = "a[i] + b[i]"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "problem"),
+    [
+        (adding(SUM, "b[i] + a[i]"), "found 'passed', expected 'wrong'"),
+        (adding(SUM, "a[i] - b[i]", expect="race"), "found 'wrong', expected 'race'"),
+        (adding(SUM, "a[i] + b[i + 1]", says="It is shifted."), "found 'out-of-bounds', expected 'new'"),
+        (adding(SUM, "a[i] - b[i]", line="no such line"), "'no such line' is not in"),
+        (adding(SUM, "a[i] +", expect="wrong"), ""),
+    ],
+    ids=["passes", "another", "faults", "line", "does not compile"],
+)
+def test_a_mistake_that_is_not_what_it_says_is_a_problem(mistake, problem):
+    if problem:
+        (found,) = check.wrong_kernels(mistake, mistake.kernels[0])
+        assert found.startswith("mistake 'new'") and problem in found
+    else:
+        assert any("found 'compile'" in found for found in check.wrong_kernels(mistake, mistake.kernels[0]))
+
+
+def test_two_mistakes_with_one_output_must_have_one_sentence():
+    one, two = (
+        check.Mistake(n, (SUM, new), says=f"{n}.") for n, new in (("A", "a[i]"), ("B", "a[i] + 0.0f"))
+    )
+    same = replace(two, says=one.says, expect="A")
+    problems = [*check.wrong_kernels(replace(ADD, mistakes=(one, two)), ADD.kernels[0])]
+    assert len(problems) == 2 and "found 'wrong', expected 'A'" in problems[0]
+    assert [*check.wrong_kernels(replace(ADD, mistakes=(one, same)), ADD.kernels[0])] == []
+
+
+def test_texts_that_give_the_solution_away_are_a_problem():
+    line = next(line for line in check.solution_lines(ADD) if "[" in line)
+    told = replace(ADD, hints=(*ADD.hints[:2], f"{ADD.hints[2]} {line}"))
+    assert [p for p in check.hints(told) if line in p] and [*check.hints(ADD)] == []
+    assert [*check.hints(replace(ADD, hints=ADD.hints[:1] * 3))] == [
+        "there must be three different hints of 15 words or more"
+    ]
+
+
+def test_a_declared_mistake_has_to_change_something_and_to_expect_what_there_is():
+    assert [*check.declared(adding(SUM, SUM))] == ["mistake 'new' changes nothing"]
+    assert [*check.declared(adding(SUM, "1", expect="rase"))] == [
+        "mistake 'new' expects rase, which there is not"
+    ]
+    assert [*check.declared(replace(ADD, mistakes=()))] == ["there are no mistakes"]
+
+
+def test_a_solution_that_fails_and_a_stub_that_passes_are_problems(tmp_path):
+    text, path = check.solution_text(ADD), tmp_path / "solutions" / ADD.id / "kernel.cu"
+    path.parent.mkdir(parents=True)
+    path.write_text(text.replace(SUM, "a[i]"))
+    (found,) = check.solution(replace(ADD, root=tmp_path))
+    assert found.startswith("the solution is")
+    path.write_text(
+        text.replace("// BEGIN SOLUTION", "").replace("// END SOLUTION", "")
+        + "// BEGIN SOLUTION\n// END SOLUTION\n"
+    )
+    assert [*check.stub(replace(ADD, root=tmp_path))] == ["the stub should compile and fail, but is right"]
+
+
+def test_a_program_that_is_right_is_a_problem():
+    (old, new), *_ = STEP.mistakes[0].edits
+    right = check.Mistake("right", (old, old), kernel="forward", expect="launch")
+    (found,) = check.wrong_programs(replace(STEP, mistakes=(right,)))
+    assert "found nothing, expected launch" in found
