@@ -300,6 +300,28 @@ def solution(puzzle_id: str, force: bool) -> None:
 
 @cli.command()
 @click.argument("puzzle_id", metavar="ID")
+@click.pass_context
+def check(context: click.Context, puzzle_id: str) -> None:
+    """For authors: does a puzzle hold what it declares?"""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from .maintain.check import problems
+
+    found = 0
+    for problem in problems(puzzle):
+        found += 1
+        say(f"x {problem}")
+    named = sum(bool(m.says) for m in puzzle.mistakes)
+    if not found:
+        say(
+            f"{puzzle.id}: stub, solution, lesson and hints are in order, and all {len(puzzle.mistakes)} mistakes fail;"
+        )
+        say(f"{named} of them are named by a sentence.")
+    context.meta[STATUS] = int(found > 0)
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
 def reset(puzzle_id: str) -> None:
     """Restore a puzzle's stub; your file is kept beside it."""
     course, _ = the_course()

@@ -17,7 +17,7 @@ from .compare import Expected, untouched
 from .naming import Foresee, Observation
 from .runs import Bench, Outcome, Pace, Run, Trial, run_once
 
-SECONDS = 0.5  # of a launch: a mistake that takes longer explains nothing
+SECONDS = 2.0  # of a launch: a mistake that takes longer explains nothing
 STEPS = 1 << 22  # of a thread
 
 

@@ -202,6 +202,14 @@ def test_reset_works_where_the_file_was_deleted_or_is_not_text(course, backwarp)
     assert status == 2 and "is a folder" in err
 
 
+def test_check_tells_an_author_what_is_wrong_with_a_puzzle(course, backwarp, monkeypatch):
+    monkeypatch.setattr("harness.maintain.check.problems", lambda puzzle: iter([f"{puzzle.id} is empty"]))
+    assert backwarp("check", "1")[:2] == (1, "x 01_twice is empty\n")
+    monkeypatch.setattr("harness.maintain.check.problems", lambda puzzle: iter([]))
+    status, out, _ = backwarp("check", "1")
+    assert status == 0 and "are in order" in out
+
+
 def test_doctor_is_run_and_gives_the_status(backwarp, monkeypatch):
     from types import SimpleNamespace
 

@@ -14,7 +14,7 @@ from harness.grading.grade import Options, grade_file
 
 PUZZLE = Course(Path(harness.__file__).resolve().parent.parent).load("12")
 FINDINGS = {
-    "bias_gradient": "batch_stride_without_channels",
+    "bias_gradient": "batch stride",
     "average_pool2d": "wrong",
     "smooth": "out-of-bounds",
     "running_sum": "race",

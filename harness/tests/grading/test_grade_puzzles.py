@@ -73,7 +73,7 @@ MISTAKES = {
     ),
     "no guard": ([(GUARD, "")], "out-of-bounds", ["thread (4,0,0)", "grad_output[b=1,"]),
     "never ends": ([("float sum = 0.0f;", "float sum = 0.0f; while (true);")], "timeout", ["kernel.cu:"]),
-    "no batch loop": ([(LOOPS, LOOPS.replace("b < batch", "b < 1"))], "batch_0_only", ["batch item 0 alone"]),
+    "no batch loop": ([(LOOPS, LOOPS.replace("b < batch", "b < 1"))], "loop over the batch stops after image 0", ["batch item 0 alone"]),
     "wrong name": ([("backward_weights(", "bw_weights(")], "missing-kernel", ["conv2d_bw_weights", "Rename"]),
     "a parameter too many": (
         [("int C_out, int F) {", "int C_out, int F, int more) {")],
