@@ -11,7 +11,7 @@ from .explain.metrics import Request
 from .instrument.segments import CountedAccess, CountedSegment
 from .ptx.parse import Location, Variable
 
-#: attributes of a device that each launch is told of
+#: attributes of a device that are sent with each launch
 DEVICE_SETTINGS = (
     "schedule",
     "time_limit",

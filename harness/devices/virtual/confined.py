@@ -1,8 +1,8 @@
-"""The virtual GPU in a process of its own, which has no files, no network and no other processes.
+"""The virtual GPU in a separate process that has no access to files, the network or other processes.
 
-A student's kernel becomes machine code. That code can reach the device's memory and nothing else, if the
-compiler that made it has no fault; here it could do no harm if it had. This process compiles (in another one,
-see compile/build.py), sends the machine code and the arrays, and gets back arrays and what a launch found.
+A student's kernel becomes machine code. If the compiler is correct, that code can reach only the device's
+memory; if not, it can still do no harm here. The parent compiles (in another process, see compile/build.py),
+sends the machine code and the arrays, and gets back the arrays and a launch's findings.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .run.trace import Steps
 from .run.workers import STEP_BUDGET, available_cores
 
 START = 60  # seconds for the process to start
-GRACE = 20  # seconds beside a launch's own limit, which the process itself keeps
+GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
 #: the environment that the process may see
 ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
 
 
 class Process:
-    """The confined process of this one, shared by its devices. It is started when it is needed."""
+    """This process's confined child, shared by its devices and started when needed."""
 
     def __init__(self):
         self.lock = threading.RLock()
-        self.generation = 1  # what an ended process knew is lost
+        self.generation = 1  # what a dead process knew is lost
         self._child: Child | None = None
-        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of arrays let go of
+        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of released arrays
         self._runtimes: set[bool] = set()
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
     def start(self) -> None:
-        """Without waiting until it runs."""
+        """Starts it without waiting until it runs."""
         with self.lock:
             if self._child is None:
                 environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
@@ -59,7 +59,7 @@ class Process:
         self._unused.append((generation, handle))
 
     def provide_runtime(self, whole: bool) -> None:
-        """Give it the machine code that all kernels are linked with."""
+        """Send the machine code that all kernels are linked with."""
         with self.lock:
             self.start()
             if whole not in self._runtimes:
@@ -67,7 +67,7 @@ class Process:
                 self._runtimes.add(whole)
 
     def post(self, verb: str, *arguments) -> None:
-        """Ask for something that has no answer; what goes wrong is raised by the next `ask`."""
+        """Send a request without an answer; the next `ask` raises what went wrong."""
         with self.lock:
             self.start()
             unused = [h for g, h in self._take_unused() if g == self.generation]
@@ -133,7 +133,7 @@ PROCESS = Process()
 
 
 def holds() -> bool:
-    """Whether this system can confine a process, in full."""
+    """Whether this system can fully confine a process."""
     can = supported()
     return can.files and can.calls
 
@@ -174,7 +174,7 @@ class ConfinedGPU:
             self._handle = (0, 0)
 
     def number(self) -> int:
-        """Of the device in the process; it is opened there where it is not."""
+        """The handle of the device in the process, where it is opened if necessary."""
         with self.process.lock:
             self.process.start()
             if self._handle[0] != self.process.generation:
@@ -243,7 +243,7 @@ class ConfinedArray:
         return self._checked(self.device.process.ask("written", self.handle), np.dtype(bool))
 
     def intact(self) -> None:
-        """A write outside an array has already raised a KernelFault."""
+        """Always None: a write outside an array has already raised a KernelFault."""
         return None
 
     def _checked(self, found, dtype: np.dtype) -> np.ndarray:
@@ -253,7 +253,7 @@ class ConfinedArray:
 
 
 class ConfinedModule:
-    """See device.Module. It is loaded again where the process had to be started again."""
+    """See device.Module. It is loaded again if the process had to be restarted."""
 
     def __init__(self, device: ConfinedGPU, request: tuple, quick: bool, fixed: tuple = ()):
         self.device, self.quick, self.request = device, quick and not fixed, request
@@ -310,7 +310,8 @@ class ConfinedModule:
         self.compiled, self.lowered = self.built.compiled, self.built.lowered
 
     def _load(self, device: int) -> int:
-        """Its number in the process. The code is for a certain size of memory: where there is less, for that."""
+        """Its number in the process. The code is compiled for a certain memory size: for the smaller one if
+        there is less."""
         process = self.device.process
         process.provide_runtime(self.lowered.whole_runtime)
         while True:
@@ -326,7 +327,7 @@ class ConfinedModule:
         return build(*self.request, self.device.checks, self.device.memory, fixed, quick, tracking)
 
     def better(self, quick: bool, tracking: bool) -> Built:
-        """Another build of the same file, which the process asks for in a launch."""
+        """Another build of the same file, requested by the process during a launch."""
         return self._build(self._fixed, bool(quick), bool(tracking)).to_load()
 
 

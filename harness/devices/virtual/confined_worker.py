@@ -47,7 +47,8 @@ class Worker:
                 self.connection.send_bytes(CODEC.dumps(answer))
 
     def ask_build(self, quick: bool, tracking: bool) -> Built:
-        """The parent builds: the compilers are in another process, and the cache is not for this one."""
+        """The parent builds: the compilers run in another process, and this one has no access to the
+        cache."""
         self.connection.send_bytes(CODEC.dumps(("build", {"quick": quick, "tracking": tracking})))
         kind, value = CODEC.loads(self.connection.recv_bytes())
         if kind == "error":
@@ -91,7 +92,7 @@ class Worker:
     def do_module(
         self, number: int, device: int, memory: int, source: str, name: str, loaded: Built, quick: bool
     ) -> int:
-        """Bytes of the device's memory. Code for another size is not taken."""
+        """Bytes of the device's memory. Code for another size is refused."""
         device = self.devices[device]
         if memory == device.arena.size:
             self.modules[number] = Module(device, source, name, loaded, (source, name), quick)

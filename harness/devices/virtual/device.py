@@ -38,7 +38,7 @@ from .run.workers import (
 from .runtime import abi
 
 LIMITS = Limits()
-ENOUGH = 1.0  # seconds of launches after which it pays to optimise a module that was compiled quickly
+ENOUGH = 1.0  # seconds of launches after which optimising a quickly compiled module pays off
 
 
 class Array:
@@ -64,13 +64,13 @@ class Array:
         return self._view().copy()
 
     def set(self, values) -> None:
-        """Overwrite from the host; shape and dtype stay."""
+        """Overwrite it from the host; shape and dtype stay the same."""
         self._view()[...] = values
         self.device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
 
     @property
     def written(self) -> np.ndarray | None:
-        """The elements to which a store has gone; None where nobody kept an eye on it."""
+        """The elements that a store has reached; None if stores were not tracked."""
         if Check.INITIALISED not in self.device.recipe:
             return None
         return (
@@ -87,10 +87,10 @@ class Array:
 
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
-    access checked; but an index past the end of a local array may lie in the next one, as the compiler keeps them
-    together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or "none" (trusted
-    kernels only). schedule: seed of the order of warps and blocks. quick: modules are compiled in little
-    time, and optimised once they have run for long.
+    access checked; but an index past the end of a local array may hit the next one, because the compiler
+    keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or
+    "none" (trusted kernels only). schedule: seed of the order of warps and blocks. quick: modules are
+    compiled quickly, and optimised once they have run for a while.
     """
 
     kind = "cpu"
@@ -104,18 +104,18 @@ class VirtualGPU:
         self.schedule, self.quick = seed, False
         self.time_limit, self.step_budget = 10.0, STEP_BUDGET
         self.sample_blocks = 0  # of a launch: how many blocks run, spread over the grid; 0: all, as on a GPU
-        # with full checks: others come between what a thread reads of theirs and its next step
+        # with full checks: other threads intervene between a thread's read of shared data and its next step
         self.turns = True
         # with full checks: threads that see what others have done run in the opposite order as well
         self.both_orders = True
-        self.keep_requests = 0  # of a launch that is counted: how many are listed in launch.requests
-        self.keep_steps = 0  # of a launch with full checks: how many are listed in launch.steps
-        self.events = 0  # by which threads synchronise, so far: racecheck's time
-        self.launching = threading.Lock()  # one launch after the other, whatever thread asks
+        self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
+        self.keep_steps = 0  # for a launch with full checks: how many steps are listed in launch.steps
+        self.events = 0  # the number of synchronisations so far: racecheck's time
+        self.launching = threading.Lock()  # one launch at a time, whichever thread asks
         counts = Check.SEGMENTS in self.recipe
         self.arena = Arena(races=Check.RACES in self.recipe, small=counts)
         cores = cores or available_cores()
-        # one worker with full checks: races between blocks are looked for in one order of events
+        # one worker with full checks: races between blocks are detected in a single order of events
         self.workers = Workers(self.arena, 1 if counts or Check.RACES in self.recipe else cores)
         self.tally = Tally(self.workers) if counts else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
@@ -125,7 +125,7 @@ class VirtualGPU:
         self._workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
-        self._marked: tuple = ()  # what of shared memory is marked, and in which slots
+        self._marked: tuple = ()  # which part of shared memory is marked, and in which slots
 
     @property
     def room(self) -> int:
@@ -236,17 +236,17 @@ class Module:
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
 
     def optimise(self) -> None:
-        """Replace code that was compiled quickly by better code, where that can be done in time."""
+        """Replace quickly compiled code by better code, if that can be done in time."""
         if not self.quick:
             return
         self.quick = False
-        if self.tracking:  # code that follows unset values stays as it is: optimising it takes minutes
+        if self.tracking:  # code that follows unset values is not optimised: that takes minutes
             return
         with contextlib.suppress(CompileError, DeviceError):
             self._build_again()
 
     def track(self) -> None:
-        """Replace the code, from now on, by code that follows unset values."""
+        """From now on, use code that follows unset values."""
         self.tracking = True
         self._build_again()
 
@@ -318,14 +318,14 @@ class Kernel:
 
     @property
     def info(self) -> KernelInfo:
-        """Of the code that is loaded now."""
+        """The address in the currently loaded code."""
         return self.module.lowered.kernels[self._symbol]
 
     def fixed(self, args) -> Kernel:
-        """The kernel for these values of its integer parameters only: quicker, bit by bit the same, once compiled.
+        """The kernel compiled for these values of its integer parameters: faster, with bit-identical results.
 
-        Later calls pass the same integers. A kernel stays as it is where its file has variables of its own in global
-        memory, which belong to all kernels of the file, and where it comes from a PTX text.
+        Later calls pass the same integers. A kernel is returned unchanged if its file has variables in global
+        memory, which belong to all kernels of the file, or if it comes from a PTX text.
         """
         if not self.module.request or self.module.lowered.shared_by_kernels:
             return self
@@ -350,7 +350,7 @@ class Kernel:
 
 
 class Run:
-    """One launch: checks what CUDA would check, sets the state up, runs, reads the faults."""
+    """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
 
     def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int):
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
@@ -368,9 +368,9 @@ class Run:
         self._write_params(args)
 
     def go(self) -> Launch:
-        """Run. Where threads see in memory what others have done, run in the opposite order as well: who comes first
-        to a lock may decide whether a race shows. What reads something unset is run once more, by code that follows
-        such values.
+        """Run. If threads observe other threads' work in memory, run in the opposite order as well: which
+        thread takes a lock first may decide whether a race shows. If something unset was read, run once more,
+        with code that follows such values.
         """
         recipe = self.device.recipe
         both = Check.RACES in recipe and self.device.both_orders and bool(self.kernel.info.turns)
@@ -510,7 +510,7 @@ class Run:
             self._steps = abi.array("Step", self.device.keep_steps)
             values["steps"] = self._steps.ctypes.data
             values["steps_end"] = values["steps"] + self._steps.nbytes
-        launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # quicker than one by one
+        launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # faster than one by one
         return launch
 
 

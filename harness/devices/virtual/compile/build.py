@@ -1,4 +1,5 @@
-"""CUDA C++ -> all that a module needs: PTX, what was lowered, machine code. From the cache, or from a child process.
+"""CUDA C++ -> everything a module needs: PTX, the lowered module, machine code. From the cache or a child
+process.
 
 Templates that never end and loops unrolled a million times make a compiler eat time and memory; so NVRTC and LLVM
 run apart (build_worker.py), under limits, and take nothing down with them.

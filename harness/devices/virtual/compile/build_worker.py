@@ -1,4 +1,4 @@
-"""The process in which NVRTC and LLVM work, for build.py: one task after the other, under limits."""
+"""The process in which NVRTC and LLVM run, for build.py: one task after the other, under limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> None:
         load_compiler()
     limit(memory=MEMORY, file_size=0)
     confine(readable=[*python_folders(), sys.argv[2]])
-    gc.freeze()  # what is loaded stays; what a build makes is rarely in a cycle
+    gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(100_000)
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Machine code, and its loading into this process.
+"""Machine code, and loading it into this process.
 
-The runtime (runtime/*.cu) is compiled once per machine like a kernel and linked beside each of them: whole, or
-without the parts that most kernels do not need.
+The runtime (runtime/*.cu) is compiled like a kernel, once per machine, and linked with each of them: in full,
+or without the parts that most kernels do not need.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _provided: dict[bool, bytes] = {}
 _lock = threading.Lock()
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
-# parts that few kernels need, and that take as long as the rest
+# parts that few kernels need and that take as long as all the rest
 _RARE = ("asynchronous", "matrix", "counters")
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
@@ -62,15 +62,15 @@ define void @call_start(i64 %env, i64 %thread) {{
 """
 
 
-#: functions of Python that compiled code may call: name -> ctypes callback, filled in by who offers them
+#: Python functions that compiled code may call: name -> ctypes callback, filled in by their providers
 HOST_FUNCTIONS: dict[str, object] = {}
 
 
 class Program:
     """Machine code of one module, linked with the runtime and loaded.
 
-    names: functions whose `address(name)` will be asked for. run: the address of rt_run. The code lives as long as
-    this object.
+    names: functions whose `address(name)` will be needed. run: the address of rt_run. The code lives as long
+    as this object.
     """
 
     def __init__(self, code: bytes, names, whole_runtime: bool):
@@ -88,14 +88,14 @@ class Program:
 
 
 def prepare_runtime(whole: bool) -> None:
-    """Compile the runtime, where that has not been done."""
+    """Compile the runtime, if that has not been done."""
     with _lock:
         runtime_object(whole)
 
 
 @cache
 def own_text() -> str:
-    """The modules that decide what machine code a text becomes."""
+    """The modules that determine the machine code for a text."""
     folders = ("ptx", "analyse", "rewrite", "instrument", "emit", "compile", "runtime")
     return "".join(
         path.read_text() for folder in folders for path in sorted((_VIRTUAL / folder).rglob("*.py"))
@@ -106,7 +106,7 @@ def own_text() -> str:
 def _linker():
     """One JIT linker for the process. Compiled code may call the C and maths libraries."""
     ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6", mode=ctypes.RTLD_GLOBAL)
-    with contextlib.suppress(OSError):  # converts halves where the processor does not
+    with contextlib.suppress(OSError):  # converts halves if the processor cannot
         ctypes.CDLL(ctypes.util.find_library("gcc_s") or "libgcc_s.so.1", mode=ctypes.RTLD_GLOBAL)
     return llvm.create_lljit_compiler(target_machine(2), use_jit_link=True)
 
@@ -121,17 +121,18 @@ def _runtime(whole: bool):
 
 
 def prepare_linker() -> None:
-    """What linking needs of the machine, before a process gives up its rights."""
+    """Loads what linking needs from the machine, before the process gives up its rights."""
     _linker()
 
 
 def provide_runtime(whole: bool, code: bytes) -> None:
-    """The runtime's machine code, in a process that cannot compile it or look into the cache."""
+    """The runtime's machine code, for a process that cannot compile it or read the cache."""
     _provided[whole] = code
 
 
 def runtime_object(whole: bool) -> bytes:
-    """The runtime's machine code, from the cache or compiled. whole: with the parts that few kernels need."""
+    """The runtime's machine code, from the cache or compiled. whole: including the parts that few kernels
+    need."""
     if whole in _provided:
         return _provided[whole]
     parts = (
@@ -157,7 +158,7 @@ def runtime_object(whole: bool) -> bytes:
                 block=abi.offset("Env", "block_function"), start=abi.offset("Env", "start_function")
             )
             code = compile_object(lowered.text + glue + rounding.FUNCTIONS, recipe)
-        except CompileError as error:  # nothing that a student could have done
+        except CompileError as error:  # not something a student could have caused
             raise DeviceError(f"the virtual GPU's own runtime cannot be built: {error}") from error
         _store.put(key, code)
     return code

@@ -12,15 +12,15 @@ import llvmlite.binding as llvm
 from ....errors import Unsupported
 from .recipes import Recipe
 
-_HUGE = 16_000  # lines of LLVM in a function: optimising it would take too long
+_HUGE = 16_000  # lines of LLVM in a function above which optimising takes too long
 _RESUME = re.compile(r'^(define [^@\n]*@\S+\.resume"?\(ptr )', re.MULTILINE)
 
 
 def compile_object(text: str, recipe: Recipe) -> bytes:
     """LLVM text -> an object file.
 
-    At level 0 an object is made in a sixth of the time, and runs up to four times as long. The runtime gets as few
-    passes, but good code of each function. `own_frames` makes better code of the coroutines.
+    At level 0 an object takes a sixth of the time to make and runs up to four times as long. The runtime gets
+    as few passes, but good code for each function. `own_frames` makes better code of the coroutines.
     """
     _initialise()
     huge = max(function.count("\n") for function in text.split("\ndefine ")) > _HUGE
@@ -29,7 +29,7 @@ def compile_object(text: str, recipe: Recipe) -> bytes:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
-    except RuntimeError as error:  # PTX that no compiler wrote
+    except RuntimeError as error:  # PTX that was not written by a compiler
         reason = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
         raise Unsupported(f"this kernel, whose PTX is not consistent ({reason})") from error
     unroll = "!llvm.loop " in text
@@ -50,15 +50,15 @@ def _prepared(module, level: int, plain: bool = False):
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=0 if plain else level)
-    options.loop_vectorization = False  # of the loops of one thread there is nothing to gain
-    options.slp_vectorization = level == 3  # the sums of a thread, or of several side by side
+    options.loop_vectorization = False  # the loops of a single thread gain nothing
+    options.slp_vectorization = level == 3  # the sums of one thread, or of several side by side
     return machine, llvm.create_pass_builder(machine, options)
 
 
 def _split(module, unroll: bool):
-    """The module with its coroutines taken apart: a function for each that goes on with a frame.
+    """Splits the module's coroutines: each gets a function that resumes a frame.
 
-    Loops that are to be unrolled are so before, that what is kept in an array need not be kept in the frame.
+    Loops are unrolled beforehand, so that arrays need not live in the frame.
     """
     _, builder = _prepared(module, 1)
     if unroll:
@@ -75,22 +75,23 @@ def _split(module, unroll: bool):
 
 
 def _simplify(passes) -> None:
-    """Values in registers, and the easy half of what is not needed."""
+    """Moves values to registers and drops the easy half of the dead code."""
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
 
 
 def _with_own_frames(module) -> str:
-    """Its text, in which nothing but a coroutine's own code touches its frame: what is in there can stay in registers."""
+    """Marks frames as touched only by their coroutine's own code, so that their contents can stay in
+    registers."""
     return _RESUME.sub(r"\1noalias ", str(module))
 
 
 @cache
 def _initialise() -> None:
-    # the register allocator's own bound lets it take minutes over a kernel with a thousand branches
+    # with its default bound the register allocator takes minutes for a kernel with a thousand branches
     llvm.set_option("backwarp", "-grow-region-complexity-budget=1000")
-    # nothing is to be moved behind the place where a thread waits, lest its frame gets what it was computed from
+    # do not sink code past a suspension point: its operands would have to be kept in the frame
     llvm.set_option("backwarp", "-instcombine-code-sinking=false")
     llvm.set_option("backwarp", "-capture-tracking-max-uses-to-explore=5000")
     llvm.initialize_native_target()
@@ -98,7 +99,7 @@ def _initialise() -> None:
 
 
 def target_machine(level: int):
-    """A new one each time: whoever gets it takes possession of it."""
+    """A new one each time, because the caller takes ownership."""
     _initialise()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
@@ -112,7 +113,7 @@ def target_machine(level: int):
 
 @cache
 def machine() -> str:
-    """What object code depends on beside its text."""
+    """What object code depends on besides its text."""
     features = hashlib.sha256(llvm.get_host_cpu_features().flatten().encode()).hexdigest()[:16]
     version = ".".join(map(str, llvm.llvm_version_info))
     return f"{llvm.get_host_cpu_name()} {features} llvm {version} llvmlite {llvmlite.__version__}"

@@ -1,4 +1,4 @@
-"""What lowering leaves behind beside LLVM text: what a launch needs to know of a kernel, and of its module."""
+"""What lowering produces besides LLVM text: what a launch needs to know about a kernel and its module."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Parameter:
 
 @dataclass
 class KernelInfo:
-    """What a launch needs to know of a compiled kernel."""
+    """What a launch needs to know about a compiled kernel."""
 
     name: str
     params: tuple[Parameter, ...]
     shared: tuple[tuple[str, int, int], ...]  # static arrays: (PTX name, offset in the window, bytes)
     shared_static: int  # bytes as CUDA counts them
-    reserved: bool  # it uses the shared memory that is reserved for CUDA itself
+    reserved: bool  # it uses the shared memory reserved for CUDA itself
     dynamic_offset: int  # where dynamic shared memory starts in the window
     coroutine: bool
     grid_sync: bool  # it synchronises the whole grid: all blocks must be resident
-    resident: bool  # its blocks may wait for one another: as many as fit run in turns
+    resident: bool  # its blocks may wait for one another, so as many as fit run in turns
     recursive: bool  # it needs a worker's large stack
     max_threads: int
-    turns: tuple[int, ...]  # lines after which others come between
+    turns: tuple[int, ...]  # lines after which other threads intervene
     symmetric: int = 0  # state.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     finals: bool = False  # a thread may end after an access while others go on to a barrier
-    lanes: int = 1  # threads that may go together, in blocks whose rows are a multiple of that
+    lanes: int = 1  # threads that may run together, in blocks whose rows are a multiple of this
 
 
 @dataclass
@@ -45,13 +45,13 @@ class Lowered:
 
     text: str
     kernels: dict[str, KernelInfo]
-    sites: list[tuple[Location, str]]  # site number -> where, and the PTX instruction
+    sites: list[tuple[Location, str]]  # site number -> its place, and the PTX instruction
     variables: dict[str, tuple[int, Variable]]  # module variable -> offset from globals_base
     variables_bytes: int
-    # an instruction names a variable in global memory, which belongs to all kernels of the file
+    # an instruction names a variable in global memory, shared by all kernels of the file
     shared_by_kernels: bool
     whole_runtime: bool  # it calls parts of the runtime that few kernels need
-    functions: dict[str, int]  # functions whose address is taken -> what a pointer to them holds
+    functions: dict[str, int]  # functions whose address is taken -> the value of a pointer to them
     segments: list[CountedSegment] = field(default_factory=list)  # what is counted
 
 

@@ -1,4 +1,4 @@
-"""PTX -> machine code, step by step. Which of the steps a build takes stands in `recipes`."""
+"""PTX -> machine code, step by step. `recipes` says which steps a build takes."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lo
             specialise.run(module, *fixed)
         return emit.run(module, name, recipe, arena_size)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        # only inline assembly leads here: what the compiler writes itself is consistent
+        # only inline assembly leads here: the compiler's own output is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error

@@ -1,6 +1,7 @@
-"""The builds of a kernel file: which PTX each begins with, what is rewritten, what is checked, how much LLVM does.
+"""The builds of a kernel file: the PTX each starts from, what is rewritten, what is checked, how much LLVM
+optimises.
 
-Nothing else in the compiler knows the builds by name; it asks for the check, or the rewrite, that it is about.
+No other part of the compiler knows the builds by name; each asks only for the check or rewrite it implements.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from ..rewrite import drop_identities, split_depots
 
 
 class Check(Enum):
-    """What the code of a build looks at, or counts, beside doing its work."""
+    """What the code of a build checks or counts besides doing its work."""
 
-    BOUNDS = auto()  # every access by itself, against the array that it means where that is known
+    BOUNDS = auto()  # every access separately, against the array it is meant for if that is known
     GROUPED_BOUNDS = auto()  # accesses at constant offsets from one register have one check
     INITIALISED = auto()  # memory that is read has been written
     REGISTERS = auto()  # registers that are read have been assigned
-    UNSET = auto()  # unset values are followed to where they decide something
-    RACES = auto()  # racecheck; and threads come between each other's accesses wherever CUDA lets them
-    BARRIERS = auto()  # who does not come to a barrier that others wait at, and why
+    UNSET = auto()  # unset values are followed to where they matter
+    RACES = auto()  # racecheck; and threads intervene between each other's accesses wherever CUDA allows it
+    BARRIERS = auto()  # which threads do not reach a barrier where others wait, and why
     SEGMENTS = auto()  # exact counters
 
 
@@ -30,10 +31,10 @@ class Check(Enum):
 class Recipe:
     """One build.
 
-    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen: neighbouring
-    threads go through the code together where they do the same. llvm: its optimisation level. own_frames: worth its
-    time in code that looks into memory all the time, see `llvm.compile_object`. runtime: the code is the runtime's own,
-    which has no threads and addresses the host's memory.
+    ptx: a flavour of `nvrtc.compiler`. rewrites: of the whole module, before anything else. coarsen:
+    neighbouring threads run the code together where they do the same. llvm: its optimisation level.
+    own_frames: pays off in code that accesses memory all the time, see `llvm.compile_object`. runtime: the
+    code is the runtime's own, which has no threads and addresses the host's memory.
     """
 
     ptx: str
@@ -64,8 +65,8 @@ BUILDS = tuple(name for name, recipe in RECIPES.items() if not recipe.runtime)
 
 
 def recipe(checks: str, quick: bool = False, tracking: bool = False) -> Recipe:
-    """The recipe of a build. quick: for little work, in a sixth of the time. tracking: with code that follows unset
-    values, which takes long to optimise.
+    """The recipe of a build. quick: for short runs, compiled in a sixth of the time. tracking: with code that
+    follows unset values, which takes long to optimise.
     """
     found = RECIPES[checks]
     if tracking:

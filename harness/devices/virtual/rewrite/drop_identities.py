@@ -4,7 +4,7 @@
     call (retval0), as, (param0);       ->
     ld.param.b64 %rd2, [retval0+0];
 
-Unoptimised code is full of them, and behind a call nobody knows any more which array an address lies in.
+Unoptimised code is full of them, and after a call it is no longer known which array an address belongs to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A kernel for fixed values of its integer parameters: the lengths of its loops and what it divides by are known.
+"""Specialises a kernel for fixed values of its integer parameters: loop lengths and divisors become known.
 
-A kernel that is launched a thousand times with the same sizes is worth compiling for them. Its arithmetic stays as
-it is, to the last bit.
+A kernel launched a thousand times with the same sizes is worth compiling for them. Its arithmetic stays the
+same, to the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..ptx.types import BYTES
 
 
 def run(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
-    """In place: `kernel` as the only one of the module, each parameter that is not None a constant."""
+    """In place: makes `kernel` the module's only kernel, with each parameter that is not None a constant."""
     others = [name for name, f in module.functions.items() if f.entry and name != kernel]
     for name in others:
         del module.functions[name]

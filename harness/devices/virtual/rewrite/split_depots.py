@@ -1,8 +1,9 @@
-"""Local arrays apart: each variable of an unoptimised function in memory of its own, a red zone after it.
+"""Separates local arrays: each variable of an unoptimised function gets its own memory, followed by a red
+zone.
 
-The compiler lays all local variables of a function out in one `.local` depot, so that an index past the end
-of one lands in the next. It takes the address of a variable as `%SP + constant`, and its description says
-where each lies; so the depot can be taken apart. A function in which that is not clear stays as it is.
+The compiler lays out all local variables of a function in one `.local` depot, so an index past the end of one
+lands in the next. It computes the address of a variable as `%SP + constant`, and its debug information says
+where each is; so the depot can be split. A function in which that is not clear is left unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _POINTERS = {"%SP", "%SPL"}
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) of a depot. declared: the variable that lies there; None for a temporary."""
+    """Bytes [start, end) of a depot. declared: the variable at that place; None for a temporary."""
 
     name: str
     start: int
@@ -26,12 +27,12 @@ class Piece:
 
     @property
     def pad(self) -> int:
-        """Bytes before a temporary, which may begin with a gap: what follows keeps its alignment."""
+        """Bytes before a temporary, which may begin with a gap so that what follows keeps its alignment."""
         return 0 if self.declared else self.start % 16
 
 
 def run(module: Module) -> dict[str, Declared]:
-    """Take the depots of a module apart, in place. Returns what the pieces hold, by their names."""
+    """Split the depots of a module, in place. Returns what the pieces hold, by name."""
     declared, found = variables(module.debug), {}
     for function in module.functions.values():
         depots = [v for v in function.variables.values() if v.space == "local"]
@@ -50,7 +51,7 @@ def run(module: Module) -> dict[str, Declared]:
 
 
 def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
-    """Position -> offset in the depot, -1 for the set-up of its pointers; None where a use is not clear."""
+    """Position -> offset in the depot, -1 for the set-up of its pointers; None if a use is not clear."""
     found = {}
     for position, ins in enumerate(function.body):
         if not isinstance(ins, Instruction):
@@ -71,9 +72,9 @@ def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
 
 
 def _pieces(depot: Variable, declared: list[Declared], bases: set[int]) -> list[Piece]:
-    """The variables of a depot, and temporaries between them, which begin where an address is taken.
+    """The variables of a depot, and the temporaries between them, which begin where an address is taken.
 
-    Empty where variables overlap, or the address of a part of one is taken.
+    Empty if variables overlap, or the address of a part of one is taken.
     """
     pieces, top = [], 0
 

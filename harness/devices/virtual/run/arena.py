@@ -1,8 +1,8 @@
-"""The arena: all device memory of one virtual GPU, its shadow, and who owns which address.
+"""The arena: all device memory of one virtual GPU, its shadow, and the owner of every address.
 
-A device address is an offset into the arena. Every 4 bytes (a granule) have one shadow byte that says
-whether they may be read or written. Between any two allocations lies a red zone that nobody owns, at
-least as long as the allocation before it, so that a stray index lands there and not in a neighbour.
+A device address is an offset into the arena. Every 4 bytes (a granule) have one shadow byte that says whether
+they may be read or written. Between any two allocations lies an unowned red zone, at least as long as the
+allocation before it, so that a stray index lands there and not in a neighbour.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ MIB = 1 << 20
 SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
-_SIZES = (16 << 30, 6 << 30, 2 << 30)  # of address space, not of memory; the first that the system grants
-# where addresses have to fit into 32 bits; with races 16 times that for the cells
+_SIZES = (
+    16 << 30,
+    6 << 30,
+    2 << 30,
+)  # of address space, not of memory; the first size that the system grants
+# if addresses have to fit into 32 bits; with races 16 times that for the cells
 _SMALL_SIZES = (4 << 30, 1 << 30)
 _POOL_BYTES = 8 << 30  # of address space
 _SLOTS = 2 << 30  # bytes for the memory of running blocks
-# no address here and there is to share a processor's cache set, or its guess of the way in it
+# addresses on the two sides should not share a processor's cache set, or its way prediction
 _SHIFT = 0x5840
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 def slots_start(size: int) -> int:
-    """Where the memory of running blocks begins, as long as what lies before: a kernel sees it at the same place in every
-    build, however large the arena.
+    """Where the memory of running blocks begins, as long as what lies before it: a kernel sees it at the same
+    place in every build, however large the arena.
     """
     return min(size // 2, _SLOTS)
 
@@ -58,7 +62,8 @@ class Owner:
         return self.start <= address < self.start + self.nbytes
 
     def element(self, address: int) -> str:
-        """The index of the element at `address`: `b=0,c=2,h=7,w=0`; outside, the first axis runs over."""
+        """The index of the element at `address`: `b=0,c=2,h=7,w=0`; outside the array, the first axis
+        overflows."""
         flat = (address - self.start) // self.itemsize
         if len(self.shape) < 2 or 0 in self.shape:
             return f"{self.axes}={flat}" if len(self.axes) == 1 else str(flat)
@@ -80,20 +85,21 @@ class Owner:
 
 
 def arena_sizes(checks: str) -> tuple[int, ...]:
-    """Bytes of device memory with these checks: what is tried, the largest first."""
+    """The sizes of device memory to try with these checks, largest first."""
     return _SMALL_SIZES if checks in ("full", "count") else _SIZES
 
 
 class Arena:
     """Device memory. `bytes` and `shadow` are NumPy views of all of it; pages cost memory when touched.
 
-    races: also `cells`, `colds`, `quiet` and `pool`, racecheck's memory of who touched which granule. small: every address fits into 32 bits.
-    unset, traces: where unset values are followed (see initialised.py), what is unset of each byte, and a Trace for each granule.
+    races: also `cells`, `colds`, `quiet` and `pool`, racecheck's memory of who touched which granule. small:
+    every address fits into 32 bits. unset, traces: if unset values are followed (see initialised.py), the
+    unset bits of each byte, and a Trace for each granule.
     """
 
     def __init__(self, races: bool = False, small: bool = False):
         self.cells = self.colds = self.quiet = self.pool = self.unset = self.traces = None
-        self.following = False  # whether the launch under way follows unset values
+        self.following = False  # whether the current launch follows unset values
         cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
         sizes = _SMALL_SIZES if races or small else _SIZES
         for size in sizes:
@@ -122,9 +128,9 @@ class Arena:
         self.slots_end = 2 * self.slots_start
         self.slots = self.slots_start // SLOT_BYTES
         self.room = size - self.slots_start  # bytes for arrays
-        self._top, self._end = _FIRST, self.slots_start  # what is free before the memory of blocks
+        self._top, self._end = _FIRST, self.slots_start  # free memory before that of the blocks
         self._owners: list[Owner] = []  # sorted by start
-        self._free: dict[int, list[int]] = {}  # extent -> starts, to be used again
+        self._free: dict[int, list[int]] = {}  # extent -> starts, for reuse
         self._released: deque[Owner] = deque()
         self._lock = threading.Lock()
 
@@ -142,8 +148,8 @@ class Arena:
     ) -> Owner:
         """Reserve `nbytes`. owner_of(start) -> Owner. Errors: DeviceError when the arena is full.
 
-        module: for the variables of a module, of which one build may have more than another: they lie at the end, so that
-        arrays are at the same place in all builds.
+        module: for the variables of a module. One build may have more of them than another, so they go at the
+        end, which keeps arrays at the same place in all builds.
         """
         extent = _extent(nbytes)
         with self._lock:
@@ -167,7 +173,7 @@ class Arena:
         return owner
 
     def release(self, owner: Owner) -> None:
-        """Free an allocation soon: for finalizers, which may run in the midst of anything."""
+        """Free an allocation soon: for finalizers, which may run at any moment."""
         self._released.append(owner)
 
     def settle(self) -> None:
@@ -194,7 +200,7 @@ class Arena:
             self._top, self._end, self._free = _FIRST, self.slots_start, {}
 
     def clear(self, start: int, nbytes: int) -> None:
-        """Make bytes zero; whole pages are given back instead of written to."""
+        """Zero bytes; whole pages are given back instead of written."""
         first, last = -(-start // 4096) * 4096, (start + nbytes) // 4096 * 4096
         if last - first <= MIB:
             self.bytes[start : start + nbytes] = 0
@@ -213,8 +219,8 @@ class Arena:
             )
 
     def written(self, start: int, nbytes: int) -> np.ndarray:
-        """Which of these bytes have been written; start is a multiple of 4. Of the last granule of an array whose length
-        is no multiple, none are said to be."""
+        """Which of these bytes have been written; start is a multiple of 4. The last granule of an array
+        whose length is not a multiple counts as unwritten."""
         granules = self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)]
         whole = (granules & INIT).astype(bool) & ~(granules & PARTIAL).astype(bool)
         each = granules[:, None] >> 4 & 1 << np.arange(GRANULE, dtype=np.uint8) > 0
@@ -225,14 +231,14 @@ class Arena:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
 
     def forget_races(self) -> None:
-        """All cells are void, and nothing is quiet."""
+        """Empties all cells, and marks nothing as quiet."""
         for memory in self._race_maps:
             memory.madvise(mmap.MADV_DONTNEED)
 
     # -- unset values --------------------------------------------------------------------------------
 
     def snapshot(self) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
-        """What kernels may change: a copy of each array, and of its shadow."""
+        """A copy of what kernels may change: each array and its shadow."""
         return [(o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
                 for o in self._owners if not o.readonly and o.space != "param"]  # fmt: skip
 
@@ -242,7 +248,7 @@ class Arena:
             self.shadow[_granules(owner)] = shadow
 
     def follow(self) -> None:
-        """Before a launch that follows unset values: say of all arrays what is unset."""
+        """Before a launch that follows unset values: mark what is unset in all arrays."""
         if self.unset is None:
             self.unset = np.frombuffer(reserve(self.size), np.uint8)
             self.traces = np.frombuffer(
@@ -263,9 +269,9 @@ class Arena:
             self.traces["origin"][_granules(owner)] = 0
 
     def stored_unset(self):
-        """(owner, addresses) of the bytes of each array that a launch has left with something unset stored in them.
+        """(owner, addresses) of the bytes in each array in which a launch stored something unset.
 
-        Later launches find that nothing has been written there.
+        Later launches treat these bytes as never written.
         """
         for owner in self._owners:
             places = owner.start + np.flatnonzero(self.unset[owner.start : owner.start + owner.nbytes])
@@ -288,7 +294,7 @@ class Arena:
         self.shadow[granules] = kept
 
     def is_unset(self, start: int, nbytes: int) -> bool:
-        """Whether something unset lies there, in a launch that follows it."""
+        """Whether something unset is stored there, in a launch that follows unset values."""
         return (
             self.following
             and 0 <= start <= self.size - nbytes
@@ -296,11 +302,11 @@ class Arena:
         )
 
     def forget_local(self, slot: int) -> None:
-        """Local memory of a slot belongs to nobody again."""
+        """Returns the local memory of a slot to no owner."""
         self._shadow_map.madvise(mmap.MADV_DONTNEED, self.local_base(slot) // GRANULE, LOCAL_BYTES // GRANULE)
 
     def nearest(self, address: int) -> Owner | None:
-        """The owner of `address`, else the one whose red zone it lies in: before it, or just after it."""
+        """The owner of `address`, else the one in whose red zone it lies: just before or just after it."""
         i = bisect.bisect_right(self._owners, address, key=lambda o: o.start) - 1
         before = self._owners[i] if i >= 0 else None
         if before and address < before.start + before.nbytes + max(_gap(before.nbytes) // 2, 1):
@@ -311,17 +317,19 @@ class Arena:
         return before
 
     def red_zone(self, owner: Owner) -> int:
-        """Bytes after an allocation that belong to nobody."""
+        """Unowned bytes after an allocation."""
         return _gap(owner.nbytes)
 
     def close(self) -> None:
-        self.bytes = self.shadow = self.unset = self.traces = None  # the maps go with the last view
+        self.bytes = self.shadow = self.unset = self.traces = (
+            None  # the mappings are freed with the last view
+        )
         self._owners, self._free = [], {}
 
 
 class Pool:
-    """Memory that racecheck takes during a launch: two tables, the places that are taken in the first, then what the
-    tables and the cells point to.
+    """Memory for racecheck during a launch: two tables, the occupied places of the first, then what the
+    tables and cells point to.
 
     hazards: the Hazards of the last launch. Errors: DeviceError.
     """
@@ -334,7 +342,7 @@ class Pool:
         self._used = self._hazards = 0
 
     def start(self) -> dict[str, int]:
-        """The fields of a Launch; what the launch before has left is gone."""
+        """The fields of a Launch; the previous launch's contents are discarded."""
         if self._used:
             self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
         self._used, host = 0, self.bytes.ctypes.data
@@ -347,7 +355,7 @@ class Pool:
             self._used = used
 
     def hazards(self) -> np.ndarray:
-        """A copy of the Hazards that were found, in no order."""
+        """A copy of the Hazards found, in no particular order."""
         table = self.bytes[: self._TABLES[0]].view(DTYPES["Hazard"])
         return table[self.bytes[sum(self._TABLES[:2]) :][: 4 * self._hazards].view(np.uint32)]
 
@@ -362,12 +370,13 @@ def _granules(owner: Owner) -> slice:
 
 
 def _extent(nbytes: int) -> int:
-    """Bytes of an allocation with its red zone, in whole pages; a page more keeps the two ends apart."""
+    """Bytes of an allocation with its red zone, in whole pages; an extra page separates the two ends."""
     return -(-(nbytes + _gap(nbytes)) // 4096) * 4096
 
 
 def reserve(size: int) -> mmap.mmap:
-    """Address space, zeros; memory is used when a page is touched. Errors: DeviceError where there is not so much."""
+    """Zeroed address space; memory is used only when a page is touched. Errors: DeviceError if there is not
+    enough."""
     try:
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     except (OSError, ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""The kernel's printf: formatted here, from the packed arguments that CUDA hands to vprintf.
+"""The kernel's printf: formatted here from the packed arguments that CUDA passes to vprintf.
 
-As with CUDA itself, it is the C library of this machine that formats numbers. It never sees a template of the
-student's, only single conversions of a known kind.
+As in CUDA itself, this machine's C library formats the numbers. It never sees the student's format string,
+only single conversions of a known kind.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MAX_LINES = 1000
 _WIDEST = 4000  # characters of one conversion
 _SPEC = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t|L)?([a-zA-Z%])")
 _snprintf = ctypes.CDLL(None).snprintf
-_open: dict[int, Output] = {}  # host address of a Launch -> where its printf goes
+_open: dict[int, Output] = {}  # host address of a Launch -> the destination of its printf
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
 
 
 class Output:
-    """The text a launch prints, cut at MAX_CHARACTERS or MAX_LINES; what follows is only counted."""
+    """The text a launch prints, cut at MAX_CHARACTERS or MAX_LINES; the rest is only counted."""
 
     def __init__(self, arena: Arena, launch):
         self.arena, self.launch = arena, launch
@@ -145,10 +145,10 @@ def _printf(launch: int, format_address: int, arguments: int) -> int:
     output = _open.get(launch)
     try:
         return output.write(format_address, arguments) if output else 0
-    except Exception as error:  # nothing may escape into compiled code
+    except Exception as error:  # no exception may escape into compiled code
         output.parts.append(f"[printf: {error}]\n")
         return -1
-    except BaseException as interruption:  # Ctrl-C: stop the grid, then go on with the interruption
+    except BaseException as interruption:  # Ctrl-C: stop the grid, then pass on the interruption
         output.interruption = interruption
         output.launch["stop"] = GIVEN_UP
         return -1

@@ -1,4 +1,4 @@
-"""The memory that counting needs beside the arena, and its results (see runtime/counters.cu)."""
+"""The memory that counting needs besides the arena, and its results (see runtime/counters.cu)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..runtime import abi
 from .arena import reserve
 from .workers import Workers
 
-# bytes of address space for the entries of all warps: what the system grants
+# bytes of address space for the entries of all warps: the sizes to ask the system for
 _POOLS = (1 << 30, 1 << 28, 1 << 26)
 _MOST = 32 << 20  # for one warp
 _WARPS = abi.MAX_THREADS // 32
 
 
 class Tally:
-    """Counts one launch after the other on a device whose workers it is given."""
+    """Counts one launch after the other, on the workers of a device."""
 
     def __init__(self, workers: Workers):
         self.workers = workers
@@ -34,8 +34,8 @@ class Tally:
         self._pool = np.frombuffer(self._map, np.uint8)
 
     def start(self, segments, slots: int, keep: int = 0) -> None:
-        """Before a launch that uses a number of slots: everything is 0. keep: requests to note down."""
-        size = min(_MOST, self._pool.size // (slots * _WARPS))  # of the memory of a warp, a power of two
+        """Before a launch that uses a number of slots: resets everything. keep: requests to record.""" size =
+        min(_MOST, self._pool.size // (slots * _WARPS)) # the memory of a warp, a power of two
         self.tables = abi.array("Table", slots * _WARPS)
         base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
         self.tables["base"], self.tables["end"], self.tables["index"] = (
@@ -60,7 +60,7 @@ class Tally:
 
     def result(self) -> dict:
         """`launch.counters`."""
-        self._map.madvise(mmap.MADV_DONTNEED)  # give the memory back
+        self._map.madvise(mmap.MADV_DONTNEED)  # give back the memory
         split, busiest, idle = (int(self.counting[name][0]) for name in ("split", "busiest", "idle_copies"))
         more = {"global_requests_busiest": busiest, "async_copies_idle": idle}
         return collect(self.segments, self.counted, self.totals, split, more)

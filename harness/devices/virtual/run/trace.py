@@ -1,4 +1,4 @@
-"""What happened in a launch with full checks, one after the other: accesses that racecheck looked at, and barriers."""
+"""The events of a launch with full checks, in order: accesses checked by racecheck, and barriers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ACCESS, _START, _BARRIER = (STEPS.index(what) for what in ("access", "start", "
 
 @dataclass(frozen=True)
 class Step:
-    """kind: "read" | "write" | "atomic", or "barrier" where one opened, or "start" of a block.
+    """kind: "read" | "write" | "atomic", or "barrier" when one opened, or "start" of a block.
 
-    at: its number in the launch. interval: number of the barrier interval, which a barrier of the block begins. block,
-    thread: linear. site: number of the instruction.
+    at: its number in the launch. interval: number of the barrier interval; each barrier of the block begins
+    one. block, thread: linear. site: number of the instruction.
     """
 
     at: int
@@ -54,7 +54,7 @@ class Steps:
         return set(np.flatnonzero(inside).tolist())
 
     def barriers(self, block: int) -> list[Step]:
-        """Where each barrier interval of a block begins."""
+        """The start of each barrier interval of a block."""
         rows = self.rows
         opened = (rows["block"] == block) & ((rows["what"] == _BARRIER) | (rows["what"] == _START))
         numbers = np.flatnonzero(opened)

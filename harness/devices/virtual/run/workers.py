@@ -1,6 +1,6 @@
 """Runs a grid: blocks over CPU cores, warps of a block in a seeded order, with a watchdog.
 
-Compiled code runs without Python's lock, so a worker is a Python thread that makes one call.
+Compiled code runs without Python's lock, so a worker is a Python thread that makes a single call.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
 FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
 _STACK = 64 << 20
-INLINE_THREADS = 2048  # grids up to this size run in the calling thread, at first;
-INLINE_SECONDS = 0.0005  # not those that took longer than this
+INLINE_THREADS = 2048  # grids up to this size run in the calling thread at first,
+INLINE_SECONDS = 0.0005  # but not those that took longer than this
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 
 
@@ -40,7 +40,7 @@ class Workers:
 
     def __init__(self, arena: Arena, count: int):
         self.arena, self.count = arena, min(count, arena.slots)
-        # of each worker, where blocks may wait for one another
+        # of each worker, if blocks may wait for one another
         self.slots = min(arena.slots // self.count, SLOTS)
         slots = self.count * self.slots
         self.envs = np.zeros(slots, abi.DTYPES["Env"])
@@ -88,10 +88,10 @@ class Workers:
             self._shapes[slot] = block
 
     def run(self, run_address: int, kernel: int, launch: np.ndarray, deep: bool = False) -> None:
-        """Call rt_run on every worker that is of use; returns when the grid has ended.
+        """Call rt_run on every worker that has work; returns when the grid has ended.
 
-        A small grid runs in the calling thread, which is quicker, unless it took long the last time. kernel: a
-        number that tells it from others. deep: only in threads of the crew, which have a large stack.
+        A small grid runs in the calling thread, which is faster, unless it took long last time. kernel: a
+        number that identifies it. deep: only in threads of the crew, which have a large stack.
         """
         function, blocks = _RUN(run_address), int(launch["blocks"][0])
         threads, count = blocks * int(launch["threads"][0]), min(self.count, blocks)
@@ -123,7 +123,7 @@ class Crew:
 
     def __init__(self, count: int):
         self.tasks = [SimpleQueue() for _ in range(count)]
-        # the number of the call that each thread has finished last
+        # the number of the last call that each thread has finished
         self.finished, self.serial = [0] * count, 0
         self.woken = SimpleQueue()
         before = threading.stack_size(_STACK)
@@ -138,7 +138,7 @@ class Crew:
     def start(self, function, addresses: list[int]) -> None:
         """Calls function(address) for every address, each in a thread of its own."""
         self.serial += 1
-        while not self.woken.empty():  # by a thread that had been seen to finish already
+        while not self.woken.empty():  # by a thread already known to have finished
             self.woken.get()
         for i, tasks in enumerate(self.tasks):
             if i < len(addresses):
@@ -147,10 +147,10 @@ class Crew:
                 self.finished[i] = self.serial
 
     def wait(self) -> None:
-        """Until all calls have returned; may be interrupted, and called again."""
+        """Wait until all calls have returned; may be interrupted and called again."""
         while self.finished.count(self.serial) < len(self.finished):
             try:
-                self.woken.get(timeout=0.5)  # a signal just before would not end it
+                self.woken.get(timeout=0.5)  # a signal just before would not end the wait
             except Empty:
                 pass
 
@@ -169,7 +169,7 @@ def _dismiss(tasks: list[SimpleQueue]) -> None:
 
 
 def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """Zeros that start at a page, and use memory where they are written. Errors: DeviceError."""
+    """Page-aligned zeros, which use memory only where they are written. Errors: DeviceError."""
     return np.frombuffer(reserve(rows * columns * dtype.itemsize), dtype).reshape(rows, columns)
 
 
@@ -177,7 +177,7 @@ def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
 def thread_order(threads: int, seed: int, together: int = 1) -> np.ndarray:
     """Linear thread ids of a block in the order they run: warps shuffled, lanes of odd seeds backwards.
 
-    together: threads that go together, of which the first stands for all.
+    together: threads that run together, represented by the first.
     """
     warps = np.arange(-(-threads // 32))
     if seed:
@@ -205,14 +205,14 @@ def block_order(blocks: int, seed: int) -> tuple[int, int]:
 
 
 def opposite_order(blocks: int, multiplier: int, offset: int) -> tuple[int, int]:
-    """The same blocks, the last of them first; as they are where there are too many to count so."""
+    """The same blocks in reverse; unchanged if there are too many to count that way."""
     if blocks > 1 << 31:
         return multiplier, offset
     return -multiplier % blocks, (offset + (blocks - 1) * multiplier) % blocks
 
 
 def spread_order(blocks: int) -> tuple[int, int]:
-    """As block_order: an order in which any stretch of blocks lies evenly over the grid, by the golden ratio."""
+    """Like block_order, but any stretch of blocks is spread evenly over the grid, by the golden ratio."""
     multiplier = round(0.618034 * blocks) or 1
     while gcd(multiplier, blocks) != 1:
         multiplier += 1
