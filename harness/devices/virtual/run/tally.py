@@ -34,8 +34,8 @@ class Tally:
         self._pool = np.frombuffer(self._map, np.uint8)
 
     def start(self, segments, slots: int, keep: int = 0) -> None:
-        """Before a launch that uses a number of slots: resets everything. keep: requests to record.""" size =
-        min(_MOST, self._pool.size // (slots * _WARPS)) # the memory of a warp, a power of two
+        """Before a launch that uses a number of slots: resets everything. keep: requests to record."""
+        size = min(_MOST, self._pool.size // (slots * _WARPS))  # bytes per warp, a power of two
         self.tables = abi.array("Table", slots * _WARPS)
         base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
         self.tables["base"], self.tables["end"], self.tables["index"] = (
