@@ -5,7 +5,8 @@ Source: PTX ISA, section 7 (abstracting the ABI) and 9.7.12.5 (call).
 
 from __future__ import annotations
 
-from ....errors import Unsupported
+from ....errors import CompileError, Diagnostic, Unsupported
+from ...nvrtc.compiler import demangle
 from ..ptx.callgraph import symbol_name
 from ..ptx.ir import Function, Instruction, Variable
 from ..runtime import abi
@@ -170,6 +171,11 @@ class Calls:
             self.runtime_call("rt_assert", values[0], values[2], site=self.site(ins))
             self.line(f"br label %{self.dead_label}")
             return True
+        if name.startswith("_Z"):
+            at = self.location(ins)
+            message = f"{demangle(name, qualified=True)}() is called here, but nothing in this file says what it does"
+            place = at.file or self.module.name, at.line
+            raise CompileError(message, (Diagnostic("error", message, *place),))
         what = {"malloc": "malloc() on the device", "free": "free() on the device"}.get(
             name, f"the function {name}()"
         )

@@ -68,6 +68,19 @@ def test_huge_arrays_cost_only_what_is_touched():
 
 # --- refusals ------------------------------------------------------------------------------------
 
+
+def test_a_function_that_is_only_declared():
+    source = f"""namespace own {{ __device__ int helper(int n); }}
+{K}k(int* out) {{
+    out[0] = own::helper(3);
+}}"""
+    with pytest.raises(CompileError) as caught:
+        device("full").compile(source)
+    said = caught.value.diagnostics[0]
+    assert said.message.startswith("own::helper() is called here, but nothing in this file says what it does")
+    assert (said.line, said.source.strip()) == (3, "out[0] = own::helper(3);")
+
+
 #: what is not supported -> a kernel that asks for it
 REFUSED = {
     "malloc() on the device": f"""{K}k(float* out) {{
