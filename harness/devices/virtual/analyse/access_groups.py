@@ -1,8 +1,8 @@
 """Accesses of one basic block that one check can cover: the same base register, constant offsets.
 
-NVRTC unrolls loops, so a block often reads `[%rd1]`, `[%rd1+4]`, `[%rd1+8]` ... Between two allocations lies a red
-zone of at least GAP bytes (SHARED_GUARD in shared memory), so if two words less than that apart are valid,
-everything between them belongs to the same array. Accesses further apart have each their own check.
+NVRTC unrolls loops, so a block often reads `[%rd1]`, `[%rd1+4]`, `[%rd1+8]` ... Between two allocations there
+is a red zone of at least GAP bytes (SHARED_GUARD in shared memory), so if two words closer than that are
+valid, everything between them belongs to the same array. Accesses further apart each get their own check.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Group:
     last: int
     # (position, instruction, offset)
     members: list[tuple[int, Instruction, int]] = field(default_factory=list)
-    checked: set[int] = field(default_factory=set)  # by which of the threads that go side by side
+    checked: set[int] = field(default_factory=set)  # by which of the threads that run side by side
 
     @property
     def span(self) -> int:
-        """Bytes from the first to behind the last."""
+        """Bytes from the start of the first to the end of the last."""
         return self.last + self.nbytes - self.first
 
     def reaches(self, offset: int) -> bool:
-        """Whether an access there lies within a red zone of the others."""
+        """Whether an access there is within a red zone's length of the others."""
         gap = SHARED_GAP if self.space == "shared" else GAP
         return self.first - gap <= offset <= self.last + gap
 

@@ -1,8 +1,8 @@
-"""Which registers a function may read before anything is assigned to them.
+"""Which registers a function may read before they are assigned.
 
-In unoptimised PTX a variable without an initialiser is a register that some path never writes. Copies (`mov`) are
-not uses: the compiler moves variables about where paths join, whether or not they are used later. So copies
-hand the state on, and only another instruction that reads the register looks at it (see `initialised`).
+In unoptimised PTX a variable without an initialiser is a register that some path never writes. Copies (`mov`)
+are not uses: the compiler copies variables where paths join, whether or not they are used later. So copies
+pass on the state, and only other instructions that read the register check it (see `initialised`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _through(uses, state: int) -> tuple[int, int]:
 
 
 def without_value(body) -> set[str]:
-    """Registers that stand for empty structs: nothing ever writes them, and they are only passed on, as one byte."""
+    """Registers that stand for empty structs: they are never written, and only passed on, as one byte."""
     written, read = set(), set()
     for ins in body:
         if isinstance(ins, Instruction):
@@ -80,9 +80,9 @@ def without_value(body) -> set[str]:
 
 
 def sets_bits(body) -> set[int]:
-    """Positions of loads that CUDA's headers make to set a part of a word: `ld; and; or; st`, to the same place.
+    """Positions of loads by which CUDA's headers set part of a word: `ld; and; or; st`, to the same place.
 
-    What was there is only kept: that is no use of it.
+    The old value is only kept, which is not a use of it.
     """
     places: dict[str, tuple[int, str]] = {}  # register -> the load whose bits it has, and its address
     found = set()

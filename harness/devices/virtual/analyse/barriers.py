@@ -1,4 +1,5 @@
-"""How the threads of a kernel are ordered: where all of a block meet, and what else lets one know what another has done."""
+"""How the threads of a kernel are ordered: where all of a block meet, and what else tells one thread what
+another has done."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _ORDERS = re.compile(r"^(membar|fence)\b|\.(acquire|release|acq_rel)\b|^mbarrier
 
 
 class Barriers:
-    """Of the functions of a module."""
+    """For the functions of a module."""
 
     def __init__(self, graph: CallGraph):
         self.graph = graph
@@ -30,7 +31,7 @@ class Barriers:
         return callee in self.graph.functions and self.block_barriers(callee)
 
     def must_meet(self, ins: Instruction) -> bool:
-        """Whether they have to, if they come there."""
+        """Whether they must, if they get there."""
         callee = called(ins)
         if ins.pred or not self.may_meet(ins):
             return False
@@ -78,7 +79,7 @@ def _is_block_barrier(ins: Instruction) -> bool:
 
 
 def _counts_threads(ins: Instruction) -> bool:
-    """Whether a barrier counts the threads that come, so that not all of the block need to take part."""
+    """Whether a barrier counts the threads that arrive, so that not all of the block need to take part."""
     if not _is_block_barrier(ins):
         return False
     predicate_and_target = 2 * (".red" in ins.opcode)

@@ -1,9 +1,9 @@
-"""Loads whose value is only a guess: a compare-and-swap of the same function goes on to confirm it.
+"""Loads whose value is only a guess, which a compare-and-swap of the same function then confirms.
 
     old = *address; do { seen = old; old = atomicCAS(address, seen, f(seen)); } while (old != seen);
 
-is how CUDA's manual makes an atomic out of any operation. The first load races with the others' compare-and-swap and
-does no harm, so racecheck takes it for an atomic one.
+is how CUDA's manual builds an atomic from any operation. The first load races with other threads'
+compare-and-swap, harmlessly, so racecheck treats it as atomic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COMPARED = 1  # which argument of atomicCAS
 
 
 def guesses(body) -> set[int]:
-    """Positions of plain loads of which the value, copied about, is what a compare-and-swap compares with."""
+    """Positions of plain loads whose value, possibly copied, is what a compare-and-swap compares with."""
     loads: dict[str, list[int]] = {}
     sources: dict[str, set[str]] = {}  # register -> registers it is a copy of
     compared: list[str] = []

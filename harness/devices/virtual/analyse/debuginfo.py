@@ -1,6 +1,6 @@
-"""Variables as the compiler describes them: the DWARF sections of the unoptimised flavour's PTX.
+"""Variables as described by the compiler, in the DWARF sections of the unoptimised flavour's PTX.
 
-Names, types and extents are exact there, templates and structs included. Source: DWARF 2, sections 7.5
+Names, types and extents are exact there, including templates and structs. Source: DWARF 2, sections 7.5
 (abbreviations), 7.5.4 (forms), 5.4 (arrays); PTX ISA, section 11.5 (.section).
 """
 
@@ -40,12 +40,13 @@ class _Entry:
 
 
 def variables(text: str) -> list[Declared]:
-    """Variables with a place in memory; an empty list for PTX without debugging sections, or odd ones."""
+    """Variables with a place in memory; an empty list for PTX whose debugging sections are missing or
+    unusual."""
     return _read(text, _Reader.variables)
 
 
 def in_registers(text: str) -> dict[tuple[str, str], str]:
-    """(function, register) -> the variable that it holds, where it is only ever one of them."""
+    """(function, register) -> the variable that it holds, if it only ever holds one."""
     found: dict[tuple[str, str], set[str]] = {}
     for function, register, name in _read(text, _Reader.in_registers):
         found.setdefault((function, register), set()).add(name)
@@ -190,7 +191,7 @@ class _Reader:
                         yield function, register, str(entry.values.get(_NAME, ""))
 
     def _expressions(self, place):
-        """(section, start) of what says where a variable is: in one place, or in several, one after the other."""
+        """(section, start) of the data that locates a variable: in one place, or in several in succession."""
         if isinstance(place, tuple):
             yield self.section, place[0]
         elif isinstance(place, str):

@@ -1,7 +1,8 @@
-"""Which accesses a thread may end after while others go on to a barrier.
+"""After which accesses a thread may end while others go on to a barrier.
 
-A barrier orders what its participants did before it. A thread that has ended takes no part, so racecheck has to keep
-what such a thread did in its last interval; what every thread follows up with a barrier may be summed up.
+A barrier orders what its participants did before it. A thread that has ended does not take part, so racecheck
+must keep what it did in its last interval; accesses that every thread follows with a barrier may be
+summarised.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ..ptx.ir import Instruction
 class Around:
     """What surrounds a body that is expanded in place; the default is a kernel's.
 
-    ends: after it, a thread may end without another barrier. meets: after it, one may come to a barrier. goes_on: one
-    that comes to it may, from where its interval began, have gone another way to a barrier.
+    ends: after it, a thread may end without another barrier. meets: after it, one may reach a barrier.
+    goes_on: one that reaches it could, from the start of its interval, have taken another path to a barrier.
     """
 
     ends: bool = True
@@ -29,8 +30,8 @@ class Around:
 class Intervals:
     """The barrier intervals of one body.
 
-    may, must: whether an instruction may be, or is in any case, a barrier of all threads of the block, or a call of a
-    function with one.
+    may, must: whether an instruction may be, or certainly is, a barrier of all threads of the block, or a
+    call of a function with one.
     """
 
     def __init__(self, body, tables, may: Callable, must: Callable, around: Around = Around()):
@@ -43,7 +44,7 @@ class Intervals:
         instructions = [(p, i) for p, i in enumerate(body) if isinstance(i, Instruction)]
         barriers = {p for p, i in instructions if may(i)}
         self.stops = {p for p, i in instructions if must(i)}
-        # positions from which the end comes without a barrier
+        # positions from which the end can be reached without a barrier
         self.to_end = _reached({self.end}, before, self.stops)
         self.to_barrier = _reached(barriers, before, self.stops) | barriers
         if around.meets:
@@ -54,7 +55,8 @@ class Intervals:
         self.inside = begins | _reached(begins - self.stops, self.follow, self.stops)
 
     def final(self) -> set[int]:
-        """Positions of the body after which a thread may end, in intervals from which others come to a barrier."""
+        """Positions of the body after which a thread may end, in intervals from which others reach a
+        barrier."""
         return self.inside & self.to_end if self.around.ends else set()
 
     def around_call(self, position: int) -> Around:
@@ -65,13 +67,13 @@ class Intervals:
 
 
 def passes_freely(body, tables, must: Callable) -> bool:
-    """Whether a body has a way from its start to its end without a barrier."""
+    """Whether a body has a path from its start to its end without a barrier."""
     stops = {p for p, i in enumerate(body) if isinstance(i, Instruction) and must(i)}
     return 0 not in stops and len(body) in _reached({0}, _successors(body, tables), stops)
 
 
 def _successors(body, tables) -> list[list[int]]:
-    """Of each position, those that may come next; the length of the body stands for its end, which nothing follows."""
+    """The possible successors of each position; the length of the body stands for its end, which has none."""
     end = len(body)
     follow = [[p + 1] for p in range(end)] + [[]]
     for _, (last, targets) in basic_blocks(body, tables).items():
@@ -86,7 +88,7 @@ def _successors(body, tables) -> list[list[int]]:
 
 
 def _reached(begins, edges, stops) -> set[int]:
-    """Positions that edges lead to from `begins`, and not on through `stops`."""
+    """Positions reachable from `begins` without passing through `stops`."""
     found: set[int] = set()
     work = list(begins)
     while work:

@@ -1,23 +1,24 @@
-"""How a thread can leave a kernel, as seen from a barrier: by a return before it, or round it.
+"""How a thread can leave a kernel, as seen from a barrier: by a return before it, or by going around it.
 
-A barrier waits for no thread that has ended. If that thread left by a `return` before it came to the barrier's place,
-this is how kernels are written (`if (i >= n) return;`). If it went by the barrier's place on another way and ended
-later, the barrier stands in a branch that not all threads take, which CUDA forbids. Which of the two it is:
+A barrier does not wait for threads that have ended. If such a thread left by a `return` before reaching the
+barrier's place, all is well: that is how kernels are written (`if (i >= n) return;`). If it passed the
+barrier's place on another path and ended later, the barrier is in a branch that not all threads take, which
+CUDA forbids. To tell the two apart:
 
-* A thread that reaches the closing brace of the kernel went round every barrier that it did not wait at: it never said
-  that it would leave.
-* A `return` that can be reached from the barrier lies behind it: who leaves there without having waited went round. Any
-  other `return` lies before it. Where a loop holds both, this is asked of one iteration.
-* But first iterations of such loops are compared, from the outermost inwards: a thread that left in an earlier iteration
-  left before the barrier; one that has begun a later iteration went round it.
-* A `return` of a function that is expanded in place is one of the kernel where nothing follows the call but the end, as
-  in a kernel that only calls its implementation. Otherwise the thread goes on, and what it does later decides.
-* `exit` is a return, wherever it stands.
+* A thread that reaches the closing brace of the kernel went around every barrier at which it did not wait: it never
+  said that it would leave.
+* A `return` that can be reached from the barrier lies behind it, and a thread that leaves there without having waited
+  went around the barrier. Any other `return` lies before it. If a loop holds both, this refers to one iteration.
+* But for such loops iterations are compared first, from the outermost loop inwards: a thread that left in an earlier
+  iteration left before the barrier; one that has begun a later iteration went around it.
+* A `return` of a function that is expanded in place counts as one of the kernel's if nothing follows the call but the
+  end, as in a kernel that only calls its implementation. Otherwise the thread goes on, and what it does later decides.
+* `exit` counts as a return everywhere.
 
-Unoptimised code keeps all this apart: every `return` is a block of its own with an unconditional branch to the block of
-the only `ret`, and the closing brace comes last. Whether a thread went round is decided when the barrier opens, from three
-things: the ways out that lie behind the barrier (`Ways.behind`), the way that the thread took, and how often each of them has
-begun an iteration of the loops that hold both (see `went_round` in schedule.cu).
+Unoptimised code keeps these cases distinct: every `return` is a block of its own with an unconditional branch to the
+block of the only `ret`, and the closing brace comes last. When the barrier opens, three things decide whether a thread
+went around it: the exits behind the barrier (`Ways.behind`), the exit that the thread took, and how often each of them
+has begun an iteration of the loops that hold both (see `went_round` in schedule.cu).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import LOOPS, WAYS
 
-# the way out by which all threads leave that no return has sent away; the first bit of a mask
+# the exit of all threads that did not return early; the first bit of a mask
 CLOSING_BRACE = 1
-_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret")  # opcodes by which nothing happens
+_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret")  # opcodes without effect
 
 
 @dataclass(frozen=True)
 class Span:
-    """A loop as the text has it: positions [start, end). entries: positions after which it is entered from outside."""
+    """A loop in the text: positions [start, end). entries: positions after which it is entered."""
 
     start: int
     end: int
@@ -51,7 +52,7 @@ class Span:
 
 
 class Flow:
-    """What is asked of the control flow of one function, wherever it is expanded."""
+    """The control flow of one function, wherever it is expanded."""
 
     def __init__(self, function: Function):
         self.body = function.body
@@ -72,7 +73,7 @@ class Flow:
 
     @cached_property
     def loops(self) -> list[Span]:
-        """An outer one before those inside it."""
+        """Outer loops before those inside them."""
         return [
             Span(loop.header, max(self.blocks[start][0] for start in loop.blocks),
                  tuple(self.blocks[start][0] - 1 for start in loop.entries))
@@ -108,21 +109,22 @@ class Flow:
 
     @cached_property
     def returns(self) -> list[int]:
-        """Positions of what returns became: branches to the last `ret`, but not those that reach the closing brace."""
+        """Positions of what returns were compiled to: branches to the last `ret`, except those that reach the
+        closing brace."""
         rets = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.base == "ret"]
         last = self.start_of(rets[-1]) if rets else 0
         if not last:
             return rets[:-1]
-        brace = last - 1  # what comes before the block of the last `ret`
+        brace = last - 1  # the predecessors of the block of the last `ret`
         while brace and isinstance(self.body[brace], Label):
             brace -= 1
         if self.body[brace].at != self.body[rets[-1]].at or not self.is_straight(last):
-            return rets[:-1]  # the closing brace has its place in that block, so nobody returns there
+            return rets[:-1]  # the closing brace is in that block, so no return is there
         leads = (end - 1 for end, follow in self.blocks.values() if follow == [last])
         return rets[:-1] + [p for p in leads if p != brace and isinstance(self.body[p], Instruction)]
 
     def is_straight(self, position: int) -> bool:
-        """Whether nothing happens from here to the end of the function."""
+        """Whether there are no effects from here to the end of the function."""
         seen = set()
         while position < len(self.body) and position not in seen:
             seen.add(position)
@@ -140,16 +142,18 @@ class Flow:
 
 
 class Ways:
-    """One body in its place: a kernel, or a function expanded at a call of it. A kernel's are made all at once.
+    """One body in its place: a kernel, or a function expanded at a call. All those of a kernel are made at
+    once.
 
     inside: position of a call -> the Ways of the body that is expanded there.
-    out: position of a way out -> its bit. loops: of those that hold both a way out and something to wait at, their numbers.
+    out: position of an exit -> its bit. loops: the numbers of those that contain both an exit and a place to
+    wait.
     """
 
     def __init__(
         self, function: Function, module, flows: dict[str, Flow], outer: tuple[Ways, int] | None, last: bool
     ):
-        """last: nothing follows this body but the end of the kernel."""
+        """last: only the end of the kernel follows this body."""
         if function.name not in flows:
             flows[function.name] = Flow(function)
         self.flow = flows[function.name]
@@ -198,7 +202,7 @@ class Ways:
             body._number_loops(given)
 
     def _all(self) -> int:
-        """The mask of the ways out in this body."""
+        """The mask of the exits in this body."""
         found = sum(self.out.values())
         for body in self.inside.values():
             found |= body._all()
@@ -210,7 +214,7 @@ class Ways:
         return mine | self.outer[0].loops_at(self.outer[1]) if self.outer else mine
 
     def behind(self, position: int) -> int:
-        """The mask of the ways out that lie behind a position; the closing brace always does."""
+        """The mask of the exits that lie behind a position; the closing brace always does."""
         found = self.outer[0].behind(self.outer[1]) if self.outer else CLOSING_BRACE
         for place, bit in self.out.items():
             if self.flow.follows(place, position):
@@ -222,9 +226,10 @@ class Ways:
 
 
 class Leaving:
-    """Mixin of `function.Lowering`: a thread notes its way out, its iterations, and what lies behind a place to wait at.
+    """Mixin of `function.Lowering`: a thread records its exit, its iterations, and what lies behind a place
+    to wait.
 
-    A mask of ways is kept in the lower half of a word, that of the loops around them in the upper half.
+    The mask of exits is kept in the lower half of a word, that of the loops around them in the upper half.
     """
 
     def start_leaving(self) -> None:
@@ -234,7 +239,7 @@ class Leaving:
             self.store_field("Extra", "out", CLOSING_BRACE)
 
     def note_way(self, position: int) -> None:
-        """Before an instruction: a thread leaves here, or comes to a loop."""
+        """Before an instruction where a thread leaves or reaches a loop."""
         if not self.ways:
             return
         if position in self.ways.out:
@@ -244,7 +249,7 @@ class Leaving:
                 self.line(f"store i32 0, ptr {self.field_pointer('Extra', 'turns', 4 * number)}")
 
     def note_turn(self, target: str) -> None:
-        """On the way back to where a loop begins."""
+        """On the back edge of a loop."""
         for loop, number in self.ways.loops.items() if self.ways else ():
             if loop.start == self.positions[target] and self.position in loop:
                 place = self.field_pointer("Extra", "turns", 4 * number)

@@ -1,8 +1,9 @@
 """Local arrays whose address never leaves their function, and the loops over them.
 
-A register tile is such an array: `sum[i][j]` in a loop that the compiler of the optimised code unrolls. Full checks see
-it in unoptimised code, an access to memory for each element. Where nothing else can touch an array, LLVM may keep it
-itself, in registers if it can, and with it what has been written of it; so its loops are unrolled for LLVM here.
+A register tile is such an array: `sum[i][j]` in a loop that the optimising compiler unrolls. Full checks see
+it in unoptimised code, with a memory access for each element. If nothing else can touch an array, LLVM may
+keep it, in registers if possible, along with the record of what has been written; so its loops are unrolled
+for LLVM here.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from ..ptx.types import TYPES
 from .roots import root_of, rooted
 
 _REGISTER = re.compile(r"%[\w$.]+")
-_MOST_BYTES = 2048  # of the arrays of a function: a coroutine may have to keep them in its frame
+_MOST_BYTES = 2048  # bytes of a function's arrays: a coroutine may have to keep them in its frame
 _LONGEST = 64  # iterations of a loop that is unrolled
-# instructions that one is unrolled into, with the loops in it; that all of a function are
+# instructions that one is unrolled into, including its inner loops; the same for a whole function
 _LARGEST, _MOST_IN_ALL = 2500, 6000
 _PASSES_ON = {"mov", "cvta", "cvt", "add"}
 _WAITS = {"bar", "barrier", "call"}
 
 
 def private(function: Function, found: dict[str, frozenset[str | None]]) -> set[str]:
-    """Names of the local variables that nothing but plain accesses of this function, of whole granules, can touch.
+    """Names of the local variables that only plain accesses of this function, to whole granules, can touch.
 
-    found: `roots.origins` of the function, of its local variables at least.
+    found: the function's `roots.origins`, at least for its local variables.
     """
     own = {name: v for name, v in function.variables.items() if v.space == "local"}
     roots = rooted(found)
@@ -41,7 +42,8 @@ def private(function: Function, found: dict[str, frozenset[str | None]]) -> set[
 
 
 def _given_away(ins: Instruction, found, roots, own) -> set[str]:
-    """The variables that an instruction does more with than read or write an element, or go on to another address."""
+    """The variables that an instruction uses other than to read or write an element or compute another
+    address."""
     names = {name for o in ins.operands for word in (*_REGISTER.findall(o), *_words(o))
              for name in found.get(word, {word}) if name in own}  # fmt: skip
     if not names or ins.base in _PASSES_ON and found.get(ins.operands[0]):
@@ -65,7 +67,7 @@ def _words(operand: str) -> list[str]:
 def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> set[int]:
     """Positions of the back edges of loops of known length over these arrays, short enough to be unrolled.
 
-    They need not be counted for the watchdog. roots: as `roots.rooted` has them. arrays: names of local variables.
+    They need not be counted for the watchdog. roots: from `roots.rooted`. arrays: names of local variables.
     """
     if not arrays:
         return set()
@@ -105,11 +107,11 @@ def _unrolled_size(body, blocks, nest: list[Loop], length: dict[int, int]) -> in
 
 
 def _length(body, blocks, loop) -> int | None:
-    """Iterations of `for (int i = 0; i < 8; i += 2)`; None for a loop of which that is not certain.
+    """Iterations of `for (int i = 0; i < 8; i += 2)`; None if that is not certain.
 
-    Every iteration begins with code that leaves the loop unless the counter is less than a constant, before or after the
-    addition; nothing but the addition of a constant changes the counter. Three registers hold it: where the ways join,
-    in the code that follows, and after the addition.
+    Every iteration begins with code that leaves the loop unless the counter is less than a constant, before
+    or after the addition; only the addition of a constant changes the counter. Three registers hold it: where
+    the paths join, in the code that follows, and after the addition.
     """
     first, last = _beginning(body, blocks, loop)
     inside = [
@@ -169,7 +171,7 @@ def _beginning(body, blocks, loop) -> tuple[dict[str, Instruction], Instruction 
 
 
 def _ending(body, blocks, loop) -> list[Instruction]:
-    """What every iteration after which there is another one executes last, whichever way it took."""
+    """What every iteration but the final one executes last, on any path."""
     sources = [start for start in loop.blocks if loop.header in blocks[start][1]]
     found: list[Instruction] = []
     while len(sources) == 1:
@@ -186,7 +188,7 @@ def _writes(body, register: str) -> list[Instruction]:
 
 
 def _constant(body, operand: str) -> int | None:
-    """The number that a register holds which is written once, with a number."""
+    """The value of a register that is written once, with a constant."""
     for _ in range(4):
         if operand.isdigit():
             return int(operand)

@@ -1,6 +1,6 @@
-"""Which array an address was computed from: the data flow of one PTX operand, back to where it began.
+"""Which array an address was computed from: follows the data flow of one PTX operand back to its origin.
 
-A stray index may land anywhere, so the address alone cannot say which array was meant. The registers can:
+A stray index may land anywhere, so the address alone does not tell which array was meant. The registers do:
 `[%rd4]` is `%rd1 + %rd3`, and `%rd1` came from the parameter `k_param_0`. Only followed after a fault.
 """
 
@@ -14,15 +14,15 @@ from ..ptx.isa import writes
 
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _OFFSET = re.compile(r"([%\w$.]+)\s*\+\s*(\d+)")
-_MEMORY = {"ld": 1, "ldu": 1, "st": 0, "atom": 1, "red": 0}  # where the address stands among the operands
-_COPIES = {"mov", "cvta", "cvt", "and", "sub"}  # of these the first operand is the pointer
-_LIMIT = 2000  # registers looked at
+_MEMORY = {"ld": 1, "ldu": 1, "st": 0, "atom": 1, "red": 0}  # the place of the address among the operands
+_COPIES = {"mov", "cvta", "cvt", "and", "sub"}  # in these, the first operand is the pointer
+_LIMIT = 2000  # registers examined at most
 WHOLE = -1
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a pointer began.
+    """The origin of a pointer.
 
     kind "param": bytes [offset, offset + 8) of the kernel's parameter `name`. "symbol": a variable.
     "local": byte `offset` of the depot `name`, WHOLE where only the depot is known. "unknown": read from
@@ -46,9 +46,9 @@ class Provenance:
         self._stores: dict[str, dict[str, list[Instruction]]] = {}  # st.param, by symbol
 
     def origins(self, at: Location, text: str) -> set[Origin]:
-        """Where the address of the instruction `text` at `at` began; empty where that is not known.
+        """The origins of the address in the instruction `text` at `at`; empty if unknown.
 
-        A call stands for an access within the function it calls: its pointers are looked at.
+        A call stands for an access within the function it calls: its pointers are examined.
         """
         found: set[Origin] = set()
         for function in self.functions:
@@ -84,7 +84,7 @@ class Provenance:
         return found
 
     def _source(self, function: Function, ins: Instruction, seen: set) -> set[Origin]:
-        """Where the pointer that `ins` computes began."""
+        """The origin of the pointer that `ins` computes."""
         if ins.base == "ld" and ins.opcode.endswith("64"):
             if ".param" in ins.opcode:
                 return self._parameter(function, ins.operands[1], seen)
@@ -105,14 +105,14 @@ class Provenance:
         if b.lstrip("-").isdigit():
             return {_moved(o, int(b)) for o in left}
         unknown = Origin("unknown")
-        if left - {unknown} and right == {unknown}:  # an index that was read from memory
+        if left - {unknown} and right == {unknown}:  # an index read from memory
             return left
         if right - {unknown} and left == {unknown}:
             return right
         return left | right
 
     def _loaded(self, function: Function, operand: str, seen: set) -> set[Origin]:
-        """A pointer that was kept in local memory: whatever the function stores in that place."""
+        """A pointer kept in local memory: whatever the function stores in that place."""
         place = self._local_place(function, operand)
         found: set[Origin] = set()
         for ins in function.body or () if place else ():
@@ -205,7 +205,7 @@ def calls(function: Function) -> list[Instruction]:
 
 
 def _closure(module: Module, kernel: str) -> list[str]:
-    """A kernel and the functions that it can call, in the order they are met."""
+    """A kernel and the functions it can call, in the order of discovery."""
     found = [kernel]
     for name in found:
         for ins in calls(module.functions[name]):

@@ -1,7 +1,7 @@
-"""Which registers hold an address in a variable of a function: `&tile[i]` lies in `tile`, whatever i is.
+"""Which registers hold an address in a variable of a function: `&tile[i]` is in `tile`, whatever i is.
 
-Unoptimised code computes an address just before it uses it: the variable's, plus an index. So most accesses to local
-and shared arrays say which array they mean, and full checks need not look for its owner.
+Unoptimised code computes an address just before using it: the variable's address plus an index. So most
+accesses to local and shared arrays reveal which array they mean, and full checks need not look up its owner.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Threads side by side: which instructions of a kernel do the same for neighbours, and where their ways part.
+"""Threads side by side: which values are uniform across neighbouring threads, and where control flow
+diverges.
 
-Neighbouring threads mostly take the same branches. So one pass through the code can serve several of them: what only
-depends on parameters and on the block is done once, everything else once for each of them in turn, and a
-processor's pipeline is filled by chains of additions that do not wait for each other. Where threads may part, each of
-them goes alone to the place where they meet again (a `Region`), or, at a branch before anything has been written,
-all are asked and start again one by one if they do not agree (a guard).
+Neighbouring threads mostly take the same branches. So one pass through the code can serve several of them:
+what depends only on parameters and on the block is done once, everything else once for each of them in turn,
+and independent chains of additions fill the processor's pipeline. Where threads may diverge, each runs alone
+to the place where they reconverge (a `Region`); or, at a branch before anything has been written, all threads
+are compared, and start again one by one if they disagree (a guard).
 
-Every thread executes its own instructions in their order, so what it computes is the same to the last bit.
+Every thread executes its own instructions in order, so its results are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from ..ptx.isa import reads, writes
 
-#: threads that go together: of kernels without barriers, and of kernels with
+#: threads that run together: in kernels without barriers, and in kernels with
 LANES, LANES_WITH_BARRIERS = 4, 8
 #: the same for threads of one block and row
 _SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
          "%total_smem_size", "%nwarpid")  # fmt: skip
-#: with one of these, threads go one by one; some depend on the thread, and name no register that says so
+#: with any of these, threads run one by one; some depend on the thread without naming a register that says so
 _OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc", "cp", "mbarrier", "activemask", "elect"}
 _EFFECTS = {"st", "atom", "red"}
 _ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 _MOST_BLOCKS = 300
 _MOST_SUMS = 6
-_FEW = 150  # instructions: with more, eight threads of them take LLVM too long
+_FEW = 150  # instructions: with more, eight threads take LLVM too long
 _EXIT = -1
 
 
@@ -45,10 +46,10 @@ class Region:
 
 @dataclass(frozen=True)
 class Plan:
-    """How threads of a kernel go together.
+    """How the threads of a kernel run together.
 
-    lanes: how many. apart: registers of which each has its own. alone: positions of instructions that each executes for itself.
-    guards: positions of branches at which all must agree. regions: start -> Region.
+    lanes: how many. apart: registers of which each thread has its own. alone: positions of instructions that
+    each executes separately. guards: positions of branches on which all must agree. regions: start -> Region.
     """
 
     lanes: int
@@ -59,7 +60,8 @@ class Plan:
 
 
 def plan(function: Function, waits: bool) -> Plan | None:
-    """The plan for a kernel; None where there is none, or nothing to gain. waits: it may, so nobody can start again."""
+    """The plan for a kernel; None if there is none, or nothing to gain. waits: it may wait, so no thread can
+    start again."""
     body = function.body
     if any(v.space == "local" for v in function.variables.values()):
         return None
@@ -85,7 +87,7 @@ class _Planner:
                     self.before[target].append(start)
         self.dominators = _dominators(0, list(blocks), self.before)
         after = {start: self._follow(start) for start in blocks}
-        # blocks that every way out leads through
+        # blocks that every path to the end passes through
         self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)
         self.waits, self.dirty = waits, set(blocks) if waits else self._behind_effects()
         self.apart: set[str] = set()
@@ -120,7 +122,7 @@ class _Planner:
         )
 
     def _sums(self) -> int:
-        """Floating-point registers that a loop adds to: what has to stay in the processor's registers."""
+        """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""
         return len({item.operands[0] for p, item in enumerate(self.body)
                     if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode
                     and item.operands[0] in item.operands[1:] and any(self._in(p, loop) for loop in self.loops)})  # fmt: skip
@@ -129,7 +131,8 @@ class _Planner:
         return any(start <= position < self.blocks[start][0] for start in loop.blocks)
 
     def _pays(self, regions: list[Region]) -> bool:
-        """Whether most of the floating-point arithmetic is where threads go together. A loop is taken to have eight iterations."""
+        """Whether most of the floating-point arithmetic is where threads run together. A loop is assumed to
+        have eight iterations."""
         together = alone = 0
         for start, (end, _) in self.blocks.items():
             depth = sum(start in loop.blocks for loop in self.loops)
@@ -143,7 +146,7 @@ class _Planner:
         return together > alone
 
     def _look(self, position: int) -> bool:
-        """Whether it is news that threads execute this instruction each for itself."""
+        """Records that each thread executes this instruction separately; returns whether that is new."""
         item = self.body[position]
         if isinstance(item, Label):
             return False
@@ -156,17 +159,17 @@ class _Planner:
         return news
 
     def _own(self, ins: Instruction) -> bool:
-        """Whether threads side by side need not get the same from an instruction."""
+        """Whether an instruction may give threads side by side different results."""
         if ins.base in ("atom", "red") or _ORDERED & set(ins.opcode.split(".")):
             return True
         used = reads(ins)
         special = (name for name in used if name not in self.registers)
         return bool((used | writes(ins)) & self.apart) or not all(name.startswith(_SAME) for name in special)
 
-    # -- where ways part ------------------------------------------------------------------------
+    # -- where control flow diverges ------------------------------------------------------------------------
 
     def _parts(self, position: int, start: int) -> bool:
-        """Whether the block's last instruction is a branch that need not lead all threads the same way."""
+        """Whether the block's last instruction is a branch that threads may take differently."""
         last = self.body[position]
         if isinstance(last, Label) or last.base not in ("bra", "ret") or not last.pred:
             return False
@@ -191,7 +194,8 @@ class _Planner:
         return True
 
     def _region(self, start: int) -> Region | None:
-        """The blocks between a branch and where all ways from it meet again, with one way in; None: there is no such."""
+        """The blocks between a branch and the place where all paths from it rejoin, with a single entry; None
+        if there are none."""
         while True:
             meet = self._next_common(start)
             inside = self._reached([t for t in self._follow(start) if t != meet], meet)
@@ -222,13 +226,13 @@ class _Planner:
             start = max(wider, key=lambda b: len(self.dominators[b]))
 
     def _tail(self, start: int) -> int:
-        """The position of the branch at the end of a block; its end, where there is none."""
+        """The position of the branch at the end of a block; the block's end if there is none."""
         end = self.blocks[start][0]
         last = self.body[end - 1]
         return end - 1 if isinstance(last, Instruction) and last.base in ("bra", "ret") else end
 
     def _next_common(self, start: int) -> int:
-        """The first block that every way from here to the end leads through; _EXIT: there is none."""
+        """The first block that every path from here to the end passes through; _EXIT if there is none."""
         through = self.after_all[start] - {start}
         return max(through, key=lambda b: len(self.after_all[b]))
 
@@ -239,13 +243,13 @@ class _Planner:
         return [*follow, _EXIT] if leaves else list(follow)
 
     def _behind_effects(self) -> set[int]:
-        """Blocks in which, or on a way to which, memory is written."""
+        """Blocks in which, or on a path to which, memory is written."""
         found = {s for s, (end, _) in self.blocks.items()
                  if any(isinstance(i, Instruction) and i.base in _EFFECTS for i in self.body[s:end])}  # fmt: skip
         return self._reached(list(found), _EXIT)
 
     def _reached(self, work: list[int], end: int) -> set[int]:
-        """The blocks of `work`, and those that can be reached from them, but for `end`."""
+        """The blocks of `work` and those reachable from them, except `end`."""
         found: set[int] = set()
         while work:
             block = work.pop()
@@ -274,7 +278,7 @@ def _within(region: Region, other: Region) -> bool:
 
 
 def _dominators(root: int, nodes: list[int], before: dict[int, list[int]]) -> dict[int, set[int]]:
-    """node -> the nodes that every way from the root to it leads through, itself included."""
+    """node -> the nodes that every path from the root to it passes through, including itself."""
     everything = set(nodes)
     found = {node: everything for node in nodes}
     found[root] = {root}

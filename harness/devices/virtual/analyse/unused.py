@@ -1,4 +1,4 @@
-"""Atomic updates whose result makes no difference: they tell their thread nothing of what others have done."""
+"""Atomic updates whose result is not used: they tell their thread nothing about what others have done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _result(ins: Instruction) -> str:
 
 
 def _used(body) -> set[str]:
-    """Registers, and parameters that calls return, from which something is stored, passed on, or decided."""
+    """Registers, and parameters returned by calls, whose value is stored, passed on, or decides something."""
     steps = []
     for ins in reversed(body):
         if isinstance(ins, Instruction):

@@ -1,5 +1,6 @@
-"""Which functions may suspend their thread: at a collective, in a loop that may spin on memory, or to let others come
-between two of its accesses. A coroutine can suspend only in its own frame, so these are expanded in place.
+"""Which functions may suspend their thread: at a collective, in a loop that may spin on memory, or to let
+others intervene between two of its accesses. A coroutine can suspend only in its own frame, so these are
+expanded in place.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from .turns import reads_order, turns
 _WAITING_LOADS = re.compile(
     r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait"
 )
-_MOST_EXPANDED = 20_000  # instructions that a function may become where it is expanded only to take turns
+_MOST_EXPANDED = 20_000  # instructions of a function that is expanded only to let others intervene
 
 
 class Waits:
     """Of the functions of a module.
 
-    interleaved: threads let others come between their accesses. threads: there are some, but in the runtime, where
-    nothing suspends.
+    interleaved: threads let others intervene between their accesses. threads: there are some; not so in the
+    runtime, where nothing suspends.
     """
 
     def __init__(self, graph: CallGraph, interleaved: bool, threads: bool):
@@ -38,7 +39,8 @@ class Waits:
         return self.threads and (self.must_wait(name) or self.takes_turns(name))
 
     def must_wait(self, name: str) -> bool:
-        """Whether a function cannot do without: it has a collective, or a loop that may spin on memory."""
+        """Whether a function must be able to suspend: it has a collective, or a loop that may spin on
+        memory."""
         if name not in self._waits:
             self._waits[name] = False  # for recursion
             function = self.graph.functions[name]
@@ -50,7 +52,8 @@ class Waits:
         return self._waits[name]
 
     def takes_turns(self, name: str) -> bool:
-        """Whether a function lets others come between its accesses: what is recursive, or called through a pointer, cannot."""
+        """Whether a function lets others intervene between its accesses: a recursive one, or one called
+        through a pointer, cannot."""
         if name not in self._takes_turns:
             self._takes_turns[name] = False  # for recursion
             self._takes_turns[name] = self.interleaved and bool(
@@ -59,23 +62,24 @@ class Waits:
         return self._takes_turns[name]
 
     def turns(self, name: str) -> set[int]:
-        """Positions in a function's body after which it lets others come between."""
+        """Positions in a function's body after which it lets others intervene."""
         if name not in self._turns:
             function = self.graph.functions[name]
             self._turns[name] = turns(function, self._hands_over, self.hands_back) if function.body else set()
         return self._turns[name]
 
     def turn_lines(self, name: str) -> tuple[int, ...]:
-        """Lines of the file at which a kernel lets others come between."""
+        """Lines of the file at which a kernel lets others intervene."""
         functions = [f for f in self.graph.closure(name) if self.takes_turns(f)]
         return tuple(
             sorted({self.graph.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0})
         )
 
     def _hands_over(self, name: str) -> bool:
-        """Whether a function, or through a pointer any, may return what others change, and takes no turn itself.
+        """Whether a function, or any function through a pointer, may return what others change without
+        letting them intervene itself.
 
-        What a barrier of the C++ library returns is its own affair.
+        What a barrier of the C++ library returns does not count.
         """
         callees = [f.name for f in self.graph.pointed] if name[0] == "%" else [name]
         return any(self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.base == "mbarrier")
@@ -115,14 +119,14 @@ class Waits:
         return any(f.body is not None and spinning_loops(f, self.touches_order) for f in functions)
 
     def syncs_grid(self, name: str) -> bool:
-        """Whether a kernel synchronises its whole grid; one that only asks for the grid's size does not."""
+        """Whether a kernel synchronises its whole grid; merely reading the grid's size does not count."""
         functions = (self.graph.functions[f] for f in self.graph.closure(name))
         return self.graph.mentions(name, "%envreg") and any(
             f.body is not None and grid_waits(f) for f in functions
         )
 
     def meets(self, name: str) -> bool:
-        """Whether blocks of a kernel meet in memory, so that they have to run in turns."""
+        """Whether blocks of a kernel communicate through memory, so that they have to take turns."""
         return self.spins(name) or self.takes_turns(name)
 
     def touches_order(self, ins: Instruction) -> bool:
@@ -137,7 +141,7 @@ class Waits:
         )
 
     def updates_memory(self, name: str) -> bool:
-        """Whether a function does nothing but an atomic update, as the header's functions do."""
+        """Whether a function only makes an atomic update, like the header's functions."""
         return self.graph.any(name, lambda i: i.base == "atom") and not self.graph.any(
             name, lambda i: i.base in ("bra", "brx")
         )

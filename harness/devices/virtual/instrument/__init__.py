@@ -1,1 +1,1 @@
-"""Checks and counters that are added to a kernel."""
+"""Checks and counters added to a kernel."""

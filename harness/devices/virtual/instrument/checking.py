@@ -1,7 +1,7 @@
-"""Full checks of one access: bounds, then has what is read been written, and do two threads meet here.
+"""Full checks of one access: bounds, then whether what is read has been written, then races.
 
-What a right program does all the time is decided here, in few instructions; the runtime (runtime/sanitizer.cu) looks
-at everything else.
+What a correct program does all the time is decided here in a few instructions; the runtime
+(runtime/sanitizer.cu) handles everything else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FullChecks:
 
     roots: dict[str, str]  # see roots.rooted
     rooted: dict[str, Variable]
-    written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
+    written: set[tuple[str, int]]  # addresses, as LLVM values, known to be set, and how many bytes
     intervals: Intervals | None
     final: set[int]  # of these, see Intervals.final
     blind: set[int]  # see unused.unused_results
@@ -41,9 +41,9 @@ class FullChecks:
     def check_fully(
         self, ins, address: str, nbytes: int, need: int, info: int, value: str | None, root: Variable | None
     ) -> None:
-        """Check the access, and note what it writes. value: as i64, of a store where it is known.
+        """Check the access, and record what it writes. value: of a store, as i64, if known.
 
-        root: the array that it means, where that is known.
+        root: the array that it is meant for, if known.
         """
         slow, site = self.fresh_label("slow"), self.site(ins)
         race, done = self.fresh_label("race"), self.fresh_label("checked")
@@ -72,7 +72,7 @@ class FullChecks:
         self.label(done)
 
     def _if_equal(self, address: str, info: int) -> str:
-        """The info of a compare-and-swap: one that finds another value writes nothing."""
+        """The info of a compare-and-swap: one that finds a different value writes nothing."""
         type_, wanted = self.compared
         base = self.shared_memory if info & INFO_SHARED else self.arena
         where = self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
@@ -81,7 +81,8 @@ class FullChecks:
         return self.emit(f"select i1 {equal}, i64 {info}, i64 {info & ~INFO_WRITE}")
 
     def find_intervals(self, function) -> None:
-        """Find out, of the body to be lowered, after what a thread may end while others go on to a barrier."""
+        """Determine for the body to be lowered after which accesses a thread may end while others go on to a
+        barrier."""
         module = self.module
         if Check.RACES not in module.recipe or not (self.inlined or function.entry):
             return  # what is called knows it from its caller: Env.final
@@ -93,7 +94,7 @@ class FullChecks:
             self.final = self.intervals.final()
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int, unread: int) -> None:
-        """Out of line, at the end of the function: the runtime decides exactly, and goes on as if nothing were known."""
+        """Out of line, at the end of the function: the runtime decides exactly, as if nothing were known."""
         checked = self.fresh_label("closer")
         self.slow_check(slow, checked, [(address, 0, site)], info, unread)
         self.slow_paths.append(f"{checked}:")
@@ -107,7 +108,7 @@ class FullChecks:
         self, ins, root: Variable, address: str, nbytes: int, info: int, reads: bool, slow: str, race: str, done: str,
         site: str,
     ) -> None:  # fmt: skip
-        """An access to a shared or local array of which all granules are there."""
+        """An access to a shared or local array made of whole granules."""
         offset = self._offset_in(root, address, nbytes, info, site)
         base, aligned = self.symbol(root.name, window=bool(info & INFO_SHARED)), self.fresh_label("aligned")
         place = offset if root.space == "local" else self.op("add i64", offset, self.shared_offset(root) % 16)
@@ -132,7 +133,7 @@ class FullChecks:
             self._skip_quiet(address, nbytes, shared, race, done, site)
 
     def _offset_in(self, root: Variable, address: str, nbytes: int, info: int, site: str) -> str:
-        """Where an access lies in its array; a fault, if it does not."""
+        """The place of an access in its array; a fault if it is outside."""
         base = self.symbol(root.name, window=bool(info & INFO_SHARED))
         offset = self.op("sub i64", address, base)
         outside, inside = self.fresh_label("outside"), self.fresh_label("inside")
@@ -173,7 +174,7 @@ class FullChecks:
             self._skip_quiet(address, nbytes, shared, race, done, site)
         elif info & INFO_WRITE:
             self.branch(self._is_local(address), done, race)
-        else:  # of memory that nobody may write to, or that is quiet in this interval, or a thread's own
+        else:  # memory that no thread may write, or that is quiet in this interval, or that is a thread's own
             writable, loud = self.fresh_label("writable"), self.fresh_label("loud")
             t = f"i{8 * granules}"
             self.branch(self.op(f"icmp eq {t}", self.op(f"and {t}", state, WRITE), 0), done, writable)
@@ -192,8 +193,9 @@ class FullChecks:
         self.line(f"store {t} {new}, ptr {where}, align 1{self.shadow_tag(root)}")
 
     def _skip_quiet(self, address: str, nbytes: int, shared: bool, race: str, done: str, site: str) -> None:
-        """Further reads by this instruction of what is only read in this interval need no look; there is a word for each
-        granule. Where no collective orders the lanes of a warp, the same goes for those of one warp.
+        """Further reads by this instruction need no check if the memory is only read in this interval; there
+        is a word for each granule. If no collective orders the lanes of a warp, the same goes for memory
+        touched by only one warp.
         """
         quiet = self.emit(f"inttoptr i64 {self.load_field('Env', 'quiet', invariant=True)} to ptr")
         at = self.op("add i64", address, self.shared_base) if shared else address
@@ -236,7 +238,8 @@ class FullChecks:
     # -- arrays that only their function touches -------------------------------------------------------
 
     def look_at_arrays(self, function) -> None:
-        """Find out, of the body to be lowered, what its accesses mean, and which arrays LLVM may keep itself."""
+        """Determine for the body to be lowered which arrays its accesses are meant for, and which arrays LLVM
+        may keep itself."""
         self.roots, self.rooted, self.private, self.unrolled = {}, {}, {}, set()
         if Check.BOUNDS not in self.module.recipe:
             return
@@ -248,7 +251,8 @@ class FullChecks:
         self.unrolled = short_loops(function, self.roots, names)
 
     def keep_apart(self, name: str, variable: Variable) -> None:
-        """The values of an array, and of each granule whether it has been written. Its place in local memory stays empty."""
+        """The values of an array, and for each granule whether it has been written. Its place in local memory
+        stays empty."""
         granules = -(-variable.size // 4)
         self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
         for part, nbytes, value in (("values", 4 * granules, -1), ("written", granules, 0)):
@@ -259,7 +263,7 @@ class FullChecks:
             )
 
     def check_private(self, ins, address: str, nbytes: int, info: int, root: Variable) -> str:
-        """Check an access, note what it writes; returns the pointer to the element."""
+        """Check an access and record what it writes; returns the pointer to the element."""
         site = self.site(ins)
         offset = self._offset_in(root, address, nbytes, info, site)
         crooked, straight = self.fresh_label("crooked"), self.fresh_label("straight")
@@ -291,9 +295,10 @@ class FullChecks:
     # -- what cannot be the same memory -------------------------------------------------------------
 
     def start_scopes(self) -> None:
-        """Tell LLVM which accesses of a kernel never meet: those to different known arrays, and those to the shadow.
+        """Tell LLVM which accesses of a kernel never alias: those to different known arrays, and those to the
+        shadow.
 
-        Not in functions: their arrays take turns in the same memory.
+        Not in functions, whose arrays share the same memory in turn.
         """
         own = self.rooted if self.function.entry and not self.inlined else {}
         self.tags = {}
@@ -311,7 +316,7 @@ class FullChecks:
             return f", !alias.scope !{scopes[0]}, !noalias !{scopes[1]}"
 
         everything = list(shadow.values())
-        # None: an access of which nothing is known, which may be to any of the arrays
+        # None: an unknown access, which may be to any of the arrays
         for name in (*own, None):
             apart = [data[o] for o in own if o != name and name]
             self.tags["data", name] = tag(data[name], everything + apart)

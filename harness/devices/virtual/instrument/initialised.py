@@ -1,14 +1,14 @@
 """Which values are unset, and whether that matters: initcheck.
 
-Unset values may be copied: a struct has padding, and of a float4 perhaps three parts are used. They are a fault where
-they decide something: the way a thread goes, an address, what an atomic adds, what a warp votes for; and in an array
-that the kernel leaves behind.
+Unset values may be copied: a struct has padding, and a float4 may use only three of its parts. They are a
+fault where they matter: in a branch, an address, an atomic's operand, a warp's vote, or an array that the
+kernel leaves behind.
 
-To follow a value takes time, and few kernels have unset ones. So ordinary code only notices that something unset is
-read at all, which ends the launch (`rt_suspect`), and the device runs it again in code that follows: there each
-register that may be unset has two more, for which of its bits are, and where that comes from (an origin, see state.py),
-and memory has the same. Instructions that move bits (`mov`, `prmt`, shifts, `and`) move these too, whatever is computed
-from an unset bit is unset as a whole.
+Following values takes time, and few kernels have unset ones. So ordinary code only detects that something
+unset is read at all; that ends the launch (`rt_suspect`), and the device runs it again with code that follows
+values. There each register that may be unset has two more, one for which of its bits are unset and one for
+where that comes from (an origin, see abi.py), and so does memory. Instructions that move bits (`mov`, `prmt`,
+shifts, `and`) move these as well; anything else computed from an unset bit is unset as a whole.
 
 Source: Stepanov, Serebryany, "MemorySanitizer", CGO 2015.
 """
@@ -24,7 +24,7 @@ from ..ptx.isa import CARRY, IGNORED, leaves_carry, registers, sources, takes_ca
 from ..ptx.types import TYPES, is_signed, llvm_type
 from ..runtime.abi import ORIGIN, ORIGIN_KIND, ORIGIN_SITE, USE
 
-#: instructions that only move bits -> which operands they move; the others say where to
+#: instructions that only move bits -> the operands they move; the other operands say where to
 _MOVES = {
     "mov": (1,),
     "prmt": (1, 2),
@@ -38,7 +38,7 @@ _MOVES = {
 }
 _COLLECTIVES = {"bar", "barrier", "vote", "match", "redux", "activemask", "elect"}
 _HINTS = {"prefetch", "prefetchu", "applypriority", "discard"}
-#: results of these do not depend on whether their operands are set: those are looked at
+#: the results of these count as set, because their operands are checked
 _CUTS = _COLLECTIVES | {"ld", "ldu", "atom", "shfl", "mbarrier", "ldmatrix", "movmatrix"}
 
 
@@ -60,7 +60,7 @@ def followed(function: Function, undefined: set[str]) -> set[str]:
 
 
 def _brings(ins: Instruction, function: Function) -> bool:
-    """Whether the result may be unset though no operand is."""
+    """Whether the result may be unset although no operand is."""
     if ins.base in ("ld", "ldu"):
         if ".param" in ins.opcode and function.entry:
             return ins.operands[1].base not in {p.name for p in function.params}
@@ -81,7 +81,7 @@ class Following:
     """Mixin of `function.Lowering`: the code that follows unset values."""
 
     def start_following(self, function: Function) -> None:
-        """At the beginning of a body: nothing is assigned to its registers yet."""
+        """At the beginning of a body: none of its registers is assigned yet."""
         self.followed = followed(function, self.undefined) if self.module.tracking else set()
         for register in sorted(self.followed):
             unset, origin = self._slots_of(register)
@@ -96,7 +96,7 @@ class Following:
                             f"  br label %{self.dead_label}"]  # fmt: skip
 
     def follow(self, ins: Instruction):
-        """Look at what an instruction uses; returns what is to be done after it."""
+        """Check what an instruction uses; returns what to do after it."""
         base = ins.base
         addresses = [name for o in sources(ins) if o.startswith("[") for name in registers(o)]
         if base not in _HINTS:
@@ -222,7 +222,7 @@ class Following:
         return unset, self.emit(f"load i64, ptr {slot}")
 
     def store_unset(self, ins: Instruction, place: str, nbytes: int, unset: str, origin: str) -> None:
-        """Memory gets a value, of which these bits are unset."""
+        """Store a value of which these bits are unset."""
         t = f"i{8 * nbytes}"
         self.line(f"store {t} {unset}, ptr {self.unset_at(place)}, align 1")
         if unset == "0":
@@ -273,7 +273,7 @@ class Following:
         return after
 
     def _follow_atomic(self, ins: Instruction):
-        """atom, red, mbarrier: their operands are to be set, and the memory that they change."""
+        """atom, red, mbarrier: their operands, and the memory that they change, must be set."""
         values = [name for o in sources(ins) if not o.startswith("[") for name in registers(o)]
         self.check_used(ins, values, "atomic")
         operand = next(o for o in ins.operands if o.startswith("["))
@@ -301,7 +301,7 @@ class Following:
         return after
 
     def _follow_shuffle(self, ins: Instruction):
-        """What a lane gives is followed to the lane that gets it; which lane that is must be set."""
+        """A lane's value is followed to the lane that gets it; the choice of lane must be set."""
         self.check_used(ins, [n for o in ins.operands[2:] for n in registers(o)], "collective")
         value = ins.operands[1]
         unset = self.resize(self.unset(value), "i32", "i64") if value in self.followed else "0"
@@ -319,7 +319,7 @@ class Following:
     # -- of parameters ---------------------------------------------------------------------------------
 
     def follow_parameter(self, pointer: str, size: int) -> None:
-        """Make room for what is unset in a parameter. pointer: the LLVM name of its memory."""
+        """Make room for the unset bits of a parameter. pointer: the LLVM name of its memory."""
         if self.module.tracking and not self.module.raw:
             self.serial += 1
             unset, origins = f"%unset.param.{self.serial}", f"%from.param.{self.serial}"
@@ -360,7 +360,7 @@ class Following:
         ]
 
     def hand_over(self, places, formals, back: bool = False) -> None:
-        """Copy what is unset of parameters to where the function that is called finds it; back: from there.
+        """Copy the unset bits of parameters to where the called function finds them; back: from there.
 
         places: their LLVM names, None for a value that has none.
         """
@@ -411,7 +411,7 @@ class Following:
         return int(self._int(register)[1:])
 
     def _bitwise(self, ins: Instruction) -> dict[str, str] | None:
-        """Result -> its unset bits, of an instruction of which they are known one by one."""
+        """Result -> its unset bits, for an instruction of which they are known bit by bit."""
         base, mods = ins.base, ins.opcode.split(".")[1:]
         if base == "cvt":
             if "sat" in mods or not all(t[0] in "us" and t in TYPES for t in mods[-2:]):
@@ -470,7 +470,7 @@ class Following:
         return found
 
     def _logic(self, ins: Instruction) -> str:
-        """`and` with a bit that is 0, and `or` with one that is 1, is set whatever the other bit is."""
+        """`and` with a 0 bit, and `or` with a 1 bit, are set whatever the other bit is."""
         t = self._int(ins.operands[0])
         shadows = [self.unset(o) for o in ins.operands[1:]]
         if ins.base == "not":
@@ -488,7 +488,7 @@ class Following:
         return self.op(f"and {t}", both, self.op(f"and {t}", *passes))
 
     def _selected(self, ins: Instruction) -> str:
-        """Where the condition is unset, so are the bits in which the two values differ."""
+        """If the condition is unset, so are the bits in which the two values differ."""
         t = self._int(ins.operands[0])
         a, b = (self.unset(o) for o in ins.operands[1:3])
         condition = ins.operands[3]
@@ -500,7 +500,7 @@ class Following:
         return self.emit(f"select i1 {self.unset(condition)}, {t} {either}, {t} {one}")
 
     def _by_halves(self, ins: Instruction) -> str:
-        """Packed halves: each by itself."""
+        """Packed halves: each separately."""
         unset = "0"
         for operand in ins.operands[1:]:
             unset = self.op("or i32", unset, self.unset(operand))
@@ -520,7 +520,7 @@ class Following:
 
 
 def _nothing() -> None:
-    """After an instruction that sets nothing that is followed."""
+    """After an instruction whose results are not followed."""
 
 
 def _parts(operand: str) -> list[str]:

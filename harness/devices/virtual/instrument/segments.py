@@ -1,10 +1,10 @@
-"""What counting adds to a lowered kernel (`checks="count"`); see runtime/counters.cu for what happens to it.
+"""What counting adds to a lowered kernel (`checks="count"`); runtime/counters.cu processes it.
 
-A segment is code that no branch, call or wait interrupts: who executes one of its instructions executes all. At its
-start a thread enters an Entry of its warp, found by a key: a number for the segment, plus the path of calls, plus for
-each loop around it its number times its iteration. Lanes with the same key are together. That is what hardware does
-when the lanes of a warp come together again after every divergent branch: in a loop they are together in the same
-iteration, and after it.
+A segment is code without branches, calls or waits: a thread that executes one of its instructions executes
+all. At its start a thread enters an Entry of its warp, found by a key: a number for the segment, plus the
+path of calls, plus, for each surrounding loop, its number times its iteration. Lanes with the same key are
+together. Hardware does the same when the lanes of a warp reconverge after every divergent branch: they are
+together in the same iteration of a loop, and after it.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class CountedSegment:
 
 @dataclass
 class _Flow:
-    """Where the loops of a body are. prefix: of the function, where it is expanded in another."""
+    """The loops of a body. prefix: of the function, if it is expanded in another."""
 
     around: list[list[Loop]]  # position -> the loops it lies in
     headers: dict[int, list[Loop]]  # position -> loops that start an iteration there
-    leads_to: dict[int, list[Loop]]  # position behind a block -> loops that it may enter
+    leads_to: dict[int, list[Loop]]  # position after a block -> loops that it may enter
     prefix: str
 
     def register(self, loop: Loop) -> str:
-        """Where the iterations of a loop are counted, times its number."""
+        """The counter of a loop's iterations, multiplied by its number."""
         return f'%"loop {self.prefix}{loop.number}"'
 
 
@@ -71,17 +71,17 @@ def _flow(function, prefix: str) -> _Flow:
 
 
 class Counting:
-    """Mixin of `lower.Lowering`. Every method does nothing where nothing is counted."""
+    """Mixin of `lower.Lowering`. Every method does nothing unless the build counts."""
 
     segment: CountedSegment | None = None  # the one that is open
     flow: _Flow | None = None
     outer_loops: tuple[str, ...] = ()  # registers of the loops around a function that is expanded in place
-    copying = False  # there are asynchronous copies to look at
+    copying = False  # there are asynchronous copies to watch
     worked = False  # since the last of them, in this segment, it has been noted that the thread computes
     lane_bit = lane_offset = path = key = ""
 
     def start_counting(self) -> None:
-        """At the entry of a function: who am I, and how did I get here."""
+        """At the entry of a function: identify the thread and its path of calls."""
         if not self.module.counting:
             return
         lines, self.lines = self.lines, self.entry
@@ -121,7 +121,7 @@ class Counting:
     # -- blocks --------------------------------------------------------------------------------------
 
     def end_block(self, position: int) -> None:
-        """A block ends before `position`: the loops that may be entered from here start anew."""
+        """A block ends before `position`: reset the loops that may be entered from here."""
         if self.flow:
             for loop in self.flow.leads_to.get(position, ()):
                 self.line(f"store i64 0, ptr {self.flow.register(loop)}")
@@ -138,7 +138,7 @@ class Counting:
                 )
 
     def end_segment(self) -> None:
-        """What follows may be executed by other lanes."""
+        """End the segment: different lanes may execute what follows."""
         self.segment = None
 
     # -- instructions ----------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Counting:
             self.segment.kinds[line, CONDITIONAL] += 1
 
     def _note_work(self, found: dict[str, int]) -> None:
-        """A copy that arrives after this has not been waited for idly."""
+        """From now on, waiting for a copy is not idle."""
         if "async_copies" in found:
             self.worked = False
         elif not self.worked and FLOPS.keys() & found:
@@ -188,7 +188,7 @@ class Counting:
         self._set_lane("taken", condition)
 
     def count_call(self) -> None:
-        """A real call: the function that is called goes on from this key."""
+        """A real call: the called function continues from this key."""
         if self.module.counting:
             self._open()
             self.store_field("Extra", "path", self.op("mul i64", self.key, self.module.new_number()))
