@@ -252,7 +252,8 @@ class CourseMagics(Magics):
 
     def threads(self, puzzle: Puzzle, chosen: argparse.Namespace) -> int:
         """How many threads a block of the chosen kernel has. Errors: CourseError."""
-        from .course.checkout import read_source, tunables
+        from .course.checkout import read_source
+        from .course.cuda_values import tunables
         from .report.pictures.kinds import what_to_draw
         from .report.pictures.probe import count
 

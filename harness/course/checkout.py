@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
 import importlib.util
@@ -195,78 +194,3 @@ def source_hash(source: str) -> str:
 def seed_of(source: str) -> int:
     """The seed of a file's inputs: the same text gets the same seed, and no text can contain its own."""
     return int(source_hash(source)[:12], 16)
-
-
-TUNABLE = re.compile(r"^[ \t]*(?:static[ \t]+)?constexpr\b([^=;{}\n]*)=([^;{}\n]*);", re.MULTILINE)
-INTEGER_WORDS = {"static", "const", "unsigned", "signed", "int", "long", "short", "size_t", "bool"}
-COMMENT_OR_STRING = re.compile(
-    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
-)
-
-
-def without_comments(source: str) -> str:
-    """`source` with comments blanked out; lines and columns stay."""
-    return COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] == "/" else m[0], source)
-
-
-class Tunables(dict):
-    """Tunable name -> value; a missing one says what the launch needs."""
-
-    def __missing__(self, name: str):
-        raise CourseError(
-            f"the launch needs the line `constexpr int {name} = ...;`, which the file does not have"
-        )
-
-
-def tunables(source: str) -> Tunables:
-    """The `constexpr int NAME = value;` lines of a kernel file; a value may use earlier names."""
-    found = Tunables()
-    for declared, text in TUNABLE.findall(without_comments(source)):
-        *words, name = declared.split() or [""]
-        if words and INTEGER_WORDS.issuperset(words) and name.isidentifier():
-            value = constant(text, found)
-            if value is not None:
-                found.setdefault(name, value)
-    return found
-
-
-def constant(text: str, names: dict[str, int]) -> int | None:
-    """A C integer expression of + - * / % << >> and known names; None for anything else."""
-    text = re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "", text.strip())
-    text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
-    if len(text) > 200:
-        return None
-    try:
-        return evaluate(ast.parse(text, mode="eval").body, names)
-    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
-        return None
-
-
-def evaluate(node: ast.expr, names: dict[str, int]) -> int:
-    """Evaluates as C does with int. Errors: ValueError if it is not a constant, ZeroDivisionError."""
-    match node:
-        case ast.Constant(value=int(value)):
-            return int(value)
-        case ast.Name(id=name) if name in names:
-            return names[name]
-        case ast.Name(id="true" | "false" as word):
-            return int(word == "true")
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -evaluate(operand, names)
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = evaluate(left, names), evaluate(right, names)
-            match op:
-                case ast.Add():
-                    return a + b
-                case ast.Sub():
-                    return a - b
-                case ast.Mult():
-                    return a * b
-                case ast.Div() | ast.Mod():
-                    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # C rounds to zero
-                    return quotient if isinstance(op, ast.Div) else a - b * quotient
-                case ast.LShift() if 0 <= b < 64:
-                    return a << b
-                case ast.RShift() if 0 <= b < 64:
-                    return a >> b
-    raise ValueError("not a constant that the harness can read")

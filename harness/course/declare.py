@@ -8,7 +8,6 @@ The folder name is the puzzle's id: there is no registry; `checkout.py` finds an
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CourseError
-from .mistakes import Mistake, kernel_span, mistakes_in
+from .mistakes import Mistake, mistakes_in
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
 
 __all__ = [  # what puzzle.py files and the harness import from here
-    "BEGIN", "BEGIN_STUB", "END", "END_STUB", "PARTS",
-    "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
-    "Mistake", "Out", "Param", "Program", "Puzzle", "Scalar",
-    "ceil_div", "kernel_span", "mistakes_in", "require", "strip_solution", "stub_text",
+    "PARTS", "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
+    "Mistake", "Out", "Param", "Program", "Puzzle", "Scalar", "ceil_div", "mistakes_in", "require",
 ]  # fmt: skip
 
 PARTS = {
@@ -332,43 +329,3 @@ class Puzzle:
     def include_dirs(self) -> tuple[Path, ...]:
         """Where kernels find the course's own headers."""
         return (self.root / "puzzles" / "include",)
-
-
-BEGIN, END = "// BEGIN SOLUTION", "// END SOLUTION"
-BEGIN_STUB, END_STUB = "// BEGIN STUB", "// END STUB"
-
-
-def stub_text(puzzle: Puzzle) -> str:
-    """The pristine stub: the solution without what is between the marker lines."""
-    path = puzzle.solution_path
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as e:
-        raise CourseError(f"{path} cannot be read ({e.strerror}); it is part of the course") from None
-    return strip_solution(text, str(path))
-
-
-def strip_solution(text: str, name: str = "kernel.cu") -> str:
-    """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
-
-    The comments from `// BEGIN STUB` to `// END STUB` become code: what the stub has in that place. In
-    Python, comments begin with `#`.
-    """
-    kept, begun, pairs = [], "", 0
-    partners = {BEGIN: END, BEGIN_STUB: END_STUB}
-    slashes = "#" if name.endswith(".py") else "//"
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        mark = line.strip().replace(slashes, "//", 1)
-        if mark in partners or mark in partners.values():
-            fits = mark == partners[begun] if begun else mark in partners
-            require(fits, f"{name}:{number}: {mark!r} without its partner")
-            pairs += mark == END
-            begun = "" if begun else mark
-        elif begun == BEGIN_STUB:
-            require(mark.startswith("//"), f"{name}:{number}: a line of the stub must be a comment: {mark!r}")
-            kept.append(re.sub(f"{slashes} ?", "", line, count=1))
-        elif not begun:
-            kept.append(line)
-    require(not begun, f"{name}: {begun!r} without {partners.get(begun)!r}")
-    require(pairs, f"{name}: no {BEGIN!r} line, so the stub cannot be derived from it")
-    return "".join(kept)

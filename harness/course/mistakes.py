@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import CourseError
+from .cuda_text import edited, read
 
 SHARED_LINE = re.compile(r"^[ \t]*(?:#[ \t]*include\b|__constant__\b)[^\n]*$", re.MULTILINE)
 
@@ -52,7 +53,8 @@ class Mistake:
         for old, new in self.edits:
             start, end = 0, len(solution)
             if solution.count(old) > 1:
-                start, end = kernel_span(solution, self.kernel)
+                kernel = read(solution).function(self.kernel)
+                start, end = (kernel.whole.start, kernel.whole.end) if kernel else (start, end)
             if (count := solution.count(old, start, end)) != 1:
                 raise CourseError(
                     f"mistake {self.name!r}: {old!r} occurs {count} times in the solution, not once"
@@ -66,23 +68,10 @@ def mistakes_in(kernel: str, *mistakes: Mistake) -> tuple[Mistake, ...]:
     return tuple(replace(m, kernel=kernel) for m in mistakes)
 
 
-def kernel_span(source: str, name: str) -> tuple[int, int]:
-    """Where a kernel starts and ends: from the line with its name to the next `}` at the start of a line.
-
-    The whole text if there is no such kernel.
-    """
-    kernel = rf"^[^\n]*__global__ void {re.escape(name)}\(.*?^\}}"
-    found = re.search(kernel, source, re.MULTILINE | re.DOTALL)
-    return found.span() if found else (0, len(source))
-
-
 def without_kernels(text: str, names: Sequence[str]) -> str:
     """The text without some of its kernels; lines keep their numbers."""
-    for name in names:
-        start, end = kernel_span(text, name)
-        if (start, end) != (0, len(text)):
-            text = text[:start] + "\n" * text.count("\n", start, end) + text[end:]
-    return text
+    kernels = [k for k in read(text).kernels if k.name in names]
+    return edited(text, [(k.whole, "\n" * k.whole.code.count("\n")) for k in kernels])
 
 
 def together(texts: Sequence[str]) -> tuple[str, list[int]]:

@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ..errors import CourseError
-from .declare import Puzzle, stub_text
+from .declare import Puzzle
+from .stubs import stub_text
 
 
 def restore_stub(puzzle: Puzzle) -> str:

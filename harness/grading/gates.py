@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import floor
 
-from ..course.checkout import Tunables
+from ..course.cuda_values import Tunables
 from ..course.declare import Case, Gate, Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..course.checkout import NoSource, NotText, Tunables, read_source, seed_of, source_hash, tunables
-from ..course.declare import Puzzle, stub_text
+from ..course.checkout import NoSource, NotText, read_source, seed_of, source_hash
+from ..course.cuda_values import Tunables, tunables
+from ..course.declare import Puzzle
+from ..course.stubs import stub_text
 from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from . import gates, naming, race_timeline, sentences
 from .compare import error_map

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..course.checkout import tunables
+from ..course.cuda_values import tunables
 from ..course.declare import Puzzle
 from ..devices.launching import triple
 from ..devices.virtual.run.trace import Steps

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..course.checkout import Tunables
+from ..course.cuda_values import Tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import make_inputs
 from ..errors import BackwarpError, CourseError, KernelFault, LaunchError

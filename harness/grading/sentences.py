@@ -8,8 +8,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from ..course.checkout import without_comments
-from ..course.declare import Array, Case, Kernel, Puzzle, kernel_span, stub_text
+from ..course.cuda_text import Piece, read
+from ..course.declare import Array, Case, Kernel, Puzzle
+from ..course.stubs import first_task, stub_text
 from ..errors import CompileError, Coordinates, Diagnostic, KernelFault, LaunchError
 from .compare import Mismatch, show_pair
 
@@ -25,7 +26,6 @@ WORDS = {  # for the kinds of faults
 }  # fmt: skip
 # these end the thread, which then writes nothing more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
-STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
 FOLLOWS = "Probably a consequence"
 CAUSES = (
     "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
@@ -109,17 +109,20 @@ def remedy(d: Diagnostic, source: str = "") -> str:
 def wrong_line(d: Diagnostic, source: str) -> int:
     """The line to correct, which may precede the one where the compiler noticed; 0 if unknown."""
     if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
-        lines = without_comments(source).split("\n")[: d.line - 1]
-        ended = (n for n, text in reversed([*enumerate(lines, 1)]) if text.strip() and text.strip()[0] != "#")
-        return next(ended, d.line)
+        return max(
+            (token.last_line for token in read(source).tokens if token.last_line < d.line), default=d.line
+        )
     left = braces_left_open(source)
     return 0 if left < 0 or left > 0 and 'expected a "}"' in d.message else d.line
 
 
 def braces_left_open(source: str) -> int:
-    """How many more { than } a file has, outside comments and strings."""
-    code = STRING.sub("", without_comments(source))
-    return code.count("{") - code.count("}")
+    """How many more { than } a file has, outside comments and strings; 0 if a string has no end."""
+    tokens = read(source).tokens
+    if any(t.kind != "char_literal" and t.code.count('"') == 1 for t in tokens):
+        return 0
+    words = [t.code for t in tokens]
+    return words.count("{") - words.count("}")
 
 
 def place(thread: Coordinates | None, block: Coordinates | None) -> str:
@@ -140,7 +143,9 @@ def fault(found: KernelFault, source: str) -> list[str]:
     lines = [f"{headline}{where}{place(found.thread, found.block)}"]
     text = found.source or nth_line(source, found.line)
     divided = is_divided(found.array, source)
-    lines += source_line(found.line, text, 0 if divided else column_of(found.array, text))
+    here = text == nth_line(source, found.line)  # and not in a header
+    named = read(source if here else text).subscripts(found.array, found.line if here else 1)
+    lines += source_line(found.line, text, named[0].column if len(named) == 1 and not divided else 0)
     element = f"{found.array}[{found.index}]" if found.array.isidentifier() and found.index else ""
     if element and element not in found.explanation and "before its start" not in found.explanation:
         lines.append(
@@ -227,8 +232,8 @@ def surplus_thread(
         or found.block is None
     ):
         return []
-    body = source[slice(*kernel_span(source, kernel.name))]
-    if re.search(r"__sync|_sync\(", body):
+    text = read(source).function(kernel.name)
+    if text is None or any(is_barrier(name) for name, _ in text.calls()):
         return []
     dims = puzzle.full_dims(case)
     threads = kernel.launch(dict(dims), t).block
@@ -241,7 +246,7 @@ def surplus_thread(
         count = math.prod(p.shape(dims))
         if found.block[1:] == (0, 0) and number >= count:
             says = "a thread without an element must return first."
-            if re.search(r"\breturn\s*;", without_comments(body)):
+            if any(text.all("return_statement")):
                 says = "the test that makes threads without an element return lets this one through."
             elements = f"{count} element{'s' * (count != 1)}"
             return [f"This is thread number {number} of the launch, and {p.name} has {elements}: {says}"]
@@ -252,15 +257,13 @@ def returned_early(found: KernelFault, kernel: Kernel, source: str) -> list[str]
     """Why an element of shared memory may be unset: threads can return before the kernel's first barrier."""
     if found.kind != "uninitialised-read" or "__shared__" not in found.headline:
         return []
-    start, end = kernel_span(source, kernel.name)
-    body = without_comments(source)[start:end]
-    barrier = re.search(r"__syncthreads|_sync\(", body)
-    leaves = re.search(r"\breturn\s*;", body[: barrier.start()]) if barrier else None
-    if not leaves:
+    text = read(source).function(kernel.name)
+    barrier = next((call for name, call in text.calls() if is_barrier(name)), None) if text else None
+    leaves = next(text.all("return_statement"), None) if barrier else None
+    if not leaves or leaves.start > barrier.start:
         return []
-    line = source.count("\n", 0, start + leaves.start()) + 1
     return [
-        f"Line {line} lets threads return before the first barrier. If only some threads of a block return, nobody "
+        f"Line {leaves.line} lets threads return before the first barrier. If only some threads of a block return, nobody "
         "loads their elements: keep every thread to the end, and test only before the store."
     ]
 
@@ -280,12 +283,12 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
     """Why no element was written: the code is missing, or no thread reaches it."""
     if any(m.count != m.total for m in found):
         return []
-    body, stub = kernel_text(source, kernel.name), kernel_text(stub_text(puzzle), kernel.name)
-    if body and body.split() == stub.split():
-        at = source.index(body)
-        todo = re.search(r"TODO\(\d+\)", body)
-        line = source.count("\n", 0, at + (todo.start() if todo else 0)) + 1
-        return [f"{kernel.name} is still empty: {f'{todo[0]}, ' if todo else ''}line {line}."]
+    text, stub = (read(t).function(kernel.name) for t in (source, stub_text(puzzle)))
+    if text and stub and text.code.split() == stub.code.split():
+        for comment in text.all("comment"):
+            if todo := re.search(r"TODO\(\d+\)", comment.code):
+                return [f"{kernel.name} is still empty: {todo[0]}, line {comment.line}."]
+        return [f"{kernel.name} is still empty: line {text.name_line}."]
     if found[0].updated:
         return [
             "Its value did not change: does an `if` or a `return` keep every thread away, or do they store the old value back?"
@@ -293,36 +296,38 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
     return ["No thread reached a store to it: does an `if` or a `return` keep them all away?"]
 
 
-def kernel_text(source: str, name: str) -> str:
-    """A kernel from its name to its closing brace; "" if there is none."""
-    start = re.search(rf"\b{re.escape(name)}\s*\(", source)
-    depth = 0
-    for brace in re.finditer(r"[{}]", without_comments(source)[start.end() :]) if start else ():
-        depth += 1 if brace[0] == "{" else -1
-        if depth <= 0:
-            return source[start.start() : start.end() + brace.end()]
-    return ""
+def is_barrier(name: str) -> bool:
+    """Whether threads wait for one another in a function of this name."""
+    return name.startswith("__sync") or name.endswith("_sync")
 
 
 def is_divided(array: str, source: str) -> bool:
     """Whether an array is the dynamic shared memory, with other pointers of the file derived from it."""
-    name = rf"\b{re.escape(array)}\b"
-    code = without_comments(source) if array else ""
-    return bool(
-        re.search(rf"\bextern\s+__shared__[^;\n]*{name}", code)
-        and re.search(rf"=\s*(?:\([^()]*\)\s*)?(?:{name}\s*\+|&\s*{name}\s*\[)", code)
-    )
+    file = read(source)
+    dynamic = {"extern", "__shared__"}
+    if not any(v.name == array and dynamic <= set(v.words) for v in file.variables):
+        return False
+    values = [v.value for v in file.variables if v.pointer]
+    values += [e.part("right") for e in file.whole.all("assignment_expression")]
+    return any(value and starts_from(array, value) for value in values)
+
+
+def starts_from(array: str, value: Piece) -> bool:
+    """Whether an expression is `array + ...` or `&array[...]`, in a cast or not."""
+    while value.kind in ("cast_expression", "parenthesized_expression"):
+        value = value.parts[-1]
+    if value.kind == "pointer_expression":
+        value = value.parts[0]
+        return value.kind == "subscript_expression" and value.parts[0].code == array
+    first = value
+    while first.kind == "binary_expression" and first.part("operator").code == "+":
+        first = first.part("left")
+    return first is not value and first.code == array
 
 
 def nth_line(source: str, number: int) -> str:
     lines = source.split("\n")
     return lines[number - 1] if 0 < number <= len(lines) else ""
-
-
-def column_of(array: str, text: str) -> int:
-    """The column of `array[` in a line, from 1; 0 if it does not occur exactly once."""
-    found = [m.start() for m in re.finditer(rf"\b{re.escape(array)}\s*\[", text)] if array else []
-    return found[0] + 1 if len(found) == 1 else 0
 
 
 def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
@@ -375,12 +380,9 @@ def param_size(p) -> int:
 
 def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
     """An untouched stub: what to do first."""
-    todo = re.search(r"(?://|#)\s*(TODO\(1\)[^\n]*(?:\n[ \t]*(?://|#)(?!\s*TODO)[^\n]+)*)", source)
     lines = [f"This is still the untouched stub: open {file} in your editor."]
-    if todo:
-        number = source[: todo.start()].count("\n") + 1
-        task = " ".join(re.sub(r"\n\s*(?://|#)", " ", todo[1]).split())
-        lines.append(f"Start in line {number}: {task}")
+    if todo := first_task(source):
+        lines.append(f"Start in line {todo[0]}: {todo[1]}")
     about = f" You will write about {puzzle.lines} lines." if puzzle.lines else ""
     lines.append(f"The lesson is puzzles/{puzzle.id}/README.md.{about}")
     lines.append(f"Stuck? `backwarp hint {puzzle.number}` helps.")

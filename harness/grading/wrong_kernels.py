@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..course.checkout import tunables
+from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..course.mistakes import Mistake, together, without_kernels
 from ..errors import CompileError, CourseError, DeviceError, LaunchError

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..course.checkout import Course, Tunables, read_source, source_hash, tunables
+from ..course.checkout import Course, read_source, source_hash
+from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Kernel, Launch, Puzzle
 from ..course.progress import Entry
 from ..devices.virtual.explain.metrics import global_bytes

@@ -13,8 +13,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ..course.declare import Case, Kernel, Puzzle, stub_text
+from ..course.declare import Case, Kernel, Puzzle
 from ..course.mistakes import Mistake, together, without_kernels
+from ..course.stubs import stub_text
 from ..devices import open_device
 from ..grading.grade import Options, grade_file
 from ..grading.naming import Observation

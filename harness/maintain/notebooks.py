@@ -15,7 +15,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from ..course.checkout import Course, open_course
-from ..course.declare import stub_text
+from ..course.stubs import stub_text
 
 FOLDERS = ("puzzles", "solutions", "reference", "notebooks")
 SECONDS = 300  # for one cell

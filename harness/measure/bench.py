@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..course.checkout import Tunables, tunables
+from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import derive_seed, make_array
 from ..devices.launching import triple

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..course.checkout import Course, open_course, tunables
+from ..course.checkout import Course, open_course
+from ..course.cuda_text import edited, read
+from ..course.cuda_values import tunables
 from ..course.declare import Array, Kernel, Puzzle
 from ..course.progress import Progress
 from ..devices.launching import triple
@@ -80,10 +82,12 @@ def library(array):
 
 def instance(source: str, dtype: str) -> str:
     """The text of a kernel file for another storage type; lines keep their numbers if one is blank."""
+    words = read(source).tokens
     if dtype == "float64":
-        return re.sub(r"\bfloat\b", "double", source)
+        return edited(source, [(word, "double") for word in words if word.code == "float"])
     if dtype == "float16":
-        source = re.sub(r"\bfloat(?=\s*\*)", "__half", source)
+        pairs = [(word, after) for word, after in zip(words, words[1:]) if word.code == "float"]
+        source = edited(source, [(word, "__half") for word, after in pairs if after.code == "*"])
         include = "#include <cuda_fp16.h>"
         with_include, made = re.subn(r"^$", include, source, count=1, flags=re.MULTILINE)
         return with_include if made else f"{include}\n{source}"

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import click
 
-from ..course.checkout import Course, open_course, tunables
+from ..course.checkout import Course, open_course
+from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
 from . import bench

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ..course.checkout import Tunables, seed_of, tunables
+from ..course.checkout import seed_of
+from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Kernel, Puzzle
 from ..devices.nvrtc import ptxas
 from ..devices.virtual.explain import metrics

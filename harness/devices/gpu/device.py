@@ -28,7 +28,8 @@ from harness.devices.launching import (  # fmt: skip
     constant_bytes,
     triple,
 )
-from harness.devices.nvrtc.compiler import Ptx, demangle, parameter_sizes
+from harness.devices.nvrtc.compiler import Ptx
+from harness.devices.nvrtc.symbols import demangle, parameter_sizes
 from harness.errors import DeviceError, KernelFault
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525

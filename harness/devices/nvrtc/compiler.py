@@ -24,6 +24,7 @@ from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
 
 from . import includes
 from .messages import describe, parse_log
+from .symbols import demangle, entries, name_table
 
 #: a kernel is not to know which of its builds runs
 FLAVOURS = {"debug": ("-G", "-U__CUDACC_DEBUG__"), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
@@ -204,7 +205,7 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
             f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: "
             "is an initialised array huge, or a loop unrolled very often?"
         )
-    return Ptx(text, *_name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
+    return Ptx(text, *name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
 
 
 # --- headers -------------------------------------------------------------------------------------
@@ -400,60 +401,6 @@ def _text(data: bytes | None) -> str:
 def _require(code, doing: str) -> None:
     if int(code):
         raise CompileError(f"NVIDIA's compiler could not {doing}: {getattr(code, 'name', code)}")
-
-
-# --- names ---------------------------------------------------------------------------------------
-
-
-def entries(ptx: str) -> list[str]:
-    """The names of the kernels in a PTX text."""
-    return re.findall(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)", ptx, re.MULTILINE)
-
-
-def demangle(symbol: str, qualified: bool = False) -> str:
-    """The function name in an Itanium C++ symbol: _ZN1a4tileILi16EEvPf -> tile (or a::tile).
-
-    Anonymous namespaces are left out; template arguments are too. Anything that is no C++ symbol,
-    such as an extern "C" name, is returned as it is.
-    """
-    match = re.match(r"_Z(N?)(?:[rVK]*)(L?)(?=\d)", symbol)
-    if not match:
-        return symbol
-    parts, position = [], match.end()
-    while number := re.compile(r"L?(\d+)").match(symbol, position):
-        start = number.end()
-        parts.append(symbol[start : start + int(number[1])])
-        position = start + int(number[1])
-        if not match[1]:
-            break
-        if symbol[position : position + 1] == "I":
-            break
-    parts = [p for p in parts if not p.startswith(("_GLOBAL__N", "_INTERNAL"))]
-    if not parts:
-        return symbol
-    return "::".join(parts) if qualified else parts[-1]
-
-
-def _name_table(ptx: str, expressions: dict[str, str]):
-    """(names, overloads) of the kernels in a PTX text."""
-    found: dict[str, list[str]] = {}
-    for symbol in entries(ptx):
-        for plain in dict.fromkeys((symbol, demangle(symbol), demangle(symbol, qualified=True))):
-            found.setdefault(plain, []).append(symbol)
-    names = {plain: symbols[0] for plain, symbols in found.items() if len(symbols) == 1}
-    overloads = {plain: tuple(symbols) for plain, symbols in found.items() if len(symbols) > 1}
-    return names | expressions, overloads
-
-
-def parameter_sizes(ptx: str, symbol: str) -> tuple[int, ...]:
-    """The size in bytes of each parameter of a kernel."""
-    head = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(([^)]*)\)", ptx)
-    sizes = []
-    for parameter in head[1].split(",") if head and head[1].strip() else ():
-        bits = re.search(r"\.[a-z]+(\d+)\b", parameter)[1]
-        count = re.search(r"\[(\d+)\]\s*$", parameter)
-        sizes.append(int(bits) // 8 * (int(count[1]) if count else 1))
-    return tuple(sizes)
 
 
 # --- cache entries -------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ NVRTC opens any file that an ``#include`` names and quotes it in its messages. A
 the course's own headers (``puzzles/include``), CUDA's, and the shims for the C and C++ headers that
 NVRTC lacks; every other name is refused, and so is what this scan cannot decide.
 
-The scan is a lexer of C++ translation phases 2 and 3 (line splices, comments, raw strings). From
+The scan decides what the compiler may open, so it must not take a directive for anything else. A parser that
+recovers from errors (`course/cuda_text.py`) cannot promise that; this scan reads no more than it has to.
+It is a lexer of C++ translation phases 2 and 3 (line splices, comments, raw strings). From
 the first conditional directive, malformed literal or strange character on, where compilers differ in
 what they skip, it turns to the safe side: a directive in a comment or a string counts as well.
 """

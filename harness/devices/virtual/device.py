@@ -13,7 +13,8 @@ import numpy as np
 
 from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
-from ..nvrtc.compiler import Ptx, demangle
+from ..nvrtc.compiler import Ptx
+from ..nvrtc.symbols import demangle
 from .compile.build import Built, build, build_ptx
 from .compile.link import Program
 from .compile.modules import KernelInfo

@@ -8,14 +8,14 @@ differ, so a register says which one it holds, and so do the sums, once they are
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.declare import Kernel, Puzzle, kernel_span
+from harness.course.cuda_text import edited, read
+from harness.course.declare import Kernel, Puzzle
 from harness.course.inputs import derive_seed
 from harness.errors import CourseError
 
@@ -34,10 +34,6 @@ FIRST_WARP = "blockIdx.x + blockIdx.y == 0 && threadIdx.x < 32"
 ATTEMPTS = 20  # attempts to find inputs whose sums all differ
 LARGEST_CELL = 24
 INKS = ("step 0", "step 1", "step 2", "other")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"mma\.cuh".*$', re.M)
-_WRAPPER = re.compile(
-    r"(void mma_\w+\(float\* d, const unsigned\* a, const unsigned\* b\) {)(.*?)^}", re.MULTILINE | re.DOTALL
-)
 
 
 def talking(header: str) -> str:
@@ -47,11 +43,12 @@ def talking(header: str) -> str:
         words = "".join(f", ((const unsigned*){name})[{i}]" for i in range(REGISTERS[name]))
         return f'printf("{name} %d{" %x" * REGISTERS[name]}\\n", threadIdx.x % 32{words});'
 
-    def body(match: re.Match) -> str:
-        before = f"if ({FIRST_WARP}) {{ {printing('a')} {printing('b')} }}"
-        return f"{match[1]} {before}{match[2]} if ({FIRST_WARP}) {printing('d')}\n}}"
-
-    return _WRAPPER.sub(body, header.replace("#pragma once", ""))
+    before = f" if ({FIRST_WARP}) {{ {printing('a')} {printing('b')} }}"
+    after = f" if ({FIRST_WARP}) {printing('d')}\n"
+    for wrapper in reversed([f for f in read(header).functions if f.name.startswith("mma_")]):
+        body = wrapper.body
+        header = f"{header[: body.start + 1]}{before}{body.code[1:-1]}{after}{header[body.end - 1 :]}"
+    return header.replace("#pragma once", "")
 
 
 class Listener(Runner):
@@ -63,11 +60,13 @@ class Listener(Runner):
         super().__init__(device, puzzle, next(c for c in puzzle.cases if c.name == CASE), kernel, source)
 
     def text(self, source: str) -> str:
-        for name in self.others:  # not needed, and slow to compile
-            start, end = kernel_span(source, name)
-            if end < len(source) or start:
-                source = source[:start] + source[end:]
-        return _INCLUDE.sub(lambda _: talking(self.header), source, count=1)
+        file = read(source)
+        # of the others none is needed, and they are slow to compile
+        edits = [(f.whole, "") for f in file.functions if f.name in self.others]
+        for include in file.whole.all("preproc_include"):
+            if include.part("path").code == '"mma.cuh"':
+                edits.append((include, talking(self.header) + "\n"))
+        return edited(source, edits)
 
     def registers(self) -> dict[str, np.ndarray]:
         """ "a", "b" and "d" -> [lane, register], the bits in the first mma of every lane."""

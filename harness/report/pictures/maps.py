@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.checkout import tunables
+from harness.course.cuda_text import edited, read
+from harness.course.cuda_values import tunables
 from harness.course.declare import Kernel, Puzzle
 from harness.course.inputs import make_inputs
 from harness.devices import confined_device
@@ -86,7 +86,10 @@ def solved(puzzle: Puzzle) -> str:
 
 def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
     """The kernel with a different tile size."""
-    return re.sub(rf"(\bconstexpr\s+int\s+{name}\s*=\s*)\d+", rf"\g<1>{side}", source)
+    values = [
+        v.value for v in read(source).variables if v.name == name and "constexpr" in v.words and v.value
+    ]
+    return edited(source, [(value, str(side)) for value in values])
 
 
 def panels_of(

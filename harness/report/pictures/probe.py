@@ -8,13 +8,13 @@ copy, which changes some output. An element that is read without influencing an 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from harness.course.checkout import tunables, without_comments
+from harness.course.cuda_text import read
+from harness.course.cuda_values import tunables
 from harness.course.declare import Case, Kernel, Launch, Puzzle
 from harness.course.inputs import make_inputs
 from harness.errors import CourseError
@@ -39,18 +39,16 @@ THIS_THREAD = (
 
 def set_apart(source: str, name: str) -> str:
     """`source`, with extra parameters for the kernel `name`: a block, a thread, and this thread's arrays."""
-    code = without_comments(source)
-    start = re.search(rf"\b{re.escape(name)}\s*\(", code)
-    close = code.find(")", start.end()) if start else -1
-    brace = code.find("{", close)
-    if close < 0 or brace < 0:
+    kernel = read(source).function(name)
+    if kernel is None:
         raise CourseError(f"the file has no kernel {name}(...) {{ ... }}")
-    pointers = [" ".join(p.split()) for p in code[start.end() : close].split(",") if "*" in p]
-    names = [re.findall(r"\w+", p)[-1] for p in pointers]
-    own = [re.sub(r"\w+$", r"own_\g<0>", p) for p in pointers]
+    names = [p.name for p in kernel.parameters if p.pointer]
+    declared = [" ".join(p.outer.code.split()) for p in kernel.parameters if p.pointer]
+    own = [f"{text.removesuffix(name)}own_{name}" for name, text in zip(names, declared)]
     swap = f"if ({THIS_THREAD}) {{ {' '.join(f'{n} = own_{n};' for n in names)} }}"
-    head = f"{code[:close].rstrip()}, int only_block, int only_thread, {', '.join(own)}{source[close:brace]}"
-    return f"{head}{{ {swap}{source[brace + 1 :]}"
+    close, inside = next(kernel.all("parameter_list")).end - 1, kernel.body.start + 1
+    more = f", int only_block, int only_thread, {', '.join(own)}"
+    return f"{source[:close]}{more}{source[close:inside]} {swap}{source[inside:]}"
 
 
 @dataclass(frozen=True)

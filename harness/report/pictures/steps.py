@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.checkout import tunables
+from harness.course.cuda_values import tunables
 from harness.course.declare import Case, Kernel, Puzzle
 from harness.course.inputs import make_inputs
 from harness.errors import CompileError, CourseError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...course.checkout import tunables
+from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
 from .canvas import of_case
 from .maps import Trace, small_tiles, trace

@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
-from harness.course.declare import stub_text
+from harness.course.stubs import stub_text
 from harness.grading.grade import Options, grade_file
 
 PUZZLE = Course(Path(harness.__file__).resolve().parent.parent).load("12")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from harness.course.checkout import Course, open_course, read_source, tunables
+from harness.course.checkout import Course, open_course, read_source
 from harness.course.declare import (  # fmt: skip
     Case,
     Float,
@@ -19,9 +19,8 @@ from harness.course.declare import (  # fmt: skip
     Out,
     Puzzle,
     ceil_div,
-    strip_solution,
-    stub_text,
 )
+from harness.course.stubs import strip_solution, stub_text
 from harness.errors import CourseError
 
 DECLARATION = """\
@@ -248,31 +247,6 @@ def test_without_a_checkout_the_editable_install_is_explained(tmp_path, monkeypa
     )
     with pytest.raises(CourseError, match="pip install -e"):
         open_course(tmp_path)
-
-
-def test_tunables_are_read_from_the_source():
-    source = """
-    constexpr int TILE = 16;  // constexpr int COMMENTED = 1;
-    /* constexpr int ALSO = 2; */
-    const char* text = "/*";
-    static constexpr unsigned int THREADS = TILE * TILE / 2;
-    constexpr long long BIG = 1'000'000LL, other;
-    constexpr int MASK = 0x1Fu;
-    constexpr int HALF = -7 / 2;
-    constexpr int SIZE = sizeof(float);
-    constexpr float RATE = 2;
-    constexpr bool FAST = true;
-    """
-    assert tunables(source) == {"TILE": 16, "THREADS": 128, "MASK": 31, "HALF": -3, "FAST": 1}
-    with pytest.raises(CourseError, match="constexpr int ROWS"):
-        tunables(source)["ROWS"]
-
-
-def test_reading_tunables_of_hostile_text_takes_no_time():
-    assert (
-        tunables("constexpr" + " " * 200_000 + "/*" * 200_000 + "constexpr int A = " + "9" * 200_000 + ";")
-        == {}
-    )
 
 
 @pytest.mark.parametrize(

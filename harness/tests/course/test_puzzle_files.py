@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course, tunables
-from harness.course.declare import Kernel, Puzzle, stub_text
+from harness.course.checkout import open_course
+from harness.course.cuda_values import tunables
+from harness.course.declare import Kernel, Puzzle
+from harness.course.stubs import stub_text
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.grading.grade import Options, grade_file
 from harness.maintain.check import flat, solution_lines

@@ -13,8 +13,8 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
-from harness.course.declare import stub_text
 from harness.course.inputs import make_inputs
+from harness.course.stubs import stub_text
 from harness.grading.compare import expectations
 from harness.grading.grade import in_order
 

@@ -14,7 +14,7 @@ import pytest
 
 import harness
 from harness.course.checkout import Course
-from harness.course.declare import stub_text
+from harness.course.stubs import stub_text
 from harness.grading import program_grade
 from harness.grading.grade import Options, grade_file
 from harness.grading.programs import load_program

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness import cli
-from harness.course.checkout import load_puzzle, open_course, read_source, tunables
+from harness.course.checkout import load_puzzle, open_course, read_source
+from harness.course.cuda_values import tunables
 from harness.course.declare import Array
 from harness.devices.gpu.device import GPU
 from harness.devices.virtual.run.workers import spread_order

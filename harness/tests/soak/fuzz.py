@@ -24,7 +24,8 @@ from random import Random
 import click
 import numpy as np
 
-from harness.course.checkout import open_course, tunables
+from harness.course.checkout import open_course
+from harness.course.cuda_values import tunables
 from harness.course.inputs import make_inputs
 from harness.devices.child import Child
 from harness.devices.nvrtc.compiler import compile_ptx

@@ -10,8 +10,9 @@ import re
 
 import numpy as np
 
+from ....course.cuda_text import read
 from ....errors import KernelFault, Place
-from ...nvrtc.compiler import demangle
+from ...nvrtc.symbols import demangle
 from ..ptx.types import TYPES
 from ..run.arena import Owner
 from ..run.printf import c_string
@@ -106,10 +107,8 @@ class Diagnosis:
 
     def _definition(self, kernel: str) -> int:
         """The line where a kernel is defined, for what belongs to no line of it; 0 where it is not found."""
-        match = (
-            re.search(rf"\b{re.escape(demangle(kernel))}\s*\(", self.run.module.source) if kernel else None
-        )
-        return self.run.module.source.count("\n", 0, match.start()) + 1 if match else 0
+        function = read(self.run.module.source).function(demangle(kernel)) if kernel else None
+        return function.name_line if function else 0
 
     def owner(self, record) -> Owner | None:
         """Whose element the access of a record was meant for."""
@@ -128,6 +127,10 @@ class Diagnosis:
     def source_line(self, line: int) -> str:
         lines = self.run.module.source.splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    def words_in(self, line: int) -> list[str]:
+        """The words and literals of a line of the source."""
+        return [token.code for token in read(self.run.module.source).tokens if token.line == line]
 
     # -- kinds --------------------------------------------------------------------------------------
 
@@ -363,8 +366,8 @@ class Diagnosis:
 
     def is_copy(self, place: Place) -> bool:
         """Whether a cp.async is started there: a function of a header, as a rule, so the line's words tell."""
-        line = self.source_line(place.line) if place.file == self.run.module.name else ""
-        return bool(re.search(r"(copy|cpy)_async\s*\(|\bcp\.async\b", line))
+        words = self.words_in(place.line) if place.file == self.run.module.name else ()
+        return any(word.endswith(("copy_async", "cpy_async")) or "cp.async" in word for word in words)
 
     def both(self, here: Place, other: Place) -> str:
         """`Threads (0,0,0) and (1,0,0)`, with their blocks where those differ."""

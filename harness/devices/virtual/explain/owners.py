@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ...nvrtc.compiler import demangle
+from ...nvrtc.symbols import demangle, symbol_names
 from ..analyse import debuginfo
 from ..analyse.provenance import Origin, Provenance, calls
 from ..ptx import parse as ptx
@@ -18,7 +18,7 @@ from ..ptx.types import BYTES
 from ..rewrite import split_depots
 from ..run.arena import LOCAL_BYTES, Owner
 from ..runtime import abi
-from .declarations import declared_shape, local_arrays, symbol_names
+from .declarations import declared_shape, local_arrays
 
 _declarations = lru_cache(maxsize=4)(debuginfo.variables)
 

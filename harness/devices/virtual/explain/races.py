@@ -6,10 +6,10 @@ the same place of the program there is no order: the element needs one thread, o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cached_property
 
+from ....course.cuda_text import Piece, read
 from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
@@ -17,7 +17,6 @@ from ..runtime.abi import SCOPE_SHIFT, SCOPES
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 _LANES_MEET = {"shfl", "vote", "match", "redux", "activemask"}  # beside bar.warp.sync
 _LEAVES = {"ret", "exit", "trap"}
-_COMPOUND = re.compile(r"\s*(\+\+|--|(<<|>>|[-+*/%&|^])=)")
 _FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
 
 
@@ -319,25 +318,15 @@ class Told:
     def _changes_one(self, race: Race, line: int) -> bool:
         """Does a line name one element of the array, and both read and write it?"""
         named = self._named(race, line)
-        return len({subscript for subscript, _ in named}) == 1 and (
-            len(named) > 1 or bool(_COMPOUND.match(named[0][1]))
-        )
+        return len(self._subscripts(race, line)) == 1 and (len(named) > 1 or named[0].is_updated)
 
     def _subscripts(self, race: Race, line: int) -> set[str]:
         """The different elements of the array that a line names."""
-        return {subscript for subscript, _ in self._named(race, line)}
+        return {"".join(piece.code.split()) for piece in self._named(race, line)}
 
-    def _named(self, race: Race, line: int) -> list[tuple[str, str]]:
-        """The elements of the array that a line names: (subscript, the text after it)."""
-        text, found = self.diagnosis.source_line(line), []
-        name = race.owner.name if race.owner else ""
-        for m in re.finditer(rf"\b{re.escape(name)}\s*(?=\[)", text) if name.isidentifier() else ():
-            depth, end = 0, m.end()
-            while end < len(text) and (depth or text[end] == "["):
-                depth += {"[": 1, "]": -1}.get(text[end], 0)
-                end += 1
-            found.append((re.sub(r"\s", "", text[m.end() : end]), text[end:]))
-        return found
+    def _named(self, race: Race, line: int) -> list[Piece]:
+        """The elements of the array that a line names."""
+        return read(self.diagnosis.run.module.source).subscripts(race.owner.name if race.owner else "", line)
 
 
 def _triple(c: tuple[int, int, int]) -> str:

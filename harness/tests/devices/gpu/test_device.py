@@ -17,8 +17,8 @@ from harness.devices import child, launching
 from harness.devices.gpu import device as gpu
 from harness.devices.gpu.device import GPU
 from harness.devices.launching import cut_output
-from harness.devices.nvrtc.compiler import parameter_sizes
 from harness.devices.nvrtc.nvrtc12 import Nvrtc12, find
+from harness.devices.nvrtc.symbols import parameter_sizes
 from harness.errors import CompileError, DeviceError, KernelFault, LaunchError
 
 FAKE = Path(__file__).parents[2] / "fakes" / "fake_cupy"

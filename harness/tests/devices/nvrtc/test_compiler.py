@@ -10,7 +10,7 @@ import pytest
 
 from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.nvrtc import includes
-from harness.devices.nvrtc.compiler import SHIMS, compile_ptx, demangle
+from harness.devices.nvrtc.compiler import SHIMS, compile_ptx
 from harness.errors import CompileError, LaunchError
 
 KERNEL = 'extern "C" __global__ void k(float* a) { a[0] = 1; }\n'
@@ -68,24 +68,6 @@ def test_templates_by_name_expression():
     assert ptx.find("tile<16, float>") != ptx.find("tile<8, double>")
     assert set(ptx.overloads["tile"]) == {ptx.find("tile<16, float>"), ptx.find("tile<8, double>")}
     assert ptx.kernels == ("tile",)
-
-
-@pytest.mark.parametrize(
-    "symbol, plain, qualified",
-    [
-        ("conv", "conv", "conv"),
-        ("_Z4tilePfiPd", "tile", "tile"),
-        ("_ZN1a1bEPf", "b", "a::b"),
-        ("_Z4tileILi16EEvPf", "tile", "tile"),
-        ("_ZN1q1r1tILi4EEEvPi", "t", "q::r::t"),
-        ("_ZN12_GLOBAL__N_12anEPi", "an", "an"),
-        ("_ZL1sPi", "s", "s"),
-        ("_Zoops", "_Zoops", "_Zoops"),
-    ],
-)
-def test_demangle(symbol, plain, qualified):
-    assert demangle(symbol) == plain
-    assert demangle(symbol, qualified=True) == qualified
 
 
 # --- what nvcc users take for granted ------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.course.checkout import open_course
-from harness.course.declare import stub_text
+from harness.course.stubs import stub_text
 from harness.report.pictures import fragments
 from harness.tests.devices.virtual.emit.test_matrices import a_16bit, a_32bit, accumulator, b_16bit, b_32bit
 from harness.tests.report.pictures.test_pictures import no_text_overlaps

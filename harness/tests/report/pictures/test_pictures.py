@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.course.checkout import open_course, tunables
+from harness.course.checkout import open_course
+from harness.course.cuda_values import tunables
 from harness.course.inputs import make_inputs
 from harness.devices import open_device
 from harness.errors import CourseError

@@ -1,0 +1,374 @@
+"""The text of a CUDA C++ file, parsed: functions, variables, statements and names, each with its place.
+
+`read(text)` takes any text, and finds in it what can be understood (see `cuda_tree.py`). A place is a character of
+the text, from 0; lines and columns count from 1. What an integer or an extent is worth: `cuda_values.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from . import cuda_tree
+from .cuda_tree import LOOPS, first_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+BRANCHES = ("if_statement", "switch_statement", "conditional_expression")
+STATEMENTS = (
+    *LOOPS, "if_statement", "switch_statement", "expression_statement", "declaration", "return_statement",
+    "break_statement", "continue_statement", "goto_statement", "labeled_statement", "case_statement",
+)  # fmt: skip
+_DECLARATIONS = (
+    "declaration", "parameter_declaration", "optional_parameter_declaration", "field_declaration",
+    "for_range_loop",
+)  # fmt: skip
+_DECLARATORS = (
+    "init_declarator", "array_declarator", "pointer_declarator", "reference_declarator",
+    "parenthesized_declarator", "function_declarator", "attributed_declarator",
+)  # fmt: skip
+_RECORDS = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a file, with the node of the tree that it is: its kind is a name of the grammar."""
+
+    file: CudaText = field(repr=False, compare=False)
+    node: Node = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        return self.node.type
+
+    @property
+    def start(self) -> int:
+        return self.node.start_byte
+
+    @property
+    def end(self) -> int:
+        return self.node.end_byte
+
+    @property
+    def line(self) -> int:
+        return self.node.start_point[0] + 1
+
+    @property
+    def column(self) -> int:
+        return self.node.start_point[1] + 1
+
+    @property
+    def last_line(self) -> int:
+        return self.node.end_point[0] + 1
+
+    @property
+    def code(self) -> str:
+        return self.file.text[self.start : self.end]
+
+    def part(self, name: str) -> Piece | None:
+        """The child that the grammar calls so: `condition`, `body`, `left`, `operator`."""
+        node = self.node.child_by_field_name(name)
+        return Piece(self.file, node) if node else None
+
+    @property
+    def parts(self) -> list[Piece]:
+        """The children that are more than a word or a sign, without comments."""
+        return [Piece(self.file, n) for n in self.node.named_children if n.type != "comment"]
+
+    @property
+    def outer(self) -> Piece | None:
+        return Piece(self.file, self.node.parent) if self.node.parent else None
+
+    @property
+    def is_updated(self) -> bool:
+        """Whether it is read and written in one: `x += 1`, `x++`."""
+        outer = self.outer
+        if outer and outer.kind == "assignment_expression":
+            return outer.part("left") == self and outer.part("operator").code != "="
+        return bool(outer) and outer.kind == "update_expression"
+
+    def holds(self, other: Piece) -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+    def all(self, *kinds: str) -> Iterator[Piece]:
+        """What is of these kinds in it (itself included), in order."""
+        return (Piece(self.file, n) for n in cuda_tree.walk(self.node) if n.type in kinds)
+
+    def calls(self) -> Iterator[tuple[str, Piece]]:
+        """(name, call) of the calls in it, in order; the name is the last of `a::b.c<int>(...)`."""
+        for call in self.all("call_expression"):
+            if called := call.part("function"):
+                yield _last_name(called), call
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kind}, {self.line}:{self.column}, {self.code[:60]!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Variable(Piece):
+    """A declared variable, parameter, member or enumerator; the piece is its declarator, `a[TILE][4] = {}`.
+
+    words: static, const, __shared__ ... type: as written, without them. pointer: whether a `*` or `&` stands
+    before the name. extents: one for each pair of brackets, None where it is empty.
+    """
+
+    name: str
+    type: str
+    words: tuple[str, ...] = ()
+    pointer: bool = False
+    extents: tuple[Piece | None, ...] = ()
+    value: Piece | None = None
+    scope: Node | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Function(Piece):
+    """A function with a body. whole: all of it, from `extern "C"` or `template <...>` on."""
+
+    name: str
+    words: tuple[str, ...]
+    parameters: tuple[Variable, ...]
+    templates: tuple[str, ...]
+    body: Piece
+    whole: Piece
+
+    name_line: int
+
+    @property
+    def is_kernel(self) -> bool:
+        return "__global__" in self.words
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A `#define`. parameters: None where it has no parentheses."""
+
+    name: str
+    value: str
+    parameters: tuple[str, ...] | None = None
+
+
+@lru_cache(maxsize=16)
+def read(text: str) -> CudaText:
+    """The parsed text; the same object for the same text."""
+    return CudaText(text)
+
+
+class CudaText:
+    """A parsed file. Everything in it is in the order of the text."""
+
+    def __init__(self, text: str):
+        self.text, self.lines = text, text.split("\n")
+        self.root = cuda_tree.parse(text)
+
+    def _code(self, node: Node) -> str:
+        return self.text[node.start_byte : node.end_byte]
+
+    @property
+    def whole(self) -> Piece:
+        return Piece(self, self.root)
+
+    # -- what there is ------------------------------------------------------------------------------------
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        found, wholes = [], {}
+        for n in cuda_tree.walk(self.root):
+            whole = wholes.get(n.id, n)
+            if n.type in ("template_declaration", "linkage_specification"):
+                wholes |= {child.id: whole for child in n.named_children if child.type != "declaration_list"}
+            elif n.type == "function_definition":
+                found += self._function(n, whole)
+        return tuple(found)
+
+    @property
+    def kernels(self) -> tuple[Function, ...]:
+        return tuple(f for f in self.functions if f.is_kernel)
+
+    def function(self, name: str) -> Function | None:
+        """The only function of a name; of several, the only kernel."""
+        found = [f for f in self.functions if f.name == name]
+        found = found if len(found) == 1 else [f for f in found if f.is_kernel]
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """All that are declared anywhere, parameters, members and enumerators with them."""
+        return tuple(v for n, scope in cuda_tree.walk_scopes(self.root) for v in self._declared(n, scope))
+
+    @cached_property
+    def macros(self) -> tuple[Macro, ...]:
+        return tuple(Macro(*found) for found in cuda_tree.macros(self.root, self.text))
+
+    @cached_property
+    def comments(self) -> tuple[Piece, ...]:
+        return tuple(self.whole.all("comment"))
+
+    @cached_property
+    def tokens(self) -> tuple[Piece, ...]:
+        """Words, signs and literals: what stands neither in a comment nor in a directive."""
+        return tuple(Piece(self, n) for n in cuda_tree.tokens(self.root))
+
+    # -- at a place ---------------------------------------------------------------------------------------
+
+    def line_start(self, line: int) -> int:
+        """The place of the first character of a line that is not blank."""
+        start = sum(len(text) + 1 for text in self.lines[: line - 1])
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        return start + len(text) - len(text.lstrip())
+
+    def around(self, place: int, *kinds: str) -> list[Piece]:
+        """What is of these kinds and has the character at `place` in it, the innermost first; all without kinds."""
+        node, found = self.root, []
+        while node is not None:
+            if not kinds or node.type in kinds:
+                found.append(Piece(self, node))
+            node = next((n for n in node.children if n.start_byte <= place < n.end_byte), None)
+        return found[::-1]
+
+    def statement_at(self, line: int) -> Piece | None:
+        """The statement that begins in a line, the outermost of several; else the innermost that goes through it."""
+        place = self.line_start(line)
+        found = self.around(place, *STATEMENTS)
+        return next((s for s in reversed(found) if s.start == place), found[0] if found else None)
+
+    def function_at(self, line: int) -> Function | None:
+        """The function whose text has the beginning of a line in it."""
+        place = self.line_start(line)
+        inside = [f for f in self.functions if f.whole.start <= place < f.whole.end]
+        return max(inside, key=lambda f: f.start, default=None)
+
+    def named(self, name: str, place: int) -> list[Variable]:
+        """The variables that a name may mean at a place; several where the innermost scope declares it more than once."""
+        seen = [v for v in self._by_name.get(name, ()) if v.start < place and self._holds(v.scope, place)]
+        inner = max(((v.scope.start_byte, -v.scope.end_byte) for v in seen), default=None)
+        return [v for v in seen if (v.scope.start_byte, -v.scope.end_byte) == inner]
+
+    def _holds(self, scope: Node, place: int) -> bool:
+        return scope == self.root or scope.start_byte <= place < scope.end_byte
+
+    def names_at(self, place: int) -> dict[str, Variable]:
+        """The variables that can be named at a place: declared before it, and not hidden by another of the name."""
+        known = {name: [v for v in self.named(name, place) if v.end <= place] for name in self._by_name}
+        return {name: found[-1] for name, found in known.items() if found}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Variable]]:
+        found: dict[str, list[Variable]] = {}
+        for v in self.variables:
+            found.setdefault(v.name, []).append(v)
+        return found
+
+    def subscripts(self, array: str, line: int) -> list[Piece]:
+        """The elements `array[...][...]` that a line names, the innermost brackets last."""
+        start = self.line_start(line)
+        end = start + len(self.lines[line - 1].lstrip()) if 0 < line <= len(self.lines) else start
+        found, inner = [], set()
+        for piece in self.whole.all("subscript_expression"):
+            if piece.node.id not in inner:
+                first = piece.node
+                while first.type == "subscript_expression":
+                    first = first.children[0]
+                    inner.add(first.id)
+                if start <= first.start_byte < end and self._code(first) == array:
+                    found.append(piece)
+        return found
+
+    # -- declarations -------------------------------------------------------------------------------------
+
+    def _function(self, node: Node, whole: Node) -> Iterator[Function]:
+        declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+        while declarator and declarator.type != "function_declarator":
+            declarator = declarator.child_by_field_name("declarator") or first_of(
+                declarator, "function_declarator"
+            )
+        name = declarator and declarator.child_by_field_name("declarator")
+        if not name or not body:
+            return
+        listed, templates, outer = declarator.child_by_field_name("parameters"), (), whole
+        while outer and outer != node:
+            if outer.type == "template_declaration" and (names := outer.child_by_field_name("parameters")):
+                templates = tuple(self._code(n) for p in names.named_children for n in _parameter_name(p))
+            outer = first_of(outer, "template_declaration", "linkage_specification", "function_definition")
+        parameters = [v for p in listed.named_children for v in self._declared(p, node)] if listed else []
+        yield Function(
+            self, node, _last_name(Piece(self, name)), self._words(node), tuple(parameters), templates,
+            Piece(self, body), Piece(self, whole), name.start_point[0] + 1,
+        )  # fmt: skip
+
+    def _words(self, node: Node) -> tuple[str, ...]:
+        """static, const, __shared__ and the like of a declaration."""
+        type_, words = node.child_by_field_name("type"), []
+        for n in node.children:
+            if n.type in _DECLARATORS or n.type in ("identifier", "field_identifier", "compound_statement"):
+                break
+            if n != type_ and n.end_byte > n.start_byte and n.type not in ("comment", "launch_bounds"):
+                words.append(self._code(n))
+        return tuple(words)
+
+    def _declared(self, node: Node, scope: Node) -> Iterator[Variable]:
+        if node.type == "enumerator":
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            yield Variable(
+                self, node, self._code(name), "enum", ("const",), value=self._piece(value), scope=scope
+            )
+        if node.type not in _DECLARATIONS:
+            return
+        words = self._words(node)
+        if node.type == "for_range_loop":
+            scope, words = node, ()
+        type_ = node.child_by_field_name("type")
+        name = type_ and (type_.child_by_field_name("name") if type_.type in _RECORDS else type_)
+        default = node.child_by_field_name("default_value") or node.child_by_field_name("value")
+        for declarator in node.children_by_field_name("declarator"):
+            yield from self._declarator(declarator, self._code(name) if name else "", words, default, scope)
+
+    def _declarator(
+        self, node: Node, type_: str, words, value: Node | None, scope: Node
+    ) -> Iterator[Variable]:
+        extents, pointer, inner = [], False, node
+        while inner is not None and inner.type in _DECLARATORS:
+            if inner.type == "function_declarator" and inner.children[0].type != "parenthesized_declarator":
+                return
+            if inner.type == "init_declarator":
+                value = inner.child_by_field_name("value")
+            elif inner.type == "array_declarator":
+                extents.append(self._piece(inner.child_by_field_name("size")))
+            pointer |= inner.type in ("pointer_declarator", "reference_declarator")
+            inner = inner.child_by_field_name("declarator") or first_of(inner, *_DECLARATORS, "identifier")
+        names = [inner] if inner is not None else []
+        if inner is not None and inner.type == "structured_binding_declarator":
+            names = inner.named_children
+        for name in names:
+            if name.type in ("identifier", "field_identifier"):
+                yield Variable(
+                    self, node, self._code(name), type_, words, pointer, tuple(extents[::-1]), self._piece(value), scope
+                )  # fmt: skip
+
+    def _piece(self, node: Node | None) -> Piece | None:
+        return Piece(self, node) if node else None
+
+
+def edited(text: str, edits: Iterable[tuple[Piece, str]]) -> str:
+    """`text` with pieces replaced, which must not overlap."""
+    for piece, new in sorted(edits, key=lambda e: e[0].start, reverse=True):
+        text = text[: piece.start] + new + text[piece.end :]
+    return text
+
+
+def _parameter_name(parameter: Node) -> list[Node]:
+    """The name of a parameter of a template: the last word before its default."""
+    default = parameter.child_by_field_name("default_value") or parameter.child_by_field_name("default_type")
+    names = [n for n in cuda_tree.walk(parameter) if n.type in ("identifier", "type_identifier")]
+    return [n for n in names if not default or n.end_byte <= default.start_byte][-1:]
+
+
+def _last_name(piece: Piece) -> str:
+    """`c` of `a::b.c<int>`."""
+    node = piece.node
+    while inner := node.child_by_field_name("name") or node.child_by_field_name("field"):
+        node = inner
+    return piece.file.text[node.start_byte : node.end_byte]

@@ -1,0 +1,140 @@
+"""Tree-sitter's tree of a CUDA C++ file: parsing, and walks over the nodes. `cuda_text.py` gives it meaning.
+
+The grammar takes any text: what is not C++ becomes ERROR nodes, around which the rest is still there. Macros are
+not expanded, and both branches of an `#if` are read, but for `#if 0`. Walks are loops, as trees may be as deep as a
+text is long. Nodes count characters from 0. The parser is loaded at first use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..devices.nvrtc.includes import MAX_SOURCE
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
+FUNCTIONS = ("function_definition", "lambda_expression")
+#: what a name declared in it is not known outside of
+SCOPES = (
+    *LOOPS, *FUNCTIONS, "translation_unit", "compound_statement", "if_statement", "switch_statement",
+    "catch_clause", "declaration_list", "field_declaration_list", "template_declaration",
+)  # fmt: skip
+CONDITIONALS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
+LITERALS = ("string_literal", "raw_string_literal", "char_literal")
+
+# What the grammar does not know, and no reader of a kernel needs: read as blanks.
+_UNKNOWN = re.compile(
+    r"\b(?:__align__|__cluster_dims__|__block_size__|__maxnreg__)[ \t]*\((?:[^(){};\n]|\([^(){};\n]*+\))*+\)"
+    r"|^[ \t]*\#[ \t]*pragma\b(?:\\\r?\n|(?!\*/|/\*|//)[^\n])*+",
+    re.MULTILINE,
+)
+# A macro with such a value stands for statements or specifiers, which its bare name does not show.
+_NO_EXPRESSION = re.compile(
+    r"[;{}]|\A\s*\Z|\b(?:extern|static|inline|template|__\w+__)\b(?!\s*\()|\b__attribute__\b"
+)
+_WORD_OR_DIRECTIVE = re.compile(r"^[ \t]*+\#(?:\\\r?\n|[^\n])*+|\b[A-Za-z_]\w*+(?!\s*\()", re.MULTILINE)
+
+
+def parse(text: str) -> Node:
+    """The root of the tree of `text`; of nothing, where it is longer than a kernel file may be."""
+    plain = _UNKNOWN.sub(lambda m: _blank(m[0]), text) if len(text) <= MAX_SOURCE else ""
+    plain = "".join(map(_ascii, plain)) if not plain.isascii() or "\0" in plain else plain
+    root = _parser().parse(plain.encode()).root_node
+    if root.has_error:
+        blanks = {
+            n
+            for n, value, parameters in macros(root, text)
+            if not parameters and _NO_EXPRESSION.search(value)
+        }
+        if blanks:
+            plain = _WORD_OR_DIRECTIVE.sub(lambda m: _blank(m[0]) if m[0] in blanks else m[0], plain)
+            root = _parser().parse(plain.encode()).root_node
+    return root
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _ascii(character: str) -> str:
+    """One byte for every character, so that the parser's places are those of the text."""
+    if character.isascii():
+        return character if character != "\0" else " "
+    return "_" if character.isalnum() else " " if character.isspace() else "?"
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """All nodes of a tree, in the order of the text, without what `#if 0` leaves out."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        if node.child_count:
+            stack.extend(reversed(_children(node)))
+
+
+def walk_scopes(root: Node) -> Iterator[tuple[Node, Node]]:
+    """As walk: (node, the innermost scope that it is in)."""
+    stack = [(root, root)]
+    while stack:
+        node, scope = stack.pop()
+        yield node, scope
+        if node.child_count:
+            prototype = node.type == "function_declarator" and scope.type not in FUNCTIONS
+            inner = node if prototype or node.type in SCOPES else scope
+            stack.extend((child, inner) for child in reversed(_children(node)))
+
+
+def tokens(root: Node) -> Iterator[Node]:
+    """The words, signs and literals of a tree that stand neither in a comment nor in a directive."""
+    stack = [root]
+    while stack:
+        n = stack.pop()
+        if n.type in CONDITIONALS:
+            asked = {child.id for name in ("condition", "name") for child in n.children_by_field_name(name)}
+            stack.extend(c for c in reversed(_children(n)) if c.id not in asked and c.type != "\n")
+        elif n.type == "comment" or n.type.startswith(("preproc_", "#")):
+            continue
+        elif n.child_count and n.type not in LITERALS:
+            stack.extend(reversed(n.children))
+        elif n.end_byte > n.start_byte:  # else it is missing, and only thought to be there
+            yield n
+
+
+def macros(root: Node, text: str) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
+    """(name, value, parameters, None without parentheses) of every `#define`."""
+
+    def code(node: Node | None) -> str:
+        return text[node.start_byte : node.end_byte] if node else ""
+
+    for n in walk(root):
+        if n.type in ("preproc_def", "preproc_function_def"):
+            listed = n.child_by_field_name("parameters")
+            names = tuple(map(code, listed.named_children)) if listed else None
+            value = re.sub(r"\\\r?\n", " ", code(n.child_by_field_name("value")))
+            yield code(n.child_by_field_name("name")), value, names
+
+
+def first_of(node: Node, *kinds: str) -> Node | None:
+    """The first child of one of the kinds."""
+    return next((n for n in node.children if n.type in kinds), None)
+
+
+def _children(node: Node) -> list[Node]:
+    condition = node.child_by_field_name("condition") if node.type == "preproc_if" else None
+    if condition and condition.type == "number_literal" and condition.text == b"0":
+        return node.children_by_field_name("alternative")
+    return node.children

@@ -1,0 +1,98 @@
+"""Names of kernels and variables in PTX: Itanium symbols taken apart, the kernels of a text and their parameters."""
+
+from __future__ import annotations
+
+import re
+
+_MANGLED = dict(
+    zip(
+        "bahcstijlmxyfd",
+        "bool char char char short short int int long long long long float double".split(),
+        strict=True,
+    )
+)
+
+
+def entries(ptx: str) -> list[str]:
+    """The names of the kernels in a PTX text."""
+    return re.findall(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)", ptx, re.MULTILINE)
+
+
+def demangle(symbol: str, qualified: bool = False) -> str:
+    """The function name in an Itanium C++ symbol: _ZN1a4tileILi16EEvPf -> tile (or a::tile).
+
+    Anonymous namespaces are left out; template arguments are too. Anything that is no C++ symbol,
+    such as an extern "C" name, is returned as it is.
+    """
+    match = re.match(r"_Z(N?)(?:[rVK]*)(L?)(?=\d)", symbol)
+    if not match:
+        return symbol
+    parts, position = [], match.end()
+    while number := re.compile(r"L?(\d+)").match(symbol, position):
+        start = number.end()
+        parts.append(symbol[start : start + int(number[1])])
+        position = start + int(number[1])
+        if not match[1]:
+            break
+        if symbol[position : position + 1] == "I":
+            break
+    parts = [p for p in parts if not p.startswith(("_GLOBAL__N", "_INTERNAL"))]
+    if not parts:
+        return symbol
+    return "::".join(parts) if qualified else parts[-1]
+
+
+def symbol_names(symbol: str) -> tuple[str, str, str]:
+    """(function, variable, template arguments, still mangled) of an Itanium symbol: _ZZ1fILi4EEvPfE1t -> ("f", "t", "Li4EEvPfE1t")."""
+    function = arguments = ""
+    at = re.match(r"_ZZN?", symbol)
+    rest = symbol[at.end() :] if at else ""
+    while length := re.match(r"\d+", rest):
+        end = length.end() + int(length[0])
+        function, rest = rest[length.end() : end], rest[end:]
+        arguments = rest[1:] if rest.startswith("I") else ""
+    last = re.match(r"_ZZ.*E(\d+)", symbol)
+    variable = symbol[last.end() :][: int(last[1])] if last else ""
+    return function, variable, arguments
+
+
+def template_arguments(mangled: str) -> list[str]:
+    """The arguments that follow a template's name in a symbol: dLi20ELb1EE... -> ["double", "20", "1"]; [] where unknown."""
+    arguments = []
+    while mangled and not mangled.startswith("E"):
+        literal, named = re.match(r"L[a-z](n?)(\d+)E", mangled), re.match(r"\d+", mangled)
+        if literal:
+            arguments.append("-" * bool(literal[1]) + literal[2])
+            mangled = mangled[literal.end() :]
+        elif named:
+            end = named.end() + int(named[0])
+            arguments.append(mangled[named.end() : end])
+            mangled = mangled[end:]
+        elif mangled[0] in _MANGLED:
+            arguments.append(_MANGLED[mangled[0]])
+            mangled = mangled[1:]
+        else:
+            return []
+    return arguments
+
+
+def name_table(ptx: str, expressions: dict[str, str]):
+    """(names, overloads) of the kernels in a PTX text."""
+    found: dict[str, list[str]] = {}
+    for symbol in entries(ptx):
+        for plain in dict.fromkeys((symbol, demangle(symbol), demangle(symbol, qualified=True))):
+            found.setdefault(plain, []).append(symbol)
+    names = {plain: symbols[0] for plain, symbols in found.items() if len(symbols) == 1}
+    overloads = {plain: tuple(symbols) for plain, symbols in found.items() if len(symbols) > 1}
+    return names | expressions, overloads
+
+
+def parameter_sizes(ptx: str, symbol: str) -> tuple[int, ...]:
+    """The size in bytes of each parameter of a kernel."""
+    head = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(([^)]*)\)", ptx)
+    sizes = []
+    for parameter in head[1].split(",") if head and head[1].strip() else ():
+        bits = re.search(r"\.[a-z]+(\d+)\b", parameter)[1]
+        count = re.search(r"\[(\d+)\]\s*$", parameter)
+        sizes.append(int(bits) // 8 * (int(count[1]) if count else 1))
+    return tuple(sizes)
