@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from ..compile.recipes import Check
 from ..ptx.cfg import basic_blocks
-from ..ptx.ir import Function, Instruction, Label
+from ..ptx.ir import Instruction, Label
 from ..ptx.isa import reads, writes
-from .cas_loops import guesses
 
 
 def maybe_undefined(body, registers) -> set[str]:
@@ -104,16 +103,19 @@ class RegisterCheck:
     """Mixin of `function.Lowering`: a flag for each register that may be read before it is assigned."""
 
     def _flag(self, register: str) -> str:
-        return f'%"defined {self.prefix}{register}"'
+        return f'%"defined {register}"'
 
-    def _declare_flags(self, function: Function) -> None:
-        self.undefined, self.sets_bits, self.guesses = set(), set(), set()
+    def declare_flags(self) -> None:
         if Check.INITIALISED in self.module.recipe:
-            self.undefined = maybe_undefined(function.body, function.regs) - without_value(function.body)
-            self.sets_bits = sets_bits(function.body)
-            self.guesses = guesses(function.body)
-        for register in sorted(() if self.module.tracking else self.undefined):
-            self.entry.append(f"  {self._flag(register)} = alloca i1")
+            self.undefined = self.facts.undefined
+        if not self.module.tracking:
+            for register in sorted(self.undefined):
+                self.entry.append(f"  {self._flag(register)} = alloca i1")
+            self.unset_flags(self.undefined)
+
+    def unset_flags(self, registers) -> None:
+        """Nothing is assigned to these registers any more."""
+        for register in sorted(() if self.module.tracking else self.undefined.intersection(registers)):
             self.line(f"store i1 false, ptr {self._flag(register)}")
 
     def _defined(self, registers) -> str:

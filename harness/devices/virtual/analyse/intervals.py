@@ -8,34 +8,20 @@ summarised.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..ptx.cfg import basic_blocks
 from ..ptx.ir import Instruction
 
 
-@dataclass(frozen=True)
-class Around:
-    """What surrounds a body that is expanded in place; the default is a kernel's.
-
-    ends: after it, a thread may end without another barrier. meets: after it, one may reach a barrier.
-    goes_on: one that reaches it could, from the start of its interval, have taken another path to a barrier.
-    """
-
-    ends: bool = True
-    meets: bool = False
-    goes_on: bool = False
-
-
 class Intervals:
-    """The barrier intervals of one body.
+    """The barrier intervals of a kernel.
 
     may, must: whether an instruction may be, or certainly is, a barrier of all threads of the block, or a
     call of a function with one.
     """
 
-    def __init__(self, body, tables, may: Callable, must: Callable, around: Around = Around()):
-        self.around, self.follow = around, _successors(body, tables)
+    def __init__(self, body, tables, may: Callable, must: Callable):
+        self.follow = _successors(body, tables)
         self.end = len(body)
         before: list[list[int]] = [[] for _ in self.follow]
         for position, targets in enumerate(self.follow):
@@ -47,23 +33,14 @@ class Intervals:
         # positions from which the end can be reached without a barrier
         self.to_end = _reached({self.end}, before, self.stops)
         self.to_barrier = _reached(barriers, before, self.stops) | barriers
-        if around.meets:
-            self.to_barrier |= self.to_end | {self.end}
         begins = {t for p in barriers for t in self.follow[p] if t in self.to_barrier}
-        if around.goes_on or 0 in self.to_barrier:
+        if 0 in self.to_barrier:
             begins.add(0)
         self.inside = begins | _reached(begins - self.stops, self.follow, self.stops)
 
     def final(self) -> set[int]:
-        """Positions of the body after which a thread may end, in intervals from which others reach a
-        barrier."""
-        return self.inside & self.to_end if self.around.ends else set()
-
-    def around_call(self, position: int) -> Around:
-        """What surrounds the body that is expanded at a position."""
-        ends = self.around.ends and any(t in self.to_end or t == self.end for t in self.follow[position])
-        meets = any(t in self.to_barrier for t in self.follow[position])
-        return Around(ends, meets, position in self.inside)
+        """Positions of the body after which a thread may end, in intervals from which others come to a barrier."""
+        return self.inside & self.to_end
 
 
 def passes_freely(body, tables, must: Callable) -> bool:

@@ -29,14 +29,13 @@ from functools import cached_property
 
 from ..compile.recipes import Check
 from ..emit.collectives import BASES as COLLECTIVES
-from ..ptx.callgraph import called
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import LOOPS, WAYS
 
 # the exit of all threads that did not return early; the first bit of a mask
 CLOSING_BRACE = 1
-_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret")  # opcodes without effect
+_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret", "leave")  # opcodes without effect
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,8 @@ class Flow:
         if self.body[brace].at != self.body[rets[-1]].at or not self.is_straight(last):
             return rets[:-1]  # the closing brace is in that block, so no return is there
         leads = (end - 1 for end, follow in self.blocks.values() if follow == [last])
-        return rets[:-1] + [p for p in leads if p != brace and isinstance(self.body[p], Instruction)]
+        own = (p for p in leads if p != brace and isinstance(self.body[p], Instruction))
+        return rets[:-1] + [p for p in own if self.body[p].expansion is None]
 
     def is_straight(self, position: int) -> bool:
         """Whether there are no effects from here to the end of the function."""
@@ -142,86 +142,56 @@ class Flow:
 
 
 class Ways:
-    """One body in its place: a kernel, or a function expanded at a call. All those of a kernel are made at
-    once.
+    """Of a kernel whose calls have been expanded.
 
-    inside: position of a call -> the Ways of the body that is expanded there.
-    out: position of an exit -> its bit. loops: the numbers of those that contain both an exit and a place to
-    wait.
+    out: a way out -> its bit. loops: of those that hold both a way out and something to wait at, their numbers.
+    entered: an item of the body after which such loops begin -> their numbers.
     """
 
-    def __init__(
-        self, function: Function, module, flows: dict[str, Flow], outer: tuple[Ways, int] | None, last: bool
-    ):
-        """last: only the end of the kernel follows this body."""
-        if function.name not in flows:
-            flows[function.name] = Flow(function)
-        self.flow = flows[function.name]
-        self.outer = outer
-        self.inside: dict[int, Ways] = {}
-        self._ends = self.flow.returns if last else []
-        self._waits = []
-        for position, item in enumerate(function.body):
-            if isinstance(item, Label):
-                continue
-            callee = module.ptx.functions.get(called(item))
-            expanded = callee is not None and module.waits.expands(callee.name, True)
-            if item.base == "exit":
-                self._ends = [*self._ends, position]
-            elif item.base in COLLECTIVES or expanded and module.waits.must_wait(callee.name):
-                self._waits.append(position)
-            if expanded and not module.graph.is_recursive(callee.name):
-                ends = last and self.flow.is_straight(position + 1)
-                self.inside[position] = Ways(callee, module, flows, (self, position), ends)
-        self.out: dict[int, int] = {}
-        self.loops: dict[Span, int] = {}
+    def __init__(self, kernel: Function, functions: dict[str, Function]):
+        self.flow, self.body = Flow(kernel), kernel.body
+        self.position = {item: p for p, item in enumerate(kernel.body)}
+        places = [*self.flow.returns, *self._others(functions)][: WAYS - 1]
+        self._places = {place: CLOSING_BRACE << n for n, place in enumerate(places, 1)}
+        self.out = {self.body[place]: bit for place, bit in self._places.items()}
+        waits = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.base in COLLECTIVES]
+        both = [
+            loop
+            for loop in (self.flow.loops if places else ())
+            if any(p in loop for p in places) and any(p in loop for p in waits)
+        ]
+        self.loops = {loop: number for number, loop in enumerate(both[:LOOPS])}
+        self.entered: dict[Instruction | Label, list[int]] = {}
+        for loop, number in self.loops.items():
+            for place in dict.fromkeys(loop.entries):
+                self.entered.setdefault(self.body[place], []).append(number)
 
-    @classmethod
-    def of(cls, kernel: Function, module) -> Ways:
-        ways = cls(kernel, module, {}, None, True)
-        ways._number_ends([CLOSING_BRACE])
-        ways._number_loops([])
-        return ways
+    def _others(self, functions: dict[str, Function]) -> list[int]:
+        """Ways out beside the kernel's own returns: those of expanded functions that nothing follows, and `exit`."""
+        last = {
+            item.expansion
+            for p, item in enumerate(self.body)
+            if isinstance(item, Instruction) and item.base == "leave" and self.flow.is_straight(p + 1)
+        }
+        flows = {name: Flow(functions[name]) for name in {expansion.function for expansion in last}}
+        returns = {flow.body[p] for flow in flows.values() for p in flow.returns}
+        return [
+            p
+            for p, i in enumerate(self.body)
+            if isinstance(i, Instruction)
+            and (i.base == "exit" or i.expansion in last and i.original in returns)
+        ]
 
-    def _number_ends(self, given: list[int]) -> None:
-        for position in self._ends:
-            if len(given) < WAYS:
-                self.out[position] = 1 << len(given)
-                given.append(self.out[position])
-        for body in self.inside.values():
-            body._number_ends(given)
+    def loops_at(self, item) -> int:
+        """The mask of the numbered loops that hold an item of the body."""
+        return sum(1 << number for loop, number in self.loops.items() if self.position[item] in loop)
 
-    def _number_loops(self, given: list[Span]) -> None:
-        leading = [*self.out, *(p for p, body in self.inside.items() if body._all())]
-        for loop in self.flow.loops if leading else ():
-            both = any(p in loop for p in leading) and any(p in loop for p in self._waits)
-            if both and len(given) < LOOPS:
-                self.loops[loop] = len(given)
-                given.append(loop)
-        for body in self.inside.values():
-            body._number_loops(given)
-
-    def _all(self) -> int:
-        """The mask of the exits in this body."""
-        found = sum(self.out.values())
-        for body in self.inside.values():
-            found |= body._all()
-        return found
-
-    def loops_at(self, position: int) -> int:
-        """The mask of the numbered loops that hold a position."""
-        mine = sum(1 << number for loop, number in self.loops.items() if position in loop)
-        return mine | self.outer[0].loops_at(self.outer[1]) if self.outer else mine
-
-    def behind(self, position: int) -> int:
-        """The mask of the exits that lie behind a position; the closing brace always does."""
-        found = self.outer[0].behind(self.outer[1]) if self.outer else CLOSING_BRACE
-        for place, bit in self.out.items():
+    def behind(self, item) -> int:
+        """The mask of the ways out that lie behind an item; the closing brace always does."""
+        position, found = self.position[item], CLOSING_BRACE
+        for place, bit in self._places.items():
             if self.flow.follows(place, position):
                 found |= bit
-        for place, body in self.inside.items():
-            if (mask := body._all()) and self.flow.follows(place, position):
-                found |= mask
         return found
 
 
@@ -235,30 +205,29 @@ class Leaving:
     def start_leaving(self) -> None:
         """At the start of a kernel."""
         if Check.BARRIERS in self.module.recipe and self.coroutine:
-            self.ways = Ways.of(self.function, self.module)
+            self.ways = self.facts.ways
             self.store_field("Extra", "out", CLOSING_BRACE)
 
-    def note_way(self, position: int) -> None:
-        """Before an instruction where a thread leaves or reaches a loop."""
+    def note_way(self, item) -> None:
+        """Before an item of the body: a thread leaves here, or comes to a loop."""
         if not self.ways:
             return
-        if position in self.ways.out:
-            self.store_field("Extra", "out", self.ways.out[position] | self.ways.loops_at(position) << 32)
-        for loop, number in self.ways.loops.items():
-            if position in loop.entries:
-                self.line(f"store i32 0, ptr {self.field_pointer('Extra', 'turns', 4 * number)}")
+        if item in self.ways.out:
+            self.store_field("Extra", "out", self.ways.out[item] | self.ways.loops_at(item) << 32)
+        for number in self.ways.entered.get(item, ()):
+            self.line(f"store i32 0, ptr {self.field_pointer('Extra', 'turns', 4 * number)}")
 
-    def note_turn(self, target: str) -> None:
-        """On the back edge of a loop."""
+    def note_turn(self, branch: Instruction, target: str) -> None:
+        """On the way back to where a loop begins."""
         for loop, number in self.ways.loops.items() if self.ways else ():
-            if loop.start == self.positions[target] and self.position in loop:
+            if loop.start == self.facts.labels[target] and self.ways.position[branch] in loop:
                 place = self.field_pointer("Extra", "turns", 4 * number)
                 self.line(
                     f"store i32 {self.op('add i32', self.emit(f'load i32, ptr {place}'), 1)}, ptr {place}"
                 )
 
-    def note_behind(self) -> None:
+    def note_behind(self, ins: Instruction) -> None:
         """Before a thread waits."""
         if self.ways:
-            mask = self.ways.behind(self.position) | self.ways.loops_at(self.position) << 32
+            mask = self.ways.behind(ins) | self.ways.loops_at(ins) << 32
             self.store_field("Extra", "behind", mask)

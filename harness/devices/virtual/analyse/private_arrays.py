@@ -23,7 +23,7 @@ _LONGEST = 64  # iterations of a loop that is unrolled
 # instructions that one is unrolled into, including its inner loops; the same for a whole function
 _LARGEST, _MOST_IN_ALL = 2500, 6000
 _PASSES_ON = {"mov", "cvta", "cvt", "add"}
-_WAITS = {"bar", "barrier", "call"}
+_WAITS = {"bar", "barrier", "call", "enter"}
 
 
 def private(function: Function, found: dict[str, frozenset[str | None]]) -> set[str]:

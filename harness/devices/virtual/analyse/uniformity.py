@@ -24,8 +24,21 @@ LANES, LANES_WITH_BARRIERS = 4, 8
 #: the same for threads of one block and row
 _SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
          "%total_smem_size", "%nwarpid")  # fmt: skip
-#: with any of these, threads run one by one; some depend on the thread without naming a register that says so
-_OWN_WAY = {"call", "exit", "trap", "brx", "addc", "subc", "madc", "cp", "mbarrier", "activemask", "elect"}
+#: with one of these, threads go one by one; some depend on the thread, and name no register that says so
+_OWN_WAY = {
+    "call",
+    "enter",
+    "exit",
+    "trap",
+    "brx",
+    "addc",
+    "subc",
+    "madc",
+    "cp",
+    "mbarrier",
+    "activemask",
+    "elect",
+}
 _EFFECTS = {"st", "atom", "red"}
 _ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}

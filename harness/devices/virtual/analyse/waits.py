@@ -30,7 +30,7 @@ class Waits:
     def __init__(self, graph: CallGraph, interleaved: bool, threads: bool):
         self.graph, self.interleaved, self.threads = graph, interleaved, threads
         self._waits: dict[str, bool] = {}
-        self._turns: dict[str, set[int]] = {}
+        self._turns: dict[str, frozenset[Instruction]] = {}
         self._takes_turns: dict[str, bool] = {}
         self._hands_back: dict[str, int | None] = {}
 
@@ -61,19 +61,18 @@ class Waits:
             ) and self._can_suspend(name)  # fmt: skip
         return self._takes_turns[name]
 
-    def turns(self, name: str) -> set[int]:
-        """Positions in a function's body after which it lets others intervene."""
+    def turns(self, name: str) -> frozenset[Instruction]:
+        """Instructions of a function after which it lets others come between."""
         if name not in self._turns:
             function = self.graph.functions[name]
-            self._turns[name] = turns(function, self._hands_over, self.hands_back) if function.body else set()
+            found = turns(function, self._hands_over, self.hands_back) if function.body else ()
+            self._turns[name] = frozenset(function.body[p] for p in found)
         return self._turns[name]
 
     def turn_lines(self, name: str) -> tuple[int, ...]:
         """Lines of the file at which a kernel lets others intervene."""
         functions = [f for f in self.graph.closure(name) if self.takes_turns(f)]
-        return tuple(
-            sorted({self.graph.functions[f].body[i].at.line for f in functions for i in self.turns(f)} - {0})
-        )
+        return tuple(sorted({ins.at.line for f in functions for ins in self.turns(f)} - {0}))
 
     def _hands_over(self, name: str) -> bool:
         """Whether a function, or any function through a pointer, may return what others change without
@@ -103,10 +102,6 @@ class Waits:
         """Functions that are reached from one that cannot suspend."""
         rigid = [f.name for f in defined(self.graph.module) if not f.entry and not self._can_suspend(f.name)]
         return {f for name in rigid for f in self.graph.closure(name) if not self.must_wait(f)}
-
-    def expands(self, name: str, coroutine: bool) -> bool:
-        """Whether a call of a function is replaced by its body: a coroutine can suspend only in its own frame."""
-        return self.threads and (self.must_wait(name) or coroutine and self.takes_turns(name))
 
     def loops(self, name: str) -> bool:
         """Whether a function, or one that is expanded in it, has a loop."""

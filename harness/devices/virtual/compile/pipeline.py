@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ....errors import Unsupported
+from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
+from ..instrument import turns
 from ..ptx import parse
-from ..rewrite import specialise
+from ..rewrite import inline, specialise
 from . import llvm
 from .modules import Lowered
-from .recipes import Recipe
+from .recipes import Check, Recipe
 
 
 def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> tuple[Lowered, bytes]:
@@ -28,7 +30,10 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lo
             rewrite(module)
         if fixed:
             specialise.run(module, *fixed)
-        return emit.run(module, name, recipe, arena_size)
+        facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
+        turns.run(facts.waits)
+        inline.run(facts.waits)
+        return emit.run(facts, name, recipe, arena_size)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: the compiler's own output is consistent
         raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error

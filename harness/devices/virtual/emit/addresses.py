@@ -15,22 +15,21 @@ class Symbols:
         return variable is not None and variable.space == "shared"
 
     def _variable(self, name: str) -> Variable | None:
-        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
-        return current.variables.get(name) or self.module.ptx.variables.get(name)
+        return self.function.variables.get(name) or self.module.ptx.variables.get(name)
 
     def symbol(self, text: str, window: bool) -> str:
         """The i64 address of `name` or `name+4`. window: shared symbols as offsets in the shared window."""
         name, _, offset = text.partition("+")
         name, extra = name.strip(), int(offset or 0)
         variable = self._variable(name)
-        if (key := self.prefix + name) in self.depots:
-            return self.op("add i64", self.depots[key], extra)
+        if name in self.depots:
+            return self.op("add i64", self.depots[name], extra)
         if variable is not None and variable.space == "shared":
             offset = self.shared_offset(variable) + extra
             return str(offset) if window else self.op("add i64", self.shared_base, offset)
         if name in self.module.variables:
             return self.op("add i64", "%globals", self.module.variables[name][0] + extra)
-        pointer, offset = self.params.get(self.prefix + name, ("", 0))
+        pointer, offset = self.params.get(name, ("", 0))
         if pointer == "%params":
             return self.op("add i64", "%paramaddress", offset + extra)
         if (
@@ -56,7 +55,7 @@ class Symbols:
     def parameter_pointer(self, operand: str) -> str | None:
         """Host pointer of `[param+offset]`, or None when the address is in a register."""
         name, _, offset = operand.strip()[1:-1].strip().partition("+")
-        pointer, start = self.params.get(self.prefix + name.strip(), (None, 0))
+        pointer, start = self.params.get(name.strip(), (None, 0))
         if pointer is None:
             return None
         start += int(offset or 0)

@@ -8,58 +8,45 @@ from __future__ import annotations
 import re
 
 from ....errors import Unsupported
-from ..analyse.access_groups import access_groups
-from ..analyse.unused import unused_results
 from ..compile.modules import KernelInfo
 from ..compile.recipes import Check
-from ..ptx.callgraph import branch_targets, grid_waits, spinning_loops
 from ..ptx.ir import Function, Instruction, Label, Location, Variable
 from ..ptx.isa import IGNORED
 from ..ptx.types import llvm_type
 from ..runtime import abi
 from . import opcodes
 
-#: what is known of the body that is being lowered
-_OF_A_BODY = ("positions", "groups", "undefined", "sets_bits", "followed", "guesses", "roots", "rooted", "tags", "private",
-              "unrolled", "ways", "blind", "intervals", "final")  # fmt: skip
+#: what passes have added that is no work of the function's own
+_MARKS = {"enter", "leave", "turn"}
 
 
 class Body:
     """Mixin of `function.Lowering`."""
 
     def _body(self, function: Function) -> None:
-        """Lower a body at the current place; ends in a branch to `self.return_label`."""
-        outer = self.prefix, self.spins, self.turns, self.grid_waits
-        if self.inlined:
-            self.prefix = f"{function.name}#{self.serial}:"
-            self.serial += 1
-            self.ways = self.ways and self.ways.inside.get(self.position)
-        self.find_intervals(function)
-        self.declare_registers(function, self.prefix)
-        self._declare_flags(function)
+        """Lower the body of the function; ends in a branch to `self.return_label`."""
+        self.declare_registers(function)
+        self.declare_flags()
         self.start_following(function)
-        if not any(r == "%carry" for r in self.slots):
-            if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
-                   for i in function.body):  # fmt: skip
-                self.slots["%carry"] = "%carry"
-                self.entry.append("  %carry = alloca i1")
-        self.look_at_arrays(function)
+        if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
+               for i in function.body):  # fmt: skip
+            self.slots["%carry"] = "%carry"
+            self.entry.append("  %carry = alloca i1")
+        self.look_at_arrays()
+        self.expanded_variables = {
+            name
+            for i in function.body
+            if isinstance(i, Instruction) and i.base == "enter"
+            for name in i.expansion.variables
+        }
         for name, variable in function.variables.items():
-            self._declare_variable(name, variable)
+            if name not in self.expanded_variables:
+                self._declare_variable(name, variable, self.inherited_site)
         self.known = {}
-        self.spins = spinning_loops(function, self.module.waits.touches_order) if self.coroutine else set()
-        self.grid_waits = grid_waits(function) if self.watches_grid else set()
-        self.turns = (
-            self.module.waits.turns(function.name) if self.module.waits.takes_turns(function.name) else set()
-        )
-        self.groups = {} if self.module.raw else access_groups(function.body)
         self.start_scopes()
-        self.blind = unused_results(function) if Check.RACES in self.module.recipe else set()
-        self.positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
         self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
             self.line(f"br label %{self.return_label}")
-        self.prefix, self.spins, self.turns, self.grid_waits = outer
 
     def _items(self, body, start: int, end: int, ended: bool) -> bool:
         """Lower the positions [start, end). ended: the block before has ended. Returns whether the last one has."""
@@ -77,16 +64,13 @@ class Body:
                     self.end_block(i)
                     self.join(self._label(item.name))
                 self.start_block(i)
-                self.note_way(i)
+                self.note_way(item)
                 ended = False
             else:
                 if ended:  # unreachable code after a branch
                     self.lines.append(f"{self.fresh_label('unreachable')}:")
                     self.known.clear()
-                # a function may be expanded in place
-                mine = {name: getattr(self, name) for name in _OF_A_BODY} if item.base == "call" else {}
                 ended = self.side_by_side(i, item) if self.plan else self._lower(i, item)
-                vars(self).update(mine)
             i += 1
         return ended
 
@@ -109,51 +93,57 @@ class Body:
             self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
 
     def _label(self, name: str) -> str:
-        return self.own_label(name) or f'"{self.prefix}{name}"'
+        return self.own_label(name) or f'"{name}"'
 
-    def _declare_variable(self, name: str, variable: Variable) -> None:
-        key = self.prefix + name
+    def _declare_variable(self, name: str, variable: Variable, site: str) -> None:
         if variable.space == "param":
-            pointer = f'%"{key}"'
+            pointer = f'%"{name}"'
             self.entry.append(
                 f"  {pointer} = alloca [{max(variable.size, 1)} x i8], align {max(variable.align, 8)}"
             )
-            self.params[key] = (pointer, 0)
+            self.params[name] = (pointer, 0)
             self.follow_parameter(pointer, variable.size)
         elif variable.space == "local":
             if self.module.raw:
-                pointer = f'%"{key}"'
+                pointer = f'%"{name}"'
                 self.entry.append(f"  {pointer} = alloca [{variable.size} x i8], align {variable.align}")
-                self.depots[key] = self.emit(f"ptrtoint ptr {pointer} to i64")
+                self.depots[name] = self.emit(f"ptrtoint ptr {pointer} to i64")
                 return
-            site = self.inherited_site
             address = self.emit(f"call i64 @rt_local(i64 %env, i64 %thr, i32 {site}, i64 {variable.size})")
             good = self.fresh_label("local")
             self.branch(self.op("icmp ne i64", address, 0), good, self.dead_label)
             self.label(good)
-            self.depots[key] = address
+            self.depots[name] = address
             if name in self.private:
                 self.keep_apart(name, variable)
 
-    def _leave(self, function: Function) -> None:
+    def _give_back(self, function: Function) -> None:
         """Give back the local memory and the depth of a device function that returns."""
         if self.module.raw:
             return
         for name, variable in reversed(function.variables.items()):
             if variable.space == "local":
-                address = self.depots[self.prefix + name]
-                self.runtime_call("rt_local_free", address, str(variable.size), site=0)
+                self._free(name)
         if self.module.graph.is_recursive(function.name):
             depth = self.load_field("Thread", "depth")
             self.store_field("Thread", "depth", self.op("sub i32", depth, 1))
+
+    def _free(self, name: str) -> None:
+        self.runtime_call("rt_local_free", self.depots[name], str(self.function.variables[name].size), site=0)
 
     # -- instructions -----------------------------------------------------------------------------
 
     def site(self, ins: Instruction) -> str:
         """The site number of an instruction: its own line, or the call that led here from the student's code."""
-        if not ins.at.line or self.module.raw:
+        if self.module.raw:
             return self.inherited_site
-        return str(self.module.new_site(ins.at, str(ins)))
+        if ins.at.line:
+            return str(self.module.new_site(ins.at, str(ins.original or ins)))
+        if ins.expansion is None:
+            return self.inherited_site
+        if ins.expansion not in self.call_sites:
+            self.call_sites[ins.expansion] = self.site(ins.expansion.call)
+        return self.call_sites[ins.expansion]
 
     def _lower(self, index: int, ins: Instruction) -> bool:
         """As `_instruction`; whatever cannot be lowered is Unsupported, with the line that leads here."""
@@ -169,14 +159,15 @@ class Body:
 
     def location(self, ins: Instruction) -> Location:
         """The student's line of an instruction, or of the call that leads to it."""
-        if ins.at.line or not self.inlined:
-            return ins.at if ins.at.line else self.module.graph.called_at(self.function.name)
-        return self.module.graph.called_at(self.inlined[-1])
+        function = ins.expansion.function if ins.expansion else self.function.name
+        return ins.at if ins.at.line else self.module.graph.called_at(function)
 
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         self.position = index
-        self.note_way(index)
+        self.note_way(ins)
+        if ins.base in _MARKS:
+            return getattr(self, f"_{ins.base}")(ins)
         if self.module.tracking and ins.pred:
             self.check_used(ins, [ins.pred], "branch")
         flags = self.undefined and not self.module.tracking
@@ -185,8 +176,6 @@ class Body:
         ended = self._guarded(ins)
         if not ended and flags:
             self._assign_registers(ins)
-        if not ended and self.coroutine and index in self.turns:
-            self._take_turn()
         return ended
 
     def _guarded(self, ins: Instruction) -> bool:
@@ -245,16 +234,9 @@ class Body:
             self.unsupported(ins)
         return False
 
-    def _is_back_edge(self, index: int, ins) -> bool:
-        if isinstance(ins, Label) or ins.base not in ("bra", "brx"):
-            return False
-        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
-        targets = branch_targets(current, ins)
-        return any(self.positions.get(t, 1 << 60) <= index for t in targets)
-
-    def _table(self, name: str) -> tuple[str, ...]:
-        current = self.module.ptx.functions[self.inlined[-1]] if self.inlined else self.function
-        return current.tables.get(name, ())
+    def _leads_back(self, target: str) -> bool:
+        """Whether a branch from here to a label begins another iteration, which takes a step."""
+        return self.facts.labels[target] <= self.position and not self.module.raw
 
     def _branch(self, ins: Instruction) -> bool:
         if ins.opcode not in ("bra", "bra.uni"):
@@ -262,7 +244,7 @@ class Body:
         self.count(ins)
         self.end_block(self.position + 1)
         target = ins.operands[0]
-        back = self._is_back_edge(self.position, ins) and not self.module.raw
+        back = self._leads_back(target)
         goal = self.fresh_label("back") if back else self._label(target)
         if ins.pred:
             next_ = self.fresh_label("next")
@@ -284,11 +266,11 @@ class Body:
         """
         known = dict(self.known)
         self.label(label)
-        self.note_turn(target)
-        if self.position in self.unrolled:
+        self.note_turn(ins, target)
+        if ins in self.unrolled:
             self.line(f"br label %{self._label(target)}, !llvm.loop !{self._loop(self._label(target))}")
             return
-        spin = self.position in self.spins
+        spin = self.coroutine and ins in self.facts.spins
         left = self.op("sub i32", self.emit("load i32, ptr %steps"), 1)
         self.line(f"store i32 {left}, ptr %steps")
         slice_ = self.fresh_label("slice")
@@ -305,7 +287,7 @@ class Body:
         self.line(f"store i32 {granted}, ptr %steps")
         if spin or counting:
             self.store_field("Thread", "wait", abi.WAIT["ready"])
-            if self.position in self.grid_waits:
+            if self.watches_grid and ins in self.facts.grid_waits:
                 self.store_field("Extra", "polls", self.site(ins))
             self.suspend()
         self.line(f"br label %{self._label(target)}")
@@ -325,7 +307,8 @@ class Body:
         """Whether a loop of a kernel that takes turns looks at what others change; loops of CUDA's headers do."""
         if not self.module.waits.takes_turns(self.function.name):
             return False
-        return back.at.trusted or any(self.positions[target] <= p <= self.position for p in self.turns)
+        loop = self.function.body[self.facts.labels[target] : self.position]
+        return back.at.trusted or any(isinstance(i, Instruction) and i.base == "turn" for i in loop)
 
     def _loop(self, header: str) -> int:
         """What LLVM is told of a loop: to unroll it, if it can."""
@@ -334,8 +317,10 @@ class Body:
             self.loops[header] = self.module.metadata(f"distinct !{{{{!{{n}}, !{how}}}}}")
         return self.loops[header]
 
-    def _take_turn(self) -> None:
+    def _turn(self, ins: Instruction) -> bool:
         """Let others come between what this thread has read and what it does with it."""
+        if not self.coroutine:
+            return False
         turn, go_on = self.fresh_label("turn"), self.fresh_label("alone")
         waits = self.runtime_call("rt_turn", site=0)
         self.branch(self.op("icmp ne i32", waits, 0), turn, go_on)
@@ -343,6 +328,7 @@ class Body:
         self.suspend()
         self.line(f"br label %{go_on}")
         self.label(go_on)
+        return False
 
     def suspend(self) -> None:
         if not self.coroutine:
@@ -358,7 +344,7 @@ class Body:
     def _brx(self, ins: Instruction) -> bool:
         if not ins.opcode.startswith("brx.idx"):
             self.unsupported(ins)
-        targets = self._table(ins.operands[1])
+        targets = self.function.tables.get(ins.operands[1], ())
         index = self.value(ins.operands[0], "u32")
         self.count_target(ins, index)
         self.end_block(self.position + 1)
@@ -366,7 +352,7 @@ class Body:
         cases, edges = [], []
         for i, target in enumerate(targets):
             label = self._label(target)
-            if self.positions.get(target, 1 << 60) <= self.position and not self.module.raw:
+            if self._leads_back(target):
                 label = self.fresh_label("back")
                 edges.append((label, target))
             cases.append(f"i32 {i}, label %{label}")

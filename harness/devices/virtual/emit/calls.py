@@ -23,13 +23,10 @@ class Calls:
             return False
         if function.body is None:
             return self._external(ins, name, returns, arguments)
-        blind = self.position in self.blind and self.module.waits.updates_memory(name)
+        blind = self.races and self.module.waits.updates_memory(name) and ins in self.facts.unused
         if blind:
             self.store_field("Env", "blind", 1)
-        if self.module.waits.expands(name, self.coroutine):
-            self._expand(ins, function, returns, arguments)
-        else:
-            self._call_function(ins, function, returns, arguments)
+        self._call_function(ins, function, returns, arguments)
         if blind:
             self.store_field("Env", "blind", 0)
         return False
@@ -38,14 +35,14 @@ class Calls:
         args = [] if self.module.raw else ["i64 %env", "i64 %thr", f"i32 {self.site(ins)}"]
         for formal, actual in zip(function.params, arguments, strict=True):
             if formal.is_array:
-                args.append(f"ptr {self.params[self.prefix + actual][0]}")
+                args.append(f"ptr {self.params[actual][0]}")
             else:
                 t = f"i{8 * formal.size}"
                 args.append(f"{t} {self._argument(actual, formal)}")
         returned = "void"
         for formal, actual in zip(function.returns, returns, strict=False):
             if formal.is_array:
-                args.append(f"ptr {self.params[self.prefix + actual][0]}")
+                args.append(f"ptr {self.params[actual][0]}")
             else:
                 returned = f"i{8 * formal.size}"
         self.count_call()
@@ -53,7 +50,7 @@ class Calls:
             self.hand_over([self._memory_of(a) for a in arguments], function.params)
         if not self.module.raw:
             self._give_steps()
-        final = self.position in self.final
+        final = self.may_be_final(ins)
         if final:
             self.store_field("Env", "final", 1)
         text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
@@ -63,7 +60,7 @@ class Calls:
             result = self.fresh("result")
             self.line(f"{result} = {text}")
             if returns:
-                self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+                self.line(f"store {returned} {result}, ptr {self.params[returns[0]][0]}")
         if final:
             self.store_field("Env", "final", 0)
         if self.module.tracking:
@@ -109,46 +106,28 @@ class Calls:
 
     def _memory_of(self, name: str) -> str | None:
         """The LLVM name of the memory of an argument or a result."""
-        return self.params.get(self.prefix + name, (None, 0))[0]
+        return self.params.get(name, (None, 0))[0]
 
     def _argument(self, actual: str, formal: Variable) -> str:
-        key = self.prefix + actual
+        key = actual
         if key in self.params:
             return self.emit(f"load i{8 * formal.size}, ptr {self.params[key][0]}, align 1")
         return self.value(actual, f"b{8 * formal.size}")
 
-    def _expand(self, ins: Instruction, function: Function, returns, arguments) -> None:
-        """A device function that may wait, in place."""
-        if function.name in self.inlined or self.module.graph.is_recursive(function.name):
-            raise Unsupported(f"a barrier or warp collective inside the recursive function {function.name}",
-                              ins.at.file or self.module.name, ins.at.line)  # fmt: skip
-        saved = (self.prefix, self.return_label, self.inherited_site, self.position)
-        counted = self.expanding()
-        params = [(formal, self.params[self.prefix + actual]) for formal, actual in
-                  list(zip(function.params, arguments, strict=True)) + list(zip(function.returns, returns, strict=False))]  # fmt: skip
-        self.inherited_site = self.site(ins)
-        self.inlined.append(function.name)
-        prefix = f"{function.name}#{self.serial}:"
-        for formal, place in params:
-            self.params[prefix + formal.name] = place
-        for formal in function.returns[len(returns) :]:
-            self.entry.append(f'  %"{prefix}{formal.name}" = alloca [{formal.size} x i8], align 8')
-            self.params[prefix + formal.name] = (f'%"{prefix}{formal.name}"', 0)
-        self.return_label = self.fresh_return(prefix)
-        known = dict(self.known)
-        label = self.return_label
-        self._body(function)
-        self.prefix = prefix
-        self.lines.append(f"{label}:")
-        self.known = {}
-        self._leave(function)
-        self.inlined.pop()
-        self.prefix, self.return_label, self.inherited_site, self.position = saved
-        self.expanded(counted)
-        self.known = known
+    def _enter(self, ins: Instruction) -> bool:
+        """A copy of a function begins: its registers have no values yet, its local variables no memory."""
+        self.count(ins)
+        self.end_segment()
+        self.unset_flags(ins.expansion.registers)
+        self.unset_followed(ins.expansion.registers)
+        for name in ins.expansion.variables:
+            self._declare_variable(name, self.function.variables[name], self.site(ins))
+        return False
 
-    def fresh_return(self, prefix: str) -> str:
-        return f'"{prefix}return"'
+    def _leave(self, ins: Instruction) -> bool:
+        for name in reversed(ins.expansion.variables):
+            self._free(name)
+        return False
 
     def _external(self, ins: Instruction, name: str, returns, arguments) -> bool:
         """Functions that CUDA's device library leaves to the system."""
@@ -159,12 +138,12 @@ class Calls:
             values = [self._argument(a, Variable("param", "b64", "", 8, 8)) for a in arguments]
             result = self.runtime_call("rt_printf", *values, site=self.site(ins))
             if returns:
-                self.line(f"store i32 {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+                self.line(f"store i32 {result}, ptr {self.params[returns[0]][0]}")
             return False
         if name == "__assertfail":
             values = []
             for argument in arguments[:3]:
-                pointer = self.params[self.prefix + argument][0]
+                pointer = self.params[argument][0]
                 size = 4 if argument == arguments[2] else 8
                 value = self.emit(f"load i{8 * size}, ptr {pointer}, align 1")
                 values.append(self.resize(value, f"i{8 * size}", "i64"))
@@ -195,4 +174,4 @@ class Calls:
         else:
             result = self.emit(text)
             if returns:
-                self.line(f"store {returned} {result}, ptr {self.params[self.prefix + returns[0]][0]}")
+                self.line(f"store {returned} {result}, ptr {self.params[returns[0]][0]}")

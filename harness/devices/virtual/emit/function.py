@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import Unsupported
 from ..analyse.assigned import RegisterCheck
-from ..analyse.intervals import Intervals
+from ..analyse.facts import Facts
 from ..analyse.leaving import Leaving, Ways
 from ..analyse.uniformity import Plan, plan
 from ..compile.modules import KernelInfo, Parameter
@@ -18,7 +18,7 @@ from ..instrument.checking import FullChecks
 from ..instrument.initialised import Following
 from ..instrument.segments import Counting
 from ..ptx.callgraph import align_up, symbol_name
-from ..ptx.ir import Function, Location, Variable
+from ..ptx.ir import Expansion, Function, Location, Variable
 from ..runtime import abi
 from .addresses import Symbols
 from .async_copies import Asynchronous
@@ -61,25 +61,21 @@ class Lowering(
         self.depots: dict[str, str] = {}  # .local symbol -> its device address
         self.specials: dict[str, str] = {}
         self.inherited_site = "%site"  # of the call that led here, for code that is not the student's
-        self.inlined: list[str] = []  # functions being expanded in place
+        self.facts = Facts(function, module.facts)
+        self.races = Check.RACES in module.recipe
+        self.call_sites: dict[Expansion, str] = {}
+        self.expanded_variables: set[str] = set()
         self.return_label = "return"
         self.dead_label = "dead"
         self.coroutine = False
-        self.spins: set[int] = set()
-        self.grid_waits: set[int] = set()
-        self.turns: set[int] = set()
         self.position = 0
-        self.positions: dict[str, int] = {}
-        self.groups: dict = {}
-        self.undefined: set[str] = set()
-        self.sets_bits: set[int] = set()
+        self.undefined: frozenset[str] = frozenset()
         self.followed: set[str] = set()
         self.parameters: dict[str, tuple[str, str, int]] = {}  # .param memory -> (unset bits, origins, bytes)
-        self.guesses: set[int] = set()
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
-        self.final, self.compared, self.blind = set(), None, set()
-        self.intervals: Intervals | None = None  # of the body that is being lowered
-        self.private, self.unrolled = {}, set()
+        self.compared: tuple[str, str] | None = None
+        self.private: dict[str, str] = {}
+        self.unrolled: frozenset = frozenset()
         self.loops: dict[str, int] = {}
         self.ways: Ways | None = None  # out of the body that is being lowered
         self.shared_symbols: dict[str, int] = {}
@@ -248,7 +244,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         self._body(f)
         self.lines.append("return:")
         self._give_steps()
-        self._leave(f)
+        self._give_back(f)
         if module.tracking:
             self.hand_over([f'%"{p.name}"' for p in f.returns], f.returns)
         if returns == "void":

@@ -130,12 +130,11 @@ class Access:
         if self.module.recipe.checks:
             need = (READ if flags & INFO_ATOMIC or not write else 0) | (WRITE if write else 0)
             info = nbytes | write * INFO_WRITE | shared * INFO_SHARED | flags
-            group = self.groups.get(self.position)
             if root and root.name in self.private:
                 return self.check_private(ins, address, nbytes, info, root)
             if Check.BOUNDS in self.module.recipe:
                 self.check_fully(ins, address, nbytes, need, info, value, root)
-            elif group is None:
+            elif (group := self.facts.groups.get(ins)) is None:
                 self._check(ins, address, nbytes, need, info, shared)
             elif self.lane not in group.checked:
                 group.checked.add(self.lane)
@@ -229,7 +228,7 @@ class Access:
         if space == "param" and (pointer := self.parameter_pointer(ins.operands[1])):
             align = 1
         else:
-            flags = _order_flags(ins) if ordered or self.position in self.guesses else 0
+            flags = _order_flags(ins) if ordered or self.races and ins in self.facts.guesses else 0
             pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False, flags), nbytes
         t = llvm_type(type_)
         targets = _lanes(ins.operands[0])

@@ -16,13 +16,12 @@ import re
 import zlib
 
 from ....errors import Unsupported
-from ..analyse.barriers import Barriers
-from ..analyse.waits import Waits
+from ..analyse.facts import ModuleFacts
 from ..compile.modules import KernelInfo, Lowered
 from ..compile.recipes import Check, Recipe
 from ..instrument.segments import CountedSegment
-from ..ptx.callgraph import CallGraph, align_up, defined, split_arguments
-from ..ptx.ir import Function, Instruction, Location, Module, Variable
+from ..ptx.callgraph import align_up, defined, split_arguments
+from ..ptx.ir import Function, Instruction, Location, Variable
 from ..ptx.isa import ENDS_BLOCK
 from ..run.arena import SHARED_GUARD, slots_start
 from ..runtime.abi import SHARED_START
@@ -36,22 +35,21 @@ _CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_suspect"}
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 
 
-def run(module: Module, name: str, recipe: Recipe, arena_size: int) -> Lowered:
+def run(facts: ModuleFacts, name: str, recipe: Recipe, arena_size: int) -> Lowered:
     """A module as LLVM text. Errors: Unsupported, with the line, for anything that has no exact translation."""
-    return ModuleLowering(module, name, recipe, arena_size).lower()
+    return ModuleLowering(facts, name, recipe, arena_size).lower()
 
 
 class ModuleLowering:
     BLOCK_ENDS = ENDS_BLOCK | {"call"}
 
-    def __init__(self, module: Module, name: str, recipe: Recipe, arena_size: int):
-        self.ptx, self.name, self.recipe, self.arena_size = module, name, recipe, arena_size
+    def __init__(self, facts: ModuleFacts, name: str, recipe: Recipe, arena_size: int):
+        self.facts, self.ptx = facts, facts.module
+        self.graph, self.barriers, self.waits = facts.graph, facts.barriers, facts.waits
+        self.name, self.recipe, self.arena_size = name, recipe, arena_size
         self.raw = recipe.runtime
         self.tracking, self.counting = Check.UNSET in recipe, Check.SEGMENTS in recipe
         self.slots_start = slots_start(arena_size)
-        self.graph = CallGraph(module)
-        self.barriers = Barriers(self.graph)
-        self.waits = Waits(self.graph, Check.RACES in recipe, not recipe.runtime)
         self.segments: list[CountedSegment] = []
         self._numbers = random.Random(1)
         self.declarations: dict[str, str] = {}
@@ -156,9 +154,7 @@ class ModuleLowering:
 
     def shared_layout(self, kernel: Function):
         """(arrays, bytes as CUDA counts, start of dynamic memory): module-level and function-level symbols."""
-        symbols = [v for v in self.ptx.variables.values() if v.space == "shared"]
-        for name in self.graph.closure(kernel.name):
-            symbols += [v for v in self.ptx.functions[name].variables.values() if v.space == "shared"]
+        symbols = self.facts.shared[kernel.name]
         arrays, packed, guards = [], 0, 0
         for variable in sorted((v for v in symbols if not v.extern), key=lambda v: -v.align):
             packed = align_up(packed, variable.align)

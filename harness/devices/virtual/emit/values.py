@@ -40,7 +40,6 @@ class Emitter:
         self.known: dict[str, str] = {}  # register -> its value, within the current block
         self.regs = {}
         self.serial = 0
-        self.prefix = ""  # of registers and labels of a function inlined here
         self.apart: frozenset[str] = frozenset()  # registers of which each of several threads has its own
         self.lanes, self.lane = 1, 0  # how many they are, and which of them
 
@@ -119,7 +118,7 @@ class Emitter:
         return self.constant(operand, ptx_type)
 
     def register_type(self, operand: str) -> str | None:
-        return self.regs.get(self.prefix + operand)
+        return self.regs.get(operand)
 
     def constant(self, text: str, ptx_type: str) -> str:
         want = llvm_type(ptx_type)
@@ -162,11 +161,11 @@ class Emitter:
     # -- registers ----------------------------------------------------------------------------
 
     def register_name(self, register: str) -> str:
-        return f"{register}@{self.lane}" if register in self.apart else self.prefix + register
+        return f"{register}@{self.lane}" if register in self.apart else register
 
-    def declare_registers(self, function: Function, prefix: str = "") -> None:
+    def declare_registers(self, function: Function) -> None:
         """Make a function's registers known; those that live across blocks get a slot."""
-        self.regs.update({prefix + name: type_ for name, type_ in function.regs.items()})
+        self.regs.update(function.regs)
         seen: dict[str, int] = {}
         across = set()
         block = 0
@@ -185,11 +184,7 @@ class Emitter:
                 block += 1
         for name in function.regs:
             if name in across:
-                names = (
-                    [f"{name}@{lane}" for lane in range(self.lanes)]
-                    if name in self.apart
-                    else [prefix + name]
-                )
+                names = [f"{name}@{lane}" for lane in range(self.lanes)] if name in self.apart else [name]
                 for each in names:
                     self.slot(each)
 
@@ -207,7 +202,7 @@ class Emitter:
     def read(self, register: str) -> str:
         name = self.register_name(register)
         if name not in self.known:
-            t = llvm_type(self.regs[self.prefix + register])
+            t = llvm_type(self.regs[register])
             self.known[name] = self.emit(f"load {t}, ptr {self.slot(name)}")
         return self.known[name]
 

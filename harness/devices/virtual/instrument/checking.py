@@ -6,9 +6,6 @@ What a correct program does all the time is decided here in a few instructions; 
 
 from __future__ import annotations
 
-from ..analyse.intervals import Around, Intervals
-from ..analyse.private_arrays import private, short_loops
-from ..analyse.roots import origins, rooted
 from ..compile.recipes import Check
 from ..ptx.ir import Variable
 from ..runtime.abi import (
@@ -32,10 +29,7 @@ class FullChecks:
 
     roots: dict[str, str]  # see roots.rooted
     rooted: dict[str, Variable]
-    written: set[tuple[str, int]]  # addresses, as LLVM values, known to be set, and how many bytes
-    intervals: Intervals | None
-    final: set[int]  # of these, see Intervals.final
-    blind: set[int]  # see unused.unused_results
+    written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
     compared: tuple[str, str] | None  # type and value that a compare-and-swap compares with
 
     def check_fully(
@@ -48,11 +42,11 @@ class FullChecks:
         slow, site = self.fresh_label("slow"), self.site(ins)
         race, done = self.fresh_label("race"), self.fresh_label("checked")
         write, atomic = bool(info & INFO_WRITE), bool(info & INFO_ATOMIC)
-        reads = (not write or atomic) and not self.module.tracking and self.position not in self.sets_bits
-        unread = 0 if write else -1 if self.position in self.sets_bits else ~ins.used & (1 << nbytes) - 1
-        if self.position in self.final:
+        reads = (not write or atomic) and not self.module.tracking and ins not in self.facts.sets_bits
+        unread = 0 if write else -1 if ins in self.facts.sets_bits else ~ins.used & (1 << nbytes) - 1
+        if self.may_be_final(ins):
             info |= INFO_FINAL
-        if atomic and self.position in self.blind:
+        if atomic and ins in self.facts.unused:
             info |= INFO_BLIND
         own = False  # to this thread
         if root is not None and nbytes >= 4:
@@ -80,18 +74,11 @@ class FullChecks:
         equal = self.op(f"icmp eq {type_}", found, wanted)
         return self.emit(f"select i1 {equal}, i64 {info}, i64 {info & ~INFO_WRITE}")
 
-    def find_intervals(self, function) -> None:
-        """Determine for the body to be lowered after which accesses a thread may end while others go on to a
-        barrier."""
-        module = self.module
-        if Check.RACES not in module.recipe or not (self.inlined or function.entry):
-            return  # what is called knows it from its caller: Env.final
-        if module.barriers.block_barriers(self.function.name):
-            around = self.intervals.around_call(self.position) if self.inlined else Around()
-            self.intervals = Intervals(
-                function.body, function.tables, module.barriers.may_meet, module.barriers.must_meet, around
-            )
-            self.final = self.intervals.final()
+    def may_be_final(self, ins) -> bool:
+        """Whether a thread may end after an access while others go on to a barrier; what is called knows it from its
+        caller: Env.final.
+        """
+        return self.races and self.function.entry and ins in self.facts.final
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int, unread: int) -> None:
         """Out of line, at the end of the function: the runtime decides exactly, as if nothing were known."""
@@ -237,18 +224,14 @@ class FullChecks:
 
     # -- arrays that only their function touches -------------------------------------------------------
 
-    def look_at_arrays(self, function) -> None:
-        """Determine for the body to be lowered which arrays its accesses are meant for, and which arrays LLVM
-        may keep itself."""
-        self.roots, self.rooted, self.private, self.unrolled = {}, {}, {}, set()
+    def look_at_arrays(self) -> None:
+        """What accesses of the body mean, and which arrays LLVM may keep itself."""
         if Check.BOUNDS not in self.module.recipe:
             return
-        everything = {**self.module.ptx.variables, **function.variables}
-        self.rooted = {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
-        found = origins(function.body, self.rooted, self.module.waits.hands_back)
-        self.roots, names = rooted(found), set() if self.module.tracking else private(function, found)
-        self.private = {name: f'"{self.prefix}{name}.' for name in names}
-        self.unrolled = short_loops(function, self.roots, names)
+        self.rooted, self.roots = self.facts.arrays, self.facts.roots
+        if not self.module.tracking:
+            self.private = {name: f'"{name}.' for name in self.facts.private}
+            self.unrolled = self.facts.unrolled
 
     def keep_apart(self, name: str, variable: Variable) -> None:
         """The values of an array, and for each granule whether it has been written. Its place in local memory
@@ -298,10 +281,10 @@ class FullChecks:
         """Tell LLVM which accesses of a kernel never alias: those to different known arrays, and those to the
         shadow.
 
-        Not in functions, whose arrays share the same memory in turn.
+        Not the arrays of functions, expanded or not: these take turns in the same memory.
         """
-        own = self.rooted if self.function.entry and not self.inlined else {}
-        self.tags = {}
+        expanded = self.expanded_variables
+        own = [n for n in self.rooted if n not in expanded] if self.function.entry else []
         if Check.INITIALISED not in self.module.recipe or not own:
             return
         domain = self.module.metadata("distinct !{{!{n}}}")

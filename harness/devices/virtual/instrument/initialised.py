@@ -22,6 +22,7 @@ from ..emit.table import PACKED
 from ..ptx.ir import Function, Instruction
 from ..ptx.isa import CARRY, IGNORED, leaves_carry, registers, sources, takes_carry, writes
 from ..ptx.types import TYPES, is_signed, llvm_type
+from ..rewrite.inline import plain_name
 from ..runtime.abi import ORIGIN, ORIGIN_KIND, ORIGIN_SITE, USE
 
 #: instructions that only move bits -> the operands they move; the other operands say where to
@@ -86,6 +87,12 @@ class Following:
         for register in sorted(self.followed):
             unset, origin = self._slots_of(register)
             self.entry += [f"  {unset} = alloca {self._int(register)}", f"  {origin} = alloca i64"]
+        self.unset_followed(self.followed)
+
+    def unset_followed(self, registers) -> None:
+        """Nothing is assigned to these registers any more."""
+        for register in sorted(self.followed.intersection(registers)):
+            unset, origin = self._slots_of(register)
             self.line(f"store {self._int(register)} {0 if register == CARRY else -1}, ptr {unset}")
             self.line(f"store i64 0, ptr {origin}")
 
@@ -124,7 +131,7 @@ class Following:
     # -- of a register -----------------------------------------------------------------------------
 
     def _slots_of(self, register: str) -> tuple[str, str]:
-        return f'%"unset {self.prefix}{register}"', f'%"from {self.prefix}{register}"'
+        return f'%"unset {register}"', f'%"from {register}"'
 
     def _int(self, register: str) -> str:
         return "i1" if register == CARRY else f"i{TYPES[self.register_type(register)][1]}"
@@ -141,10 +148,11 @@ class Following:
         origin = self.emit(f"load i64, ptr {self._slots_of(register)[1]}")
         if register not in self.undefined or ins.base == "mov":
             return origin
-        site = self.inherited_site
-        if ins.at.line:
-            function = self.inlined[-1] if self.inlined else self.function.name
-            site = str(self.module.new_site(ins.at, f"{register} of {function}"))
+        if not ins.at.line:
+            site = self.site(ins)
+        else:
+            function = ins.expansion.function if ins.expansion else self.function.name
+            site = str(self.module.new_site(ins.at, f"{plain_name(register)} of {function}"))
         own = self.op("shl i64", self.resize(site, "i32", "i64"), ORIGIN_SITE)
         own = self.op("or i64", own, ORIGIN["register"] << ORIGIN_KIND)
         return self.emit(f"select i1 {self.op('icmp eq i64', origin, 0)}, i64 {own}, i64 {origin}")
@@ -332,7 +340,7 @@ class Following:
     def _parameter(self, operand: str) -> tuple[str, int] | None:
         """(LLVM name, offset) of a parameter; None for an address in a register."""
         name, _, offset = operand.strip()[1:-1].strip().partition("+")
-        pointer, start = self.params.get(self.prefix + name.strip(), (None, 0))
+        pointer, start = self.params.get(name.strip(), (None, 0))
         return None if pointer is None else (pointer, start + int(offset or 0))
 
     def _load_parameter(
@@ -442,13 +450,11 @@ class Following:
                     parts.append(part if is_result else "0")
                     continue
                 parts.append(part + "'")
-                self.regs[self.prefix + part + "'"] = type_
+                self.regs[part + "'"] = type_
                 if is_result:
                     made[part] = part + "'"
                 else:
-                    self.known[self.prefix + part + "'"] = self.convert(
-                        self.unset(part), self._int(part), llvm_type(type_)
-                    )
+                    self.known[part + "'"] = self.convert(self.unset(part), self._int(part), llvm_type(type_))
             return "{" + ", ".join(parts) + "}" if operand.startswith("{") else parts[0]
 
         operands = list(ins.operands)
@@ -465,7 +471,7 @@ class Following:
         found = {}
         for name, other in made.items():
             t = self._int(name)
-            unset = self.convert(self.known[self.prefix + other], llvm_type(self.register_type(name)), t)
+            unset = self.convert(self.known[other], llvm_type(self.register_type(name)), t)
             found[name] = self.emit(f"select i1 {lost}, {t} -1, {t} {unset}") if lost != "false" else unset
         return found
 

@@ -44,19 +44,18 @@ class CountedSegment:
 
 @dataclass
 class _Flow:
-    """The loops of a body. prefix: of the function, if it is expanded in another."""
+    """Where the loops of a body are."""
 
     around: list[list[Loop]]  # position -> the loops it lies in
     headers: dict[int, list[Loop]]  # position -> loops that start an iteration there
-    leads_to: dict[int, list[Loop]]  # position after a block -> loops that it may enter
-    prefix: str
+    leads_to: dict[int, list[Loop]]  # position behind a block -> loops that it may enter
 
     def register(self, loop: Loop) -> str:
-        """The counter of a loop's iterations, multiplied by its number."""
-        return f'%"loop {self.prefix}{loop.number}"'
+        """Where the iterations of a loop are counted, times its number."""
+        return f'%"loop {loop.number}"'
 
 
-def _flow(function, prefix: str) -> _Flow:
+def _flow(function) -> _Flow:
     blocks = basic_blocks(function.body, function.tables)
     around = [[] for _ in range(len(function.body) + 1)]
     headers, leads_to = {}, {}
@@ -67,7 +66,7 @@ def _flow(function, prefix: str) -> _Flow:
                 around[position].append(loop)
         for start in loop.entries:
             leads_to.setdefault(blocks[start][0], []).append(loop)
-    return _Flow(around, headers, leads_to, prefix)
+    return _Flow(around, headers, leads_to)
 
 
 class Counting:
@@ -75,8 +74,7 @@ class Counting:
 
     segment: CountedSegment | None = None  # the one that is open
     flow: _Flow | None = None
-    outer_loops: tuple[str, ...] = ()  # registers of the loops around a function that is expanded in place
-    copying = False  # there are asynchronous copies to watch
+    copying = False  # there are asynchronous copies to look at
     worked = False  # since the last of them, in this segment, it has been noted that the thread computes
     lane_bit = lane_offset = path = key = ""
 
@@ -100,23 +98,12 @@ class Counting:
         if not self.module.counting:
             return
         self.end_segment()
-        self.flow = _flow(function, self.prefix)
+        self.flow = _flow(function)
         for loops in self.flow.headers.values():
             for loop in loops:
                 register = self.flow.register(loop)
                 self.entry.append(f"  {register} = alloca i64")
                 self.line(f"store i64 0, ptr {register}")
-
-    def expanding(self) -> tuple:
-        """A function is going to be expanded at this place. Returns what `expanded` needs."""
-        saved = self.flow, self.outer_loops
-        if self.module.counting:
-            self.outer_loops += tuple(map(self.flow.register, self.flow.around[self.position]))
-        return saved
-
-    def expanded(self, saved: tuple) -> None:
-        self.end_segment()
-        self.flow, self.outer_loops = saved
 
     # -- blocks --------------------------------------------------------------------------------------
 
@@ -149,6 +136,7 @@ class Counting:
             return
         self._open()
         line = self.location(ins).line
+        ins = ins.original or ins  # a `ret` is one wherever it is expanded
         found = kinds(ins.opcode)
         for kind, amount in found.items():
             self.segment.kinds[line, kind] += amount
@@ -220,7 +208,7 @@ class Counting:
         self.segment, self.worked = CountedSegment(), False
         self.module.segments.append(self.segment)
         number = len(self.module.segments) - 1
-        loops = self.outer_loops + tuple(map(self.flow.register, self.flow.around[self.position]))
+        loops = map(self.flow.register, self.flow.around[self.position])
         key = self.path
         for register in loops:
             key = self.op("add i64", key, self.emit(f"load i64, ptr {register}"))

@@ -211,9 +211,9 @@ class Location:
         return self.header or not (self.line or self.course)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
-    """`@{!}pred opcode.mod.mod operands`"""
+    """`@{!}pred opcode.mod.mod operands`. Each is itself: facts hang on it."""
 
     opcode: str  # the whole spelling: "fma.rn.ftz.f32"
     operands: tuple[Operand, ...]
@@ -221,6 +221,8 @@ class Instruction:
     pred: str = ""
     negated: bool = False
     used: int = -1  # of a load: a bit for each byte that counts; others are the padding of a struct
+    original: Instruction | None = None  # of which this is a copy
+    expansion: Expansion | None = None  # that it belongs to
 
     @cached_property
     def base(self) -> str:
@@ -242,6 +244,16 @@ class Instruction:
 @dataclass(frozen=True)
 class Label:
     name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A call that has become the body of its function. registers, variables: those of this copy, local ones only."""
+
+    function: str
+    call: Instruction
+    registers: tuple[str, ...]
+    variables: tuple[str, ...]
 
 
 # -- what holds them -----------------------------------------------------------------------------------

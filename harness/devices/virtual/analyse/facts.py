@@ -1,0 +1,133 @@
+"""What is known of a module and of each function in it. Facts hang on the instruction, not on its place, so that a pass may
+insert instructions; each is found out when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ..ptx.callgraph import CallGraph, defined, grid_waits, spinning_loops
+from ..ptx.ir import Function, Instruction, Label, Module, Variable
+from .access_groups import Group, access_groups
+from .assigned import maybe_undefined, sets_bits, without_value
+from .barriers import Barriers
+from .cas_loops import guesses
+from .intervals import Intervals
+from .leaving import Ways
+from .private_arrays import private, short_loops
+from .roots import origins, rooted
+from .unused import unused_results
+from .waits import Waits
+
+
+class ModuleFacts:
+    """interleaved, threads: as in `Waits`."""
+
+    def __init__(self, module: Module, interleaved: bool, threads: bool):
+        self.module, self.graph = module, CallGraph(module)
+        self.barriers = Barriers(self.graph)
+        self.waits = Waits(self.graph, interleaved, threads)
+        self.shared = {f.name: self._shared(f.name) for f in defined(module) if f.entry}
+
+    def _shared(self, kernel: str) -> list[Variable]:
+        """The shared variables of a kernel and of the functions that it calls, in the order of the module."""
+        called = self.graph.closure(kernel)
+        scopes = [self.module.variables, *(f.variables for f in defined(self.module) if f.name in called)]
+        return [v for scope in scopes for v in scope.values() if v.space == "shared"]
+
+
+class Facts:
+    """Of one function, after its calls have been expanded."""
+
+    def __init__(self, function: Function, known: ModuleFacts):
+        self.function, self.known = function, known
+
+    def _at(self, positions) -> frozenset[Instruction]:
+        body = self.function.body
+        return frozenset(body[p] for p in positions if p < len(body))
+
+    # -- control flow -------------------------------------------------------------------------------
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """Label -> its position in the body."""
+        return {item.name: i for i, item in enumerate(self.function.body) if isinstance(item, Label)}
+
+    @cached_property
+    def spins(self) -> frozenset[Instruction]:
+        """Back edges of loops in which a thread may wait for memory to change."""
+        return self._at(spinning_loops(self.function, self.known.waits.touches_order))
+
+    @cached_property
+    def grid_waits(self) -> frozenset[Instruction]:
+        """Back edges of loops that wait at the barrier of the grid."""
+        return self._at(grid_waits(self.function))
+
+    @cached_property
+    def unrolled(self) -> frozenset[Instruction]:
+        """Back edges of loops over private arrays that LLVM unrolls."""
+        return self._at(short_loops(self.function, self.roots, self.private))
+
+    @cached_property
+    def ways(self) -> Ways:
+        """How threads leave a kernel."""
+        return Ways(self.function, self.known.graph.functions)
+
+    @cached_property
+    def final(self) -> frozenset[Instruction]:
+        """Accesses, of a kernel, after which a thread may end while others go on to a barrier."""
+        barriers = self.known.barriers
+        if not barriers.block_barriers(self.function.name):
+            return frozenset()
+        body, tables = self.function.body, self.function.tables
+        return self._at(Intervals(body, tables, barriers.may_meet, barriers.must_meet).final())
+
+    # -- registers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def undefined(self) -> frozenset[str]:
+        """Registers that may be read before they are assigned."""
+        body = self.function.body
+        return frozenset(maybe_undefined(body, self.function.regs) - without_value(body))
+
+    @cached_property
+    def unused(self) -> frozenset[Instruction]:
+        """Atomic updates, and calls, whose result makes no difference."""
+        return self._at(unused_results(self.function))
+
+    # -- accesses -----------------------------------------------------------------------------------
+
+    @cached_property
+    def groups(self) -> dict[Instruction, Group]:
+        """Accesses that share a check."""
+        return {self.function.body[p]: group for p, group in access_groups(self.function.body).items()}
+
+    @cached_property
+    def sets_bits(self) -> frozenset[Instruction]:
+        """Loads of headers that only keep what they load."""
+        return self._at(sets_bits(self.function.body))
+
+    @cached_property
+    def guesses(self) -> frozenset[Instruction]:
+        """Loads whose value a compare-and-swap goes on to confirm."""
+        return self._at(guesses(self.function.body))
+
+    @cached_property
+    def arrays(self) -> dict[str, Variable]:
+        """The shared and local variables of known size."""
+        everything = {**self.known.module.variables, **self.function.variables}
+        return {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
+
+    @cached_property
+    def _origins(self) -> dict[str, frozenset[str | None]]:
+        return origins(self.function.body, self.arrays, self.known.waits.hands_back)
+
+    @cached_property
+    def roots(self) -> dict[str, str]:
+        """Register -> the one of these variables that every address it holds was computed from."""
+        return rooted(self._origins)
+
+    @cached_property
+    def private(self) -> frozenset[str]:
+        """Local variables that nothing else can touch."""
+        return frozenset(private(self.function, self._origins))

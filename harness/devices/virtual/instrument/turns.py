@@ -1,0 +1,24 @@
+"""A thread of unoptimised code lets others come between what it has read of theirs and its next step.
+
+    ld.volatile.u32 %r1, [%rd1];      ->      ld.volatile.u32 %r1, [%rd1];
+                                              turn;
+
+See `analyse/turns` for where. This comes before functions are expanded, as a call of a header's function is one step.
+"""
+
+from __future__ import annotations
+
+from ..analyse.waits import Waits
+from ..ptx.ir import Instruction
+
+
+def run(waits: Waits) -> None:
+    """In place, for all functions of the module."""
+    found = [f for f in waits.graph.functions.values() if f.body is not None and waits.takes_turns(f.name)]
+    for function in found:
+        places = waits.turns(function.name)
+        function.body = [
+            each
+            for item in function.body
+            for each in ((item, Instruction("turn", (), item.at)) if item in places else (item,))
+        ]

@@ -1,0 +1,138 @@
+"""Calls of functions that may suspend become their bodies: a coroutine can suspend only in its own frame.
+
+    call.uni (retval0), _Z3sumf, (param0);          enter _Z3sumf;
+                                                    ld.param.f32 %f1$$1, [param0];
+                                              ->    ...
+                                                    st.param.f32 [retval0], %f9$$1;
+                                                    bra $return$$1;          // was `ret`
+                                                 $return$$1:
+                                                    leave _Z3sumf;
+
+The names of the body get a suffix, so that each copy has its own; parameters become those of the call. At `enter` the
+copy's registers have no value yet and its local variables get their memory, which `leave` gives back. Only kernels are
+rewritten: whatever calls such a function is expanded itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ....errors import Unsupported
+from ..analyse.waits import Waits
+from ..ptx.callgraph import called
+from ..ptx.ir import Expansion, Function, Instruction, Label, operand
+
+_NAME = re.compile(r"[%\w$.]+")
+_SUFFIX = "$$"
+
+
+def run(waits: Waits) -> None:
+    """In place, for all kernels of the module. Errors: Unsupported for a recursive function that waits."""
+    for function in waits.graph.functions.values():
+        if function.entry and any(_expanded(item, waits) for item in function.body or ()):
+            _Expander(function, waits).run()
+
+
+def plain_name(name: str) -> str:
+    """The name that something had in the function that it was copied from."""
+    return name.partition(_SUFFIX)[0]
+
+
+def _expanded(item, waits: Waits) -> Function | None:
+    """The function whose body replaces a call."""
+    name = called(item)
+    return waits.graph.functions[name] if name in waits.graph.functions and waits.may_wait(name) else None
+
+
+class _Expander:
+    def __init__(self, kernel: Function, waits: Waits):
+        self.kernel, self.waits, self.graph = kernel, waits, waits.graph
+        self.body: list[Instruction | Label] = []
+        self.serial = 0
+
+    def run(self) -> None:
+        self._copy(self.kernel, {}, None)
+        self.kernel.body = self.body
+
+    def _copy(self, function: Function, names: dict[str, str], into: Expansion | None, end: str = "") -> None:
+        """Append a body. names: what its names become. end: where its `ret`s lead to."""
+        for item in function.body:
+            if isinstance(item, Label):
+                self.body.append(Label(names[item.name]) if into else item)
+                continue
+            callee = _expanded(item, self.waits)
+            copy = self._renamed(item, names, into, end) if into else item
+            if callee is None:
+                self.body.append(copy)
+            elif copy.pred:
+                skip = self._label("skip")
+                self.body.append(_branch(copy, skip, negated=not copy.negated))
+                self._expand(callee, copy)
+                self.body.append(Label(skip))
+            else:
+                self._expand(callee, copy)
+
+    def _renamed(self, ins: Instruction, names: dict[str, str], into: Expansion, end: str) -> Instruction:
+        if ins.base == "ret":
+            guard = names.get(ins.pred, ins.pred)
+            return replace(_branch(ins, end, ins.negated), pred=guard, original=ins, expansion=into)
+        operands = tuple(
+            operand(_NAME.sub(lambda m: names.get(m[0], m[0]), o)) if _NAME.search(o) else o
+            for o in ins.operands
+        )
+        return replace(
+            ins, operands=operands, pred=names.get(ins.pred, ins.pred), original=ins, expansion=into
+        )
+
+    def _expand(self, function: Function, call: Instruction) -> None:
+        if self.graph.is_recursive(function.name):
+            at = call.at if call.at.line else self.graph.called_at(function.name)
+            raise Unsupported(
+                f"a barrier or warp collective inside the recursive function {function.name}",
+                at.file,
+                at.line,
+            )
+        end = self._label("return")
+        suffix = f"{_SUFFIX}{self.serial}"
+        names = self._declare(function, suffix)
+        returns, _, arguments = call.called
+        names |= {p.name: str(a) for p, a in zip(function.params, arguments, strict=True)}
+        names |= {p.name: str(r) for p, r in zip(function.returns, returns, strict=False)}
+        for unwanted in function.returns[len(returns) :]:
+            names[unwanted.name] = unwanted.name + suffix
+            self.kernel.variables[unwanted.name + suffix] = replace(unwanted, space="param", is_array=True)
+        own = tuple(names[name] for name, v in function.variables.items() if v.space == "local")
+        into = Expansion(function.name, call, tuple(names[r] for r in function.regs), own)
+        mark = Instruction(
+            "enter", (operand(function.name),), call.at, original=call.original or call, expansion=into
+        )
+        self.body.append(mark)
+        self._copy(function, names, into, end)
+        self.body += [Label(end), replace(mark, opcode="leave")]
+
+    def _declare(self, function: Function, suffix: str) -> dict[str, str]:
+        """Give the kernel a copy's registers, variables and tables. Returns what the names of the body become.
+
+        Shared variables are the block's, so they keep theirs.
+        """
+        labels = [item.name for item in function.body if isinstance(item, Label)]
+        own = [name for name, v in function.variables.items() if v.space != "shared"]
+        names = {name: name + suffix for name in (*function.regs, *own, *labels, *function.tables)}
+        kernel = self.kernel
+        kernel.regs |= {names[name]: type_ for name, type_ in function.regs.items()}
+        for name, variable in function.variables.items():
+            new = names.get(name, name)
+            kernel.variables[new] = variable if variable.space == "shared" else replace(variable, name=new)
+        kernel.tables |= {
+            names[name]: tuple(names.get(t, t) for t in targets) for name, targets in function.tables.items()
+        }
+        return names
+
+    def _label(self, what: str) -> str:
+        self.serial += 1
+        return f"${what}{_SUFFIX}{self.serial}"
+
+
+def _branch(ins: Instruction, target: str, negated: bool) -> Instruction:
+    return Instruction("bra", (operand(target),), ins.at, ins.pred, negated, expansion=ins.expansion)

@@ -1,0 +1,104 @@
+"""Functions that may suspend, expanded in kernels: PTX in, PTX out."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.devices.virtual.analyse.facts import ModuleFacts
+from harness.devices.virtual.rewrite import inline
+from harness.errors import Unsupported
+from harness.tests.devices.virtual.ptx_text import lines, module, printed
+
+WAITS = """
+.func (.param .b32 result) waits(.param .b32 given)
+{
+    .local .align 4 .b8 kept[4];
+    .reg .b32 %r<3>;
+    .reg .pred %p<2>;
+    ld.param.u32 %r1, [given];
+    @%p1 bra $L_end;
+    st.local.u32 [kept], %r1;
+    bar.warp.sync -1;
+    @%p1 ret;
+$L_end:
+    st.param.b32 [result+0], %r1;
+    ret;
+}
+"""
+KERNEL = """
+.visible .entry k()
+{
+    .reg .b32 %r<3>;
+    .reg .pred %p<2>;
+    .param .b32 param0;
+    .param .b32 retval0;
+    BODY
+    ret;
+}
+"""
+
+
+def expanded(functions: str, body: str):
+    parsed = module(functions + KERNEL.replace("BODY", body))
+    facts = ModuleFacts(parsed, interleaved=False, threads=True)
+    inline.run(facts.waits)
+    return parsed.functions["k"]
+
+
+def test_a_call_becomes_the_body_of_the_function():
+    kernel = expanded(WAITS, "st.param.b32 [param0], %r1; call.uni (retval0), waits, (param0);")
+    assert printed(kernel) == lines("""
+        st.param.b32 [param0], %r1;
+        enter waits;
+        ld.param.u32 %r1$$1, [param0];
+        @%p1$$1 bra $L_end$$1;
+        st.local.u32 [kept$$1], %r1$$1;
+        bar.warp.sync -1;
+        @%p1$$1 bra $return$$1;
+        $L_end$$1:
+        st.param.b32 [retval0+0], %r1$$1;
+        bra $return$$1;
+        $return$$1:
+        leave waits;
+        ret;
+    """)
+    enter = kernel.body[1]
+    assert enter.expansion.variables == ("kept$$1",) and "%r1$$1" in enter.expansion.registers
+    assert kernel.regs["%r1$$1"] == "b32" and kernel.variables["kept$$1"].name == "kept$$1"
+    assert str(enter.original) == "call.uni (retval0), waits, (param0)"
+    assert str(kernel.body[4].original) == "st.local.u32 [kept], %r1"
+
+
+def test_each_copy_has_its_own_names_and_a_guarded_call_is_passed_by():
+    twice = "call.uni (retval0), waits, (param0); @!%p1 call.uni (retval0), waits, (param0);"
+    kernel = expanded(WAITS, twice)
+    text = printed(kernel)
+    assert "kept$$1" in kernel.variables and "kept$$3" in kernel.variables
+    assert "@%p1 bra $skip$$2;\nenter waits;\nld.param.u32 %r1$$3, [param0];" in text
+    assert "leave waits;\n$skip$$2:\nret;" in text
+
+
+def test_a_result_that_nobody_wants_gets_memory_of_its_own():
+    kernel = expanded(WAITS, "call.uni waits, (param0);")
+    assert "st.param.b32 [result$$1+0], %r1$$1;" in printed(kernel)
+    assert kernel.variables["result$$1"].space == "param"
+
+
+def test_functions_within_functions():
+    outer = ".func outer()\n{\n.param .b32 a;\n.param .b32 b;\ncall.uni (b), waits, (a);\nret;\n}\n"
+    kernel = expanded(WAITS + outer, "call.uni outer, ();")
+    text = printed(kernel)
+    assert text.startswith("enter outer;\nenter waits;\nld.param.u32 %r1$$2, [a$$1];")
+    assert text.endswith("$return$$2:\nleave waits;\nbra $return$$1;\n$return$$1:\nleave outer;\nret;")
+    inner = next(i for i in kernel.body if str(i) == "enter waits")
+    assert str(inner.expansion.call) == "call.uni (b$$1), waits, (a$$1)"
+    assert inner.expansion.call.expansion.function == "outer"
+
+
+def test_what_never_waits_stays_a_call_and_what_is_recursive_is_refused():
+    plain = ".func plain()\n{\nret;\n}\n"
+    assert printed(expanded(plain, "call.uni plain, ();")) == "call.uni plain, ();\nret;"
+    again = '.file 1 "kernel.cu"\n.func again()\n{\n.loc 1 7 0\nbar.sync 0;\ncall.uni again, ();\nret;\n}\n'
+    with pytest.raises(Unsupported) as caught:
+        expanded(again, "call.uni again, ();")
+    assert "recursive function again" in str(caught.value) and caught.value.line == 7
