@@ -32,7 +32,6 @@ class Group:
     last: int
     # (position, instruction, offset)
     members: list[tuple[int, Instruction, int]] = field(default_factory=list)
-    checked: set[int] = field(default_factory=set)  # by which of the threads that run side by side
 
     @property
     def span(self) -> int:

@@ -7,7 +7,6 @@ pass on the state, and only other instructions that read the register check it (
 
 from __future__ import annotations
 
-from ..compile.recipes import Check
 from ..ptx.cfg import basic_blocks
 from ..ptx.ir import Instruction, Label
 from ..ptx.isa import reads, writes
@@ -97,54 +96,3 @@ def sets_bits(body) -> set[int]:
         elif ins.base == "st" and places.get(ins.operands[1], (0, ""))[1] == ins.operands[0]:
             found.add(places[ins.operands[1]][0])
     return found
-
-
-class RegisterCheck:
-    """Mixin of `function.Lowering`: a flag for each register that may be read before it is assigned."""
-
-    def _flag(self, register: str) -> str:
-        return f'%"defined {register}"'
-
-    def declare_flags(self) -> None:
-        if Check.INITIALISED in self.module.recipe:
-            self.undefined = self.facts.undefined
-        if not self.module.tracking:
-            for register in sorted(self.undefined):
-                self.entry.append(f"  {self._flag(register)} = alloca i1")
-            self.unset_flags(self.undefined)
-
-    def unset_flags(self, registers) -> None:
-        """Nothing is assigned to these registers any more."""
-        for register in sorted(() if self.module.tracking else self.undefined.intersection(registers)):
-            self.line(f"store i1 false, ptr {self._flag(register)}")
-
-    def _defined(self, registers) -> str:
-        """i1: all of these registers have a value."""
-        value = "true"
-        for register in sorted(registers):
-            value = self.op("and i1", value, self.emit(f"load i1, ptr {self._flag(register)}"))
-        return value
-
-    def _check_registers(self, ins: Instruction) -> None:
-        used = reads(ins) & self.undefined
-        if ins.base == "mov":
-            used &= {ins.pred}
-        if used:
-            unset, go_on = self.fresh_label("unset"), self.fresh_label("defined")
-            self.branch(self._defined(used), go_on, unset)
-            self.suspect_at(unset)
-            self.label(go_on)
-
-    def _assign_registers(self, ins: Instruction) -> None:
-        targets = writes(ins) & self.undefined
-        if not targets:
-            return
-        value = self._defined(reads(ins) & self.undefined - {ins.pred}) if ins.base == "mov" else "true"
-        if ins.pred:
-            guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
-        for register in sorted(targets):
-            new = value
-            if ins.pred:
-                before = self.emit(f"load i1, ptr {self._flag(register)}")
-                new = self.emit(f"select i1 {guard}, i1 {value}, i1 {before}")
-            self.line(f"store i1 {new}, ptr {self._flag(register)}")

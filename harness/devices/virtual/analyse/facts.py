@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, defined, grid_waits, spinning_loops
-from ..ptx.ir import Function, Instruction, Label, Module, Variable
+from ..ptx.ir import Function, Instruction, Module, Variable
 from .access_groups import Group, access_groups
 from .assigned import maybe_undefined, sets_bits, without_value
 from .barriers import Barriers
@@ -27,7 +27,21 @@ class ModuleFacts:
         self.module, self.graph = module, CallGraph(module)
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)
+        self._facts: dict[str, Facts] = {}
         self.shared = {f.name: self._shared(f.name) for f in defined(module) if f.entry}
+
+    def of(self, function: Function) -> Facts:
+        """Those of a function, whose calls have been expanded."""
+        return self._facts.setdefault(function.name, Facts(function, self))
+
+    @cached_property
+    def emitted(self) -> list[Function]:
+        """Kernels, and the functions that they call and that are not expanded, in the order of the module."""
+        waits, functions = self.waits, list(defined(self.module))
+        roots = [f.name for f in functions if f.entry or not waits.threads and f.name.startswith("rt_")]
+        wanted = {name for root in roots for name in self.graph.closure(root)}
+        plain = (f for f in functions if f.name in wanted)
+        return [f for f in plain if f.entry or f.name in waits.called_plainly or not waits.may_wait(f.name)]
 
     def _shared(self, kernel: str) -> list[Variable]:
         """The shared variables of a kernel and of the functions that it calls, in the order of the module."""
@@ -42,16 +56,15 @@ class Facts:
     def __init__(self, function: Function, known: ModuleFacts):
         self.function, self.known = function, known
 
+    def settle(self) -> None:
+        """Find out now what depends on how long the code is."""
+        _ = self.unrolled
+
     def _at(self, positions) -> frozenset[Instruction]:
         body = self.function.body
         return frozenset(body[p] for p in positions if p < len(body))
 
     # -- control flow -------------------------------------------------------------------------------
-
-    @cached_property
-    def labels(self) -> dict[str, int]:
-        """Label -> its position in the body."""
-        return {item.name: i for i, item in enumerate(self.function.body) if isinstance(item, Label)}
 
     @cached_property
     def spins(self) -> frozenset[Instruction]:

@@ -27,7 +27,6 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..compile.recipes import Check
 from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
@@ -193,41 +192,3 @@ class Ways:
             if self.flow.follows(place, position):
                 found |= bit
         return found
-
-
-class Leaving:
-    """Mixin of `function.Lowering`: a thread records its exit, its iterations, and what lies behind a place
-    to wait.
-
-    The mask of exits is kept in the lower half of a word, that of the loops around them in the upper half.
-    """
-
-    def start_leaving(self) -> None:
-        """At the start of a kernel."""
-        if Check.BARRIERS in self.module.recipe and self.coroutine:
-            self.ways = self.facts.ways
-            self.store_field("Extra", "out", CLOSING_BRACE)
-
-    def note_way(self, item) -> None:
-        """Before an item of the body: a thread leaves here, or comes to a loop."""
-        if not self.ways:
-            return
-        if item in self.ways.out:
-            self.store_field("Extra", "out", self.ways.out[item] | self.ways.loops_at(item) << 32)
-        for number in self.ways.entered.get(item, ()):
-            self.line(f"store i32 0, ptr {self.field_pointer('Extra', 'turns', 4 * number)}")
-
-    def note_turn(self, branch: Instruction, target: str) -> None:
-        """On the way back to where a loop begins."""
-        for loop, number in self.ways.loops.items() if self.ways else ():
-            if loop.start == self.facts.labels[target] and self.ways.position[branch] in loop:
-                place = self.field_pointer("Extra", "turns", 4 * number)
-                self.line(
-                    f"store i32 {self.op('add i32', self.emit(f'load i32, ptr {place}'), 1)}, ptr {place}"
-                )
-
-    def note_behind(self, ins: Instruction) -> None:
-        """Before a thread waits."""
-        if self.ways:
-            mask = self.ways.behind(ins) | self.ways.loops_at(ins) << 32
-            self.store_field("Extra", "behind", mask)

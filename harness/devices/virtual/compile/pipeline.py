@@ -5,12 +5,15 @@ from __future__ import annotations
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
-from ..instrument import turns
+from ..instrument import barriers, races, registers, turns
 from ..ptx import parse
 from ..rewrite import inline, specialise
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
+
+#: the checks that are passes of their own, in their order
+_CHECKS = {Check.RACES: races.run, Check.BARRIERS: barriers.run, Check.REGISTERS: registers.run}
 
 
 def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> tuple[Lowered, bytes]:
@@ -33,6 +36,13 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lo
         facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
         turns.run(facts.waits)
         inline.run(facts.waits)
+        for function in facts.emitted:
+            found = facts.of(function)
+            if Check.BOUNDS in recipe:
+                found.settle()
+            for check, instrument in _CHECKS.items():
+                if check in recipe:
+                    instrument(function, found)
         return emit.run(facts, name, recipe, arena_size)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         # only inline assembly leads here: the compiler's own output is consistent

@@ -10,14 +10,12 @@ import re
 from ....errors import Unsupported
 from ..compile.modules import KernelInfo
 from ..compile.recipes import Check
+from ..instrument.insert import MARKS
 from ..ptx.ir import Function, Instruction, Label, Location, Variable
 from ..ptx.isa import IGNORED
 from ..ptx.types import llvm_type
 from ..runtime import abi
 from . import opcodes
-
-#: what passes have added that is no work of the function's own
-_MARKS = {"enter", "leave", "turn"}
 
 
 class Body:
@@ -26,12 +24,12 @@ class Body:
     def _body(self, function: Function) -> None:
         """Lower the body of the function; ends in a branch to `self.return_label`."""
         self.declare_registers(function)
-        self.declare_flags()
         self.start_following(function)
         if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
                for i in function.body):  # fmt: skip
             self.slots["%carry"] = "%carry"
             self.entry.append("  %carry = alloca i1")
+        self.places = {item: i for i, item in enumerate(function.body)}
         self.look_at_arrays()
         self.expanded_variables = {
             name
@@ -41,7 +39,7 @@ class Body:
         }
         for name, variable in function.variables.items():
             if name not in self.expanded_variables:
-                self._declare_variable(name, variable, self.inherited_site)
+                self.declare_variable(name, variable, self.inherited_site)
         self.known = {}
         self.start_scopes()
         self.start_body(function)
@@ -64,7 +62,6 @@ class Body:
                     self.end_block(i)
                     self.join(self._label(item.name))
                 self.start_block(i)
-                self.note_way(item)
                 ended = False
             else:
                 if ended:  # unreachable code after a branch
@@ -95,7 +92,7 @@ class Body:
     def _label(self, name: str) -> str:
         return self.own_label(name) or f'"{name}"'
 
-    def _declare_variable(self, name: str, variable: Variable, site: str) -> None:
+    def declare_variable(self, name: str, variable: Variable, site: str) -> None:
         if variable.space == "param":
             pointer = f'%"{name}"'
             self.entry.append(
@@ -123,12 +120,12 @@ class Body:
             return
         for name, variable in reversed(function.variables.items()):
             if variable.space == "local":
-                self._free(name)
+                self.free(name)
         if self.module.graph.is_recursive(function.name):
             depth = self.load_field("Thread", "depth")
             self.store_field("Thread", "depth", self.op("sub i32", depth, 1))
 
-    def _free(self, name: str) -> None:
+    def free(self, name: str) -> None:
         self.runtime_call("rt_local_free", self.depots[name], str(self.function.variables[name].size), site=0)
 
     # -- instructions -----------------------------------------------------------------------------
@@ -165,39 +162,36 @@ class Body:
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         self.position = index
-        self.note_way(ins)
-        if ins.base in _MARKS:
-            return getattr(self, f"_{ins.base}")(ins)
         if self.module.tracking and ins.pred:
             self.check_used(ins, [ins.pred], "branch")
-        flags = self.undefined and not self.module.tracking
-        if flags:
-            self._check_registers(ins)
         ended = self._guarded(ins)
-        if not ended and flags:
-            self._assign_registers(ins)
         return ended
 
     def _guarded(self, ins: Instruction) -> bool:
         if ins.base == "bra":
             return self._branch(ins)
         if not ins.pred:
-            self.count(ins)
-            return self._unguarded(ins)
+            return self._counted(ins)
         do, skip = self.fresh_label("do"), self.fresh_label("skip")
         guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
         self.branch(guard, do, skip)
         self.label(do)
         before = dict(self.known)
         self.end_segment()
-        self.count(ins)
-        if not self._unguarded(ins):
+        if not self._counted(ins):
             self.line(f"br label %{skip}")
         self.lines.append(f"{skip}:")
         self.end_segment()
         changed = {r for r, v in self.known.items() if before.get(r) != v}
         self.known = {r: v for r, v in before.items() if r not in changed}
         return False
+
+    def _counted(self, ins: Instruction) -> bool:
+        if ins.base in MARKS:
+            self.mark(ins)
+            return False
+        self.count(ins)
+        return self._unguarded(ins)
 
     def _unguarded(self, ins: Instruction) -> bool:
         if not self.module.tracking:
@@ -220,8 +214,6 @@ class Body:
             self._mov(ins)
         elif base in ("membar", "fence"):
             self.line("fence seq_cst")
-            if Check.RACES in self.module.recipe:
-                self.runtime_call("rt_fence", str(_scope(ins)), site=self.site(ins))
         elif base in IGNORED:
             pass
         elif not (
@@ -236,7 +228,7 @@ class Body:
 
     def _leads_back(self, target: str) -> bool:
         """Whether a branch from here to a label begins another iteration, which takes a step."""
-        return self.facts.labels[target] <= self.position and not self.module.raw
+        return self.places[Label(target)] <= self.position and not self.module.raw
 
     def _branch(self, ins: Instruction) -> bool:
         if ins.opcode not in ("bra", "bra.uni"):
@@ -266,7 +258,6 @@ class Body:
         """
         known = dict(self.known)
         self.label(label)
-        self.note_turn(ins, target)
         if ins in self.unrolled:
             self.line(f"br label %{self._label(target)}, !llvm.loop !{self._loop(self._label(target))}")
             return
@@ -307,7 +298,7 @@ class Body:
         """Whether a loop of a kernel that takes turns looks at what others change; loops of CUDA's headers do."""
         if not self.module.waits.takes_turns(self.function.name):
             return False
-        loop = self.function.body[self.facts.labels[target] : self.position]
+        loop = self.function.body[self.places[Label(target)] : self.position]
         return back.at.trusted or any(isinstance(i, Instruction) and i.base == "turn" for i in loop)
 
     def _loop(self, header: str) -> int:
@@ -316,19 +307,6 @@ class Body:
             how = self.module.metadata('!{{!"llvm.loop.unroll.full"}}')
             self.loops[header] = self.module.metadata(f"distinct !{{{{!{{n}}, !{how}}}}}")
         return self.loops[header]
-
-    def _turn(self, ins: Instruction) -> bool:
-        """Let others come between what this thread has read and what it does with it."""
-        if not self.coroutine:
-            return False
-        turn, go_on = self.fresh_label("turn"), self.fresh_label("alone")
-        waits = self.runtime_call("rt_turn", site=0)
-        self.branch(self.op("icmp ne i32", waits, 0), turn, go_on)
-        self.label(turn)
-        self.suspend()
-        self.line(f"br label %{go_on}")
-        self.label(go_on)
-        return False
 
     def suspend(self) -> None:
         if not self.coroutine:
@@ -372,8 +350,6 @@ class Body:
         """The thread ends, from however deep."""
         self._give_steps()
         self.store_field("Thread", "dead", abi.DEAD_EXIT)
-        if Check.BARRIERS in self.module.recipe and not self.ways:
-            self.store_field("Extra", "out", 0)  # a return, wherever it is called
         self.line(f"br label %{self.dead_label}")
         return True
 
@@ -416,10 +392,3 @@ class Body:
                 part = self.cast("zext", f"i{width}", self.value(source, f"b{width}"), t)
                 value = self.op(f"or {t}", value, self.op(f"shl {t}", part, i * width))
             self.set(ins.operands[0], value, type_)
-
-
-def _scope(ins: Instruction) -> int:
-    """Whom a fence reaches: an index into state.SCOPES."""
-    old = {"membar.cta": "cta", "membar.gl": "gpu", "membar.sys": "sys"}
-    name = old.get(ins.opcode) or next((m for m in ins.opcode.split(".") if m in abi.SCOPES), "sys")
-    return abi.SCOPES.index(name)

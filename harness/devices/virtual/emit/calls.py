@@ -23,12 +23,7 @@ class Calls:
             return False
         if function.body is None:
             return self._external(ins, name, returns, arguments)
-        blind = self.races and self.module.waits.updates_memory(name) and ins in self.facts.unused
-        if blind:
-            self.store_field("Env", "blind", 1)
         self._call_function(ins, function, returns, arguments)
-        if blind:
-            self.store_field("Env", "blind", 0)
         return False
 
     def _call_function(self, ins: Instruction, function: Function, returns, arguments) -> None:
@@ -50,9 +45,6 @@ class Calls:
             self.hand_over([self._memory_of(a) for a in arguments], function.params)
         if not self.module.raw:
             self._give_steps()
-        final = self.may_be_final(ins)
-        if final:
-            self.store_field("Env", "final", 1)
         text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
         if returned == "void":
             self.line(text)
@@ -61,8 +53,6 @@ class Calls:
             self.line(f"{result} = {text}")
             if returns:
                 self.line(f"store {returned} {result}, ptr {self.params[returns[0]][0]}")
-        if final:
-            self.store_field("Env", "final", 0)
         if self.module.tracking:
             self.hand_over([self._memory_of(r) for r in returns], function.returns, back=True)
         self.end_segment()
@@ -113,21 +103,6 @@ class Calls:
         if key in self.params:
             return self.emit(f"load i{8 * formal.size}, ptr {self.params[key][0]}, align 1")
         return self.value(actual, f"b{8 * formal.size}")
-
-    def _enter(self, ins: Instruction) -> bool:
-        """A copy of a function begins: its registers have no values yet, its local variables no memory."""
-        self.count(ins)
-        self.end_segment()
-        self.unset_flags(ins.expansion.registers)
-        self.unset_followed(ins.expansion.registers)
-        for name in ins.expansion.variables:
-            self._declare_variable(name, self.function.variables[name], self.site(ins))
-        return False
-
-    def _leave(self, ins: Instruction) -> bool:
-        for name in reversed(ins.expansion.variables):
-            self._free(name)
-        return False
 
     def _external(self, ins: Instruction, name: str, returns, arguments) -> bool:
         """Functions that CUDA's device library leaves to the system."""

@@ -109,7 +109,6 @@ class Collectives:
         self.store_field("Thread", "op", OP[op])
         self.store_field("Thread", "site", self.site(ins))
         self.store_field("Thread", "wait", WAIT[wait])
-        self.note_behind(ins)
         if self.watches_grid:
             self.store_field("Extra", "polls", 0)
         self.suspend()

@@ -8,9 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....errors import Unsupported
-from ..analyse.assigned import RegisterCheck
-from ..analyse.facts import Facts
-from ..analyse.leaving import Leaving, Ways
 from ..analyse.uniformity import Plan, plan
 from ..compile.modules import KernelInfo, Parameter
 from ..compile.recipes import Check
@@ -25,6 +22,7 @@ from .async_copies import Asynchronous
 from .body import Body
 from .calls import Calls
 from .collectives import Collectives
+from .marks import Marks
 from .matrices import Matrix
 from .memory import Access
 from .sidebyside import SideBySide
@@ -44,9 +42,8 @@ class Lowering(
     Counting,
     Following,
     FullChecks,
-    Leaving,
+    Marks,
     Matrix,
-    RegisterCheck,
     SideBySide,
     Special,
     Symbols,
@@ -61,15 +58,16 @@ class Lowering(
         self.depots: dict[str, str] = {}  # .local symbol -> its device address
         self.specials: dict[str, str] = {}
         self.inherited_site = "%site"  # of the call that led here, for code that is not the student's
-        self.facts = Facts(function, module.facts)
+        self.facts = module.facts.of(function)
         self.races = Check.RACES in module.recipe
         self.call_sites: dict[Expansion, str] = {}
         self.expanded_variables: set[str] = set()
+        self.checked_groups: set[tuple[int, int]] = set()  # and by which of the threads that go side by side
         self.return_label = "return"
         self.dead_label = "dead"
         self.coroutine = False
         self.position = 0
-        self.undefined: frozenset[str] = frozenset()
+        self.places: dict = {}  # item of the body -> its position
         self.followed: set[str] = set()
         self.parameters: dict[str, tuple[str, str, int]] = {}  # .param memory -> (unset bits, origins, bytes)
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
@@ -77,7 +75,6 @@ class Lowering(
         self.private: dict[str, str] = {}
         self.unrolled: frozenset = frozenset()
         self.loops: dict[str, int] = {}
-        self.ways: Ways | None = None  # out of the body that is being lowered
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
 
@@ -128,7 +125,6 @@ class Lowering(
             for self.lane in range(self.lanes):
                 self.store_field("Thread", name, value)
         self.lane = 0
-        self.start_leaving()
         called = (module.ptx.functions[name] for name in module.graph.closure(f.name))
         if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)

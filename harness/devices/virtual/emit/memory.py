@@ -136,8 +136,8 @@ class Access:
                 self.check_fully(ins, address, nbytes, need, info, value, root)
             elif (group := self.facts.groups.get(ins)) is None:
                 self._check(ins, address, nbytes, need, info, shared)
-            elif self.lane not in group.checked:
-                group.checked.add(self.lane)
+            elif (id(group), self.lane) not in self.checked_groups:
+                self.checked_groups.add((id(group), self.lane))
                 self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 

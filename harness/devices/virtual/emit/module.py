@@ -63,11 +63,9 @@ class ModuleLowering:
     def lower(self) -> Lowered:
         self._place_variables()
         text = []
-        for function in self._reachable():
-            if function.entry:
-                text.append(Lowering(function, self).kernel())
-            elif function.name in self.waits.called_plainly or not self.waits.may_wait(function.name):
-                text.append(Lowering(function, self).device_function())
+        for function in self.facts.emitted:
+            lowering = Lowering(function, self)
+            text.append(lowering.kernel() if function.entry else lowering.device_function())
         if self.tracking:
             text.insert(0, self._given())
         head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
@@ -103,17 +101,6 @@ class ModuleLowering:
             return False
         function = self.ptx.functions.get(name[1])
         return name[1].startswith("call_") or function is not None and function.body is not None
-
-    def _reachable(self) -> list[Function]:
-        """Kernels and the device functions they can call, in the order of the module."""
-        wanted = {f.name for f in defined(self.ptx) if f.entry or self.raw and f.name.startswith("rt_")}
-        work = list(wanted)
-        while work:
-            for name in self.graph.callees.get(work.pop(), ()):
-                if name not in wanted:
-                    wanted.add(name)
-                    work.append(name)
-        return [f for f in defined(self.ptx) if f.name in wanted]
 
     def _place_variables(self) -> None:
         """Module variables at offsets from globals_base, with red zones between; __constant__ ones together, last."""

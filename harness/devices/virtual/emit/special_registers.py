@@ -47,8 +47,8 @@ class Special:
         pointer = self.field_pointer(struct, name)
         return self.emit(f"load {'volatile ' * volatile}{abi.llvm_field(struct, name)}, ptr {pointer}{mark}")
 
-    def store_field(self, struct: str, name: str, value) -> None:
-        pointer = self.field_pointer(struct, name)
+    def store_field(self, struct: str, name: str, value, offset: int = 0) -> None:
+        pointer = self.field_pointer(struct, name, offset)
         self.line(f"store {abi.llvm_field(struct, name)} {value}, ptr {pointer}")
 
     def runtime_call(self, name: str, *values: str, site) -> str:

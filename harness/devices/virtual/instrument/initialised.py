@@ -82,8 +82,8 @@ class Following:
     """Mixin of `function.Lowering`: the code that follows unset values."""
 
     def start_following(self, function: Function) -> None:
-        """At the beginning of a body: none of its registers is assigned yet."""
-        self.followed = followed(function, self.undefined) if self.module.tracking else set()
+        """At the beginning of a body: nothing is assigned to its registers yet."""
+        self.followed = followed(function, self.facts.undefined) if self.module.tracking else set()
         for register in sorted(self.followed):
             unset, origin = self._slots_of(register)
             self.entry += [f"  {unset} = alloca {self._int(register)}", f"  {origin} = alloca i64"]
@@ -146,7 +146,7 @@ class Following:
     def _from(self, register: str, ins: Instruction) -> str:
         """The origin of what is unset in a register."""
         origin = self.emit(f"load i64, ptr {self._slots_of(register)[1]}")
-        if register not in self.undefined or ins.base == "mov":
+        if register not in self.facts.undefined or ins.base == "mov":
             return origin
         if not ins.at.line:
             site = self.site(ins)

@@ -9,7 +9,7 @@ See `analyse/turns` for where. This comes before functions are expanded, as a ca
 from __future__ import annotations
 
 from ..analyse.waits import Waits
-from ..ptx.ir import Instruction
+from .insert import mark
 
 
 def run(waits: Waits) -> None:
@@ -20,5 +20,5 @@ def run(waits: Waits) -> None:
         function.body = [
             each
             for item in function.body
-            for each in ((item, Instruction("turn", (), item.at)) if item in places else (item,))
+            for each in ((item, mark("turn", at=item)) if item in places else (item,))
         ]

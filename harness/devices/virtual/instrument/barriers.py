@@ -1,0 +1,90 @@
+"""A thread notes its way out, its iterations, and what lies behind a place to wait at: see `analyse/leaving`.
+
+                                    note Extra.out, 1;
+                                    note Extra.turns+0, 0;
+    $L_loop:                        $L_loop:
+    @%p1 bra $L_return;      ->     note Extra.out, 4294967298;
+                                    @%p1 bra $L_return;
+                                    note Extra.behind, 4294967297;
+    bar.sync 0;                     bar.sync 0;
+                                    bump Extra.turns+0;
+    bra $L_loop;                    bra $L_loop;
+
+A mask of ways is kept in the lower half of a word, that of the loops around them in the upper half.
+"""
+
+from __future__ import annotations
+
+from ..analyse.facts import Facts
+from ..analyse.leaving import CLOSING_BRACE, Ways
+from ..emit.collectives import BASES as COLLECTIVES
+from ..ptx.ir import Function, Instruction, Label, operand
+from .insert import Inserts, mark
+
+
+def run(function: Function, facts: Facts) -> None:
+    """In place."""
+    inserts = Inserts(function)
+    if function.entry and facts.known.waits.may_wait(function.name):
+        _Noting(function, facts.ways, inserts).run()
+    else:  # a return, wherever it is called
+        for ins in function.body:
+            if isinstance(ins, Instruction) and ins.base == "exit":
+                inserts.before(ins, mark("note", "Extra.out", 0, at=ins, guarded=True))
+    inserts.done()
+
+
+class _Noting:
+    def __init__(self, kernel: Function, ways: Ways, inserts: Inserts):
+        self.kernel, self.ways, self.inserts = kernel, ways, inserts
+        self.labels = {item.name: p for p, item in enumerate(kernel.body) if isinstance(item, Label)}
+
+    def run(self) -> None:
+        first = next(i for i in self.kernel.body if isinstance(i, Instruction))
+        self.inserts.start.append(mark("note", "Extra.out", CLOSING_BRACE, at=first))
+        near = first
+        for item in self.kernel.body:
+            near = item if isinstance(item, Instruction) else near
+            self._note(item, near)
+            if isinstance(item, Instruction) and item.base in ("bra", "brx") and self.ways.loops:
+                self._edges(item)
+
+    def _note(self, item: Instruction | Label, near: Instruction) -> None:
+        ways, before = self.ways, self.inserts.before
+        if item in ways.out:
+            before(item, mark("note", "Extra.out", ways.out[item] | ways.loops_at(item) << 32, at=near))
+        for number in ways.entered.get(item, ()):
+            before(item, mark("note", _turns(number), 0, at=near))
+        if isinstance(item, Instruction) and item.base in COLLECTIVES:
+            mask = ways.behind(item) | ways.loops_at(item) << 32
+            before(item, mark("note", "Extra.behind", mask, at=item, guarded=True))
+
+    def _edges(self, branch: Instruction) -> None:
+        """Where a branch begins another iteration, that is counted on the way."""
+        if branch.base == "bra":
+            bumps = self._bumps(branch, branch.operands[0])
+            if bumps and branch.pred:  # it goes on below, where it is not taken
+                below = f"$below.{self.ways.position[branch]}"
+                skip = mark("bra", below, at=branch, guarded=True)
+                skip = Instruction(skip.opcode, skip.operands, skip.at, skip.pred, not skip.negated)
+                self.inserts.before(branch, skip)
+                self.inserts.after(branch, Label(below))
+            self.inserts.before(branch, *bumps)
+            return
+        name, targets = branch.operands[1], []
+        for n, target in enumerate(self.kernel.tables.get(name, ())):
+            targets.append(target)
+            if bumps := self._bumps(branch, target):
+                targets[-1] = f"$edge.{self.ways.position[branch]}.{n}"
+                on = mark("bra", target, at=branch)
+                self.inserts.after(branch, Label(targets[-1]), *bumps, on)
+        self.kernel.tables[name] = tuple(map(operand, targets))
+
+    def _bumps(self, branch: Instruction, target: str) -> list[Instruction]:
+        place = self.ways.position[branch]
+        return [mark("bump", _turns(number), at=branch) for loop, number in self.ways.loops.items()
+                if loop.start == self.labels[target] and place in loop]  # fmt: skip
+
+
+def _turns(number: int) -> str:
+    return f"Extra.turns+{4 * number}"

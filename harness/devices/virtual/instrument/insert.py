@@ -1,0 +1,50 @@
+"""What passes insert into a body, beside ordinary PTX: marks, which the emitter lowers without knowing whose they are.
+
+note Env.final, 1;          a field of the thread's state, or its worker's, gets a value
+bump Extra.turns+4;         one more in it
+runtime rt_fence, 2;        a call of the runtime
+check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold
+turn;                       others may come between
+enter f; leave f;           of a function that was expanded
+"""
+
+from __future__ import annotations
+
+from ..ptx.ir import Function, Instruction, Label, operand
+
+#: opcode bases of marks
+MARKS = frozenset({"note", "bump", "runtime", "check", "turn", "enter", "leave"})
+
+
+def mark(opcode: str, *operands: str | int, at: Instruction, guarded: bool = False) -> Instruction:
+    """A mark beside an instruction. guarded: it is carried out only where the instruction is."""
+    guard = (at.pred, at.negated) if guarded else ("", False)
+    texts = tuple(operand(str(o)) for o in operands)
+    return Instruction(opcode, texts, at.at, *guard, original=at.original or at, expansion=at.expansion)
+
+
+class Inserts:
+    """Items to be put before and after those of a body; before a label means behind it, where its block begins."""
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.start: list[Instruction] = []
+        self._before: dict[Instruction | Label, list] = {}
+        self._after: dict[Instruction | Label, list] = {}
+
+    def before(self, item: Instruction | Label, *new: Instruction | Label) -> None:
+        where = self._after if isinstance(item, Label) else self._before
+        where.setdefault(item, []).extend(new)
+
+    def after(self, item: Instruction | Label, *new: Instruction | Label) -> None:
+        self._after.setdefault(item, []).extend(new)
+
+    def done(self) -> None:
+        """Change the body."""
+        if self.start or self._before or self._after:
+            body = [
+                each
+                for item in self.function.body
+                for each in (*self._before.get(item, ()), item, *self._after.get(item, ()))
+            ]
+            self.function.body = [*self.start, *body]

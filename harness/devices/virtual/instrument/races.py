@@ -1,0 +1,51 @@
+"""What racecheck has to know beside the accesses themselves.
+
+                                            note Env.blind, 1;
+    call.uni (r), atomicAdd, (a, b);  ->    call.uni (r), atomicAdd, (a, b);
+                                            note Env.blind, 0;
+    membar.gl;                              membar.gl;
+                                            runtime rt_fence, 2;
+
+A function that is called does not know whether its caller uses what an atomic returns (`blind`: it does not), nor
+whether a thread may end after it while others go on to a barrier (`final`).
+"""
+
+from __future__ import annotations
+
+from ..analyse.facts import Facts
+from ..ptx.ir import Function, Instruction
+from ..runtime.abi import SCOPES
+from .insert import Inserts, mark
+
+
+def run(function: Function, facts: Facts) -> None:
+    """In place."""
+    inserts = Inserts(function)
+    for ins in function.body:
+        if not isinstance(ins, Instruction):
+            continue
+        if ins.base in ("membar", "fence"):
+            inserts.after(ins, mark("runtime", "rt_fence", _scope(ins), at=ins, guarded=True))
+        if ins.base == "call":
+            for field in _told(function, facts, ins):
+                inserts.before(ins, mark("note", f"Env.{field}", 1, at=ins, guarded=True))
+                inserts.after(ins, mark("note", f"Env.{field}", 0, at=ins, guarded=True))
+    inserts.done()
+
+
+def _told(function: Function, facts: Facts, call: Instruction) -> list[str]:
+    """What the function that is called is told of its caller."""
+    waits, name = facts.known.waits, call.called[1]
+    callee = waits.graph.functions.get(name)
+    if callee is not None and callee.body is None:
+        return []
+    blind = callee is not None and waits.updates_memory(name) and call in facts.unused
+    final = function.entry and call in facts.final
+    return ["blind"] * blind + ["final"] * final
+
+
+def _scope(ins: Instruction) -> int:
+    """Whom a fence reaches: an index into SCOPES."""
+    old = {"membar.cta": "cta", "membar.gl": "gpu", "membar.sys": "sys"}
+    name = old.get(ins.opcode) or next((m for m in ins.opcode.split(".") if m in SCOPES), "sys")
+    return SCOPES.index(name)
