@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 from pathlib import Path
@@ -27,6 +28,24 @@ def cache_directory(tmp_path_factory):
         del os.environ["BACKWARP_CACHE"]
     else:
         os.environ["BACKWARP_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_runtime(cache_directory):
+    """The worker of pytest-xdist that first needs the virtual GPU's runtime compiles it, and the others wait for it."""
+    from harness.devices.virtual.compile import link
+
+    make = link.runtime_object
+
+    def found_or_made(whole: bool) -> bytes:
+        cache_directory.mkdir(exist_ok=True, mode=0o700)
+        with open(cache_directory / f"runtime{whole:d}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return make(whole)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link, "runtime_object", found_or_made)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from harness.tests.conformance.expressions import Kernel, Node, disagreements
 
 @cache
 def kernels(seed: int) -> list[Kernel]:
-    return expressions.kernels(seed)
+    return expressions.kernels(seed, 5)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from harness.tests.convolutions import Layer, layers, masks
 from reference import conv
 
-torch = pytest.importorskip("torch")
-torch.set_num_threads(1)
-
 SAME_EVERY_TIME = settings(
     derandomize=True,
     deadline=None,
@@ -20,6 +17,14 @@ SAME_EVERY_TIME = settings(
     max_examples=200,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+@pytest.fixture(scope="module")
+def torch():
+    """Imported where a test needs it: that takes a second."""
+    found = pytest.importorskip("torch")
+    found.set_num_threads(1)
+    return found
 
 
 def normal(seed: int, *shapes: tuple[int, ...]):
@@ -32,7 +37,7 @@ def close(got, expected) -> None:
     np.testing.assert_allclose(got, expected.numpy(), rtol=1e-10, atol=1e-10)
 
 
-def check_against_torch(layer: Layer, mask: tuple[bool, bool, bool]) -> None:
+def check_against_torch(torch, layer: Layer, mask: tuple[bool, bool, bool]) -> None:
     channels = layer.output_channels
     x, w, b = normal(0, layer.input, layer.weight, (channels,))
     parameters = dict(
@@ -59,19 +64,19 @@ def check_against_torch(layer: Layer, mask: tuple[bool, bool, bool]) -> None:
 
 @SAME_EVERY_TIME
 @given(layers(transposed=False), masks)
-def test_convolution(layer, mask):
-    check_against_torch(layer, mask)
+def test_convolution(torch, layer, mask):
+    check_against_torch(torch, layer, mask)
 
 
 @SAME_EVERY_TIME
 @given(layers(transposed=True), masks)
-def test_transposed_convolution(layer, mask):
-    check_against_torch(layer, mask)
+def test_transposed_convolution(torch, layer, mask):
+    check_against_torch(torch, layer, mask)
 
 
 @SAME_EVERY_TIME
 @given(layers(transposed=False), st.data())
-def test_asymmetric_padding(layer, data):
+def test_asymmetric_padding(torch, layer, data):
     """ATen has none: there, the image is padded first, and autograd takes the padding off the gradient."""
     more = st.sampled_from([(0, 0), (0, 1), (2, 0)])
     extra = [data.draw(more) for _ in layer.padding]

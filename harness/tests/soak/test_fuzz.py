@@ -8,7 +8,7 @@ from harness.errors import DeviceError
 from harness.tests.soak import fuzz
 from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
 
-COUNT = 100
+COUNT = 40
 #: compile quickly: no large headers, no loop unrolled a hundred times
 QUICK = tuple(
     name

@@ -6,6 +6,7 @@ expanded in place.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 
 from ..emit.collectives import BASES as COLLECTIVES
@@ -91,11 +92,15 @@ class Waits:
             return True
         if any(f is function for f in self.graph.pointed) or self.graph.is_recursive(name):
             return False
-        calls = sum(called(item) == name for f in defined(self.graph.module) for item in f.body)
         return (
-            calls * sum(len(self.graph.functions[f].body or ()) for f in self.graph.closure(name))
+            self._calls[name] * sum(len(self.graph.functions[f].body or ()) for f in self.graph.closure(name))
             <= _MOST_EXPANDED
         )
+
+    @cached_property
+    def _calls(self) -> Counter[str | None]:
+        """How often each function is called."""
+        return Counter(called(item) for f in defined(self.graph.module) for item in f.body)
 
     @cached_property
     def called_plainly(self) -> set[str]:

@@ -97,7 +97,7 @@ def test_every_shim_compiles():
 
 
 @pytest.mark.parametrize(
-    "header", ["cuda_fp16.h", "cuda_bf16.h", "mma.h", "cooperative_groups.h", "cuda/barrier", "cuda/pipeline"]
+    "header", ["cuda_fp16.h", "cuda_bf16.h", "mma.h", "cooperative_groups.h", "cuda/atomic"]
 )
 def test_cudas_own_headers(header):
     ptx = compile_ptx(f"#include <{header}>\n{KERNEL}")

@@ -6,18 +6,29 @@ from functools import cache
 
 import numpy as np
 
-from harness.devices import open_device
+from harness.devices.virtual.device import VirtualGPU
 
 FLAVOURS = ("full", "memory")
 K = 'extern "C" __global__ void '
 
 
+class Quick(VirtualGPU):
+    """Compiles in little time, as in grading; and what it has compiled stays so on a slow machine too."""
+
+    def __init__(self, checks: str):
+        super().__init__(checks)
+        self.quick = True
+
+    def compile(self, *args, **options):
+        module = super().compile(*args, **options)
+        module.quick = False
+        return module
+
+
 @cache
-def device(checks: str = "full"):
-    """One device of each kind for the whole process; as in grading, what it compiles is made in little time."""
-    made = open_device("cpu", checks=checks)
-    made.quick = True
-    return made
+def device(checks: str = "full") -> Quick:
+    """One device of each kind for the whole process."""
+    return Quick(checks)
 
 
 def zeros(shape, dtype=np.float32, name: str = "out", axes: str = "", checks: str = "full"):

@@ -172,7 +172,7 @@ def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
 
 
 def no_text_overlaps(picture):
-    picture.canvas.draw()
+    picture.draw_without_rendering()
     frame = picture.bbox
     boxes = [(t.get_text(), t.get_window_extent()) for t in picture.axes[0].texts]
     for text, box in boxes:

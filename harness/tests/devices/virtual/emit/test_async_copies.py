@@ -170,55 +170,6 @@ def test_a_word_that_is_half_written_waits_for_no_copy():
     assert caught.value.kind == "uninitialised-read" and "never written" in caught.value.explanation
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
-def test_cuda_barrier(checks):
-    source = """#include <cuda/barrier>
-extern "C" __global__ void k(const float* a, float* out) {
-    __shared__ float tile[64];
-    __shared__ cuda::barrier<cuda::thread_scope_block> ready;
-    int i = threadIdx.x;
-    if (i == 0) init(&ready, blockDim.x);
-    __syncthreads();
-    for (int turn = 0; turn < 3; turn++) {
-        tile[i] = a[i] + turn;
-        ready.arrive_and_wait();
-        out[i] = tile[63 - i];
-        ready.arrive_and_wait();
-    }
-}"""
-    out = zeros(64, checks=checks)
-    run(source, numbers(64), out, block=64, checks=checks)
-    assert (out.get() == numbers(64)[::-1] + 2).all()
-
-
-@pytest.mark.parametrize("checks", FLAVOURS)
-def test_cuda_pipeline_of_two_stages(checks):
-    source = """#include <cuda/pipeline>
-#include <cooperative_groups.h>
-extern "C" __global__ void k(const float* a, float* out) {
-    __shared__ float stage[2][64];
-    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
-    auto block = cooperative_groups::this_thread_block();
-    auto pipe = cuda::make_pipeline(block, &state);
-    int i = threadIdx.x;
-    float sum = 0;
-    for (int load = 0, use = 0; use < 4; use++) {
-        for (; load < 4 && load < use + 2; load++) {
-            pipe.producer_acquire();
-            cuda::memcpy_async(block, stage[load % 2], a + 64 * load, sizeof(float) * 64, pipe);
-            pipe.producer_commit();
-        }
-        pipe.consumer_wait();
-        sum += stage[use % 2][63 - i];
-        pipe.consumer_release();
-    }
-    out[i] = sum;
-}"""
-    out = zeros(64, checks=checks)
-    run(source, numbers(4, 64), out, block=64, checks=checks)
-    assert (out.get() == numbers(4, 64).sum(0)[::-1]).all()
-
-
 # -- blocks that wait for one another -----------------------------------------------------------------
 
 

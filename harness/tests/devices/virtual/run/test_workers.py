@@ -234,7 +234,7 @@ def test_threads_that_wait_for_others_go_on(waiting, name, grid, block, count, c
 
 def test_a_million_blocks_that_do_nothing(modules, dev):
     dev.time_limit = 300  # however busy the machine is
-    assert modules["memory"].get_function("nothing")(1_000_000, 1024, ()).notes == []
+    assert modules["memory"].get_function("nothing")(1_000_000, 64, ()).notes == []
     out = zeros(dev, 10, dtype=np.float32)
     modules["memory"].get_function("few")(100_000, 64, (out, np.int32(10)))
     assert out.get().tolist() == list(range(10))

@@ -122,22 +122,23 @@ def test_a_flag_hands_over_what_a_fence_precedes():
 
 def test_cuda_atomics_hand_over_by_their_order():
     source = """#include <cuda/atomic>
-extern "C" __global__ void k(float* out) {
+extern "C" __global__ void k(float* out, bool released) {
     __shared__ cuda::atomic<int, cuda::thread_scope_block> ready;
     __shared__ float value;
     if (threadIdx.x == 0) ready.store(0, cuda::memory_order_relaxed);
     __syncthreads();
     if (threadIdx.x == 0) {
         value = 5;
-        ready.store(1, cuda::memory_order_ORDER);
+        if (released) ready.store(1, cuda::memory_order_release);
+        else ready.store(1, cuda::memory_order_relaxed);
     }
     if (threadIdx.x == 40) {
         while (ready.load(cuda::memory_order_acquire) == 0) {}
         out[0] = value;  // FAULT
     }
 }"""
-    assert found(source.replace("ORDER", "release"), zeros(1), block=64) is None
-    fault = found(source.replace("ORDER", "relaxed"), zeros(1), block=64)
+    assert found(source, zeros(1), np.bool_(True), block=64) is None
+    fault = found(source, zeros(1), np.bool_(False), block=64)
     assert fault.kind == "race" and fault.line == line_of(source) and fault.array == "value"
 
 
