@@ -19,7 +19,10 @@ from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
 
 ROOT = Path(harness.__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-EPOCHS = ('\\"--epochs\\", \\"3\\"', '\\"--epochs\\", \\"1\\"')  # three show a student more than they test
+EPOCHS = (
+    '\\"--epochs\\", \\"3\\"',
+    '\\"--epochs\\", \\"1\\", \\"--batch\\", \\"256\\"',
+)  # three show a student more than they test
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

@@ -1,15 +1,15 @@
 """What the files of every puzzle must hold: stub and cases; and the kernels in `kernels/`.
 
-Nothing here reads the student's own `puzzles/*/kernel.cu`, which may be solved, broken or gone: the
-pristine stub is derived from the solution. Only where CI is set are the committed stubs compared.
+Nothing here depends on the student's own `puzzles/*/kernel.cu`, which may be solved, broken or gone: the
+pristine stub is derived from the solution. Only stubs that nobody has edited are compared with it.
 (test_puzzles looks at the declarations; test_check makes an author's checks of every puzzle.)
 """
 
 from __future__ import annotations
 
 import math
-import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,10 +47,17 @@ def test_puzzles_and_solutions_mirror_each_other():
         assert [p.name for p in puzzle.solution_path.parent.iterdir()] == [puzzle.file], puzzle.id
 
 
-@pytest.mark.skipif(not os.environ.get("CI"), reason="a student's stubs may differ; compared where CI is set")
-@each_puzzle
-def test_the_committed_stub_is_the_pristine_one(puzzle):
-    assert puzzle.stub_path.read_text(encoding="utf-8") == stub_text(puzzle)
+def test_the_committed_stubs_are_the_pristine_ones():
+    """Those that differ from git's, a student may have edited."""
+    command = ["git", "diff", "--name-only", "--relative", "HEAD", "--", "puzzles"]
+    try:
+        done = subprocess.run(command, cwd=COURSE.root, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this is no git checkout: whose stubs these are is not known")
+    edited = done.stdout.split()
+    stubs = {p.stub_path.relative_to(COURSE.root).as_posix(): p for p in PUZZLES}
+    for name in stubs.keys() - edited:
+        assert (COURSE.root / name).read_text(encoding="utf-8") == stub_text(stubs[name]), name
 
 
 @each_kernel_puzzle
