@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.callgraph import CallGraph, called, defined
 from ..ptx.ir import Instruction
+from ..ptx.isa import COLLECTIVES
 from ..runtime.abi import SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
 from .intervals import passes_freely
 

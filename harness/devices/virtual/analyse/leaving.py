@@ -27,9 +27,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
+from ..ptx.isa import COLLECTIVES
 from ..runtime.abi import LOOPS, WAYS
 
 # the exit of all threads that did not return early; the first bit of a mask

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..emit.collectives import BASES as COLLECTIVE
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
+from ..ptx.isa import COLLECTIVES as COLLECTIVE
 from ..ptx.isa import reads, writes
 
 #: threads that run together: in kernels without barriers, and in kernels with

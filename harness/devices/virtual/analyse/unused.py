@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..emit.collectives import BASES as COLLECTIVE_BASES
 from ..ptx.ir import Function, Instruction
+from ..ptx.isa import COLLECTIVES as COLLECTIVE_BASES
 from ..ptx.isa import has_result, reads, writes
 
 _EFFECTS = COLLECTIVE_BASES | {"atom", "mbarrier"}  # beside their result

@@ -9,9 +9,9 @@ import re
 from collections import Counter
 from functools import cached_property
 
-from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.callgraph import CallGraph, called, defined, grid_waits, has_loop, spinning_loops
 from ..ptx.ir import Instruction
+from ..ptx.isa import COLLECTIVES
 from .roots import handed_back
 from .turns import reads_order, turns
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from ..ptx.isa import COLLECTIVES
 from ..ptx.types import TYPES, llvm_type
 from ..runtime.abi import OP, WAIT
 
@@ -21,9 +22,6 @@ _VOTE = re.compile(r"vote\.sync\.(all|any|uni)\.pred|vote\.sync\.(ballot)\.b32")
 _MATCH = re.compile(r"match\.(any|all)\.sync\.b(32|64)")
 _REDUX = re.compile(r"redux\.sync\.(add|min|max)\.(u32|s32)|redux\.sync\.(and|or|xor)\.b32")
 
-#: opcode bases at which a thread may suspend
-BASES = {"bar", "barrier", "shfl", "vote", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix"}
-
 
 class Collectives:
     """Mixin of `lower.Lowering`."""
@@ -34,7 +32,7 @@ class Collectives:
             # a mask of the caller alone is the least that CUDA promises
             self.set(ins.operands[0], self.value("%lanemask_eq", "u32"), "b32")
             return True
-        if ins.base not in BASES or ins.base in ("mma", "wmma", "ldmatrix", "movmatrix"):
+        if ins.base not in COLLECTIVES or ins.base in ("mma", "wmma", "ldmatrix", "movmatrix"):
             return False
         if ins.opcode == "bar.warp.sync":
             self._wait("warp", "syncwarp", ins, mask=self.value(ins.operands[0], "u32"))

@@ -5,8 +5,6 @@ Source: LLVM Coroutines (switched-resume lowering).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....errors import Unsupported
 from ..analyse.uniformity import Plan, plan
 from ..compile.modules import KernelInfo, Parameter
@@ -27,10 +25,8 @@ from .matrices import Matrix
 from .memory import Access
 from .sidebyside import SideBySide
 from .special_registers import Special
+from .unit import Unit
 from .values import Emitter
-
-if TYPE_CHECKING:
-    from .module import ModuleLowering
 
 
 class Lowering(
@@ -51,7 +47,7 @@ class Lowering(
 ):
     """One function. `kernel()` or `device_function()` gives its text."""
 
-    def __init__(self, function: Function, module: ModuleLowering):
+    def __init__(self, function: Function, module: Unit):
         super().__init__(function, module)
         self.slow_paths: list[str] = []
         self.params: dict[str, tuple[str, int]] = {}  # .param symbol -> (host pointer, offset)

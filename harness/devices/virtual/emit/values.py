@@ -33,7 +33,7 @@ class Emitter:
 
     def __init__(self, function: Function, module):
         self.function = function
-        self.module = module  # the ModuleLowering: declarations, sites, options
+        self.module = module  # the Unit: declarations, sites, options
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas and what must precede everything
         self.slots: dict[str, str] = {}  # register -> its stack slot

@@ -3,8 +3,10 @@
                                     note Extra.out, 1;
                                     note Extra.turns+0, 0;
     $L_loop:                        $L_loop:
-    @%p1 bra $L_return;      ->     note Extra.out, 4294967298;
-                                    @%p1 bra $L_return;
+    @%p1 bra $L_stay;               @%p1 bra $L_stay;
+    bra $L_return;           ->     note Extra.out, 4294967298;
+                                    bra $L_return;
+    $L_stay:                        $L_stay:
                                     note Extra.behind, 4294967297;
     bar.sync 0;                     bar.sync 0;
                                     bump Extra.turns+0;
@@ -17,8 +19,8 @@ from __future__ import annotations
 
 from ..analyse.facts import Facts
 from ..analyse.leaving import CLOSING_BRACE, Ways
-from ..emit.collectives import BASES as COLLECTIVES
 from ..ptx.ir import Function, Instruction, Label, operand
+from ..ptx.isa import COLLECTIVES
 from .insert import Inserts, mark
 
 

@@ -13,6 +13,10 @@ from .ir import Instruction
 
 #: after these, another instruction than the next one may follow
 ENDS_BLOCK = frozenset({"bra", "brx", "ret", "exit", "trap"})
+#: opcode bases at which a thread may suspend
+COLLECTIVES = frozenset(
+    {"bar", "barrier", "shfl", "vote", "match", "redux", "mma", "wmma", "ldmatrix", "movmatrix"}
+)
 #: nothing of them is carried out
 IGNORED = frozenset({"pragma", "nanosleep", "pmevent", "brkpt"})
 _NO_RESULT = (

@@ -1,0 +1,136 @@
+"""One module of LLVM text in the making."""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+
+from ....errors import Unsupported
+from ..analyse.facts import ModuleFacts
+from ..compile.modules import KernelInfo, Lowered
+from ..compile.recipes import Check, Recipe
+from ..instrument.segments import CountedSegment
+from ..ptx.callgraph import align_up, defined, split_arguments
+from ..ptx.ir import Function, Instruction, Location, Variable
+from ..ptx.isa import ENDS_BLOCK
+from ..run.arena import SHARED_GUARD, slots_start
+from ..runtime.abi import SHARED_START
+
+_NAME = re.compile(r"[\w$]+")
+_FIRST_NODE = 3  # of metadata that `lower` does not write itself
+_FUNCTIONS = 1 << 60  # pointers to functions begin here
+#: parts of the runtime that write to nothing that a kernel's code reads later, but for what it reads as volatile
+_CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_suspect"}
+_ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
+
+
+class Unit:
+    """What the functions of a module have in common: declarations, sites, metadata, variables, kernels."""
+
+    BLOCK_ENDS = ENDS_BLOCK | {"call"}
+
+    def __init__(self, facts: ModuleFacts, name: str, recipe: Recipe, arena_size: int):
+        self.facts, self.ptx = facts, facts.module
+        self.graph, self.barriers, self.waits = facts.graph, facts.barriers, facts.waits
+        self.name, self.recipe, self.arena_size = name, recipe, arena_size
+        self.raw = recipe.runtime
+        self.tracking, self.counting = Check.UNSET in recipe, Check.SEGMENTS in recipe
+        self.slots_start = slots_start(arena_size)
+        self.segments: list[CountedSegment] = []
+        self._numbers = random.Random(1)
+        self.declarations: dict[str, str] = {}
+        self._metadata: list[str] = []
+        self.sites: list[tuple[Location, str]] = [(Location(), "")]
+        self.variables: dict[str, tuple[int, Variable]] = {}
+        self.variables_bytes = 0
+        self.kernels: dict[str, KernelInfo] = {}
+        self.exchanges = False  # lanes give each other rows or matrices
+        self._place_variables()
+
+    def lowered(self, text: list[str]) -> Lowered:
+        """The module, of the text of its functions."""
+        if self.tracking:
+            text.insert(0, self._given())
+        head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
+        tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
+                '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
+        return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
+                       self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
+                       {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.segments)  # fmt: skip
+
+    def _given(self) -> str:
+        """Where functions hand over what is unset of their parameters, and of their result."""
+        sizes = [
+            sum(align_up(v.size, 8) for v in group)
+            for f in defined(self.ptx)
+            for group in (f.params, f.returns)
+        ]
+        most = max(sizes, default=0) + 8
+        return (f"@given.unset = internal global [{most} x i8] zeroinitializer, align 8\n"
+                f"@given.from = internal global [{2 * most} x i8] zeroinitializer, align 8")  # fmt: skip
+
+    def _names_global_variables(self) -> bool:
+        names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
+        return bool(names) and any(name in names for function in defined(self.ptx) for item in function.body
+                   if isinstance(item, Instruction) for o in item.operands for name in _NAME.findall(o))  # fmt: skip
+
+    def _needs_whole_runtime(self) -> bool:
+        rare = ("rt_count", "rt_copy", "rt_mbarrier")
+        return self.exchanges or any(name.startswith(rare) for name in self.declarations)
+
+    def _is_defined(self, declaration: str) -> bool:
+        name = re.search(r"@([\w.$]+)\(", declaration)
+        if not (name and self.raw):
+            return False
+        function = self.ptx.functions.get(name[1])
+        return name[1].startswith("call_") or function is not None and function.body is not None
+
+    def _place_variables(self) -> None:
+        """Module variables at offsets from globals_base, with red zones between; __constant__ ones together, last."""
+        top = first_constant = 0
+        for space in ("global", "const"):
+            first_constant = top
+            for variable in (v for v in self.ptx.variables.values() if v.space == space):
+                if variable.extern:
+                    raise Unsupported(f"the external variable {variable.name}", self.name)
+                top = align_up(top, max(variable.align, 16))
+                self.variables[variable.name] = (top, variable)
+                top += align_up(variable.size, 16) + max(256, align_up(variable.size, 256))
+        self.variables_bytes = top
+        self.constants = first_constant, top - first_constant
+
+    def declare(self, name: str, returns: str, arguments: str) -> None:
+        if name not in self.declarations:
+            types = ", ".join(a.strip().rsplit(" ", 1)[0] for a in split_arguments(arguments))
+            self.declarations[name] = f"{returns} @{name}({types}){_ASIDE * (name in _CHECKS)}"
+
+    def metadata(self, text: str) -> int:
+        """A new node of LLVM's metadata. text: what it is, `{n}` its own number, which is returned."""
+        n = _FIRST_NODE + len(self._metadata)
+        self._metadata.append(f"!{n} = {text.format(n=n)}")
+        return n
+
+    def new_number(self) -> int:
+        """A number of 64 bits that no sum of others is likely to be."""
+        return self._numbers.getrandbits(64) | 1
+
+    def new_site(self, at: Location, what: str) -> int:
+        self.sites.append((at, what))
+        return len(self.sites) - 1
+
+    def function_address(self, name: str) -> int:
+        """What a pointer to a function holds: no address of memory, so that reading there is a fault."""
+        return _FUNCTIONS + 16 * zlib.crc32(name.encode())  # the same in every build
+
+    def shared_layout(self, kernel: Function):
+        """(arrays, bytes as CUDA counts, start of dynamic memory): module-level and function-level symbols."""
+        symbols = self.facts.shared[kernel.name]
+        arrays, packed, guards = [], 0, 0
+        for variable in sorted((v for v in symbols if not v.extern), key=lambda v: -v.align):
+            packed = align_up(packed, variable.align)
+            arrays.append((variable.name, SHARED_START + packed + guards, variable.size))
+            packed += variable.size
+            guards += SHARED_GUARD + align_up(variable.size, 128)
+        alignment = max([16] + [v.align for v in symbols if v.extern])
+        return tuple(arrays), packed, SHARED_START + align_up(packed, alignment) + guards
