@@ -1,7 +1,8 @@
 """A child process for work that may crash, hang or exhaust memory: requests and answers over one connection.
 
-The child is `python -m MODULE FD`; it calls `attach()` and answers ("ok", value) or ("error", exception,
-fatal).
+The child is `python -m MODULE FD`. It calls `attach()`, prepares itself, and then `serve()`s: a table of verbs says
+what it can do. A request is (verb, arguments), an answer ("ok", value) or ("error", exception, fatal). Children that
+run what nobody trusts answer in bytes instead (`devices/virtual/answers.py`), as what they send is not unpickled.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NoReturn
+
+from ..errors import BackwarpError
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -82,3 +87,30 @@ def attach() -> Connection:
     except (OSError, AttributeError):
         pass
     return Connection(int(sys.argv[1]))
+
+
+def told(error: Exception) -> tuple[Exception, bool]:
+    """What is told to the parent: our own errors. Others end the child, with a traceback."""
+    if isinstance(error, BackwarpError):
+        return error, False
+    raise error
+
+
+def serve(
+    connection: Connection,
+    verbs: Mapping[str, Callable],
+    explain: Callable[[Exception], tuple[Exception, bool]] = told,
+) -> NoReturn:
+    """Answers requests until the parent exits. explain: an exception -> (what to tell, whether this process must end)."""
+    while True:
+        try:
+            verb, arguments = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)  # without tearing down what may hang
+        try:
+            answer = "ok", verbs[verb](*arguments)
+        except Exception as error:
+            answer = "error", *explain(error)
+        connection.send(answer)
+        if answer[0] == "error" and answer[2]:
+            os._exit(0)

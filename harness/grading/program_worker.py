@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import resource
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from ..course.checkout import load_puzzle
 from ..devices import open_device
-from ..devices.child import attach
-from ..errors import BackwarpError
+from ..devices.child import attach, serve
 from .programs import OutOfTime, ProgramError, guarded, load_program
 
 MOST_PRINTED = 16_384  # characters that are kept
@@ -58,34 +57,43 @@ class Worker:
         )  # fmt: skip
 
 
+class Verbs:
+    """What the parent asks for, in this order: open, load, and a case after the other."""
+
+    def __init__(self):
+        self.worker: Worker | None = None
+
+    def open(self, *arguments) -> tuple[str, str, str]:
+        self.worker = Worker(*arguments)
+        return self.worker.about()
+
+    def load(self, seconds: float):
+        return self.timed(seconds, self.worker.load)
+
+    def case(self, seconds: float, index: int):
+        return self.timed(seconds, lambda: self.worker.case(index))
+
+    def timed(self, seconds: float, work: Callable[[], object]) -> tuple[object, str, int]:
+        """(the result or the student's error, what was printed, lines of print that were dropped)."""
+        printed = Printed()
+        try:
+            with contextlib.redirect_stdout(printed):
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+                try:
+                    found = work()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+        except ProgramError as error:
+            found = error
+        return found, printed.text, printed.dropped
+
+
 def main() -> None:
     connection = attach()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, out_of_time)
-    worker = None
-    while True:
-        try:
-            request, arguments = connection.recv()
-        except (EOFError, OSError):
-            os._exit(0)
-        printed, answer = Printed(), None
-        try:
-            if request == "open":
-                worker = Worker(*arguments)
-                answer = "ok", worker.about()
-            else:
-                seconds, *rest = arguments
-                with contextlib.redirect_stdout(printed):
-                    signal.setitimer(signal.ITIMER_REAL, seconds)
-                    try:
-                        answer = "ok", (getattr(worker, request)(*rest), printed.text, printed.dropped)
-                    finally:
-                        signal.setitimer(signal.ITIMER_REAL, 0)
-        except ProgramError as error:
-            answer = "ok", (error, printed.text, printed.dropped)
-        except BackwarpError as error:
-            answer = "error", error, False
-        connection.send(answer)
+    verbs = Verbs()
+    serve(connection, {"open": verbs.open, "load": verbs.load, "case": verbs.case})
 
 
 def out_of_time(*_) -> None:

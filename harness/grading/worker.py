@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ..course.checkout import Course
 from ..course.declare import Puzzle
-from ..devices.child import Child, attach
+from ..devices.child import Child, attach, serve
 from ..errors import BackwarpError
 from .verdict import ERROR, Verdict
 
@@ -54,23 +53,12 @@ def _nothing(puzzle: Puzzle, path: Path, says: str) -> Verdict:
     return Verdict(puzzle.id, str(path), status=ERROR, kind="device", lines=[says], next=again)
 
 
-def main() -> None:
-    """The child's side."""
+def grade(root: str, puzzle_id: str, path: str, device: str, seed: int | None) -> Verdict:
+    """In the child."""
     from .grade import Options, grade_file
 
-    connection = attach()
-    while True:
-        try:
-            _, (root, puzzle_id, path, device, seed) = connection.recv()
-        except (EOFError, OSError):
-            os._exit(0)
-        try:
-            puzzle = Course(Path(root)).load(puzzle_id)
-            answer = "ok", grade_file(puzzle, Path(path), Options(device, seed))
-        except BackwarpError as error:
-            answer = "error", error, False
-        connection.send(answer)
+    return grade_file(Course(Path(root)).load(puzzle_id), Path(path), Options(device, seed))
 
 
 if __name__ == "__main__":
-    main()
+    serve(attach(), {"grade": grade})

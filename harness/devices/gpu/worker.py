@@ -18,11 +18,10 @@ import re
 import sys
 import tempfile
 from dataclasses import dataclass, fields
-from multiprocessing.connection import Connection
 
 import numpy
 
-from harness.devices.child import attach
+from harness.devices.child import attach, serve
 from harness.devices.launching import Launch, Limits, cut_output
 from harness.errors import BackwarpError, DeviceError, KernelFault, LaunchError
 
@@ -104,12 +103,7 @@ class Worker:
     """One method per request."""
 
     def __init__(self, output: Output):
-        try:
-            from cupy.cuda import driver, runtime
-            from cupy.cuda.function import Module
-        except Exception as error:
-            raise DeviceError(f"CuPy cannot be loaded: {_first_line(error)}. Run: backwarp doctor") from error
-        self.runtime, self.driver, self.Module = runtime, driver, Module
+        self.runtime = None
         self.output = output
         self.arrays: dict[int, _Array] = {}
         self.modules: dict[int, object] = {}
@@ -118,7 +112,12 @@ class Worker:
 
     def hello(self) -> dict:
         """Starts CUDA; returns the device's name, architecture and limits."""
-        runtime = self.runtime
+        try:
+            from cupy.cuda import driver, runtime
+            from cupy.cuda.function import Module
+        except Exception as error:
+            raise DeviceError(f"CuPy cannot be loaded: {_first_line(error)}. Run: backwarp doctor") from error
+        self.runtime, self.driver, self.Module = runtime, driver, Module
         if runtime.getDeviceCount() < 1:
             raise DeviceError("CUDA finds no device")
         device = runtime.getDevice()
@@ -339,7 +338,7 @@ class Worker:
     def explain(self, error: Exception) -> tuple[BackwarpError, bool]:
         """(what to tell the parent, whether the context is lost)."""
         if isinstance(error, BackwarpError):
-            return error, False
+            return error, self.runtime is None  # without CuPy there is nothing more to do
         name = error_name(error)
         if name in _FAULTS:
             return self._fault(_FAULTS[name], name, str(error)), True
@@ -367,38 +366,15 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def serve(connection: Connection) -> None:
-    """Answers requests, each the name of a Worker's method and its arguments, until the parent exits."""
-    worker = None
-    output = Output()
-    while True:
-        try:
-            request, arguments = connection.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            if worker is None:
-                worker = Worker(output)
-            answer = ("ok", getattr(worker, request)(*arguments))
-        except Exception as error:
-            if worker:
-                told, fatal = worker.explain(error)
-            else:
-                told, fatal = error, True
-            answer = ("error", told, fatal)
-        connection.send(answer)
-        if answer[0] == "error" and answer[2]:
-            return
+VERBS = (
+    "hello", "compile", "set_constant", "array", "set", "empty", "get", "free", "intact", "launch", "time",
+)  # fmt: skip
 
 
 def main() -> None:
     connection = attach()
-    status = 1
-    try:
-        serve(connection)
-        status = 0
-    finally:
-        os._exit(status)  # tearing down a broken context can hang
+    worker = Worker(Output())
+    serve(connection, {verb: getattr(worker, verb) for verb in VERBS}, worker.explain)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import resource
 import sys
 import threading
 
-from harness.devices.child import attach
+from harness.devices.child import attach, serve
 from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.virtual.compile import build
 from harness.tests.soak.fuzz import examine
@@ -30,12 +30,7 @@ def main() -> None:
     connection = attach()
     threading.Thread(target=watch, daemon=True).start()
     build._store.put = nvrtc._store.put = lambda key, body: None  # mutants are not worth keeping
-    while True:
-        try:
-            _, (seed, only) = connection.recv()
-        except (EOFError, OSError):
-            os._exit(0)
-        connection.send(("ok", examine(seed, only)))
+    serve(connection, {"examine": examine})
 
 
 if __name__ == "__main__":
