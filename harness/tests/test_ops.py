@@ -317,7 +317,7 @@ def test_arrays_on_the_gpu_are_computed_there(cupy, operators, case):
     for got, wanted in zip(ours, operators.convolution_backward(grad, x, w, [4], *aten, ALL)):
         assert isinstance(got, OnTheGpu)
         same(np.asarray(got), wanted, atol=1e-5)
-    with pytest.raises(ValueError, match="of weight and input, one is in the GPU's memory"):
+    with pytest.raises(ValueError, match="of weight and input, only one is in the GPU's memory"):
         on_gpu.convolution(to_the_gpu(x), w, None, *aten)
 
 
