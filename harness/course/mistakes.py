@@ -74,6 +74,11 @@ def without_kernels(text: str, names: Sequence[str]) -> str:
     return edited(text, [(k.whole, "\n" * k.whole.code.count("\n")) for k in kernels])
 
 
+def blank(text: str) -> str:
+    """The text with nothing but empty lines, and what `together` takes out of it."""
+    return "\n".join(line if SHARED_LINE.match(line) else "" for line in text.split("\n"))
+
+
 def together(texts: Sequence[str]) -> tuple[str, list[int]]:
     """One file of several, and the number of lines before each: the kernels of text i are in the namespace `m<i>`.
 

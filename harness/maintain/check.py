@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from ..course.declare import Case, Kernel, Puzzle
-from ..course.mistakes import Mistake, together, without_kernels
+from ..course.mistakes import Mistake, blank, together, without_kernels
 from ..course.stubs import stub_text
 from ..devices import open_device
 from ..grading.grade import Options, grade_file
@@ -203,16 +203,13 @@ class Examination(WrongKernels):
         self.devices: dict[str, object] = {}  # by checks
         self.modules: dict[str, object] = {}
         self.made: dict[tuple, tuple] = {}  # inputs, and what is right
-        self.spaces: dict[str, str] = {}  # the namespaces of those that are compiled together
         self.stack = ExitStack()
         others = [k.name for k in puzzle.kernels if k is not kernel]
-        own = {m.name: m for m in puzzle.mistakes_of(kernel)}
-        self.texts = {name: without_kernels(m.apply(solution), others) for name, m in own.items()}
-        shared = [name for name, m in own.items() if "compile" not in m.expected]
-        self.together, before = together([self.texts[name] for name in shared])
-        for i, (name, lines) in enumerate(zip(shared, before, strict=True)):
-            # lines have the same numbers, alone and together
-            self.spaces[name], self.texts[name] = f"m{i}", "\n" * lines + self.texts[name]
+        self.own = {m.name: m for m in puzzle.mistakes_of(kernel)}
+        self.plain = {name: without_kernels(m.apply(solution), others) for name, m in self.own.items()}
+        _, before = together(list(self.plain.values()))
+        # so many lines stand before it in the file of all: messages name the same lines
+        self.texts = {name: "\n" * n + self.plain[name] for n, name in zip(before, self.own, strict=True)}
 
     def __enter__(self) -> Examination:
         return self
@@ -264,10 +261,12 @@ class Examination(WrongKernels):
         ]
 
     def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
-        shared = mistake.name in self.spaces and text == self.texts[mistake.name]
-        if "uninitialised-read" in mistake.expected:  # code that follows unset values is compiled anew
-            shared = False
-        return graded(puzzle, text, options, self.opener(mistake.name) if shared else impatient)
+        if text == self.texts[mistake.name]:
+            try:
+                return graded(puzzle, text, options, self.opener(mistake))
+            except Alone:
+                pass
+        return graded(puzzle, text, options, impatient)
 
     def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """See runs.given."""
@@ -276,11 +275,11 @@ class Examination(WrongKernels):
             self.made[key] = given(puzzle, case, kernel, seed)
         return self.made[key]
 
-    def opener(self, name: str) -> Callable:
-        """An open_device whose devices have compiled all mistakes already."""
+    def opener(self, mistake: Mistake) -> Callable:
+        """An open_device whose devices have compiled all mistakes that need it."""
 
         def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
-            return Shared(self.opened(checks), lambda: self.part(name, checks))
+            return Shared(self.opened(checks), lambda: self.part(mistake.name, checks))
 
         return opener
 
@@ -291,20 +290,42 @@ class Examination(WrongKernels):
         return self.devices[checks]
 
     def part(self, name: str, checks: str = "memory") -> Part | None:
-        device = self.opened(checks)
+        """A mistake in the module of all that need this build; None if it does not."""
+        if not needs(self.own[name], checks):
+            return None
         if checks not in self.modules:
-            self.modules[checks] = compiled(self.together, device, self.puzzle)
-        return Part(self.modules[checks], self.spaces[name]) if name in self.spaces else None
+            texts = [text if needs(self.own[n], checks) else blank(text) for n, text in self.plain.items()]
+            module = compiled(together(texts)[0], self.opened(checks), self.puzzle)
+            module.track = alone
+            self.modules[checks] = module
+        return Part(self.modules[checks], f"m{list(self.own).index(name)}")
 
     def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
         self.device = self.opened("memory")
         return super().outputs(mistake, seen)
 
 
-class Shared:
-    """A device that stays open, and what it compiles is there."""
+def needs(mistake: Mistake, checks: str) -> bool:
+    """Is the mistake sure to be run in this build? Most are found in the first."""
+    if "compile" in mistake.expected:
+        return False
+    if checks == "full":
+        return "uninitialised-read" not in mistake.expected
+    return "slow" in mistake.expected or checks == "memory" and bool(mistake.says)
 
-    def __init__(self, device: object, part: Callable[[], Part]):
+
+class Alone(Exception):
+    """A kernel that reads unset values is compiled again, and has to be alone in its file."""
+
+
+def alone() -> None:
+    raise Alone
+
+
+class Shared:
+    """A device that stays open; what it is asked to compile is there, or compiled."""
+
+    def __init__(self, device: object, part: Callable[[], Part | None]):
         object.__setattr__(self, "device", device)
         object.__setattr__(self, "part", part)
 
@@ -320,8 +341,8 @@ class Shared:
     def __exit__(self, *error) -> None:
         pass
 
-    def compile(self, *request, **options) -> Part:
-        return self.part()
+    def compile(self, *request, **options):
+        return self.part() or self.device.compile(*request, **options)
 
 
 def impatient(kind: str, checks: str = "full", seed: int = 0):
