@@ -176,9 +176,10 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwi
         ]
         for text in ("token @llvm.coro.id(i32, ptr, ptr, ptr)", "i64 @llvm.coro.size.i64()",
                      "ptr @llvm.coro.begin(token, ptr)", "i8 @llvm.coro.suspend(token, i1)",
-                     "void @llvm.coro.end(ptr, i1, token)", "i64 @rt_frame(i64, i64, i64)",
-                     "void @rt_block(i64)"):  # fmt: skip
+                     "void @llvm.coro.end(ptr, i1, token)"):  # fmt: skip
             self.module.declarations[text] = text
+        self.module.declare("rt_frame")
+        self.module.declare("rt_block")
         handle = self.emit("ptrtoint ptr %handle to i64")
         self.store_field("Thread", "handle", handle)
         self._body(self.function)

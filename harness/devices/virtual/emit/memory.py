@@ -205,9 +205,7 @@ class Access:
 
         unread: a bit for each byte that does not count.
         """
-        self.module.declare(
-            "rt_check", "i32", "i64 env, i64 thr, i64 address, i32 site, i32 info, i64 unread"
-        )
+        self.module.declare("rt_check")
         label = slow
         for i, (base, offset, site) in enumerate(accesses):
             next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"

@@ -15,13 +15,12 @@ from ..ptx.callgraph import align_up, defined, split_arguments
 from ..ptx.ir import Function, Instruction, Location, Variable
 from ..ptx.isa import ENDS_BLOCK
 from ..run.arena import SHARED_GUARD, slots_start
+from ..runtime import abi
 from ..runtime.abi import SHARED_START
 
 _NAME = re.compile(r"[\w$]+")
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
-#: parts of the runtime that write to nothing that a kernel's code reads later, but for what it reads as volatile
-_CHECKS = {"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_suspect"}
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 
 
@@ -100,10 +99,17 @@ class Unit:
         self.variables_bytes = top
         self.constants = first_constant, top - first_constant
 
-    def declare(self, name: str, returns: str, arguments: str) -> None:
-        if name not in self.declarations:
-            types = ", ".join(a.strip().rsplit(" ", 1)[0] for a in split_arguments(arguments))
-            self.declarations[name] = f"{returns} @{name}({types}){_ASIDE * (name in _CHECKS)}"
+    def declare(self, name: str, returns: str = "", arguments: str = "") -> None:
+        """Declare a function that is called. Those of the runtime are known by their name."""
+        if name in self.declarations:
+            return
+        types = tuple(a.strip().rsplit(" ", 1)[0] for a in split_arguments(arguments))
+        if name in abi.FUNCTIONS and not self.raw:
+            known = abi.FUNCTIONS[name]
+            assert known == (returns or known[0], types or known[1]), f"{name} is called as {returns} {types}"
+            returns, types = known
+        aside = _ASIDE * (name in abi.ASIDE)
+        self.declarations[name] = f"{returns} @{name}({', '.join(types)}){aside}"
 
     def metadata(self, text: str) -> int:
         """A new node of LLVM's metadata. text: what it is, `{n}` its own number, which is returned."""

@@ -86,7 +86,7 @@ class FullChecks:
         self.slow_check(slow, checked, [(address, 0, site)], info, unread)
         self.slow_paths.append(f"{checked}:")
         if info & INFO_WRITE and not info & INFO_ATOMIC:
-            self.module.declare("rt_written", "i32", "i64 env, i64 thr, i32 site, i64 address, i64 info")
+            self.module.declare("rt_written")
             call = f"call i32 @rt_written(i64 %env, i64 {self.thread}, i32 {site}, i64 {address}, i64 {info})"
             self.slow_paths.append(f"  %written.{checked} = {call}")
         self.slow_paths.append(f"  br label %{race}")

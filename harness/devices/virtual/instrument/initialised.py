@@ -98,7 +98,7 @@ class Following:
 
     def suspect_at(self, label: str) -> None:
         """Out of line: something unset has been read."""
-        self.module.declare("rt_suspect", "i32", "i64 env, i64 thr, i32 site")
+        self.module.declare("rt_suspect")
         self.slow_paths += [f"{label}:", f"  %suspect.{label} = call i32 @rt_suspect(i64 %env, i64 {self.thread}, i32 0)",
                             f"  br label %{self.dead_label}"]  # fmt: skip
 
@@ -219,9 +219,7 @@ class Following:
         slow, on = self.fresh_label("unset"), self.fresh_label("loaded")
         self.branch(self.op(f"icmp ne {t}", unset, 0), slow, on, unlikely=True)
         self.label(slow)
-        self.module.declare(
-            "rt_unset_loaded", "i64", "i64 env, i64 thr, i32 site, i64 address, i64 size, i64 used"
-        )
+        self.module.declare("rt_unset_loaded")
         origin = self.emit(f"call i64 @rt_unset_loaded(i64 %env, i64 {self.thread}, i32 {self.site(ins)}, i64 {place},"
                            f" i64 {nbytes}, i64 {used & (1 << nbytes) - 1})")  # fmt: skip
         self.line(f"store i64 {origin}, ptr {slot}")

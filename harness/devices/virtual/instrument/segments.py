@@ -226,7 +226,7 @@ class Counting:
         length = self.cast("zext", "i32", self.emit(f"load i32, ptr {bytes_}"), "i64")
         self.store_field("Extra", "cursor", self.op("add i64", expected, length))
         self.line(f"br label %{entered}")
-        self.module.declare("rt_count", "i64", "i64 env, i64 thr, i32 segment, i64 key")
+        self.module.declare("rt_count")
         self.slow_paths += [
             f"{lookup}:",
             f"  %at.{lookup} = call i64 @rt_count(i64 %env, i64 %thr, i32 {number}, i64 {key})",

@@ -381,3 +381,42 @@ def c_header() -> str:
     lines.append("enum { " + ", ".join(f"{k} = {v}" for k, v in constants.items()) + " };")
     lines.append(f"constexpr unsigned long long ORIGIN_ADDRESS = {ORIGIN_ADDRESS:#x};")
     return "\n".join(lines) + "\n"
+
+
+#: what compiled code calls of the runtime: name -> (the type of its result, those of its arguments), as LLVM has them
+_CHECK = "i64 i64 i32"  # env, thr, site: what most of them begin with
+FUNCTIONS = {
+    name: (returns, tuple(arguments.split()))
+    for name, returns, arguments in (
+        ("rt_arrive", "i32", f"{_CHECK} i64 i64"),
+        ("rt_assert", "i32", f"{_CHECK} i64 i64"),
+        ("rt_block", "void", "i64"),
+        ("rt_check", "i32", "i64 i64 i64 i32 i32 i64"),
+        ("rt_copy", "i32", f"{_CHECK} i64 i64 i64 i64"),
+        ("rt_copy_commit", "i32", _CHECK),
+        ("rt_copy_reset", "i32", _CHECK),
+        ("rt_copy_wait", "i32", f"{_CHECK} i64"),
+        ("rt_count", "i64", f"{_CHECK} i64"),
+        ("rt_enter", "i32", _CHECK),
+        ("rt_fault", "i32", f"{_CHECK} i64 i64 i64"),
+        ("rt_fence", "i32", f"{_CHECK} i64"),
+        ("rt_frame", "i64", "i64 i64 i64"),
+        ("rt_local", "i64", f"{_CHECK} i64"),
+        ("rt_local_free", "i32", f"{_CHECK} i64 i64"),
+        ("rt_local_reset", "i32", _CHECK),
+        ("rt_mbarrier", "i64", f"{_CHECK} i64 i64 i64"),
+        ("rt_outside", "i32", f"{_CHECK} i64 i64"),
+        ("rt_printf", "i32", f"{_CHECK} i64 i64"),
+        ("rt_race", "i32", f"{_CHECK} i64 i64 i64"),
+        ("rt_slice", "i32", f"{_CHECK} i64 i64"),
+        ("rt_suspect", "i32", _CHECK),
+        ("rt_ticks", "i64", "i64"),
+        ("rt_turn", "i32", _CHECK),
+        ("rt_unset_loaded", "i64", f"{_CHECK} i64 i64 i64"),
+        ("rt_unset_stored", "i32", f"{_CHECK} i64 i64 i64"),
+        ("rt_unset_used", "i32", f"{_CHECK} i64 i64"),
+        ("rt_written", "i32", f"{_CHECK} i64 i64"),
+    )
+}
+#: those that write to nothing that a kernel's code reads later, but for what it reads as volatile
+ASIDE = frozenset({"rt_check", "rt_outside", "rt_race", "rt_slice", "rt_suspect"})
