@@ -26,7 +26,7 @@ from .course.declare import Puzzle
 from .course.progress import Progress
 from .errors import BackwarpError
 from .grading.verdict import Verdict
-from .grading.worker import Apart
+from .grading.worker import GradingProcess
 from .report.html import as_html, lines_html, recorder
 from .report.pictures.kinds import save_picture, verdict_picture
 from .report.text import verdict_lines
@@ -87,8 +87,8 @@ class CourseMagics(Magics):
         super().__init__(shell)
         self.course = course or open_course()
         self.progress = Progress(self.course.root)
-        self.apart = Apart()
-        atexit.register(self.apart.end)
+        self.process = GradingProcess()
+        atexit.register(self.process.end)
 
     def load(self, text: str) -> Puzzle:
         """Errors: UsageError."""
@@ -116,7 +116,7 @@ class CourseMagics(Magics):
         path = self.cell_path(puzzle)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(cell, encoding="utf-8")
-        verdict = self.apart.grade(puzzle, path)
+        verdict = self.process.grade(puzzle, path)
         verdict.file = "this cell"
         for verb, magic in (("hint", "%hint"), ("profile", "%profile")):
             verdict.next = verdict.next.replace(f"backwarp {verb}", magic)

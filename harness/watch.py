@@ -28,7 +28,7 @@ from .course.declare import Puzzle
 from .course.progress import Progress
 from .errors import BackwarpError
 from .grading.verdict import Verdict
-from .grading.worker import SECONDS, Apart
+from .grading.worker import SECONDS, GradingProcess
 from .report.text import show, show_verdict, terminal_width, wrap
 
 POLL = 0.2  # seconds between polls on file systems that report no changes
@@ -87,7 +87,7 @@ class Grader(threading.Thread):
 
     def __init__(self, events: queue.Queue, device: str, seed: int | None):
         super().__init__(daemon=True)
-        self.events, self.apart = events, Apart(device, seed)
+        self.events, self.process = events, GradingProcess(device, seed)
         self.wanted: queue.Queue = queue.Queue()
 
     def run(self) -> None:
@@ -97,7 +97,7 @@ class Grader(threading.Thread):
                 if (asked := self.wanted.get()) is None:
                     return
             puzzle, started = asked
-            verdict = self.apart.grade(puzzle, puzzle.stub_path)
+            verdict = self.process.grade(puzzle, puzzle.stub_path)
             self.events.put(("verdict", puzzle, verdict, time.monotonic() - started))
 
 
@@ -129,7 +129,7 @@ class Watcher:
             finally:
                 self.stop.set()
                 self.grader.wanted.put(None)
-                self.grader.apart.end()
+                self.grader.process.end()
         return 0
 
     def next_event(self) -> tuple:

@@ -10,7 +10,7 @@ from ..course.cuda_values import Tunables
 from ..course.declare import Case, Gate, Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError
-from .runs import Bench, Outcome, Pace, in_order, try_kernel
+from .runs import Outcome, Pace, Setup, in_order, try_kernel
 from .sentences import source_line
 
 SECONDS = 60.0  # seconds for one launch; counting is slow
@@ -288,10 +288,10 @@ def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
 
 
 def count(
-    puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], bench: Bench, t: Tunables, seed: int
+    puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], setup: Setup, t: Tunables, seed: int
 ) -> list[Outcome]:
-    """Every pair, launched once on a counting bench."""
-    return [try_kernel(puzzle, case, kernel, bench, t, seed, Patience()) for case, kernel in pairs]
+    """Every pair, launched once on a counting setup."""
+    return [try_kernel(puzzle, case, kernel, setup, t, seed, Patience()) for case, kernel in pairs]
 
 
 #: sizes that all costs are proportional to
@@ -302,24 +302,24 @@ def grown(case: Case, factor: int) -> Case:
     return replace(case, dims={n: size * factor if n in GROWING else size for n, size in case.dims.items()})
 
 
-def measure(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int) -> list[Measure]:
+def measure(puzzle: Puzzle, setup: Setup, t: Tunables, seed: int) -> list[Measure]:
     """All gates of a puzzle, in the order declared.
 
     If all pass, they are counted again with larger sizes, and those that fail then are appended: a kernel
-    that recognises a case by its sizes is fast only there. bench: a counting device, with the file compiled
+    that recognises a case by its sizes is fast only there. setup: a counting device, with the file compiled
     for it. Errors: NotCounted.
     """
-    found = measured(puzzle, bench, t, seed)
+    found = measured(puzzle, setup, t, seed)
     counted = {m.case for m in found}
     times = 2 + seed % 2
     cases = tuple(grown(case, times) if case.name in counted else case for case in puzzle.cases)
     if cases == puzzle.cases or not all(m.passed for m in found):
         return found
-    larger = measured(replace(puzzle, cases=cases), bench, t, seed, times)
+    larger = measured(replace(puzzle, cases=cases), setup, t, seed, times)
     return found + [replace(m, larger=True, below=None) for m in larger if not m.passed]
 
 
-def measured(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int, times: int = 1) -> list[Measure]:
+def measured(puzzle: Puzzle, setup: Setup, t: Tunables, seed: int, times: int = 1) -> list[Measure]:
     """All gates in their cases, at `times` the sizes that the gates were declared for."""
     counted: dict[tuple[str, str], dict] = {}
     found = []
@@ -328,7 +328,7 @@ def measured(puzzle: Puzzle, bench: Bench, t: Tunables, seed: int, times: int = 
         pairs = [(chosen_case(puzzle, k, gate.case), k) for k in kernels]
         for case, kernel in pairs:
             if (case.name, kernel.name) not in counted:
-                outcome = count(puzzle, [(case, kernel)], bench, t, seed)[0]
+                outcome = count(puzzle, [(case, kernel)], setup, t, seed)[0]
                 if outcome.kind:
                     raise NotCounted(outcome)
                 counted[case.name, kernel.name] = outcome.counters

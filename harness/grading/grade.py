@@ -24,7 +24,7 @@ from ..course.stubs import stub_text
 from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from . import gates, naming, race_timeline, sentences
 from .compare import error_map
-from .runs import PATIENCE, Bench, Outcome, Pace, Trial, given, in_order
+from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
 from .wrong_kernels import WrongKernels
 
@@ -147,14 +147,14 @@ def on_device(
     verdict = replace(verdict, notes=[], lines=[])
     with ExitStack() as stack:
         try:
-            benches = open_benches(options, opener, stack)
-            first = benches[0].device
+            setups = open_setups(options, opener, stack)
+            first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
             pace = Pace(options.patience)
             trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
-            for bench in benches:
-                prepare(bench, puzzle, source, name)
-                done = run_cases(puzzle, bench, trials, tunables(source), options)
+            for setup in setups:
+                prepare(setup, puzzle, source, name)
+                done = run_cases(puzzle, setup, trials, tunables(source), options)
                 if done < len(trials) or any(trial.outcome.kind for trial in trials):
                     break
         except DeviceError as e:
@@ -169,14 +169,14 @@ def on_device(
         outcomes = [trial.outcome for trial in trials]
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee)
-        if verdict.diagnosis == "race" and benches[0].device.kind == "cpu":
+        if verdict.diagnosis == "race" and setups[0].device.kind == "cpu":
             shown = next(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
-            verdict.timeline = race_timeline.timeline(puzzle, source, shown, benches[0], options.seed)
+            verdict.timeline = race_timeline.timeline(puzzle, source, shown, setups[0], options.seed)
         if verdict.status == FAILED:
             verdict.lines = sentences.with_warnings(
-                verdict.lines, getattr(benches[0].module, "warnings", ()), source
+                verdict.lines, getattr(setups[0].module, "warnings", ()), source
             )
         return verdict
 
@@ -189,10 +189,10 @@ def through_gates(
         options.watch("counting")
     with opener("cpu", checks="count", seed=options.seed) as device:
         device.quick = True
-        bench = Bench(device, (2 * options.seed + 1,))
-        prepare(bench, puzzle, source, name)
+        setup = Setup(device, (2 * options.seed + 1,))
+        prepare(setup, puzzle, source, name)
         try:
-            measures = gates.measure(puzzle, bench, tunables(source), options.seed)
+            measures = gates.measure(puzzle, setup, tunables(source), options.seed)
         except gates.NotCounted as stop:
             own = stop.outcome.case  # perhaps with larger sizes than the puzzle's
             cases = tuple(own if case.name == own.name else case for case in puzzle.cases)
@@ -212,41 +212,41 @@ def through_gates(
     return verdict
 
 
-def open_benches(options: Options, opener: Callable, stack: ExitStack) -> list[Bench]:
+def open_setups(options: Options, opener: Callable, stack: ExitStack) -> list[Setup]:
     """The requested device; both builds on the virtual GPU. An odd and an even schedule differ the most."""
     first = stack.enter_context(opener(options.device, checks="full", seed=options.seed))
     odd, even = 2 * options.seed + 1, 2 * options.seed + 2
     if first.kind == "gpu":
-        return [Bench(first, (odd, even))]
+        return [Setup(first, (odd, even))]
     second = stack.enter_context(opener("cpu", checks="memory", seed=options.seed))
     first.quick = second.quick = True  # cases are small
-    return [Bench(first, (odd,), (even,)), Bench(second, (odd, even))]
+    return [Setup(first, (odd,), (even,)), Setup(second, (odd, even))]
 
 
-def prepare(bench: Bench, puzzle: Puzzle, source: str, name: str) -> None:
+def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
     """Compile the file and find its kernels; Stop if that fails."""
     try:
-        bench.module = bench.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
+        setup.module = setup.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
     except Unsupported as e:
         raise Stop("unsupported", sentences.compile_error(e, source), diagnostics=e.diagnostics) from None
     except CompileError as e:
         raise Stop("compile", sentences.compile_error(e, source), diagnostics=e.diagnostics) from None
     for kernel in puzzle.kernels:
         try:
-            found = bench.module.get_function(kernel.name)
+            found = setup.module.get_function(kernel.name)
         except LaunchError:
-            lines = sentences.missing_kernel(puzzle, kernel, name, tuple(bench.module.functions))
+            lines = sentences.missing_kernel(puzzle, kernel, name, tuple(setup.module.functions))
             raise Stop("missing-kernel", lines) from None
         sizes = tuple(found.params)
         if sizes != tuple(map(sentences.param_size, kernel.params)):
             raise Stop("signature", sentences.signature(kernel, sizes))
         for p in kernel.constants:
-            if bench.module.constants.get(p.name, 0) < p.most * np.dtype(p.dtype).itemsize:
+            if setup.module.constants.get(p.name, 0) < p.most * np.dtype(p.dtype).itemsize:
                 raise Stop("missing-constant", sentences.missing_constant(p, name))
-        bench.kernels[kernel.name] = found
+        setup.kernels[kernel.name] = found
 
 
-def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, options: Options) -> int:
+def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, options: Options) -> int:
     """Runs every kernel on every case, until one does not end or time is up (see Pace).
 
     Returns how many trials were completed.
@@ -264,7 +264,7 @@ def run_cases(puzzle: Puzzle, bench: Bench, trials: list[Trial], t: Tunables, op
         if trial.launch is None:
             trial.begin(puzzle, t, options.seed, options.given)
         if trial.launch:
-            trial.run(bench)
+            trial.run(setup)
         if outcome.timed_out:
             cut_short = done and pace.deadline < math.inf
             return done if cut_short else done + 1

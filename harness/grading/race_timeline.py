@@ -13,7 +13,7 @@ from ..course.declare import Puzzle
 from ..devices.launching import triple
 from ..devices.virtual.run.trace import Steps
 from ..errors import KernelFault
-from .runs import Bench, Outcome, Pace, Trial, place, start
+from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import nth_line
 
 MOST_STEPS = 1 << 20  # per launch: 40 MB
@@ -21,7 +21,7 @@ MOST_EVENTS = 5  # shown
 SIDES = re.compile(r"Race reported between (\w+) access at .* and (\w+) access at ")
 
 
-def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: int = 0) -> dict[str, Any]:
+def timeline(puzzle: Puzzle, source: str, raced: Outcome, setup: Setup, seed: int = 0) -> dict[str, Any]:
     """The timeline of the race in an outcome, in JSON's types; {} if it does not happen again.
 
     array, index: the element. threads, blocks: coordinates of the two. begins, ends: the lines of the
@@ -31,20 +31,20 @@ def timeline(puzzle: Puzzle, source: str, raced: Outcome, bench: Bench, seed: in
     """
     trial = Trial(Outcome(raced.case, raced.kernel), Pace())
     trial.begin(puzzle, tunables(source), seed)
-    bench.device.keep_steps = MOST_STEPS
+    setup.device.keep_steps = MOST_STEPS
     try:
         start(
             trial,
-            bench,
-            bench.schedules[0],
-            {p.name: place(bench.device, p, trial) for p in raced.kernel.passed},
+            setup,
+            setup.schedules[0],
+            {p.name: place(setup.device, p, trial) for p in raced.kernel.passed},
         )
     except KernelFault as again:  # it may name other threads of the race, because more reads are checked
         shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
         steps = getattr(again.launch, "steps", None)
         return from_fault(raced.error, *shape, source, steps) or from_fault(again, *shape, source, steps)
     finally:
-        bench.device.keep_steps = 0
+        setup.device.keep_steps = 0
     return {}
 
 

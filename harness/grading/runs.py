@@ -46,7 +46,7 @@ class Pace:
 
 
 @dataclass
-class Bench:
+class Setup:
     """A device with the file compiled for it. schedules: one run each; doubt: further ones for a wrong
     result."""
 
@@ -80,10 +80,10 @@ class Outcome:
 
 
 @dataclass
-class Run:
+class LaunchResult:
     """What one launch left behind."""
 
-    bench: Bench
+    setup: Setup
     before: dict[str, np.ndarray]
     # by output: the elements a store may have reached; {} on a device that does not know
     written: dict[str, np.ndarray]
@@ -110,7 +110,7 @@ class Trial:
     dims: dict[str, int] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     targets: tuple[Expected, ...] = ()
-    runs: list[Run] = field(default_factory=list)
+    runs: list[LaunchResult] = field(default_factory=list)
 
     def begin(self, puzzle: Puzzle, t: Tunables, seed: int, given: Callable = given) -> None:
         """The launch, the inputs and the right results. given: see `given`."""
@@ -130,16 +130,16 @@ class Trial:
             return
         self.arrays, self.targets = given(puzzle, case, kernel, seed)
 
-    def run(self, bench: Bench) -> None:
-        """Run under every schedule of a bench, and judge all runs so far."""
-        for schedule in bench.schedules:
-            if not self._run(bench, schedule):
+    def run(self, setup: Setup) -> None:
+        """Run under every schedule of a setup, and judge all runs so far."""
+        for schedule in setup.schedules:
+            if not self._run(setup, schedule):
                 return
         if any(run.mismatches for run in self.runs):
-            for schedule in bench.doubt:
-                if not self._run(bench, schedule):
+            for schedule in setup.doubt:
+                if not self._run(setup, schedule):
                     return
-            if self.runs[0].turns and not self._run(bench, bench.schedules[0], turns=False):
+            if self.runs[0].turns and not self._run(setup, setup.schedules[0], turns=False):
                 return
         first, outcome = self.runs[0], self.outcome
         outcome.observation = naming.Observation(
@@ -147,9 +147,9 @@ class Trial:
         )
         weigh(self.runs, self.targets, outcome)
 
-    def _run(self, bench: Bench, schedule: int, turns: bool = True) -> bool:
-        bench.device.turns = turns
-        run = run_once(self, bench, schedule)
+    def _run(self, setup: Setup, schedule: int, turns: bool = True) -> bool:
+        setup.device.turns = turns
+        run = run_once(self, setup, schedule)
         if run:
             self.runs.append(run)
             self.pace.after(self.outcome)
@@ -167,28 +167,28 @@ def in_order(puzzle: Puzzle) -> list[Case]:
 
 
 def try_kernel(
-    puzzle: Puzzle, case: Case, kernel: Kernel, bench: Bench, t: Tunables, seed: int, pace: Pace
+    puzzle: Puzzle, case: Case, kernel: Kernel, setup: Setup, t: Tunables, seed: int, pace: Pace
 ) -> Outcome:
-    """Run one kernel on one case, on one bench."""
+    """Run one kernel on one case, on one setup."""
     trial = Trial(Outcome(case, kernel), pace)
     trial.begin(puzzle, t, seed)
     if trial.launch:
-        trial.run(bench)
+        trial.run(setup)
     return trial.outcome
 
 
-def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
+def run_once(trial: Trial, setup: Setup, schedule: int) -> LaunchResult | None:
     """One launch on fresh memory; None if it failed, and the outcome says how."""
     outcome, kernel = trial.outcome, trial.outcome.kernel
-    handles = {p.name: place(bench.device, p, trial) for p in kernel.passed}
-    quick = getattr(bench.module, "quick", False)
+    handles = {p.name: place(setup.device, p, trial) for p in kernel.passed}
+    quick = getattr(setup.module, "quick", False)
     before = {p.name: handles[p.name].get() for p in kernel.outputs}
     try:
-        done = start(trial, bench, schedule, handles)
+        done = start(trial, setup, schedule, handles)
     except KernelFault as e:
         if e.kind == "timeout" and quick:
-            bench.module.optimise()
-            return run_once(trial, bench, schedule)
+            setup.module.optimise()
+            return run_once(trial, setup, schedule)
         outcome.kind, outcome.error = "fault", e
         keep_output(outcome, e.launch)
         return None
@@ -207,20 +207,20 @@ def run_once(trial: Trial, bench: Bench, schedule: int) -> Run | None:
     masks = {p.name: getattr(handles[p.name], "written", None) for p in kernel.outputs}
     written = {name: mask for name, mask in masks.items() if mask is not None}
     found = [compare(x, results[n := x.array.name], before[n], written.get(n)) for x in trial.targets]
-    return Run(bench, before, written, results, [m for m in found if m], getattr(done, "turns", ()))
+    return LaunchResult(setup, before, written, results, [m for m in found if m], getattr(done, "turns", ()))
 
 
-def start(trial: Trial, bench: Bench, schedule: int, handles: Mapping):
+def start(trial: Trial, setup: Setup, schedule: int, handles: Mapping):
     """The launch itself. handles: the arrays on the device, by name. Errors: KernelFault, LaunchError."""
     kernel = trial.outcome.kernel
-    bench.device.schedule = schedule
-    bench.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
-    if getattr(bench.module, "quick", False):
-        bench.device.time_limit = min(bench.device.time_limit, QUICK)
+    setup.device.schedule = schedule
+    setup.device.time_limit = trial.pace.limit(sum(h.nbytes for h in handles.values()))
+    if getattr(setup.module, "quick", False):
+        setup.device.time_limit = min(setup.device.time_limit, QUICK)
     for p in kernel.constants:
-        bench.module.set_constant(p.name, trial.arrays[p.name])
+        setup.module.set_constant(p.name, trial.arrays[p.name])
     arguments = [scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params]
-    return bench.kernels[kernel.name](
+    return setup.kernels[kernel.name](
         trial.launch.grid, trial.launch.block, tuple(arguments), shared_mem=trial.launch.shared_mem
     )
 
@@ -263,7 +263,7 @@ def spoiled(
     return None
 
 
-def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> None:
+def weigh(runs: list[LaunchResult], targets: tuple[Expected, ...], outcome: Outcome) -> None:
     """Sets kind and mismatches: right, wrong, or different between runs."""
     failed = [run for run in runs if run.mismatches]
     if not failed:
@@ -274,26 +274,26 @@ def weigh(runs: list[Run], targets: tuple[Expected, ...], outcome: Outcome) -> N
         outcome.observation, results=seen.results, before=seen.before, written=seen.written
     )
     odd = next((run for run in runs if not same(run, failed[0], targets)), None)
-    alone = next((run for run in runs if run.bench is failed[0].bench and not run.turns), None)
+    alone = next((run for run in runs if run.setup is failed[0].setup and not run.turns), None)
     if failed[0].turns and alone and not same(alone, failed[0], targets):
         outcome.kind = "schedule"
         outcome.lines = [sentences.come_between(failed[0].turns)]
     elif odd:
-        builds = [run.bench for run in runs]
+        builds = [run.setup for run in runs]
         same_build = any(
             not same(a, b, targets)
             for a in runs
             for b in runs
-            if a.bench is b.bench and builds.count(a.bench) > 1
+            if a.setup is b.setup and builds.count(a.setup) > 1
         )
         outcome.kind = "schedule"
-        outcome.lines = [sentences.schedule(same_build, gpu=odd.bench.device.kind == "gpu")]
+        outcome.lines = [sentences.schedule(same_build, gpu=odd.setup.device.kind == "gpu")]
     else:
         left = all(m.unwritten == m.count for m in outcome.mismatches)
         outcome.kind = "unwritten" if left else "wrong"
 
 
-def same(a: Run, b: Run, targets: tuple[Expected, ...]) -> bool:
+def same(a: LaunchResult, b: LaunchResult, targets: tuple[Expected, ...]) -> bool:
     """Do two runs agree, up to rounding? Builds may or may not use fma, and atomics add in any order.
 
     The tolerance is that of the correct sums; a wrong kernel may sum more terms where the right answer is 0.

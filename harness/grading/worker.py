@@ -1,6 +1,6 @@
 """Grading in a separate process, kept warm: a kernel that hangs or crashes takes nothing else down.
 
-`Apart` is the parent's side; the child is `python -m harness.grading.worker`.
+`GradingProcess` is the parent's side; the child is `python -m harness.grading.worker`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .verdict import ERROR, Verdict
 SECONDS = 60  # seconds for one grading; the watchdog stops a kernel far sooner
 
 
-class Apart:
+class GradingProcess:
     """Grades files, one at a time."""
 
     def __init__(self, device: str = "auto", seed: int | None = None):

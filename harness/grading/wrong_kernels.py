@@ -15,7 +15,7 @@ from ..course.mistakes import Mistake, together, without_kernels
 from ..errors import CompileError, CourseError, DeviceError, LaunchError
 from .compare import Expected, untouched
 from .naming import Foresee, Observation
-from .runs import Bench, Outcome, Pace, Run, Trial, run_once
+from .runs import LaunchResult, Outcome, Pace, Setup, Trial, run_once
 
 SECONDS = 2.0  # of a launch: a mistake that takes longer explains nothing
 STEPS = 1 << 22  # of a thread
@@ -91,9 +91,9 @@ class WrongKernels:
         trial.targets, schedule = seen.targets, 2 * self.seed + 1
         try:
             trial.launch = self.kernel.launch(dict(seen.dims), tunables(self.texts[mistake.name]))
-            bench = Bench(self.device, (schedule,), module=part)
-            bench.kernels[self.kernel.name] = part.get_function(self.kernel.name)
-            run = run_once(trial, bench, schedule)
+            setup = Setup(self.device, (schedule,), module=part)
+            setup.kernels[self.kernel.name] = part.get_function(self.kernel.name)
+            run = run_once(trial, setup, schedule)
         except (CourseError, ArithmeticError, ValueError, TypeError, LaunchError):  # no such launch
             return None
         return run and {t.array.name: written(t, run) for t in trial.targets}
@@ -138,7 +138,7 @@ def with_tunables(text: str, solution: str, values: Mapping[str, int]) -> str:
     return text
 
 
-def written(target: Expected, run: Run) -> np.ndarray:
+def written(target: Expected, run: LaunchResult) -> np.ndarray:
     """An output as numbers; NaN where nothing was written to it."""
     name = target.array.name
     values = run.results[name].astype(np.float64)

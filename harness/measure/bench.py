@@ -24,7 +24,7 @@ from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError, KernelFault, LaunchError
 from ..grading.compare import compare, expectations
 from ..grading.grade import Stop, checked_source, end, prepare, shown_path
-from ..grading.runs import Bench, scalar
+from ..grading.runs import Setup, scalar
 from ..grading.verdict import PASSED, Verdict
 from . import baseline, peaks, shapes
 
@@ -132,12 +132,12 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
         with opener(settings.device, checks="count", seed=settings.seed) as device:
             kind = device.kind
             verdict.device, verdict.device_kind, verdict.device_reason = device.name, kind, device.reason
-            stand = Bench(device, (1,))
-            prepare(stand, puzzle, source, path.name)
+            setup = Setup(device, (1,))
+            prepare(setup, puzzle, source, path.name)
             if kind == "gpu":
                 report.peak = peaks.of_device(device.name)
             for kernel in [k for k in puzzle.kernels if not settings.only or k.name in settings.only]:
-                run = Run(puzzle, kernel, shape.case, stand, tunables(source), settings)
+                run = Measuring(puzzle, kernel, shape.case, setup, tunables(source), settings)
                 report.kernels.append(run.timed() if kind == "gpu" else run.counted())
         if kind == "gpu":
             compare_with_libraries(puzzle, report, settings.repeat)
@@ -161,15 +161,15 @@ class Slow(Exception):
     """A block takes too long to count."""
 
 
-class Run:
+class Measuring:
     """One kernel with its arrays on the device."""
 
     def __init__(
-        self, puzzle: Puzzle, kernel: Kernel, case: Case, stand: Bench, t: Tunables, settings: Settings
+        self, puzzle: Puzzle, kernel: Kernel, case: Case, setup: Setup, t: Tunables, settings: Settings
     ):
         self.puzzle, self.kernel, self.case, self.settings = puzzle, kernel, case, settings
-        self.stand, self.tunables = stand, t
-        self.device, self.module, self.function = stand.device, stand.module, stand.kernels[kernel.name]
+        self.setup, self.tunables = setup, t
+        self.device, self.module, self.function = setup.device, setup.module, setup.kernels[kernel.name]
         self.dims = puzzle.full_dims(case)
         self.fits()
         try:
@@ -285,7 +285,7 @@ class Run:
             size //= 2
             try:
                 case = with_size(self.case, name, size)
-                Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)()
+                Measuring(self.puzzle, self.kernel, case, self.setup, self.tunables, self.settings)()
             except Slow:
                 continue
             told += f"; it works with {name}={size}"
@@ -323,7 +323,7 @@ class Run:
         case = self.smaller_case()
         if case is None:
             return "not compared: the reference would take long; --verify compares anyway"
-        smaller = Run(self.puzzle, self.kernel, case, self.stand, self.tunables, self.settings)
+        smaller = Measuring(self.puzzle, self.kernel, case, self.setup, self.tunables, self.settings)
         self.device.time_limit = PATIENCE
         smaller()
         if smaller.judged() == WRONG:

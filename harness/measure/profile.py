@@ -13,7 +13,7 @@ from ..devices.virtual.explain import metrics
 from ..errors import CourseError
 from ..grading.gates import Measure, chosen_case, count, gates_of, names, weigh
 from ..grading.grade import Stop, checked_source, conclude, end, prepare, shown_path
-from ..grading.runs import Bench, Outcome
+from ..grading.runs import Outcome, Setup
 from ..grading.verdict import Verdict
 
 
@@ -67,11 +67,11 @@ def profile_file(puzzle: Puzzle, path: Path, case: str = "", opener=None) -> Pro
                 device.kind,
                 device.reason,
             )
-            bench = Bench(device, (2 * seed + 1,))
-            prepare(bench, puzzle, source, path.name)
-            outcomes = count(puzzle, todo, bench, tunables(source), seed)
+            setup = Setup(device, (2 * seed + 1,))
+            prepare(setup, puzzle, source, path.name)
+            outcomes = count(puzzle, todo, setup, tunables(source), seed)
             verdict = conclude(puzzle, source, outcomes, [], verdict)
-            kernels, missing = _kernels(puzzle, bench, outcomes, tunables(source))
+            kernels, missing = _kernels(puzzle, setup, outcomes, tunables(source))
             return Profile(verdict, source, kernels, _targets(puzzle, outcomes, tunables(source)), missing)
     except Stop as stop:
         return Profile(end(verdict, stop))
@@ -94,8 +94,8 @@ def _targets(puzzle: Puzzle, outcomes: list[Outcome], t: Tunables) -> list[Measu
     return found
 
 
-def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[list[KernelProfile], str]:
-    needs, problem = ptxas.resources(bench.module.compiled.text)
+def _kernels(puzzle: Puzzle, setup: Setup, outcomes: list[Outcome], t) -> tuple[list[KernelProfile], str]:
+    needs, problem = ptxas.resources(setup.module.compiled.text)
     found = []
     for outcome in outcomes:
         if not outcome.counters:
@@ -105,7 +105,7 @@ def _kernels(puzzle: Puzzle, bench: Bench, outcomes: list[Outcome], t) -> tuple[
         profile = KernelProfile(
             outcome.kernel.name, outcome.case.name, outcome.case.dims, grid, block, outcome.counters
         )
-        if profile_needs := needs.get(bench.module.compiled.names.get(outcome.kernel.name, "")):
+        if profile_needs := needs.get(setup.module.compiled.names.get(outcome.kernel.name, "")):
             threads = 1
             for n in block:
                 threads *= n

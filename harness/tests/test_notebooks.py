@@ -85,9 +85,9 @@ def magics(shell, tmp_path):
     (root / "puzzles" / "01_twice" / "kernel.cu").write_text(STUB)
     (root / "solutions" / "01_twice" / "kernel.cu").write_text(SOLUTION)
     found = CourseMagics(shell, Course(root))
-    found.apart.device = "cpu"
+    found.process.device = "cpu"
     yield found
-    found.apart.end()
+    found.process.end()
 
 
 def test_a_cell_is_graded_and_saved(magics, capsys):
@@ -107,7 +107,7 @@ def test_a_cell_is_graded_and_saved(magics, capsys):
 def test_a_cell_that_hangs_or_crashes_leaves_everything_alive(magics):
     hangs = magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
     assert hangs.verdict.diagnosis == "timeout"
-    magics.apart._child._child.kill()
+    magics.process._child._child.kill()
     assert "ended unexpectedly" in repr(magics.kernel("01", SOLUTION))
     assert magics.kernel("01", SOLUTION).verdict.passed
     broken = magics.kernel("01", SOLUTION.replace(";", "", 1))

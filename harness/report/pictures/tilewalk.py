@@ -51,7 +51,7 @@ class Product:
 
 
 @dataclass
-class Step:
+class TileStep:
     """Cells (row, column) of A and B that are read, and their columns or rows [first, last) of the tile."""
 
     a: set[tuple[int, int]] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Walk:
 
     product: Product
     shapes: dict[str, tuple[int, ...]]  # of the arrays
-    steps: list[Step]
+    steps: list[TileStep]
     written: set[tuple[int, int]]  # cells of C
     case: str
 
@@ -148,7 +148,7 @@ def walk(puzzle: Puzzle, source: str) -> Walk:
     source, dims = small_tiles(source, SIDE), puzzle.full_dims(case)
     found, p = trace(puzzle, case.name, kernel, source), product(puzzle, dims)
     block = p.block[0] + p.block[1] * kernel.launch(dims, tunables(source)).grid[0]
-    steps, used = [Step()], False
+    steps, used = [TileStep()], False
     reads: list[tuple[set, set]] = [(set(), set())]
     for r in found.requests:
         if r.block != block or r.kind != "load":
@@ -158,7 +158,7 @@ def walk(puzzle: Puzzle, source: str) -> Walk:
             elements = found.elements(matrix.name, r)
             if (elements >= 0).any():
                 if used:
-                    steps.append(Step())
+                    steps.append(TileStep())
                     reads.append((set(), set()))
                     used = False
                 reads[-1][side].update(elements[elements >= 0].tolist())
