@@ -11,7 +11,8 @@ import pytest
 from harness.devices.virtual.compile import pipeline
 from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.emit import opcodes
-from harness.devices.virtual.emit.table import CLASSES, ROWS
+from harness.devices.virtual.emit.table import ROWS
+from harness.devices.virtual.ptx.isa import CLASSES
 from harness.errors import Unsupported
 from harness.tests.conformance.ptx_rows import Case, batches, kernel, module, width
 

@@ -7,17 +7,12 @@ valid, everything between them belongs to the same array. Accesses further apart
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
-from ..ptx.ir import Instruction, Label
-from ..ptx.isa import ENDS_BLOCK, writes
-from ..ptx.types import TYPES
+from ..ptx.ir import Instruction, Label, Register
 
 GAP = 252  # bytes; every red zone outside shared memory is longer
 SHARED_GAP = 2044
-_ENDS = ENDS_BLOCK | {"call", "bar", "barrier", "shfl", "vote", "match", "redux", "atom"}
-_ADDRESS = re.compile(r"\[\s*(%[\w$.]+)\s*(?:\+\s*(-?\d+))?\s*\]")
 
 
 @dataclass
@@ -60,35 +55,33 @@ def access_groups(body) -> dict[int, Group]:
                     found.update((position, group) for position, _, _ in group.members)
 
     for position, item in enumerate(body):
-        if isinstance(item, Label) or item.base in _ENDS:
+        if isinstance(item, Label) or _parts(item):
             close(open_)
             continue
-        if item.base in ("ld", "st") and not item.pred and (access := _access(item)):
+        if (access := _access(item)) and not item.pred:
             key, offset = access
             groups = open_.setdefault(key, [])
             group = next((g for g in groups if g.reaches(offset)), None)
             if group is None:
                 groups.append(group := Group(*key[:4], offset, offset))
             group.add(position, item, offset)
-        if written := writes(item):
+        if written := item.writes:
             close([key for key in open_ if key[0] in written])
     close(open_)
     return found
 
 
+def _parts(ins: Instruction) -> bool:
+    """Whether what comes before an instruction and what comes after it have no check in common."""
+    return bool(ins.op.flow) or ins.op.collective in ("block", "warp") or ins.op.memory == "atomic"
+
+
 def _access(ins: Instruction):
     """((base, space, nbytes, write, residue), offset) of a plain load or store, or None."""
-    *mods, type_ = ins.opcode.split(".")[1:]
-    match = _ADDRESS.fullmatch(ins.operands[0 if ins.base == "st" else 1])
-    if not match or type_ not in TYPES or "volatile" in mods or "param" in mods:
+    op = ins.op
+    if op.memory not in ("load", "store") or op.ordering == "volatile" or op.space == "param":
         return None
-    lanes = 4 if "v4" in mods else 2 if "v2" in mods else 1
-    nbytes = TYPES[type_][1] // 8 * lanes
-    if nbytes < 4:
+    address, nbytes = ins.operands[op.address], op.nbytes * op.lanes
+    if type(address.base) is not Register or nbytes < 4:
         return None
-    space = next(
-        (m.split("::")[0] for m in mods if m.split("::")[0] in ("global", "shared", "local", "const")),
-        "generic",
-    )
-    offset = int(match[2] or 0)
-    return (match[1], space, nbytes, ins.base == "st", offset % nbytes), offset
+    return (address.base, op.space, nbytes, op.memory == "store", address.offset % nbytes), address.offset

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ..ptx.cfg import basic_blocks
 from ..ptx.ir import Instruction, Label
-from ..ptx.isa import reads, writes
 
 
 def maybe_undefined(body, registers) -> set[str]:
@@ -36,7 +35,7 @@ def maybe_undefined(body, registers) -> set[str]:
 
 def _with_copies(body, found: set[str], number) -> set[str]:
     copies = [
-        (reads(i) & number.keys(), writes(i)) for i in body if isinstance(i, Instruction) and i.base == "mov"
+        (i.reads & number.keys(), i.writes) for i in body if isinstance(i, Instruction) and i.base == "mov"
     ]
     changed = bool(found)
     while changed:
@@ -52,8 +51,8 @@ def _uses(item, number) -> tuple[int, int]:
     """(registers that an item of a body reads, those it assigns in any case), as bits."""
     if isinstance(item, Label):
         return 0, 0
-    read = sum({number.get(name, 0) for name in reads(item)})
-    return read, 0 if item.pred else sum({number.get(name, 0) for name in writes(item)})
+    read = sum({number.get(name, 0) for name in item.reads})
+    return read, 0 if item.pred else sum({number.get(name, 0) for name in item.writes})
 
 
 def _through(uses, state: int) -> tuple[int, int]:
@@ -70,9 +69,9 @@ def without_value(body) -> set[str]:
     written, read = set(), set()
     for ins in body:
         if isinstance(ins, Instruction):
-            written |= writes(ins)
+            written |= ins.writes
             if ins.opcode != "st.param.b8":
-                read |= reads(ins)
+                read |= ins.reads
     found = {ins.operands[1] for ins in body if isinstance(ins, Instruction) and ins.opcode == "st.param.b8"}
     return found - written - read
 

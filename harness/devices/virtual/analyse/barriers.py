@@ -8,7 +8,6 @@ from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, called, defined
 from ..ptx.ir import Instruction
-from ..ptx.isa import COLLECTIVES
 from ..runtime.abi import SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
 from .intervals import passes_freely
 
@@ -69,7 +68,7 @@ class Barriers:
             return 0
         if self.graph.any(name, _counts_threads):
             return SYMMETRIC_BLOCKS
-        if self.graph.any(name, lambda i: i.base in COLLECTIVES and not _is_block_barrier(i)):
+        if self.graph.any(name, lambda i: i.op.collective and not _is_block_barrier(i)):
             return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS
         return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS | SYMMETRIC_LANES
 

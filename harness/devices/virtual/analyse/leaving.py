@@ -29,7 +29,6 @@ from functools import cached_property
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
-from ..ptx.isa import COLLECTIVES
 from ..runtime.abi import LOOPS, WAYS
 
 # the exit of all threads that did not return early; the first bit of a mask
@@ -153,7 +152,7 @@ class Ways:
         places = [*self.flow.returns, *self._others(functions)][: WAYS - 1]
         self._places = {place: CLOSING_BRACE << n for n, place in enumerate(places, 1)}
         self.out = {self.body[place]: bit for place, bit in self._places.items()}
-        waits = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.base in COLLECTIVES]
+        waits = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.op.collective]
         both = [
             loop
             for loop in (self.flow.loops if places else ())

@@ -13,7 +13,6 @@ import re
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
-from ..ptx.isa import writes
 from ..ptx.types import TYPES
 from .roots import root_of, rooted
 
@@ -184,7 +183,7 @@ def _ending(body, blocks, loop) -> list[Instruction]:
 
 
 def _writes(body, register: str) -> list[Instruction]:
-    return [i for i in body if isinstance(i, Instruction) and register in writes(i)]
+    return [i for i in body if isinstance(i, Instruction) and register in i.writes]
 
 
 def _constant(body, operand: str) -> int | None:

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from ..ptx.ir import Function, Instruction, Location, Module
-from ..ptx.isa import writes
 
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 _OFFSET = re.compile(r"([%\w$.]+)\s*\+\s*(\d+)")
@@ -187,7 +186,7 @@ class Provenance:
             table = self._definitions.setdefault(function.name, {})
             for ins in function.body or ():
                 if isinstance(ins, Instruction):
-                    for name in writes(ins):
+                    for name in ins.writes:
                         table.setdefault(name, []).append(ins)
         return self._definitions[function.name]
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
-from ..ptx.isa import COLLECTIVES as COLLECTIVE
-from ..ptx.isa import reads, writes
 
 #: threads that run together: in kernels without barriers, and in kernels with
 LANES, LANES_WITH_BARRIERS = 4, 8
@@ -165,7 +163,7 @@ class _Planner:
             return False
         if position not in self.alone and not self._own(item):
             return False
-        found = writes(item) - self.apart
+        found = item.writes - self.apart
         news = bool(found) or position not in self.alone
         self.apart |= found
         self.alone.add(position)
@@ -175,9 +173,9 @@ class _Planner:
         """Whether an instruction may give threads side by side different results."""
         if ins.base in ("atom", "red") or _ORDERED & set(ins.opcode.split(".")):
             return True
-        used = reads(ins)
+        used = ins.reads
         special = (name for name in used if name not in self.registers)
-        return bool((used | writes(ins)) & self.apart) or not all(name.startswith(_SAME) for name in special)
+        return bool((used | ins.writes) & self.apart) or not all(name.startswith(_SAME) for name in special)
 
     # -- where control flow diverges ------------------------------------------------------------------------
 
@@ -203,7 +201,7 @@ class _Planner:
         self.alone.update(p for p in range(region.start, region.end) if isinstance(self.body[p], Instruction))
         for p in range(region.start, region.end):
             if isinstance(self.body[p], Instruction):
-                self.apart |= writes(self.body[p])
+                self.apart |= self.body[p].writes
         return True
 
     def _region(self, start: int) -> Region | None:
@@ -273,7 +271,7 @@ class _Planner:
 
 
 def _may_wait(ins: Instruction) -> bool:
-    return ins.base in COLLECTIVE or bool(_ORDERED & set(ins.opcode.split(".")))
+    return bool(ins.op.collective or _ORDERED & set(ins.op.mods))
 
 
 def _waits_for_block(ins: Instruction) -> bool:

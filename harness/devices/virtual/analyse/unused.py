@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from ..ptx.ir import Function, Instruction
-from ..ptx.isa import COLLECTIVES as COLLECTIVE_BASES
-from ..ptx.isa import has_result, reads, writes
-
-_EFFECTS = COLLECTIVE_BASES | {"atom", "mbarrier"}  # beside their result
 
 
 def unused_results(function: Function) -> set[int]:
@@ -29,10 +25,10 @@ def _used(body) -> set[str]:
     steps = []
     for ins in reversed(body):
         if isinstance(ins, Instruction):
-            sources = reads(ins)
+            sources = set(ins.reads)
             if ins.opcode.startswith("ld.param"):
                 sources.add(ins.operands[1].base)
-            steps.append((not has_result(ins) or ins.base in _EFFECTS, writes(ins), sources))
+            steps.append((ins.op.has_effects, ins.writes, sources))
     used: set[str] = set()
     before = -1
     while len(used) > before:

@@ -11,7 +11,6 @@ from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, called, defined, grid_waits, has_loop, spinning_loops
 from ..ptx.ir import Instruction
-from ..ptx.isa import COLLECTIVES
 from .roots import handed_back
 from .turns import reads_order, turns
 
@@ -46,7 +45,7 @@ class Waits:
             self._waits[name] = False  # for recursion
             function = self.graph.functions[name]
             self._waits[name] = function.body is not None and (
-                any(isinstance(i, Instruction) and i.base in COLLECTIVES for i in function.body)
+                any(isinstance(i, Instruction) and i.op.collective for i in function.body)
                 or bool(spinning_loops(function, self.touches_order))
                 or any(self.must_wait(callee) for callee in self.graph.callees.get(name, ()))
             )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
 from ..instrument import barriers, races, registers, turns
-from ..ptx import parse
+from ..ptx import parse, verify
 from ..rewrite import inline, specialise
 from . import llvm
 from .modules import Lowered
@@ -27,23 +26,20 @@ def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=())
 
 def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lowered:
     """PTX -> LLVM text. Errors: as `compile_ptx`."""
-    try:
-        module = parse.parse(text, name)
-        for rewrite in recipe.rewrites:
-            rewrite(module)
-        if fixed:
-            specialise.run(module, *fixed)
-        facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
-        turns.run(facts.waits)
-        inline.run(facts.waits)
-        for function in facts.emitted:
-            found = facts.of(function)
-            if Check.BOUNDS in recipe:
-                found.settle()
-            for check, instrument in _CHECKS.items():
-                if check in recipe:
-                    instrument(function, found)
-        return emit.run(facts, name, recipe, arena_size)
-    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        # only inline assembly leads here: the compiler's own output is consistent
-        raise Unsupported(f"this kernel, whose PTX is not consistent ({error})", name) from error
+    module = parse.parse(text, name)
+    verify.run(module, name)
+    for rewrite in recipe.rewrites:
+        rewrite(module)
+    if fixed:
+        specialise.run(module, *fixed)
+    facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
+    turns.run(facts.waits)
+    inline.run(facts.waits)
+    for function in facts.emitted:
+        found = facts.of(function)
+        if Check.BOUNDS in recipe:
+            found.settle()
+        for check, instrument in _CHECKS.items():
+            if check in recipe:
+                instrument(function, found)
+    return emit.run(facts, name, recipe, arena_size)

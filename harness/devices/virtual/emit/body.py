@@ -10,9 +10,7 @@ import re
 from ....errors import Unsupported
 from ..compile.modules import KernelInfo
 from ..compile.recipes import Check
-from ..instrument.insert import MARKS
 from ..ptx.ir import Function, Instruction, Label, Location, Variable
-from ..ptx.isa import IGNORED
 from ..ptx.types import llvm_type
 from ..runtime import abi
 from . import opcodes
@@ -25,8 +23,7 @@ class Body:
         """Lower the body of the function; ends in a branch to `self.return_label`."""
         self.declare_registers(function)
         self.start_following(function)
-        if any(isinstance(i, Instruction) and (".cc" in i.opcode or i.base in ("addc", "subc", "madc"))
-               for i in function.body):  # fmt: skip
+        if any(isinstance(i, Instruction) and (i.op.takes_carry or i.op.leaves_carry) for i in function.body):
             self.slots["%carry"] = "%carry"
             self.entry.append("  %carry = alloca i1")
         self.places = {item: i for i, item in enumerate(function.body)}
@@ -187,7 +184,7 @@ class Body:
         return False
 
     def _counted(self, ins: Instruction) -> bool:
-        if ins.base in MARKS:
+        if ins.op.mark:
             self.mark(ins)
             return False
         self.count(ins)
@@ -214,7 +211,7 @@ class Body:
             self._mov(ins)
         elif base in ("membar", "fence"):
             self.line("fence seq_cst")
-        elif base in IGNORED:
+        elif ins.op.nothing:
             pass
         elif not (
             opcodes.emit(self, ins)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 
-from ..ptx.isa import COLLECTIVES
 from ..ptx.types import TYPES, llvm_type
 from ..runtime.abi import OP, WAIT
 
@@ -32,7 +31,7 @@ class Collectives:
             # a mask of the caller alone is the least that CUDA promises
             self.set(ins.operands[0], self.value("%lanemask_eq", "u32"), "b32")
             return True
-        if ins.base not in COLLECTIVES or ins.base in ("mma", "wmma", "ldmatrix", "movmatrix"):
+        if ins.op.collective not in ("block", "warp"):
             return False
         if ins.opcode == "bar.warp.sync":
             self._wait("warp", "syncwarp", ins, mask=self.value(ins.operands[0], "u32"))

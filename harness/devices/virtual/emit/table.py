@@ -20,29 +20,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from ..ptx.op import compiled
 from ..ptx.types import TYPES, is_float, llvm_type
 
-CLASSES = {
-    "int": "u16|s16|u32|s32|u64|s64",
-    "int32": "u32|s32",
-    "int32_64": "u32|s32|u64|s64",
-    "int16_32": "u16|s16|u32|s32",
-    "unsigned": "u16|u32|u64",
-    "signed": "s16|s32|s64",
-    "bits": "b16|b32|b64",
-    "bits32": "b32|b64",
-    "float": "f32|f64",
-    "half": "f16|f16x2",
-    "bfloat": "bf16|bf16x2",
-    "integer": "u8|s8|u16|s16|u32|s32|u64|s64",
-    "directed": "rz|rm|rp",
-    "round": "rn|rz|rm|rp",
-    "round_to_integer": "rni|rzi|rmi|rpi",
-    "compare": "eq|ne|lt|le|gt|ge",
-    "unsigned_compare": "lo|ls|hi|hs",
-    "unordered": "equ|neu|ltu|leu|gtu|geu|num|nan",
-    "bool": "and|or|xor",
-}
 PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
 
 #: the type an operand is read as, where arithmetic is not done in LLVM's type of that name
@@ -101,12 +81,7 @@ def _parameters(function, fixed: int) -> range:
 def _register(patterns, body, is_statement: bool, operands: range) -> None:
     for pattern in patterns:
         base = re.match(r"\w+", pattern)[0]
-        ROWS.setdefault(base, []).append(Row(pattern, _compile(pattern), body, is_statement, operands))
-
-
-def _compile(pattern: str) -> re.Pattern:
-    text = re.sub(r"<(\w+)>", lambda m: f"({CLASSES[m[1]]})", pattern)
-    return re.compile(text.replace(".", r"\.").replace("{", "(?:").replace("}", ")?"))
+        ROWS.setdefault(base, []).append(Row(pattern, compiled(pattern), body, is_statement, operands))
 
 
 @cache

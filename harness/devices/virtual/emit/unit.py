@@ -13,7 +13,6 @@ from ..compile.recipes import Check, Recipe
 from ..instrument.segments import CountedSegment
 from ..ptx.callgraph import align_up, defined, split_arguments
 from ..ptx.ir import Function, Instruction, Location, Variable
-from ..ptx.isa import ENDS_BLOCK
 from ..run.arena import SHARED_GUARD, slots_start
 from ..runtime import abi
 from ..runtime.abi import SHARED_START
@@ -26,8 +25,6 @@ _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 
 class Unit:
     """What the functions of a module have in common: declarations, sites, metadata, variables, kernels."""
-
-    BLOCK_ENDS = ENDS_BLOCK | {"call"}
 
     def __init__(self, facts: ModuleFacts, name: str, recipe: Recipe, arena_size: int):
         self.facts, self.ptx = facts, facts.module

@@ -13,7 +13,6 @@ from ....errors import Unsupported
 from ..ptx.ir import Function, Instruction, Label, Location
 from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
-_REGISTER = re.compile(r"%[\w$.]+")
 _CALL = re.compile(r"call (?:fast )?(\S+|<[^>]*>) @([\w.$\"]+)\((.*)\)")
 
 #: opcodes that are refused -> what a student would call them
@@ -175,12 +174,10 @@ class Emitter:
                 continue
             if item.pred:
                 block += 1
-            names = [item.pred] if item.pred else []
-            names += _REGISTER.findall(" ".join(item.operands))
-            for name in names:
+            for name in item.reads | item.writes:
                 if seen.setdefault(name, block) != block:
                     across.add(name)
-            if item.pred or item.base in self.module.BLOCK_ENDS:
+            if item.pred or item.op.flow:
                 block += 1
         for name in function.regs:
             if name in across:

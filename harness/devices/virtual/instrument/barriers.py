@@ -20,7 +20,6 @@ from __future__ import annotations
 from ..analyse.facts import Facts
 from ..analyse.leaving import CLOSING_BRACE, Ways
 from ..ptx.ir import Function, Instruction, Label, operand
-from ..ptx.isa import COLLECTIVES
 from .insert import Inserts, mark
 
 
@@ -57,7 +56,7 @@ class _Noting:
             before(item, mark("note", "Extra.out", ways.out[item] | ways.loops_at(item) << 32, at=near))
         for number in ways.entered.get(item, ()):
             before(item, mark("note", _turns(number), 0, at=near))
-        if isinstance(item, Instruction) and item.base in COLLECTIVES:
+        if isinstance(item, Instruction) and item.op.collective:
             mask = ways.behind(item) | ways.loops_at(item) << 32
             before(item, mark("note", "Extra.behind", mask, at=item, guarded=True))
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from ..emit import opcodes
 from ..emit.table import PACKED
 from ..ptx.ir import Function, Instruction
-from ..ptx.isa import CARRY, IGNORED, leaves_carry, registers, sources, takes_carry, writes
+from ..ptx.op import CARRY
 from ..ptx.types import TYPES, is_signed, llvm_type
 from ..rewrite.inline import plain_name
 from ..runtime.abi import ORIGIN, ORIGIN_KIND, ORIGIN_SITE, USE
@@ -50,7 +50,7 @@ def followed(function: Function, undefined: set[str]) -> set[str]:
     while grown:
         grown = False
         for ins in body:
-            targets = writes(ins) | ({CARRY} if leaves_carry(ins) else set())
+            targets = ins.writes | ({CARRY} if ins.op.leaves_carry else set())
             if targets <= found:
                 continue
             inputs = set() if ins.base in _CUTS else set(_inputs(ins))
@@ -74,8 +74,8 @@ def _brings(ins: Instruction, function: Function) -> bool:
 
 
 def _inputs(ins: Instruction) -> list[str]:
-    found = [name for operand in sources(ins) for name in registers(operand)]
-    return found + [CARRY] if takes_carry(ins) else found
+    found = [name for operand in ins.sources for name in operand.registers]
+    return found + [CARRY] if ins.op.takes_carry else found
 
 
 class Following:
@@ -105,7 +105,7 @@ class Following:
     def follow(self, ins: Instruction):
         """Check what an instruction uses; returns what to do after it."""
         base = ins.base
-        addresses = [name for o in sources(ins) if o.startswith("[") for name in registers(o)]
+        addresses = [name for o in ins.sources if o.startswith("[") for name in o.registers]
         if base not in _HINTS:
             self.check_used(ins, addresses, "address")
         if base in ("ld", "ldu"):
@@ -122,7 +122,7 @@ class Following:
             if base == "call":
                 self.check_used(ins, [o for o in ins.operands if o.startswith("%")], "address")
             return _nothing
-        if base in _COLLECTIVES | IGNORED | {"brx", "cp"}:
+        if base in _COLLECTIVES | {"brx", "cp"} or ins.op.nothing:
             how = "collective" if base in _COLLECTIVES else "branch" if base == "brx" else "operand"
             self.check_used(ins, _inputs(ins), how)
             return lambda: self._set_all(ins)
@@ -178,7 +178,7 @@ class Following:
 
     def _set_all(self, ins: Instruction) -> None:
         """All results of an instruction are set."""
-        for name in writes(ins) & self.followed:
+        for name in ins.writes & self.followed:
             self.set_unset(name, "0", self._bits(name), "0")
 
     def check_used(self, ins: Instruction, names, how: str) -> None:
@@ -280,7 +280,7 @@ class Following:
 
     def _follow_atomic(self, ins: Instruction):
         """atom, red, mbarrier: their operands, and the memory that they change, must be set."""
-        values = [name for o in sources(ins) if not o.startswith("[") for name in registers(o)]
+        values = [name for o in ins.sources if not o.startswith("[") for name in o.registers]
         self.check_used(ins, values, "atomic")
         operand = next(o for o in ins.operands if o.startswith("["))
         space = "shared" if ".shared" in ins.opcode else "global" if ".global" in ins.opcode else "generic"
@@ -308,7 +308,7 @@ class Following:
 
     def _follow_shuffle(self, ins: Instruction):
         """A lane's value is followed to the lane that gets it; the choice of lane must be set."""
-        self.check_used(ins, [n for o in ins.operands[2:] for n in registers(o)], "collective")
+        self.check_used(ins, [n for o in ins.operands[2:] for n in o.registers], "collective")
         value = ins.operands[1]
         unset = self.resize(self.unset(value), "i32", "i64") if value in self.followed else "0"
         self.store_field("Extra", "unset", unset)
@@ -395,8 +395,8 @@ class Following:
 
     def _flow(self, ins: Instruction):
         """An instruction that only computes."""
-        targets = [t for t in writes(ins) if t in self.followed]
-        carry = leaves_carry(ins)
+        targets = [t for t in ins.writes if t in self.followed]
+        carry = ins.op.leaves_carry
         inputs = [name for name in _inputs(ins) if name in self.followed]
         if not inputs:
             return lambda: [
@@ -464,7 +464,7 @@ class Following:
             self._mov(moved)
         else:
             opcodes.emit(self, moved)
-        where = [name for i, o in enumerate(ins.operands) if i and i not in data for name in registers(o)]
+        where = [name for i, o in enumerate(ins.operands) if i and i not in data for name in o.registers]
         lost, _ = self.any_unset(ins, where)
         found = {}
         for name, other in made.items():
@@ -515,7 +515,7 @@ class Following:
 
     def _two_halves(self, ins: Instruction) -> dict[str, str]:
         """cvt of two values to packed halves, the upper one first."""
-        high, low = (self.any_unset(ins, registers(o))[0] for o in ins.operands[1:3])
+        high, low = (self.any_unset(ins, o.registers)[0] for o in ins.operands[1:3])
         return {ins.operands[0]: self._halves(low, high)}
 
     def _halves(self, low: str, high: str) -> str:

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from ..ptx.ir import Function, Instruction, Label, operand
 
-#: opcode bases of marks
-MARKS = frozenset({"note", "bump", "runtime", "check", "turn", "enter", "leave"})
-
 
 def mark(opcode: str, *operands: str | int, at: Instruction, guarded: bool = False) -> Instruction:
     """A mark beside an instruction. guarded: it is carried out only where the instruction is."""

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from ..analyse.facts import Facts
 from ..ptx.ir import Function, Instruction
-from ..ptx.isa import reads, writes
-from .insert import MARKS, Inserts, mark
+from .insert import Inserts, mark
 
 
 def run(function: Function, facts: Facts) -> None:
@@ -33,18 +32,18 @@ def run(function: Function, facts: Facts) -> None:
         if ins.base == "enter":
             gone = sorted(undefined.intersection(ins.expansion.registers))
             inserts.after(ins, *(mark("mov.pred", _flag(r), 0, at=ins) for r in gone))
-        elif ins.base not in MARKS:
+        elif not ins.op.mark:
             _look(ins, undefined, inserts)
     function.regs |= {_flag(r): "pred" for r in undefined}
     inserts.done()
 
 
 def _look(ins: Instruction, undefined: frozenset[str], inserts: Inserts) -> None:
-    used = reads(ins) & undefined
+    used = ins.reads & undefined
     copied = sorted(used - {ins.pred}) if ins.base == "mov" else []
     if used := sorted(used - set(copied)):
         inserts.before(ins, mark("check.assigned", *map(_flag, used), at=ins))
-    for target in sorted(writes(ins) & undefined):
+    for target in sorted(ins.writes & undefined):
         inserts.after(ins, *_assign(ins, _flag(target), [_flag(r) for r in copied]))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .ir import Instruction, Label
-from .isa import ENDS_BLOCK
 
 #: start of a block -> (its end, the starts of the blocks that may follow)
 Blocks = dict[int, tuple[int, list[int]]]
@@ -19,7 +18,7 @@ def basic_blocks(body, tables=None) -> Blocks:
     labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
     starts = {0} | set(labels.values())
     for i, item in enumerate(body):
-        if isinstance(item, Instruction) and item.base in ENDS_BLOCK:
+        if isinstance(item, Instruction) and item.op.ends_block:
             starts.add(i + 1)
     starts = sorted(s for s in starts if s <= len(body))
     blocks = {}
@@ -32,7 +31,7 @@ def basic_blocks(body, tables=None) -> Blocks:
             elif last.base == "brx":
                 targets = labels if tables is None else tables.get(last.operands[1], ())
                 follow = [labels[name] for name in targets]
-            elif last.base in ("ret", "exit", "trap") and not last.pred:
+            elif last.op.leaves and not last.pred:
                 follow = []
         blocks[start] = (end, [f for f in follow if f < len(body)])
     return {s: (e, [f for f in follow if f in blocks]) for s, (e, follow) in blocks.items()}

@@ -13,6 +13,8 @@ import struct
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from .op import Op, find
+
 # -- operands ------------------------------------------------------------------------------------------
 
 
@@ -37,7 +39,7 @@ class Register(Operand):
 
 
 class Special(Register):
-    """`%tid.x`, `%laneid`, `WARP_SZ`: nothing writes them."""
+    """`%tid.x`, `%laneid`: nothing writes them."""
 
     __slots__ = ()
 
@@ -103,7 +105,7 @@ SPECIAL = {
     "%globaltimer_hi": "u32", "%reserved_smem_offset_begin": "b32", "%reserved_smem_offset_end": "b32",
     "%reserved_smem_offset_cap": "b32", "%reserved_smem_offset_0": "b32", "%reserved_smem_offset_1": "b32",
     "%total_smem_size": "u32", "%aggr_smem_size": "u32", "%dynamic_smem_size": "u32",
-    "%current_graph_exec": "u64", "WARP_SZ": "u32",
+    "%current_graph_exec": "u64",
     **{f"%pm{n}": "u32" for n in range(8)}, **{f"%pm{n}_64": "u64" for n in range(8)},
     **{f"%envreg{n}": "b32" for n in range(32)},
     "%clusterid.": "u32", "%nclusterid.": "u32", "%cluster_ctaid.": "u32", "%cluster_nctaid.": "u32",
@@ -113,6 +115,7 @@ SPECIAL = {
 _INTEGER = re.compile(r"(-?)(?:(0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64})|(0[0-7]{0,22})|([1-9]\d{0,19}))U?")
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _DECIMAL = re.compile(r"-?(\d{1,400}\.\d{0,400}|\.\d{1,400}|\d{1,400}(?=[eE]))([eE][+-]?\d{1,4})?")
+_REGISTER = re.compile(r"%[\w$.']+")
 _SYMBOL = re.compile(r"([A-Za-z_$][\w$.]*|%[\w$.]+)(?:\s*([+-])\s*(-?\d{1,10}))?")
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+|-\d+)\s*(?:([+-])\s*(-?\w{1,12}))?\s*\]")
 
@@ -124,7 +127,8 @@ def operand(text: str) -> Operand:
     if first == "%":
         if "|" in text:
             return _of_parts(Pair, text, text.split("|"))
-        return Special(text) if special_type(text) else Register(text)
+        kind = Special if special_type(text) else Register
+        return (kind if _REGISTER.fullmatch(text) else Operand)(text)
     if first == "[":
         return _address(text)
     if first == "{":
@@ -136,7 +140,7 @@ def operand(text: str) -> Operand:
         return _negated(text)
     if first == "_" and (text == "_" or text[1:].lstrip()[:1] == "|"):
         return Sink(text) if text == "_" else _of_parts(Pair, text, text.split("|"))
-    return Special(text) if text == "WARP_SZ" else _immediate(text) or _symbol(text) or Operand(text)
+    return _immediate(text) or _symbol(text) or Operand(text)
 
 
 def special_type(name: str) -> str | None:
@@ -146,9 +150,14 @@ def special_type(name: str) -> str | None:
 
 def _of_parts(kind: type, text: str, parts: list[str]) -> Operand:
     made = kind(text)
-    made.parts = tuple(operand(part.strip()) for part in parts)
+    made.parts = tuple(_part(part.strip()) for part in parts)
     made.registers = tuple(name for part in made.parts for name in part.registers)
     return made
+
+
+def _part(text: str) -> Operand:
+    """Nothing but a single value stands within another operand."""
+    return Operand(text) if text[:1] in ("{", "(", "[", "!") else operand(text)
 
 
 def _address(text: str) -> Operand:
@@ -165,7 +174,7 @@ def _address(text: str) -> Operand:
 
 def _negated(text: str) -> Operand:
     made = Negated(text)
-    made.register = operand(text[1:].strip())
+    made.register = _part(text[1:].strip())
     return made if type(made.register) is Register else Operand(text)
 
 
@@ -177,6 +186,8 @@ def _immediate(text: str) -> Immediate | None:
         made.value, made.format = -made.value if sign else made.value, ""
     elif match := _BITS.fullmatch(text):
         made.value, made.format = int(match[1] or match[2], 16), "f32" if match[1] else "f64"
+    elif text == "WARP_SZ":
+        made.value, made.format = 32, ""
     elif _DECIMAL.fullmatch(text):
         made.value, made.format = struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64"
     else:
@@ -227,6 +238,26 @@ class Instruction:
     @cached_property
     def base(self) -> str:
         return self.opcode.split(".", 1)[0]
+
+    @cached_property
+    def op(self) -> Op:
+        """What its opcode is."""
+        return find(self.opcode)
+
+    @cached_property
+    def sources(self) -> tuple[Operand, ...]:
+        """The operands that it reads, without its guard. An address is one."""
+        return self.operands[1:] if self.op.has_result else self.operands
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The registers that it reads, its guard included."""
+        names = [name for operand in self.sources for name in operand.registers]
+        return frozenset([*names, self.pred] if self.pred else names)
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        return frozenset(self.operands[0].registers) if self.op.has_result and self.operands else frozenset()
 
     @cached_property
     def called(self) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:

@@ -10,10 +10,27 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import replace
+from typing import NoReturn
 
 from ....errors import Unsupported
-from .ir import Function, Instruction, Label, Location, Module, Operand, Variable, operand
-from .types import BYTES
+from .ir import (
+    Function,
+    Immediate,
+    Instruction,
+    Label,
+    Location,
+    Module,
+    Operand,
+    Symbol,
+    Variable,
+    operand,
+    special_type,
+)
+from .types import BYTES, TYPES
+
+_MOST_RENAMED = 4096  # registers of one range in an inner block
+_OWN = {"%carry", "%steps"}  # the emitter keeps them like registers
+_IDENTIFIER = r"%?[A-Za-z_$][\w$]*|%"
 
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
 _SIMPLE = re.compile(r"[^;{}]*;")
@@ -22,9 +39,9 @@ _FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operand
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which stays
 _NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
-_USED = re.compile(r'\.pragma\s+"used_bytes_mask\s+(\w+)"')
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
-_FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_USED = re.compile(r'\.pragma\s+"used_bytes_mask\s+(0[xX][0-9a-fA-F]{1,16}|0|[1-9]\d{0,18})"')
+_LOC = re.compile(r"\.loc\s+(\d{1,9})\s+(\d{1,9})\s+\d{1,9}(?:.*inlined_at\s+(\d{1,9})\s+(\d{1,9})\b)?")
+_FILE = re.compile(r'\.file\s+(\d{1,9})\s+"((?:[^"\\]|\\.)*)"')
 _VARIABLE = re.compile(r"(?P<space>reg|param|local|shared|const|global)\b(?P<rest>.*)", re.S)
 _DECLARATOR = re.compile(
     r"(?:\.align\s+(?P<align>\d+)\s*)?(?P<ptr>\.ptr\b(?:\s*\.(?!align)\w+)*(?:\s*\.align\s+\d+)?\s*)?(?P<names>.*)",
@@ -59,6 +76,7 @@ class _Parser:
         self.used = -1  # of the next instruction
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
+        self.registers = _Registers()
         self.scopes: list[dict[str, str]] = []  # renamings of block-scoped registers and params
         self.scope_starts: list[int] = []  # where in the body each of them begins
         self.serial = 0
@@ -120,14 +138,14 @@ class _Parser:
                     buffer.append(rest)
         self._unfinished(" ".join(buffer) if debug_sections else "")
         if self.scopes or depth:
-            raise Unsupported("PTX whose braces do not match", self.at.file, self.at.line)
+            self._refuse("PTX whose braces do not match")
         return self.module
 
     def _unfinished(self, text: str) -> None:
         """What stands before a `}`: labels, and nothing else."""
         rest = self._labels(text.strip())
         if rest:
-            raise Unsupported(f"the PTX statement {rest[:60]!r}", self.at.file, self.at.line)
+            self._refuse(f"the PTX statement {rest[:60]!r}")
 
     def _loc(self, line: str) -> None:
         match = _LOC.match(line)
@@ -157,51 +175,38 @@ class _Parser:
         return text
 
     def _open(self, header: str) -> None:
+        if header and self.scopes:
+            self._refuse("PTX whose braces do not match")
         if header:
-            self.function = self._header(header)
+            self.function, self.registers = self._header(header), _Registers()
+            if (before := self.module.functions.get(self.function.name)) and before.body is not None:
+                self._refuse(f"PTX with two functions {before.name}")
             self.function.body = []
             self.module.functions[self.function.name] = self.function
             self.at, self.at_home = Location(), None
         elif self.function is None:
-            raise Unsupported("a PTX block outside a function", self.at.file, self.at.line)
+            self._refuse("a PTX block outside a function")
         self.scopes.append({})
         self.scope_starts.append(len(self.function.body))
 
     def _close(self) -> None:
         if not self.scopes:
-            raise Unsupported("PTX whose braces do not match", self.at.file, self.at.line)
+            self._refuse("PTX whose braces do not match")
         self.scopes.pop()
-        start = self.scope_starts.pop()
-        if self.scopes:
-            self._rename_labels(start)
-        else:
-            self._check_targets()
+        self._rename_labels(self.scope_starts.pop())
+        if not self.scopes:
+            self.function.regs = self.registers.used(self.function.body)
             self.function = None
 
-    def _check_targets(self) -> None:
-        """Every branch of the function leads somewhere."""
-        names = [item.name for item in self.function.body if isinstance(item, Label)]
-        labels = set(names)
-        if len(labels) < len(names):
-            twice = next(n for n in names if names.count(n) > 1)
-            raise Unsupported(f"PTX with two labels {twice}", self.at.file, self.at.line)
-        for ins in self.function.body:
-            if isinstance(ins, Label) or ins.base not in ("bra", "brx"):
-                continue
-            targets = (
-                self.function.tables.get(ins.operands[-1], ()) if ins.base == "brx" else ins.operands[:1]
-            )
-            if not targets or not labels.issuperset(targets):
-                raise Unsupported(
-                    f"the PTX branch `{ins}`, whose target is missing", ins.at.file, ins.at.line
-                )
+    def _refuse(self, what: str) -> NoReturn:
+        raise Unsupported(what, self.at.file, self.at.line)
 
     def _rename_labels(self, start: int) -> None:
-        """Labels of an inner block get a suffix too, and the branches to them; the compiler's own are unique."""
+        """Labels of a block get a suffix too, and the branches to them; the compiler's own are unique."""
         body, tables = self.function.body, self.function.tables
-        inner = {
-            item.name for item in body[start:] if isinstance(item, Label) and not item.name.startswith("$")
-        }
+        inner = {item.name for item in body[start:] if isinstance(item, Label) and item.name[0] != "$"}
+        if not self.scopes:
+            inner = {name for name in inner if "$" not in name}
         if not inner:
             return
         self.serial += 1
@@ -212,7 +217,7 @@ class _Parser:
                 body[i] = Label(new.get(item.name, item.name))
             elif item.base == "bra":
                 body[i] = replace(item, operands=tuple(operand(new.get(o, o)) for o in item.operands))
-            elif item.base == "brx" and (targets := tables.get(item.operands[-1])):
+            elif item.base == "brx" and (targets := tables.get(item.operands[-1] if item.operands else "")):
                 tables[item.operands[-1]] = tuple(new.get(t, t) for t in targets)
 
     # -- statements -----------------------------------------------------------------------
@@ -238,7 +243,11 @@ class _Parser:
             targets = (
                 tuple(self._name(t.strip()) for t in rest.split(",")) if kind == "branchtargets" else (rest,)
             )
-            self.function.tables[self._name(name)] = targets
+            if self.function is None:
+                self._refuse(f"the PTX statement {text[:60]!r}")
+            if kind == "branchtargets":
+                self.scopes[-1][name] = name = f"{name}.{len(self.function.tables)}"
+            self.function.tables[name] = targets
             return
         linkage = re.match(r"((?:\.(?:visible|weak|extern|common)\s+)*)\.(.*)", text, re.S)
         extern, text = ".extern" in linkage[1], linkage[2]
@@ -246,24 +255,32 @@ class _Parser:
             return
         match = _VARIABLE.match(text)
         if not match:
-            raise Unsupported(f"the PTX directive .{text.split()[0]}", self.at.file, self.at.line)
-        for variable in self._variables(match["space"], match["rest"], extern):
-            if self.function is None:
-                self.module.variables[variable.name] = variable
-            elif variable.space == "reg":
-                self._declare_register(variable)
+            self._refuse(f"the PTX directive .{''.join(text.split()[:1])}")
+        for variable, count in self._variables(match["space"], match["rest"], extern):
+            if self.function is not None and variable.space == "reg":
+                self._declare_register(variable, count)
+            elif variable.space in ("reg", "param") and self.function is None or count >= 0:
+                self._refuse(f"the PTX declaration .{variable.space} {variable.name}")
+            elif self.function is None:
+                self._declare(variable.name, variable, self.module.variables)
             else:
                 renamed = self._rename(variable.name, len(self.scopes) > 1)
-                self.function.variables[renamed] = variable
+                self._declare(renamed, variable, self.function.variables)
+
+    def _declare(self, name: str, variable: Variable, among: dict[str, Variable]) -> None:
+        formals = (*self.function.params, *self.function.returns) if self.function else ()
+        if name in among or any(v.name == name for v in formals):
+            self._refuse(f"PTX with two variables {name}")
+        among[name] = variable
 
     def _variables(self, space: str, rest: str, extern: bool = False):
-        """`.align 4 .b8 name[12] = {1, 2}` -> Variables. A register range `%r<3>` gives one a register."""
+        """`.align 4 .b8 name[12] = {1, 2}` -> (Variable, -1). Of a range `%r<3>` the prefix and how many."""
         align = 0
-        if match := re.match(r"\s*\.align\s+(\d+)", rest):
+        if match := re.match(r"\s*\.align\s+(\d{1,9})\b", rest):
             align, rest = int(match[1]), rest[match.end() :]
         match = re.match(r"\s*(?:\.(v2|v4)\s*)?\.(texref|samplerref|surfref|\w+)\s*", rest)
         if not match or match[2] not in BYTES:
-            raise Unsupported(f"the PTX declaration .{space} {rest.strip()[:40]}", self.at.file, self.at.line)
+            self._refuse(f"the PTX declaration .{space} {rest.strip()[:40]}")
         lanes, type_ = int((match[1] or "v1")[1]), match[2]
         declarator = _DECLARATOR.match(rest[match.end() :])
         align = int(declarator["align"] or align)
@@ -273,23 +290,33 @@ class _Parser:
             init = _initialiser(values)
         for name in (n.strip() for n in names.split(",")):
             element = BYTES[type_] * lanes
-            if match := re.match(r"([\w$%]+)<(\d+)>$", name):
-                for i in range(int(match[2])):
-                    yield Variable(space, type_, f"{match[1]}{i}", element, element)
+            if match := re.fullmatch(rf"({_IDENTIFIER})<(\d{{1,10}})>", name):
+                yield Variable(space, type_, match[1], element, element), int(match[2])
                 continue
-            match = re.match(r"([\w$%.]+)\s*((?:\[\s*\d*\s*\])*)$", name)
+            match = re.fullmatch(rf"({_IDENTIFIER})\s*((?:\[\s*\d{{0,15}}\s*\]){{0,9}})", name)
             if not match:
-                raise Unsupported(f"the PTX declaration .{space} {name[:40]}", self.at.file, self.at.line)
+                self._refuse(f"the PTX declaration .{space} {name[:40]}")
             size = element
             for extent in re.findall(r"\[\s*(\d*)\s*\]", match[2]):
                 size *= int(extent or 0)
-            yield Variable(space, type_, match[1], size, align or element, bool(match[2]), init, extern)
+            yield Variable(space, type_, match[1], size, align or element, bool(match[2]), init, extern), -1
 
-    def _declare_register(self, variable: Variable) -> None:
+    def _declare_register(self, variable: Variable, count: int) -> None:
         """Every register's name starts with %: one that inline assembly calls `p` is renamed."""
-        plain = variable.name[0] != "%"
-        name = self._rename(variable.name, plain or len(self.scopes) > 1, "%" if plain else "")
-        self.function.regs[name] = variable.type
+        name, plain = variable.name, variable.name[0] != "%"
+        if special_type(name) or special_type(f"{name}.x") or variable.type not in TYPES:
+            self._refuse(f"the PTX register {name}")
+        if not plain and len(self.scopes) == 1 and name not in _OWN:
+            good = self.registers.declare(name, variable.type, count)
+        elif count > _MOST_RENAMED:
+            self._refuse(f"{count} PTX registers {name} in a block")
+        else:
+            names = [name] if count < 0 else [f"{name}{i}" for i in range(count)]
+            good = not any(n in self.scopes[-1] for n in names)
+            for each in names:
+                self.registers.declare(self._rename(each, True, "%" if plain else ""), variable.type, -1)
+        if not good:
+            self._refuse(f"PTX with two registers {name}")
 
     def _rename(self, name: str, scoped: bool, prefix: str = "") -> str:
         """A name declared in an inner block gets a suffix, so that scopes need no handling later."""
@@ -307,15 +334,17 @@ class _Parser:
 
     def _header(self, text: str) -> Function:
         match = re.match(
-            r"(?:\.\w+\s+)*\.(entry|func)\s*(?:\.noreturn\s*)?(?:\((?P<ret>[^()]*)\)\s*)?(?P<name>[\w$.]+)\s*"
+            r"(?:\.\w+\s+)*\.(entry|func)\s*(?:\.noreturn\s*)?(?:\((?P<ret>[^()]*)\)\s*)?(?P<name>[A-Za-z_$][\w$]*)\s*"
             r"(?:\((?P<params>[^()]*)\))?(?P<attrs>.*)",
             text,
             re.S,
         )
         if not match:
-            raise Unsupported(f"the PTX declaration {text[:40]}", self.at.file, self.at.line)
+            self._refuse(f"the PTX declaration {text[:40]}")
         attrs = match["attrs"] or ""
-        threads = re.search(r"\.(?:maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", attrs)
+        threads = re.search(
+            r"\.(?:maxntid|reqntid)\s+(\d{1,9})(?:\s*,\s*(\d{1,9}))?(?:\s*,\s*(\d{1,9}))?", attrs
+        )
         count = 0
         if threads:
             count = int(threads[1]) * int(threads[2] or 1) * int(threads[3] or 1)
@@ -328,13 +357,15 @@ class _Parser:
             part = part.strip()
             if part:
                 match = _VARIABLE.match(part.lstrip("."))
-                params.extend(self._variables("param", match["rest"]))
+                if not match or match["space"] != "param":
+                    self._refuse(f"the PTX parameter {part[:40]}")
+                params.extend(variable for variable, _ in self._variables("param", match["rest"]))
         return params
 
     def _instruction(self, text: str) -> None:
         match = _INSTRUCTION.fullmatch(text)
         if not match or self.function is None:
-            raise Unsupported(f"the PTX statement {text[:60]!r}", self.at.file, self.at.line)
+            self._refuse(f"the PTX statement {text[:60]!r}")
         negated, pred, opcode, rest = match.groups()
         operands = tuple(self._operand(o) for o in _split_operands(rest))
         self.function.body.append(
@@ -348,6 +379,44 @@ class _Parser:
         if len(self.scopes) > 1 or self.scopes[0]:
             text = _NAME.sub(lambda m: self._name(m[0]), text)
         return operand(text)
+
+
+class _Registers:
+    """What a function declares: names, and ranges that may be huge. Only those that it uses become known."""
+
+    def __init__(self):
+        self._names: dict[str, str] = {}  # in the order of their declaration; a range by its prefix
+        self._ranges: dict[str, int] = {}
+
+    def declare(self, name: str, type_: str, count: int) -> bool:
+        """count: of a range, else -1. False: there is one of this name."""
+        if name in self._names:
+            return False
+        self._names[name] = type_
+        if count >= 0:
+            self._ranges[name] = count
+        return True
+
+    def used(self, body) -> dict[str, str]:
+        """Register -> its type, in the order of declaration."""
+        names = {n for i in body if isinstance(i, Instruction) for o in i.operands for n in o.registers}
+        names |= {i.pred for i in body if isinstance(i, Instruction)}
+        members: dict[str, set[int]] = {}
+        for name in names:
+            if name not in self._names or name in self._ranges:
+                prefix = name.rstrip("0123456789")
+                while prefix not in self._ranges and len(prefix) < len(name):
+                    prefix = name[: len(prefix) + 1]  # one that ends in a digit
+                number = name[len(prefix) :]
+                if number and (number == "0" or number[0] != "0") and int(number[:10]) < self._ranges[prefix]:
+                    members.setdefault(prefix, set()).add(int(number))
+        found: dict[str, str] = {}
+        for name, type_ in self._names.items():
+            if name in self._ranges:
+                found |= {f"{name}{i}": type_ for i in sorted(members.get(name, ()))}
+            else:
+                found[name] = type_
+        return found
 
 
 def _blank(comment: re.Match) -> str:
@@ -377,14 +446,13 @@ def _initialiser(text: str) -> tuple:
     """Values of an initialiser in element order; nested braces only group."""
     values = []
     for token in re.findall(r"generic\([^()]*\)(?:\+\d+)?|[^\s,{}]+", text):
-        if match := re.match(r"generic\(\s*([\w$]+)\s*(?:\+\s*(\d+))?\s*\)(?:\+(\d+))?$", token):
-            values.append(("symbol", match[1], int(match[2] or 0) + int(match[3] or 0), True))
-        elif re.match(r"0[fFdD][0-9a-fA-F]+$", token):
-            values.append(int(token[2:], 16))
-        elif re.match(r"-?(0[xX][0-9a-fA-F]+|\d+)U?$", token):
-            values.append(int(token.rstrip("U"), 0))
-        elif match := re.match(r"([A-Za-z_$][\w$]*)(?:\+(\d+))?$", token):
-            values.append(("symbol", match[1], int(match[2] or 0), False))
+        generic = re.fullmatch(r"generic\(([^()]*)\)(?:\+(\d{1,9}))?", token)
+        value = operand(generic[1].strip() if generic else token)
+        if isinstance(value, Symbol) and value.offset >= 0:
+            more = int(generic[2] or 0) if generic else 0
+            values.append(("symbol", value.name, value.offset + more, bool(generic)))
+        elif isinstance(value, Immediate) and not generic:
+            values.append(value.value)
         else:
             raise Unsupported(f"the initialiser {token[:40]!r}")
     return tuple(values)

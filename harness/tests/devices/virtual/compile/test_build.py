@@ -123,7 +123,7 @@ REFUSED = {
       out[0] = table[n & 1](n);  // HERE
       if (n > 9) table[0] = g;
     }}""",
-    "the PTX branch `bra NOWHERE`": f"""{K}k() {{
+    "the PTX instruction `bra NOWHERE`, whose target is missing": f"""{K}k() {{
       asm volatile("bra NOWHERE;");  // HERE
     }}""",
     "PTX whose braces do not match": f"""{K}k() {{
@@ -132,7 +132,7 @@ REFUSED = {
     "the PTX statement": f"""{K}k() {{
       asm volatile("@@@ ;;; [[[");  // HERE
     }}""",
-    "the special register %%r9": f"""{K}k() {{
+    "the PTX instruction `add.s32 %%r8, %%r9, 1`, which cannot write to %%r8": f"""{K}k() {{
       asm volatile("add.s32 %%r8, %%r9, 1;");  // HERE
     }}""",
     "the PTX directive .texref": f"""{K}k() {{

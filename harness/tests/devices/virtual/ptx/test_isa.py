@@ -1,11 +1,15 @@
-"""What an opcode reads and writes."""
+"""What an opcode is: its row, its operands, what it does."""
 
 from __future__ import annotations
 
 import pytest
 
+from harness.devices.virtual.emit import opcodes  # noqa: F401  (fills the table)
+from harness.devices.virtual.emit.table import ROWS
 from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.ptx.isa import reads, writes
+from harness.devices.virtual.ptx.isa import TABLE
+from harness.devices.virtual.ptx.op import Role, compiled, find
+from harness.tests.conformance.test_table import spellings
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
@@ -32,7 +36,6 @@ HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
         ("wmma.store.d.sync.aligned.row.m16n16k16.f32 [%rd1], {%f1, %f2}, %r1", "%rd1 %f1 %f2 %r1", ""),
         ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1, %r2}, [%rd1], %r3", "%rd1 %r3", "%r1 %r2"),
         ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1, %r2}, [%r3]", "%r3", "%r1 %r2"),
-        ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2}", "%r1 %r2", ""),
         ("nanosleep.u32 %r1", "%r1", ""),
         ("bar.sync %r1, %r2", "%r1 %r2", ""),
         ("bar.warp.sync %r1", "%r1", ""),
@@ -49,4 +52,69 @@ HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 )
 def test_reads_and_writes(text, wanted_reads, wanted_writes):
     (ins,) = ptx.parse(f"{HEAD}.visible .entry k()\n{{\n{text};\n}}\n").functions["k"].body
-    assert (reads(ins), writes(ins)) == (set(wanted_reads.split()), set(wanted_writes.split()))
+    assert (ins.reads, ins.writes) == (set(wanted_reads.split()), set(wanted_writes.split()))
+
+
+def test_every_spelling_that_computes_has_one_row():
+    """And as many operands there as where it is lowered."""
+    patterns = [line.split("  ")[1] for line in TABLE.splitlines() if line.startswith("  ")]
+    heads: dict[str, list] = {}
+    for pattern in patterns:
+        for head in spellings(pattern.split(".")[0].split("{")[0]):
+            heads.setdefault(head, []).append(compiled(pattern))
+    for row in (row for rows in ROWS.values() for row in rows):
+        for opcode in spellings(row.pattern):
+            assert sum(bool(p.fullmatch(opcode)) for p in heads[opcode.split(".")[0]]) == 1, opcode
+            assert {count - 1 for count in find(opcode).roles} <= set(row.operands), opcode
+
+
+@pytest.mark.parametrize(
+    "opcode, facts",
+    [
+        ("ld.global.v4.f32", dict(memory="load", space="global", lanes=4, nbytes=4, address=1, ordering="")),
+        (
+            "ld.acquire.gpu.b32",
+            dict(memory="load", space="generic", ordering="acquire", scope="gpu", waits=True),
+        ),
+        ("st.volatile.shared::cta.u8", dict(memory="store", space="shared", address=0, ordering="volatile")),
+        ("atom.add.acq_rel.cta.u32", dict(memory="atomic", orders=True, has_result=True, scope="cta")),
+        ("red.global.add.f32", dict(memory="reduction", has_result=False, has_effects=True, orders=False)),
+        ("cp.async.ca.shared.global.L2::128B", dict(memory="copy", asynchronous=True, has_result=False)),
+        ("bra.uni", dict(flow="branch", ends_block=True, leaves=False)),
+        ("trap", dict(flow="exit", ends_block=True, leaves=True)),
+        ("call.uni", dict(flow="call", ends_block=False)),
+        ("barrier.cta.red.aligned.popc.u32", dict(collective="block", has_result=True)),
+        ("bar.warp.sync", dict(collective="warp", has_result=False)),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", dict(collective="matrix", counts="tensor")),
+        ("madc.hi.cc.u64", dict(takes_carry=True, leaves_carry=True, counts="integer")),
+        ("prefetch.global.L2", dict(nothing=True, has_result=False, address=0)),
+        ("membar.gl", dict(orders=True, waits=True, scope="gpu")),
+        ("bfi.b64", dict(moves=(1, 2), counts="integer")),
+    ],
+)
+def test_facts(opcode, facts):
+    op = find(opcode)
+    assert {name: getattr(op, name) for name in facts} == facts
+
+
+def test_roles():
+    def value(type_, **more):
+        return Role("value", type_, **more)
+
+    assert find("mul.wide.s16").roles == {3: (value("s32", written=True), value("s16"), value("s16"))}
+    assert find("setp.lt.f32").roles == {
+        3: (value("pred", written=True, pair="may"), value("f32"), value("f32"))
+    }
+    assert list(find("setp.lt.and.f32").roles) == [4] and list(find("bar.red.popc.u32").roles) == [3, 4]
+    assert find("bar.red.popc.u32").roles[3][2] == value("pred")
+    assert find("st.v2.u8").roles == {2: (Role("address"), value("u8", lanes=2))}
+    d, a, b, c = find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32").roles[4]
+    assert (d.lanes, a.lanes, b.lanes, c.lanes, a.type, c.type) == (4, 4, 2, 4, "b32", "f32")
+    assert find("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16").roles[2][0].lanes == 8
+
+
+def test_what_ptx_does_not_have():
+    for (
+        opcode
+    ) in "add.foo.s32 ld.f32.global ld.volatile.nc.f32 st.global.v3.f32 atom.global.sub.u32 frob".split():
+        assert find(opcode) is None

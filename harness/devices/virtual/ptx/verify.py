@@ -1,0 +1,386 @@
+"""What PTX does not allow is refused, with its line, before anything else sees it.
+
+A compiler writes nothing of the kind, but `asm` can put any text into a kernel. What passes can be lowered: opcodes
+have rows in `isa`, operands are of the kind, number, type and length that their row says, all names mean something, and
+`.param` memory, which nothing checks as the kernel runs, is accessed within its bounds.
+
+Source: PTX ISA, sections 5 (state spaces), 6.4 (operands), 7 (calls), 9.2 and 9.4 (types of operands).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ....errors import Unsupported
+from .callgraph import CallGraph
+from .ir import (
+    Address,
+    Arguments,
+    Function,
+    Immediate,
+    Instruction,
+    Label,
+    Location,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+    special_type,
+)
+from .isa import REFUSED
+from .op import Role
+from .types import BYTES, TYPES
+
+PARAM_BYTES = 4352  # of all parameters of a kernel
+BYTES_OF_OTHERS = 1 << 40  # whether the device has as much is found out when they are asked for
+ALIGN = 4096
+#: functions that the system has -> bytes of their parameters, of their results
+_EXTERNAL = {"vprintf": ([8, 8], [4]), "__assertfail": ([8, 8, 4, 8, 8], [])}
+
+
+def run(module: Module, name: str) -> None:
+    """Errors: Unsupported, naming the instruction or the declaration and the student's line that leads to it."""
+    _Declarations(module, name).check()
+    for function in module.functions.values():
+        if function.body is not None:
+            _Body(module, function, name).check()
+
+
+def _kind(type_: str) -> str:
+    """What has to agree between types of one size: bits agree with everything but predicates."""
+    return (
+        "p"
+        if type_ == "pred"
+        else "i"
+        if type_[0] in "us"
+        else "b"
+        if type_[0] == "b" and type_[1] != "f"
+        else "f"
+    )
+
+
+def fits(have: str, want: str, wide: bool) -> bool:
+    """Whether a register of one type may be an operand of another. wide: it may have more bits than count."""
+    a, b = _kind(have), _kind(want)
+    if "p" in (a, b):
+        return a == b
+    if TYPES[have][1] == TYPES[want][1]:
+        return "b" in (a, b) or a == b
+    return wide and TYPES[have][1] > TYPES[want][1] and a != "f"
+
+
+class _Declarations:
+    """Functions and the variables of the module."""
+
+    def __init__(self, module: Module, name: str):
+        self.module, self.name = module, name
+
+    def refuse(self, what: str) -> None:
+        raise Unsupported(what, self.name)
+
+    def check(self) -> None:
+        for variable in self.module.variables.values():
+            self.variable(variable)
+            self.initialiser(variable)
+        for f in self.module.functions.values():
+            if f.name in self.module.variables:
+                self.refuse(f"PTX in which {f.name} is both a variable and a function")
+            if f.entry and f.body is None:
+                self.refuse(f"the PTX kernel {f.name} without a body")
+            if f.entry and f.returns:
+                self.refuse(f"the PTX kernel {f.name} with a result")
+            formals = f.params + f.returns
+            twice = [n for n, count in Counter(v.name for v in formals).items() if count > 1]
+            if twice:
+                self.refuse(f"PTX with two parameters {twice[0]}")
+            for v in formals:
+                self.variable(v)
+                if not f.entry and v.name.isalpha():
+                    self.refuse(f"the PTX parameter {v.name}: names of one word are the virtual GPU's own")
+            for v in f.variables.values():
+                self.variable(v)
+                if v.init:
+                    self.refuse(f"the PTX variable {v.name} with an initial value in a function")
+            if sum(v.size for v in formals) > PARAM_BYTES:
+                self.refuse(f"the PTX function {f.name} with more than {PARAM_BYTES} bytes of parameters")
+
+    def variable(self, v: Variable) -> None:
+        if v.align < 1 or v.align & v.align - 1 or v.align > ALIGN:
+            self.refuse(f"the PTX variable {v.name} with an alignment of {v.align}")
+        if v.size > (PARAM_BYTES if v.space == "param" else BYTES_OF_OTHERS):
+            self.refuse(f"the PTX variable {v.name} of {v.size} bytes in {v.space} memory")
+        if v.type == "pred":
+            self.refuse(f"the PTX variable {v.name} of type .pred")
+
+    def initialiser(self, v: Variable) -> None:
+        if v.init and v.space not in ("global", "const") or len(v.init) * BYTES[v.type] > v.size:
+            self.refuse(f"the initial values of the PTX variable {v.name}")
+        for value in v.init:
+            if isinstance(value, tuple):
+                target, f = self.module.variables.get(value[1]), self.module.functions.get(value[1])
+                pointed = f is not None and f.body is not None and not f.entry
+                if not pointed and (target is None or target.space not in ("global", "const")):
+                    self.refuse(f"the address of {value[1]} as an initial value")
+
+
+class _Body:
+    """The instructions of one function."""
+
+    def __init__(self, module: Module, function: Function, name: str):
+        self.module, self.function, self.name = module, function, name
+        self.regs = function.regs
+        self.formals = {v.name: v for v in (*function.params, *function.returns)}
+        self.labels: frozenset[str] = frozenset()
+
+    def check(self) -> None:
+        names = [item.name for item in self.function.body if isinstance(item, Label)]
+        self.labels = frozenset(names)
+        if len(self.labels) < len(names):
+            twice = next(n for n, count in Counter(names).items() if count > 1)
+            at = self._called_at()
+            raise Unsupported(f"PTX with two labels {twice}", at.file or self.name, at.line)
+        known: set = set()
+        for ins in self.function.body:
+            if isinstance(ins, Instruction):
+                key = self._alike(ins)
+                if key not in known:
+                    self.instruction(ins)
+                    known.add(key)
+                if ins.pred and self.regs.get(ins.pred) != "pred":
+                    self.refuse(ins, f"whose guard {ins.pred} is no predicate")
+
+    def _alike(self, ins: Instruction) -> tuple:
+        """What an instruction shares with those that are allowed if it is: all but which registers they are about."""
+        types = self.regs.get
+        return ins.opcode, *[
+            types(o)
+            if type(o) is Register
+            else (Address, types(o.base))
+            if type(o) is Address and type(o.base) is Register
+            else (type(o), o)
+            for o in ins.operands
+        ]
+
+    def _called_at(self) -> Location:
+        return CallGraph(self.module).called_at(self.function.name)
+
+    def refuse(self, ins: Instruction, why: str = "") -> None:
+        what = f"the PTX instruction `{ins}`" + f", {why}" * bool(why)
+        if words := next((w for start, w in REFUSED.items() if ins.opcode.startswith(start)), ""):
+            what = f"{words} ({what})"
+        at = ins.at if ins.at.line else self._called_at()
+        raise Unsupported(what, at.file or self.name, at.line)
+
+    # -- one instruction -----------------------------------------------------------------------
+
+    def instruction(self, ins: Instruction) -> None:
+        op = ins.op
+        if op is None or op.mark:
+            self.refuse(ins)
+        if op.flow == "call":
+            return self.call(ins)
+        roles = op.roles.get(len(ins.operands))
+        if roles is None:
+            counts = " or ".join(map(str, sorted(op.roles)))
+            self.refuse(ins, f"which takes {counts} operand{'s' * (counts != '1')}")
+        for role, operand in zip(roles, ins.operands, strict=True):
+            if role.kind == "value":
+                self.value(ins, role, operand)
+            elif role.kind == "address":
+                self.address(ins, role, operand)
+            elif role.kind == "imm":
+                self.number(ins, operand)
+            else:
+                self.target(ins, role, operand)
+        if op.nbytes * op.lanes > 16:
+            self.refuse(ins, f"which accesses {op.nbytes * op.lanes} bytes at once")
+        if op.memory == "copy" and ins.operands[2].value not in ((16,) if "cg" in op.mods else (4, 8, 16)):
+            self.refuse(ins, "which copies 16 bytes" + ", 8 or 4" * ("ca" in op.mods))
+
+    def target(self, ins: Instruction, role: Role, operand: Operand) -> None:
+        targets = self.function.tables.get(operand, ()) if role.kind == "table" else (operand,)
+        if not targets or not self.labels.issuperset(targets):
+            self.refuse(ins, "whose target is missing")
+
+    def number(self, ins: Instruction, operand: Operand) -> None:
+        if type(operand) is not Immediate or operand.format or not 0 <= operand.value < 1 << 32:
+            self.refuse(ins, f"in which {operand} must be a number of 32 bits")
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, ins: Instruction, role: Role, operand: Operand) -> None:
+        if isinstance(operand, Pair):
+            first, *others = operand.parts
+            if not role.pair or len(others) != 1:
+                self.refuse(ins, f"which has no two results {operand}")
+            self.scalar(ins, role.type, first, True)
+            self.scalar(ins, "pred", others[0], True)
+        elif role.pair == "must":
+            self.refuse(ins, f"which needs a predicate beside {operand}")
+        elif isinstance(operand, Vector):
+            self.vector(ins, role, operand)
+        elif role.lanes > 1:
+            self.refuse(ins, f"whose operand {operand} must be a vector of {role.lanes}")
+        else:
+            self.scalar(ins, role.type, operand, role.written)
+
+    def vector(self, ins: Instruction, role: Role, operand: Vector) -> None:
+        type_, n = role.type, len(operand.parts)
+        if ins.base == "mov":  # packs and unpacks
+            other = ins.operands[0 if operand is ins.operands[1] else 1]
+            bits = TYPES[type_][1]
+            if isinstance(other, Vector) or _kind(type_) not in "bi" or n not in (2, 4) or bits // n < 8:
+                self.refuse(ins, f"which cannot take {operand}")
+            type_ = f"b{bits // n}"
+        elif n != role.lanes:
+            self.refuse(
+                ins,
+                f"whose operand {operand} must be {f'a vector of {role.lanes}' if role.lanes else 'one value'}",
+            )
+        for part in operand.parts:
+            self.scalar(ins, type_, part, role.written)
+
+    def scalar(self, ins: Instruction, type_: str, operand: Operand, written: bool) -> None:
+        kind = type(operand)
+        if kind is Register:
+            have = self.regs.get(operand)
+            if have is None:
+                self.refuse(ins, f"whose register {operand} is not declared")
+            if type_ == "ignore":  # of a copy: how many bytes to read, or whether to read none
+                type_ = "pred" if have == "pred" else "u32"
+            if not fits(have, type_, ins.op.wide):
+                self.refuse(ins, f"in which {operand} must be of type .{type_}, not .{have}")
+        elif written:
+            if kind is not Sink:
+                self.refuse(ins, f"which cannot write to {operand}")
+        elif kind is Immediate:
+            self.constant(ins, type_, operand)
+        elif kind is Special:
+            self.special(ins, type_, operand)
+        elif kind is Negated:
+            if type_ != "pred" or self.regs.get(operand.register) != "pred":
+                self.refuse(ins, f"in which {operand} must be a predicate")
+        elif kind is Symbol and ins.base in ("mov", "cvta"):
+            self.symbol(ins, type_, operand)
+        else:
+            self.refuse(ins, f"whose operand {operand} is not one that PTX has")
+
+    def constant(self, ins: Instruction, type_: str, operand: Immediate) -> None:
+        kind, half = (
+            _kind(type_) if type_ != "ignore" else "i",
+            type_ in ("f16", "f16x2", "bf16", "bf16x2", "tf32"),
+        )
+        if operand.format:
+            good = type_ in ("f32", "f64") or kind == "b" and BYTES[type_] == BYTES[operand.format]
+        else:
+            good = (kind != "f" or half) and -(1 << 63) <= operand.value < 1 << 64
+        if not good:
+            self.refuse(ins, f"in which the number {operand} does not fit the type .{type_}")
+
+    def special(self, ins: Instruction, type_: str, operand: Special) -> None:
+        if BYTES[special_type(operand)] < BYTES[type_] or _kind(type_) not in "bi":
+            self.refuse(ins, f"in which {operand} cannot be of type .{type_}")
+
+    def symbol(self, ins: Instruction, type_: str, operand: Symbol) -> None:
+        """Its address is taken."""
+        if type_ not in ("u32", "u64", "b32", "b64", "s32", "s64"):
+            self.refuse(ins, f"in which the address of {operand.name} cannot be of type .{type_}")
+        variable, f = self.variable(operand.name), self.module.functions.get(operand.name)
+        if variable is None and (f is None or f.body is None or f.entry):
+            self.refuse(ins, f"which takes the address of {operand.name}")
+        if variable is not None and self.is_hidden(variable):
+            self.refuse(ins, f"which takes the address of the parameter {operand.name}")
+
+    # -- memory --------------------------------------------------------------------------------
+
+    def variable(self, name: str) -> Variable | None:
+        return self.function.variables.get(name) or self.formals.get(name) or self.module.variables.get(name)
+
+    def is_hidden(self, variable: Variable) -> bool:
+        """Whether it has no address: of all parameters, those of a kernel are in memory."""
+        return variable.space == "param" and not (self.function.entry and variable in self.function.params)
+
+    def address(self, ins: Instruction, role: Role, operand: Operand) -> None:
+        op = ins.op
+        space = "global" if op.memory == "copy" and not role.written else op.space
+        if not isinstance(operand, Address):
+            self.refuse(ins, f"in which {operand} must be an address")
+        base = operand.base
+        if type(base) is Symbol:
+            variable = self.variable(base)
+            if variable is None:
+                self.refuse(ins, f"whose address {operand} names nothing that is declared")
+            if variable.space == "param" and space == "param":
+                self.parameter(ins, variable, operand)
+            elif variable.space != space and (space != "generic" or self.is_hidden(variable)):
+                self.refuse(ins, f"whose address {operand} is not one of {space} memory")
+        elif type(base) is Register:
+            have = self.regs.get(base)
+            if have is None or _kind(have) not in "bi" or BYTES[have] < 4:
+                self.refuse(ins, f"in which {base} must be a register of 32 or 64 bits")
+            if space == "param" and op.memory != "load":
+                self.refuse(ins, "which writes to parameters through a pointer")
+        elif type(base) is not Immediate or space == "param" or base.format:
+            self.refuse(ins, f"in which {operand} must be an address")
+
+    def parameter(self, ins: Instruction, variable: Variable, operand: Address) -> None:
+        """Nothing checks these as the kernel runs."""
+        nbytes = ins.op.nbytes * ins.op.lanes
+        if (
+            ins.op.memory not in ("load", "store")
+            or operand.offset < 0
+            or operand.offset + nbytes > variable.size
+        ):
+            self.refuse(ins, f"which leaves the {variable.size} bytes of {variable.name}")
+        if ins.op.memory == "store" and variable in self.function.params:
+            self.refuse(ins, f"which writes to the parameter {variable.name}")
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def call(self, ins: Instruction) -> None:
+        kinds = [isinstance(o, Arguments) for o in ins.operands]
+        if kinds[:1] == [True] and kinds[1:2] == [False]:
+            kinds = kinds[1:]
+        if kinds not in ([False], [False, True], [False, True, False]):
+            self.refuse(ins, "which is no call")
+        returns, target, arguments = ins.called
+        if type(target) is Register:
+            return self.call_pointer(ins, target, returns, arguments)
+        f = self.module.functions.get(target)
+        if f is None or f.entry:
+            self.refuse(ins, f"which calls {target}: there is no such function")
+        if f.body is None and f.name in _EXTERNAL:
+            sizes = [v.size for v in f.params], [v.size for v in f.returns]
+            if sizes != _EXTERNAL[f.name] or any(v.is_array for v in f.params + f.returns):
+                self.refuse(ins, f"which calls {target} with other parameters than it has")
+        if len(arguments) != len(f.params) or len(returns) not in (0, len(f.returns)):
+            self.refuse(ins, f"which calls {target} with another number of arguments or results than it has")
+        for formal, actual in zip(f.params, arguments, strict=True):
+            if formal.is_array or type(actual) not in (Register, Immediate):
+                self.handed_over(ins, actual, formal.size)
+            else:
+                self.scalar(ins, f"b{8 * formal.size}", actual, False)
+        for formal, actual in zip(f.returns, returns, strict=False):
+            self.handed_over(ins, actual, formal.size)
+
+    def call_pointer(self, ins: Instruction, target: Register, returns, arguments) -> None:
+        if self.regs.get(target) not in ("b64", "u64", "s64"):
+            self.refuse(ins, f"in which {target} must be a pointer to a function")
+        if ins.operands[-1] not in self.function.tables:
+            self.refuse(ins, "whose prototype is missing")
+        for actual in (*returns, *arguments):
+            self.handed_over(ins, actual, None)
+
+    def handed_over(self, ins: Instruction, actual: Operand, size: int | None) -> None:
+        """An argument, or a place for a result: `.param` memory of this function."""
+        variable = self.function.variables.get(actual)
+        if variable is None or variable.space != "param":
+            self.refuse(ins, f"in which {actual} must be a .param variable of the function")
+        if size is not None and variable.size != size:
+            self.refuse(ins, f"in which {actual} has {variable.size} bytes, and the parameter {size}")
