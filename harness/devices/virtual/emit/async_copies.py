@@ -1,4 +1,4 @@
-"""cp.async and mbarrier: copies that arrive as late as is legal, and barriers in shared memory.
+"""cp.async and mbarrier: copies that arrive as late as allowed, and barriers in shared memory.
 
 Source: PTX ISA, sections 9.7.9.25 (cp.async) and 9.7.13.15 (mbarrier).
 """
@@ -98,13 +98,13 @@ class Asynchronous:
             self.set(target, result, "b64")
 
     def _arrive_after_copies(self, ins) -> None:
-        """The arrival that the copies so far trigger: they arrive now, and so does the thread."""
+        """The arrival triggered by the copies so far: they complete now, and the thread arrives."""
         self.runtime_call("rt_copy_wait", str(0xFFFFFFFF), site=self.site(ins))
         space = "shared" if ".shared" in ins.opcode else "generic"
         pointer = self.pointer(ins, ins.operands[0], space, 8, True, INFO_ATOMIC)
         host = self.emit(f"ptrtoint ptr {pointer} to i64")
         code = _OPERATIONS.index("arrive")
-        if ".noinc" not in ins.opcode:  # the pending count goes up by one first
+        if ".noinc" not in ins.opcode:  # first the pending count goes up by one
             self.emit(
                 f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {self.site(ins)}, i64 {code}, i64 {host}, i64 -1)"
             )

@@ -82,7 +82,7 @@ class Body:
             self.line(f"store i32 {self.load_field('Env', 'slice', volatile=True)}, ptr %steps")
 
     def _give_steps(self) -> None:
-        """Others are going to run."""
+        """Other threads are about to run."""
         if "%steps" in self.slots and not self.module.counting:
             self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
 
@@ -140,7 +140,8 @@ class Body:
         return self.call_sites[ins.expansion]
 
     def _lower(self, index: int, ins: Instruction) -> bool:
-        """As `_instruction`; whatever cannot be lowered is Unsupported, with the line that leads here."""
+        """Like `_instruction`; anything that cannot be lowered is Unsupported, with the line that leads
+        here."""
         try:
             return self._instruction(index, ins)
         except Unsupported as error:
@@ -148,7 +149,7 @@ class Body:
                 raise
             at = self.location(ins)
             raise Unsupported(error.what, at.file or self.module.name, at.line) from error
-        except (LookupError, ValueError, TypeError, AttributeError):  # PTX that no compiler wrote
+        except (LookupError, ValueError, TypeError, AttributeError):  # PTX that was not written by a compiler
             self.unsupported(ins)
 
     def location(self, ins: Instruction) -> Location:
@@ -202,7 +203,8 @@ class Body:
     def _plainly(self, ins: Instruction) -> bool:
         base = ins.base
         if ins.opcode == "ld.acquire.cta.u32" and self.coroutine and self._info.reserved:
-            # cooperative groups of several warps take it that the lanes which skip an `if` wait for those in it
+            # cooperative groups of several warps assume that the lanes which skip an `if` wait for those in
+            # it
             self.store_field("Thread", "wait", abi.WAIT["ready"])
             self.suspend()
         if base in ("ret", "exit", "trap", "call", "brx"):
@@ -250,8 +252,8 @@ class Body:
         return not ins.pred
 
     def _back_edge(self, label: str, target: str, ins: Instruction) -> None:
-        """Count a step; now and then ask the watchdog, and let others run that this loop may wait for, or that count
-        together with this thread.
+        """Count a step; from time to time ask the watchdog, and let others run that this loop may be waiting
+        for, or that count together with this thread.
         """
         known = dict(self.known)
         self.label(label)
@@ -288,18 +290,19 @@ class Body:
 
     @property
     def _info(self) -> KernelInfo:
-        """Of the kernel that is being lowered."""
+        """For the kernel being lowered."""
         return self.module.kernels[self.function.name]
 
     def _looks(self, target: str, back: Instruction) -> bool:
-        """Whether a loop of a kernel that takes turns looks at what others change; loops of CUDA's headers do."""
+        """Whether a loop, in a kernel whose threads take turns, reads what others change; loops of CUDA's
+        headers do."""
         if not self.module.waits.takes_turns(self.function.name):
             return False
         loop = self.function.body[self.places[Label(target)] : self.position]
         return back.at.trusted or any(isinstance(i, Instruction) and i.base == "turn" for i in loop)
 
     def _loop(self, header: str) -> int:
-        """What LLVM is told of a loop: to unroll it, if it can."""
+        """LLVM metadata for a loop: unroll it, if possible."""
         if header not in self.loops:
             how = self.module.metadata('!{{!"llvm.loop.unroll.full"}}')
             self.loops[header] = self.module.metadata(f"distinct !{{{{!{{n}}, !{how}}}}}")
@@ -344,7 +347,7 @@ class Body:
         return True
 
     def _exit(self, ins: Instruction) -> bool:
-        """The thread ends, from however deep."""
+        """The thread ends, at any call depth."""
         self._give_steps()
         self.store_field("Thread", "dead", abi.DEAD_EXIT)
         self.line(f"br label %{self.dead_label}")

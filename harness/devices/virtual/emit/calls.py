@@ -1,4 +1,4 @@
-"""Calls: of device functions, in place where they may wait, through pointers, and of what the system offers.
+"""Calls: of device functions (expanded in place if they may wait), through pointers, and of system functions.
 
 Source: PTX ISA, section 7 (abstracting the ABI) and 9.7.12.5 (call).
 """
@@ -64,7 +64,8 @@ class Calls:
             self._take_steps()
 
     def _call_pointer(self, ins: Instruction, register: str, returns, arguments) -> None:
-        """A call through a pointer: a switch over the functions whose address is taken and that fit the call."""
+        """A call through a pointer: a switch over the functions whose address is taken and whose signature
+        fits."""
         if self.register_type(register) is None:
             raise Unsupported(f"the function {register}")
         pointer, after = self.value(register, "u64"), self.fresh_label("after")

@@ -1,7 +1,7 @@
 """Barriers, shuffles, votes, match, redux: instructions at which a thread waits for others.
 
-A thread writes its operands and what it waits for into its Thread, suspends, and finds the result there
-when it is resumed. Who waits for whom, and what comes out, is decided in runtime.cu.
+A thread writes its operands and what it waits for into its Thread, suspends, and finds the result there when
+it is resumed. The runtime (schedule.cu) decides who waits for whom, and computes the result.
 
 Source: PTX ISA, section 9.7.9.6 (shfl) and 9.7.13 (bar, vote, match, redux).
 """
@@ -28,7 +28,7 @@ class Collectives:
     def collective(self, ins) -> bool:
         """Lower a collective instruction; False for any other opcode."""
         if ins.base == "activemask":
-            # a mask of the caller alone is the least that CUDA promises
+            # a mask of only the caller is the least that CUDA promises
             self.set(ins.operands[0], self.value("%lanemask_eq", "u32"), "b32")
             return True
         if ins.op.collective not in ("block", "warp"):
@@ -57,7 +57,7 @@ class Collectives:
         return True
 
     def _barrier(self, ins, kind: str, reduction: str | None) -> None:
-        """arg0: how many threads take part, 0 for all of the block; arg1: the predicate."""
+        """arg0: how many threads take part, 0 for the whole block; arg1: the predicate."""
         operands = list(ins.operands)
         target = operands.pop(0) if kind == "red" else None
         predicate = self.value(operands.pop(), "pred") if kind == "red" else "false"

@@ -1,4 +1,4 @@
-"""Rows of `cvt`: between integers, floats and their half-precision and packed forms.
+"""Rows of `cvt`: conversions between integers, floats and their half-precision and packed forms.
 
 Source: PTX ISA, section 9.7.9 (cvt), for what compute capability 8.0 has of it.
 """
@@ -57,7 +57,7 @@ def _rounded_integer(e, value: str, to: str, source: str, rounding: str) -> str:
     "cvt.<round_to_integer>{.ftz}{.sat}.<integer>.f32", "cvt.<round_to_integer>{.sat}.<integer>.(f16|f64)"
 )
 def _float_to_int(e, ins, mods, d, a):
-    """Out of range: its nearest end. NaN: 0, or the top bit alone where one of the types has 64 bits."""
+    """Out of range: the nearest end. NaN: 0, or only the top bit if one of the types has 64 bits."""
     to, source = mods[-2:]
     value = e.value(a, source)
     if "ftz" in mods:

@@ -53,8 +53,8 @@ def _max(e, mods, a, b):
 def _extremum(e, mods, before: str, sign: str, a: str, b: str) -> str:
     """The one of a and b that comes before the other; -0 < +0, a number before a NaN, with .NaN after it.
 
-    Not by LLVM's own minimumnum and its kind, whose code for x86 takes the wrong operand of a NaN and what is
-    known to be none (LLVM 22).
+    Not by LLVM's own minimumnum and the like, whose x86 code picks the wrong operand of a NaN and a value
+    known not to be one (LLVM 22).
     """
     t, bits = TYPES[mods[-1]]
     raw = (e.cast("bitcast", t, v, f"i{bits}") for v in (a, b))
@@ -69,7 +69,8 @@ def _extremum(e, mods, before: str, sign: str, a: str, b: str) -> str:
 
 @statement("ex2.approx.ftz.f32")
 def _ex2_ftz(e, ins, mods, d, a):
-    """In every expf(): so the flush knows that 2**a is positive, and that a subnormal a gives 1 anyhow."""
+    """Used by every expf(), so the flush makes use of the facts that 2**a is positive and that a subnormal a
+    gives 1 anyway."""
     power = e.emit(f"call float @llvm.exp2.f32(float {e.value(a, 'f32')})")
     small = e.op("fcmp olt float", power, "0x3810000000000000")
     e.set(d, e.emit(f"select i1 {small}, float 0.0, float {power}"), "f32")
@@ -106,7 +107,7 @@ def _upper(e, value: str) -> str:
 
 
 def _upper_word(e, value: str) -> str:
-    """The result has 32 zero bits at its end, a NaN too."""
+    """The result ends in 32 zero bits, even a NaN."""
     raw = e.cast("bitcast", "double", canonical_nan(e, value, "f64", value), "i64")
     return e.cast("bitcast", "i64", e.op("and i64", raw, -(1 << 32)), "double")
 
@@ -131,7 +132,7 @@ def _testp(e, ins, mods, d, a):
 
 @row("fma.rn{.ftz}{.sat}.<half>", "fma.rn{.ftz}.relu.<half>")
 def _fma_half(e, mods, a, b, c):
-    """In double: where that rounds, the exact sum is too far from a tie of halves for it to matter."""
+    """In double: if that rounds, the exact sum is too far from a tie of halves for it to matter."""
     a, b, c = (widen(e, v, "f16") for v in (a, b, c))
     return narrow(e, e.op("fadd double", e.op("fmul double", a, b), c), "f16")
 

@@ -109,7 +109,7 @@ class Lowering(
         return self._coroutine("start") + several + _RUN_COROUTINES.format(name=f.name)
 
     def _start(self) -> None:
-        """What every thread of a kernel begins with."""
+        """The code at the start of every thread of a kernel."""
         f, module = self.function, self.module
         self._prologue()
         if module.waits.loops(f.name):
@@ -140,7 +140,8 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
 """
 
     def _several(self, one: Lowering, found: Plan) -> str:
-        """The code that several threads go through together: a coroutine, or a function that says whether they agreed."""
+        """The code that several threads run together: a coroutine, or a function that returns whether they
+        agreed."""
         self.plan, self.apart, self.lanes = found, found.apart, found.lanes
         self.params, self.shared_symbols, self.dynamic_offset = (
             dict(one.params),
@@ -184,7 +185,7 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwi
         self.store_field("Thread", "handle", handle)
         self._body(self.function)
         self.lines += ["return:", "  br label %finish", "dead:"]
-        if self.plan:  # the one that has died may not be the first
+        if self.plan:  # the dead one may not be the first
             self.store_field("Thread", "dead", abi.DEAD_FAULT)
         self.lines += ["  br label %finish", "finish:"]
         self.store_field("Thread", "wait", abi.WAIT["exited"])
@@ -265,7 +266,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         )
 
     def _prologue(self) -> None:
-        """Pointers that everything else needs; LLVM drops what is not used."""
+        """Pointers that everything else needs; LLVM drops unused ones."""
         if self.module.raw:
             self.arena = self.shadow = "null"
             return
@@ -294,7 +295,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         self.start_counting()
 
     def _count_call_as_step(self) -> None:
-        """Functions that call each other take time without any loop: now and then ask the watchdog."""
+        """Functions that call each other take time without a loop: from time to time ask the watchdog."""
         left = self.op("sub i32", self.load_field("Env", "calls", volatile=True), 1)
         self.store_field("Env", "calls", left)
         ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
@@ -362,7 +363,7 @@ done:
 
 
 def _block(name: str, lanes: int) -> str:
-    """The function that runs a block of threads, `lanes` at a time where they go together."""
+    """The function that runs a block of threads, `lanes` at a time where they run together."""
     several = "  %went = icmp ugt i32 %first, %after"  # never comes here
     if lanes > 1:
         lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(lanes)]
@@ -375,7 +376,7 @@ def _block(name: str, lanes: int) -> str:
 
 
 def _address(number: str, suffix: str) -> str:
-    """The state of the thread that comes at a place of the order."""
+    """The state of the thread at a place in the order."""
     return f"""\
   %ip{suffix} = getelementptr i32, ptr %order, i32 {number}
   %id{suffix} = load i32, ptr %ip{suffix}, !invariant.load !1

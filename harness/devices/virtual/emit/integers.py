@@ -137,10 +137,13 @@ def _remainder(e, mods, a, b):
 
 
 def _quotient(e, op: str, type_: str, a: str, b: str) -> str:
-    """PTX leaves division by zero open: what NVIDIA's hardware gives, and never a trap of the CPU."""
+    """PTX does not define division by zero: this gives what NVIDIA's hardware gives, and never traps on the
+    CPU."""
     t, bits = TYPES[type_]
     zero = unsafe = e.op(f"icmp eq {t}", b, 0)
-    if is_signed(type_):  # the lowest number / -1: it and 0, the quotient and the remainder of division by 1
+    if is_signed(
+        type_
+    ):  # the lowest number / -1 gives itself and 0, the quotient and remainder of division by 1
         lowest = e.op(f"icmp eq {t}", a, -(1 << bits - 1))
         unsafe = e.op("or i1", zero, e.op("and i1", lowest, e.op(f"icmp eq {t}", b, -1)))
     divisor = e.emit(f"select i1 {unsafe}, {t} 1, {t} {b}")
@@ -249,7 +252,8 @@ def _clz(e, ins, mods, d, a):
 
 @statement("bfind{.shiftamt}.<int32_64>")
 def _bfind(e, ins, mods, d, a):
-    """Position of the highest bit that differs from the sign, or how far from the top; -1 where none does."""
+    """Position of the highest bit that differs from the sign, or its distance from the top; -1 if none
+    does."""
     t, bits = TYPES[mods[-1]]
     a = e.value(a, mods[-1])
     if is_signed(mods[-1]):
@@ -287,7 +291,8 @@ def _find_nth_set(e, mods, mask, base, offset):
 
 @statement("bfe.<int32_64>")
 def _bit_field_extract(e, ins, mods, d, a, start, length):
-    """`length` bits from bit `start`, extended by the field's sign, or the value's where it runs out."""
+    """`length` bits from bit `start`, extended by the field's sign, or by the value's where the field runs
+    past its end."""
     type_ = mods[-1]
     t, bits = TYPES[type_]
     wide, signed = f"i{2 * bits}", is_signed(type_)
@@ -303,7 +308,7 @@ def _bit_field_extract(e, ins, mods, d, a, start, length):
 
 
 def _field(e, operand: str, bits: int, wide: str) -> str:
-    """A bit position or length: its low 8 bits count, and more than the width is the width."""
+    """A bit position or length: its low 8 bits, clamped to the width."""
     value = e.op("and i32", e.value(operand, "u32"), 255)
     return e.resize(e.emit(f"call i32 @llvm.umin.i32(i32 {value}, i32 {bits})"), "i32", wide)
 
@@ -382,7 +387,7 @@ def _put_byte(e, word: str, i: int, byte: str) -> str:
 
 @statement("prmt.b32.(f4e|b4e|rc8|ecl|ecr|rc16)")
 def _permute_by_mode(e, ins, mods, d, a, b, selector):
-    """The selector's low two bits s say which bytes: the mode's function of s and of the byte's place i."""
+    """The selector's low two bits s choose the bytes: the mode's function of s and of the byte's place i."""
     a, b = e.value(a, "b32"), e.value(b, "b32")
     s = e.op("and i32", e.value(selector, "u32"), 3)
     index = {
@@ -417,7 +422,7 @@ def _lop3_bool(e, ins, mods, d, a, b, c, table, q):
 
 
 def _truth_table(e, ins, a: str, b: str, c: str, table: str) -> str:
-    """Any function of three bits, by its truth table: or of the minterms that are set."""
+    """Any function of three bits, by its truth table: the or of the minterms that are set."""
     try:
         bits = int(table, 0)
     except ValueError:
@@ -432,7 +437,7 @@ def _truth_table(e, ins, a: str, b: str, c: str, table: str) -> str:
     return result
 
 
-# -- 9.7.19 SIMD video instructions, with operands taken whole ---------------------------------------
+# -- 9.7.19 SIMD video instructions, without byte selectors ---------------------------------------
 
 
 @statement(*(f"v{op}{n}.<int32>.<int32>.<int32>{{.(sat|add)}}"

@@ -1,8 +1,8 @@
 """Matrix instructions of a warp: ldmatrix, mma.sync and the wmma family.
 
-Who holds which element is fixed by the PTX ISA for ldmatrix and mma (section 9.7.14.5), and left open for wmma: there
-element number e of a fragment, counted row by row, is in lane e / n, where n is the number of elements per lane.
-The products themselves are computed in runtime/matrix.cu.
+The PTX ISA defines which lane holds which element for ldmatrix and mma (section 9.7.14.5), but not for wmma:
+there element number e of a fragment, counted row by row, is in lane e / n, where n is the number of elements
+per lane. The products themselves are computed in runtime/matrix.cu.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WMMA_SHAPES = {"f16": ("m16n16k16", "m32n8k16", "m8n32k16"), "bf16": ("m16n16k1
                 "s8": ("m16n16k16", "m32n8k16", "m8n32k16"), "u8": ("m16n16k16", "m32n8k16", "m8n32k16"),
                 "tf32": ("m16n16k8",), "f64": ("m8n8k4",)}  # fmt: skip
 _REGISTER = re.compile(r"%[\w$.]+")
-_A, _B, _C = 0, 8, 16  # where the operands lie in Extra.data
+_A, _B, _C = 0, 8, 16  # where the operands are in Extra.data
 _WMMA, _SATFINITE = 1, 2
 
 
@@ -140,16 +140,17 @@ class Matrix:
         return whole
 
     def _first_of(self, origins) -> str:
-        """The first origin that there is; 0: nothing is unset."""
+        """The first origin, if any; 0: nothing is unset."""
         first = "0"
         for origin in reversed(origins):
             first = self.emit(f"select i1 {self.op('icmp ne i64', origin, 0)}, i64 {origin}, i64 {first}")
         return first
 
-    # -- what is unset of the operands of a product ----------------------------------------------------
+    # -- the unset bits of a product's operands ----------------------------------------------------
 
     def follow_matrix(self, ins):
-        """Every lane gives what is unset of its operands, and gets that of its results. Returns what comes after."""
+        """Every lane provides the unset bits of its operands, and gets those of its results. Returns what to
+        do afterwards."""
         if ".load." in ins.opcode or ".store." in ins.opcode:
             self.check_used(ins, _REGISTER.findall(ins.operands[-1]), "address")  # the rows' distance
             return lambda: None
@@ -246,7 +247,8 @@ class Matrix:
                 self.set_unset(register, whole, 64 if bits == 64 else 32, origin)
 
     def _count_fragment(self, ins, base: str, space: str, at, store: bool) -> None:
-        """Count what a compiler could make of it: 16 bytes per lane at a time, the lanes in the order of memory.
+        """Count what a compiler could turn it into: 16 bytes per lane at a time, with the lanes in memory
+        order.
 
         at: (elements per lane, elements in a row of memory, the rows' distance, bytes of an element).
         """
@@ -260,7 +262,8 @@ class Matrix:
             self.count_access(ins, self.op("add i64", base, where), space, size, store)
 
     def _element(self, registers, i: int, element: str, unset: bool = False) -> str:
-        """Element i of a fragment in registers: several to a register where they are small. unset: which bits of it are."""
+        """Element i of a fragment in registers; small elements share a register. unset: return its unset bits
+        instead."""
         bits = TYPES[element][1]
         width = 64 if bits == 64 else 32
         each = width // bits

@@ -2,7 +2,7 @@
 
 The check of an n-byte access at device address A: rotate A right by log2(n), so that a misaligned address
 becomes a huge index and one comparison against the arena's size finds both; then one load of the shadow
-of those n bytes. Both branches are never taken in a right program; the slow path decides exactly.
+of those n bytes. A correct program never takes either branch; the slow path decides exactly.
 
 Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 """
@@ -89,8 +89,8 @@ class Access:
     def address(self, operand: Operand, space: str) -> str:
         """The i64 address in `space` (an offset in the shared window, else a device address).
 
-        One of 32 bits wraps around: NVRTC makes `[%r1+2048]` with a %r1 before the start of all. No window is as
-        large as 2 GB, so a base with its sign does the same.
+        A 32-bit one wraps around: NVRTC generates `[%r1+2048]` with a %r1 before the start of the window. No
+        window is as large as 2 GB, so sign-extending the base has the same effect.
         """
         base, offset = operand.base, operand.offset
         if self.register_type(base) is not None:
@@ -108,7 +108,7 @@ class Access:
     ) -> str:
         """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16).
 
-        flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, where that is known.
+        flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, if known.
         """
         address = self.address(operand, space)
         pointer = self.checked(ins, address, space, nbytes, write, flags, value, self.root(operand))
@@ -116,13 +116,14 @@ class Access:
         return pointer
 
     def root(self, operand: str) -> Variable | None:
-        """The array that an address operand means, where that is known."""
+        """The array that an address operand is meant for, if known."""
         return root_of(operand, self.roots, self.rooted) if self.rooted else None
 
     def checked(
         self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None, root=None
     ) -> str:
-        """`pointer` for an i64 address that has been computed, and without counting the access. root: see `roots`."""
+        """Like `pointer`, for an i64 address already computed, without counting the access. root: see
+        `roots`."""
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"
@@ -149,7 +150,7 @@ class Access:
         self._slow_path(slow, good, [(address, 0, self.site(ins))], info)
 
     def _check_group(self, group, need: int, info: int) -> None:
-        """All accesses of a group at once; the slow path looks at each of them."""
+        """All accesses of a group at once; the slow path checks each of them."""
         shared = group.space == "shared"
         first, span, nbytes = group.first, group.span, group.nbytes
         base = self.address(operand(f"[{group.base}]"), group.space)
@@ -262,7 +263,8 @@ class Access:
             self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}{tag}")
 
     def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
-        """What a store writes as i64, where racecheck wants to know whether two threads write the same."""
+        """What a store writes, as i64, if racecheck needs to know whether two threads write the same
+        value."""
         if Check.RACES not in self.module.recipe or lanes > 1 or TYPES[type_][1] > 64:
             return None
         bits = TYPES[type_][1]
@@ -324,7 +326,7 @@ class Access:
     # -- generic addressing -------------------------------------------------------------------------
 
     def _cvta(self, ins) -> None:
-        """Only the shared window is apart; every other space is addressed as the arena itself."""
+        """Only the shared window is separate; every other space uses the arena's own addresses."""
         *mods, type_ = ins.opcode.split(".")[1:]
         to = mods[:1] == ["to"]
         space = (mods[1:] if to else mods)[0].split("::")[0]
@@ -347,7 +349,7 @@ class Access:
         worker = self.op("sub i64", address, self.shared_base)
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
         in_slots = self.op("sub i64", address, self.module.slots_start)
-        # which is as long as what lies before
+        # which is as long as what comes before it
         local = self.op("icmp ult i64", in_slots, self.module.slots_start)
         outside = self.op("xor i1", in_shared, "true")
         params = self.load_field("Env", "params", invariant=True)
@@ -366,7 +368,7 @@ class Access:
         self.set(ins.operands[0], result, "pred")
 
     def _prefetch(self, ins) -> None:
-        """A hint: no effect on what is computed."""
+        """A hint, without effect on the results."""
 
 
 def _lanes(operand: str) -> list[str]:
@@ -378,7 +380,7 @@ def _lanes(operand: str) -> list[str]:
 
 
 def _order_flags(ins) -> int:
-    """How an access that is no plain one orders others, and whom it reaches."""
+    """How an access that is not a plain one orders others, and its scope."""
     mods = ins.opcode.split(".")
     reaches = next((m for m in mods if m in SCOPES), "sys" if "volatile" in mods else "gpu")
     acquires = "acquire" in mods or "acq_rel" in mods

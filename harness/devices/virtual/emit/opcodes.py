@@ -1,4 +1,4 @@
-"""Every instruction that only computes: the rows of its modules, in one table (see `table`)."""
+"""Every instruction that only computes: the rows of these modules, in one table (see `table`)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Rounding that the processor's own arithmetic does not offer: directed modes, and to half precision.
 
-A sum or quotient is made in double with its last bit set where it is inexact ("rounded to odd"). Such a
-double has more than two bits to spare over any narrower type, so that rounding it once more, to nearest or
-in a direction, gives what rounding the exact result would have given (Boldo and Melquiond, 2008).
-For double itself the few directed operations are functions that change the processor's rounding mode.
+A sum or quotient is computed in double, with its last bit set if it is inexact ("rounded to odd"). Such a
+double has more than two bits to spare over any narrower type, so that rounding it once more, to nearest or in
+a direction, gives what rounding the exact result would have given (Boldo and Melquiond, 2008). For double
+itself the few directed operations are functions that change the processor's rounding mode.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _to_odd(e, nearest: str, error: str, t: str = "double") -> str:
     raw, error_raw = e.cast("bitcast", t, nearest, f"i{n}"), e.cast("bitcast", "double", error, "i64")
     inexact = e.cast("zext", "i1", e.op("fcmp one double", error, "0.0"), f"i{n}")
     signs = e.op(f"xor i{n}", raw, e.resize(e.op("lshr i64", error_raw, 64 - n), "i64", f"i{n}"))
-    # where the nearest lies beyond the exact number: one back, to the number below it
+    # if the nearest lies beyond the exact number, go one back, to the number below it
     too_far = e.op(f"and i{n}", e.op(f"lshr i{n}", signs, n - 1), inexact)
     return e.cast("bitcast", f"i{n}", e.op(f"or i{n}", e.op(f"sub i{n}", raw, too_far), inexact), t)
 
@@ -97,7 +97,7 @@ def _to_float(e, value: str) -> str:
 
 
 def _to_half(e, value: str) -> str:
-    """By way of float: the bits that float drops are remembered in its last one."""
+    """By way of float: the bits that float drops are recorded in its last bit."""
     raw = e.cast("bitcast", "double", value, "i64")
     dropped = e.op("icmp ne i64", e.op("and i64", raw, (1 << 29) - 1), 0)
     sticky = e.op("shl i64", e.cast("zext", "i1", dropped, "i64"), 29)

@@ -1,4 +1,4 @@
-"""Lowering of a kernel by its plan: several threads go through the code together. See lanes.py for what that is."""
+"""Lowers a kernel by its plan, in which several threads run the code together (see analyse/uniformity.py)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..ptx.ir import Instruction, Label
 
 
 class SideBySide:
-    """Mixin of `function.Lowering`. Without a plan, there is one thread."""
+    """Mixin of `function.Lowering`. Without a plan there is one thread."""
 
     plan: Plan | None = None
-    region: Region | None = None  # that the current thread goes through alone
+    region: Region | None = None  # which the current thread runs alone
     region_exit = ""
 
     @property
@@ -23,7 +23,7 @@ class SideBySide:
         return self.plan.regions.get(position) if self.plan and not self.region else None
 
     def own_label(self, name: str) -> str:
-        """Where a branch of a thread that is alone leads to; "" for one that is not."""
+        """The target of a branch of a thread that runs alone; "" if it does not."""
         if not self.region:
             return ""
         return f'"{name}@{self.lane}"' if name in self.region.labels else self.region_exit
@@ -50,7 +50,7 @@ class SideBySide:
         return False
 
     def side_by_side(self, position: int, ins: Instruction) -> bool:
-        """Lower an instruction once for all threads, or for each of them. True when it ends the block."""
+        """Lower an instruction once for all threads, or once for each. True when it ends the block."""
         if self.region:
             return self._lower(position, ins)
         if position in self.plan.guards:
@@ -63,7 +63,7 @@ class SideBySide:
         return self._lower(position, ins)
 
     def _agree(self, ins: Instruction) -> None:
-        """Go on where all threads take the branch, or none does."""
+        """Continue if all threads take the branch, or none does."""
         votes = []
         for self.lane in range(self.lanes):
             votes.append(self.value(ins.pred, "pred"))

@@ -1,4 +1,4 @@
-"""The state of thread, worker and launch as compiled code reads it, and PTX's special registers.
+"""The state of thread, worker and launch, as read by compiled code, and PTX's special registers.
 
 Source: PTX ISA, section 10 (special registers).
 """
@@ -62,7 +62,7 @@ class Special:
         )
 
     def special(self, name: str) -> tuple[str, str]:
-        """A special register's value and LLVM type, read once at the entry where it cannot change."""
+        """A special register's value and LLVM type, read once at the entry if it cannot change."""
         if name == "WARP_SZ":
             return "32", "i32"
         if name in ("%clock", "%clock64", "%globaltimer"):
@@ -77,7 +77,7 @@ class Special:
     def _read_special(self, name: str) -> str:
         if name in _SPECIAL:
             return self.load_field(*_SPECIAL[name], invariant=True)
-        if name in ("%smid", "%nsmid", "%gridid"):  # one multiprocessor, however many cores there are
+        if name in ("%smid", "%nsmid", "%gridid"):  # one multiprocessor, regardless of the number of cores
             return str(int(name != "%smid"))
         if name.startswith("%reserved_smem_offset_"):
             return str(abi.RESERVED[name.rsplit("_", 1)[1]])

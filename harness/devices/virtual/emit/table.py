@@ -25,7 +25,7 @@ from ..ptx.types import TYPES, is_float, llvm_type
 
 PACKED = {"f16x2": "f16", "bf16x2": "bf16"}
 
-#: the type an operand is read as, where arithmetic is not done in LLVM's type of that name
+#: the type as which an operand is read, if arithmetic is not done in LLVM's type of that name
 REGISTER = {"bf16": "b16", "f16x2": "b32", "bf16x2": "b32", "tf32": "b32"}
 
 _INTRINSIC = {"half": "f16", "float": "f32", "double": "f64"}
@@ -117,7 +117,7 @@ def emit(e, ins) -> bool:
 
 
 def compute(e, body, mods: list[str], *values: str) -> str:
-    """A body applied to values of the type that `mods` ends in, with what .ftz, .sat and .relu add to it."""
+    """A body applied to values of the type that `mods` ends in, with .ftz, .sat and .relu added."""
     type_ = mods[-1]
     if type_ in PACKED:
         scalar = mods[:-1] + [PACKED[type_]]
@@ -181,7 +181,7 @@ def saturate(e, value: str, type_: str) -> str:
 
 
 def relu(e, value: str, type_: str) -> str:
-    """.relu: what is not positive becomes +0, a NaN the canonical one. bf16 and tf32 are given as bits."""
+    """.relu: anything not positive becomes +0, a NaN the canonical one. bf16 and tf32 are given as bits."""
     if type_ != "f16":
         t, nan, infinity = ("i16", 0x7FFF, 0x7F80) if type_ == "bf16" else ("i32", 0x7FFFFFFF, 0x7F800000)
         positive = e.emit(f"call {t} @llvm.smax.{t}({t} {value}, {t} 0)")
@@ -192,7 +192,7 @@ def relu(e, value: str, type_: str) -> str:
 
 
 def canonical_nan(e, value: str, type_: str, *tested: str) -> str:
-    """`value`, but where one of `tested` is a NaN the canonical NaN: all ones except the sign."""
+    """`value`, or the canonical NaN (all ones except the sign) if one of `tested` is a NaN."""
     t = llvm_type(type_)
     nan = {"half": "0xH7FFF", "float": "0x7FFFFFFFE0000000", "double": "0x7FFFFFFFFFFFFFFF"}[t]
     is_nan = e.op(f"fcmp uno {t}", tested[0], tested[-1])

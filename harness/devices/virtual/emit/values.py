@@ -1,7 +1,7 @@
 """Building blocks of LLVM text for one function: values, registers, blocks.
 
-PTX registers become stack slots that LLVM promotes; a register that lives in one basic block only never
-gets a slot. Instructions with a guard predicate are a block of their own.
+PTX registers become stack slots that LLVM promotes; a register that lives in only one basic block never gets
+a slot. Instructions with a guard predicate are a block of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
 _CALL = re.compile(r"call (?:fast )?(\S+|<[^>]*>) @([\w.$\"]+)\((.*)\)")
 
-#: opcodes that are refused -> what a student would call them
+#: refused opcodes -> what a student would call them
 _REFUSED = {
     "tex.": "textures", "tld4.": "textures", "txq.": "textures", "suld.": "surfaces", "sust.": "surfaces",
     "sured.": "surfaces", "suq.": "surfaces", "wgmma.": "Hopper's wgmma", "tcgen05.": "Blackwell's tcgen05",
@@ -23,7 +23,7 @@ _REFUSED = {
     "mapa.": "thread block clusters", "getctarank.": "thread block clusters",
 }  # fmt: skip
 
-#: what an uninitialised register holds: a NaN, and an index far outside any array
+#: the content of an uninitialised register: a NaN, and an index far outside any array
 POISON = {"i1": "true", "half": "0xH7F7F", "float": "0x7FF7E00000000000", "double": "0x7FF7E7E7E7E7E7E7"}
 
 
@@ -92,7 +92,7 @@ class Emitter:
         self.line(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
 
     def unsupported(self, ins: Instruction):
-        """Refuse an instruction, in a student's words where there are some."""
+        """Refuse an instruction, in a student's words if there are any."""
         what = f"the PTX instruction `{ins}`"
         if words := next((w for start, w in _REFUSED.items() if ins.opcode.startswith(start)), ""):
             what = f"{words} ({what})"
@@ -249,7 +249,7 @@ def float_constant(bits: int, llvm: str) -> str:
     """The bits of a float or double as LLVM writes it (a float is written as the equal double)."""
     if llvm == "float":
         sign, exponent, fraction = bits >> 31 & 1, bits >> 23 & 0xFF, bits & 0x7FFFFF
-        if exponent == 0xFF:  # infinity and NaN: by hand, a conversion would quieten the NaN
+        if exponent == 0xFF:  # infinity and NaN: by hand, because a conversion would quieten the NaN
             bits = sign << 63 | 0x7FF << 52 | fraction << 29
         else:
             (number,) = struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))

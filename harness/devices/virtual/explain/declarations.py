@@ -1,4 +1,5 @@
-"""Arrays as the source declares them, where the compiler describes none: shared arrays, and all of the optimised flavour."""
+"""Arrays as declared in the source, for those the compiler does not describe: shared arrays, and all in the
+optimised flavour."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ Shape = tuple[int, ...]
 def declared_shape(
     source: str, name: str, nbytes: int, symbol: str = "", access: int = 0
 ) -> tuple[Shape, int]:
-    """(extents, bytes of an element) of the array `name` of `nbytes`; no extents where they are not plain.
+    """(extents, bytes of an element) of the array `name` of `nbytes`; no extents if they are not clear.
 
-    symbol: its own in PTX, which tells the arguments of a template. access: bytes of an access to it, taken for an
-    element where the type says nothing. What does not multiply to `nbytes` is not believed, and neither is one of
-    several declarations of a name.
+    symbol: its name in PTX, which reveals template arguments. access: bytes of an access to it, taken as the
+    element size if the type does not tell. Extents that do not multiply to `nbytes` are not believed, nor is
+    a name with several declarations.
     """
     file = read(source)
     inside = file.function(symbol_names(symbol)[0])
@@ -41,7 +42,7 @@ def declared_shape(
 def local_arrays(source: str, first: int, last: int) -> list[tuple[str, Shape, int]]:
     """(name, extents, bytes of an element) of the local arrays declared in lines first to last.
 
-    An array that is not understood has no extents.
+    An array whose declaration is not understood has no extents.
     """
     file = read(source)
     values = Values(file)

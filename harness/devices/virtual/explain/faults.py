@@ -47,7 +47,7 @@ _LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
 _COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
 _SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
-_NEAR = 1 << 20  # bytes: an address this close to null or to poison is one of them with an index
+_NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointer plus an index
 
 
 class Diagnosis:
@@ -70,12 +70,12 @@ class Diagnosis:
                 race = Race(self, record, kind)
                 races.setdefault(race.array, []).append(race)
         all_ = [(record, self._fault(record)) for record in found if FAULTS[record["kind"]] not in RACES]
-        for group in races.values():  # of those for one array, the clearest first
+        for group in races.values():  # for each array, the clearest first
             told = sorted((Told(self, race, group) for race in group), key=lambda told: told.order)
             all_ += [(one.shown.record, self._of_race(one)) for one in told]
         all_ = _in_order(all_)
         faults = [f for f in all_ if f.severity != "note"]
-        return faults, [] if faults else all_  # a note beside a fault is only its consequence
+        return faults, [] if faults else all_  # a note next to a fault is only its consequence
 
     # -- pieces -----------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Diagnosis:
         return self.owners.find(self.address(record), int(record["site"]), shared, int(record["slot"]))
 
     def address(self, record) -> int:
-        """The address of an access; below zero where it wrapped around, in shared memory at 32 bits."""
+        """The address of an access; negative if it wrapped around, in shared memory at 32 bits."""
         address = int(record["address"])
         bits, start = 64, 0
         if int(record["extra"]) & INFO_SHARED:
@@ -164,7 +164,7 @@ class Diagnosis:
             return fields | dict(
                 index=first, explanation=f"This {done} {owner.name}, {before}; {self._extent(owner)}."
             )
-        if owner.start <= address < end:  # it begins inside and reaches over the end
+        if owner.start <= address < end:  # it starts inside and extends past the end
             what = f"{size} bytes from {what} to {owner.name}[{last}]"
             return fields | dict(
                 index=owner.element(end), explanation=f"This {done} {what}; {self._extent(owner)}."
@@ -280,7 +280,7 @@ class Diagnosis:
         return fields
 
     def _unset(self, kind: str, record) -> dict:
-        """The line that first read the unset value, and where that matters."""
+        """The line that first read the unset value, and the line where that matters."""
         origin, use = int(record["extra"]), int(record["address"])
         site, begun = origin >> ORIGIN_SITE, ORIGINS[origin >> ORIGIN_KIND & 15]
         place = self.place(site, record["thread"], record["block"])
@@ -300,7 +300,7 @@ class Diagnosis:
         return fields | dict(place=place)
 
     def _unwritten(self, site: int, address: int, record) -> dict:
-        """Memory in which nothing has been written."""
+        """Memory that was never written."""
         slot = max(0, address - self.run.arena.slots_start) // SLOT_BYTES
         owner = self.owners.find(address, site, False, slot)
         size = _access_size(self.run.module.lowered.sites[site][1])
@@ -327,7 +327,7 @@ class Diagnosis:
                     explanation=f"{what}: it was never assigned on the path this thread took.")  # fmt: skip
 
     def _lane(self, lane: int, thread: int) -> dict:
-        """A lane that a shuffle asks for, and that need not take part in it."""
+        """A lane that a shuffle reads from but that does not take part in it."""
         threads = self.run.block[0] * self.run.block[1] * self.run.block[2]
         last = thread // 32 * 32 + lane >= threads
         why = f"does not exist: the block has {threads} threads" if last else "its mask leaves out"
@@ -413,7 +413,7 @@ class Diagnosis:
                     " it does not wait for them.")  # fmt: skip
 
 
-#: what an unset value does in another line than the one that reads it
+#: the effect of an unset value in a later line than the one that reads it
 _MATTERS = {
     "branch": "Which way the thread goes at line {line} depends on it.",
     "address": "An address at line {line} is computed from it.",
@@ -428,7 +428,8 @@ _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("a
 
 
 def unset_outputs(arena) -> np.ndarray:
-    """A record for each line that has stored something unset in an array, where it still lies when the launch ends."""
+    """A record for each line that stored something unset in an array, if it is still there when the launch
+    ends."""
     found = {}
     for _, places in arena.stored_unset():
         traces = arena.traces[places // GRANULE]
@@ -458,9 +459,9 @@ def unset_outputs(arena) -> np.ndarray:
 def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
     """The faults of these records, causes first.
 
-    What a thread's own variables lack is its own doing, and may lead it anywhere. Shared and global memory is left
-    unwritten by a dead thread or a race: who reads that comes last, or says nothing more. So does what a collective with a
-    wrong mask gives. But an unset address comes before the access that it leads to.
+    An unset variable is the thread's own mistake, and may lead it anywhere. Shared and global memory may be
+    unwritten because of a dead thread or a race, so a read of it comes last, or adds nothing; likewise the
+    result of a collective with a wrong mask. But an unset address comes before the access that it leads to.
     """
     racing = {f.array for _, f in found if f.kind == "race"}
     masks = {f.line for _, f in found if f.kind == "shuffle-mask"}
@@ -484,7 +485,7 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
 
 
 def _access_size(text: str) -> int:
-    """Bytes that one thread reads with a PTX instruction; 0 where it does not say."""
+    """Bytes that one thread reads with a PTX instruction; 0 if unknown."""
     opcode = text.split(" ")[1 if text.startswith("@") else 0].split(".")
     if opcode[0] not in ("ld", "ldu", "atom", "red") or opcode[-1] not in TYPES:
         return 0
@@ -496,7 +497,7 @@ def space_name(owner: Owner | None) -> str:
 
 
 def _named(owner: Owner, address: int) -> dict:
-    """The fields that name an element; a variable that is no array has no index."""
+    """The fields that name an element; a variable that is not an array has no index."""
     index = "" if element(owner, address) == owner.name else owner.element(address)
     return dict(array=owner.name, index=index, shape=owner.describe_shape())
 

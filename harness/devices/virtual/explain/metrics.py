@@ -1,4 +1,4 @@
-"""Performance counters of a launch: what they are called, what they mean, and what can be computed from them.
+"""Performance counters of a launch: their names, their meanings, and figures derived from them.
 
 `launch.counters` of a device opened with `checks="count"` is a dict of the METRICS below, all numbers, and
 
@@ -25,7 +25,8 @@ SPACES = ("global", "shared", "local")
 
 @dataclass(frozen=True)
 class Metric:
-    """unit: of one count. ncu: the metric of Nsight Compute that counts the same on a GPU, where there is one."""
+    """unit: of one count. ncu: the metric of Nsight Compute that counts the same on a GPU, if there is
+    one."""
 
     unit: str
     meaning: str
@@ -103,7 +104,7 @@ def _metrics() -> dict[str, Metric]:
 
 #: name -> what it counts, in the order in which they are shown
 METRICS = _metrics()
-#: those that no line has a part of
+#: those that are not attributed to lines
 OF_NO_LINE = {"global_requests_busiest", "async_copies_idle"}
 
 
@@ -257,7 +258,7 @@ def add(*launches: dict) -> dict:
     return result
 
 
-# -- what can be said of them: every function takes a launch's counters, or those of one line -------------
+# -- derived figures: every function takes a launch's counters, or those of one line -------------
 
 
 def _sum(counters: dict, *names: str) -> int:
@@ -290,7 +291,7 @@ def sectors_per_request(counters: dict, kind: str = "load") -> float:
 
 
 def ideal_sectors_per_request(counters: dict, kind: str = "load") -> float:
-    """What `sectors_per_request` would be had the bytes of each request been consecutive."""
+    """What `sectors_per_request` would be if the bytes of each request were consecutive."""
     return _ratio(_sum(counters, f"global_{kind}_sectors_ideal"), _sum(counters, f"global_{kind}_requests"))
 
 
@@ -305,7 +306,7 @@ def conflicts_per_request(counters: dict, kind: str = "load") -> float:
 
 
 def arithmetic_intensity(counters: dict) -> float:
-    """FLOP per byte of `global_bytes`; infinite where nothing is moved."""
+    """FLOP per byte of `global_bytes`; infinite if nothing is moved."""
     moved = global_bytes(counters)
     return flops(counters) / moved if moved else float("inf")
 

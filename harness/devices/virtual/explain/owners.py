@@ -1,4 +1,4 @@
-"""Whose element an access was meant for: the array its pointer came from, else the one it lies beside."""
+"""Which array an access was meant for: the one its pointer came from, else the one next to its address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _parse(text: str, name: str, apart: bool) -> tuple[ptx.Module, dict[str, deb
     return module, split_depots.run(module) if apart else {}
 
 
-_NEAR = 256  # bytes around a module variable that are still its own
+_NEAR = 256  # bytes around a module variable that still count as its own
 _UNKNOWN = "unknown"
 
 
@@ -41,7 +41,7 @@ class Owners:
         self._access = 0
 
     def find(self, address: int, site: int, shared: bool, slot: int) -> Owner | None:
-        """The owner of an element at a device address, accessed at a site; None where nothing says whose.
+        """The owner of an element at a device address, accessed at a site; None if unknown.
 
         shared: the access named shared memory. An address below zero is one that wrapped around.
         slot: where the block ran; each has shared and local memory of its own.
@@ -55,7 +55,7 @@ class Owners:
         beside = self._beside(address, space)
         if len({(o.name, o.start) for o in found}) == 1:
             return found[0]
-        if len(holding := {o for o in found if o.contains(address)}) == 1:  # of several that a call was given
+        if len(holding := {o for o in found if o.contains(address)}) == 1:  # among several passed to a call
             return holding.pop()
         if found:
             return beside if beside and any(o.start == beside.start for o in found) else None
@@ -117,7 +117,7 @@ class Owners:
 
     @property
     def pieces(self) -> dict[str, debuginfo.Declared]:
-        """What the compiler's local variables hold, where they have been taken apart."""
+        """What the pieces of split local depots hold."""
         return self._parsed[1]
 
     @cached_property
@@ -134,7 +134,7 @@ class Owners:
         return debuginfo.in_registers(self.module.compiled.text)
 
     def variable(self, function: str, register: str) -> str:
-        """The name of the variable that a register of a function holds, or a copy of; "" where that is not known."""
+        """The name of the variable that a register of a function holds, possibly as a copy; "" if unknown."""
         body = self.parsed.functions[function].body if function in self.parsed.functions else None
         for _ in range(8):
             if name := self._in_registers.get((function, register)):
@@ -189,7 +189,7 @@ class Owners:
         return None
 
     def _local(self, origin: Origin, address: int) -> Owner | None:
-        """A local array: its name where compiler or source says so; its index where its place is known."""
+        """A local array: its name if compiler or source tell it, its index if its place is known."""
         function = self.parsed.functions[origin.function]
         variable = function.variables[origin.name]
         name, offset, nbytes, shape, itemsize = self._local_array(origin, function, variable.size)
@@ -225,7 +225,8 @@ class Owners:
 
     @cached_property
     def _local_offsets(self) -> dict[tuple[str, str], set[int]]:
-        """(function, variable) -> its places in a thread's local memory: several, where it is called from several."""
+        """(function, variable) -> its places in a thread's local memory: several, if it is called from
+        several places."""
         offsets: dict[tuple[str, str], set[int]] = {}
         work, seen = [(self.run.kernel.info.name, 0)], set()
         while work and len(seen) < 1000:
@@ -251,7 +252,7 @@ class Owners:
 
 
 def element(owner: Owner, address: int) -> str:
-    """`input[b=0,c=2]`; only the name for a variable that is no array."""
+    """`input[b=0,c=2]`; only the name for a variable that is not an array."""
     if not owner.name.isidentifier():
         return f"element {owner.element(address)} of {owner.name}"
     if not owner.shape and owner.nbytes == owner.itemsize and owner.contains(address):
@@ -260,7 +261,7 @@ def element(owner: Owner, address: int) -> str:
 
 
 def accessed(text: str) -> int:
-    """Bytes of an element that an instruction accesses, of each where it is a vector; 0 where it does not say."""
+    """Bytes of an element that an instruction accesses, of each one in a vector; 0 if unknown."""
     opcode = re.match(r"(?:@\S+ )?(?:ld|ldu|st|atom|red)\.\S*", text)
     type_ = opcode[0].rsplit(".", 1)[1] if opcode else ""
     return BYTES.get(type_, 0)

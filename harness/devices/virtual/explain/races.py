@@ -1,7 +1,7 @@
-"""What to say of the races for one array: the one to look at, and the remedy that fits it.
+"""What to say about the races for one array: the one to report, and the remedy that fits it.
 
-A barrier is a remedy where the program has an order and nothing enforces it. Where several threads write one element at
-the same place of the program there is no order: the element needs one thread, or an atomic.
+A barrier is the remedy if the program implies an order that nothing enforces. If several threads write one
+element at the same place in the program there is no order: the element needs one thread, or an atomic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FENCES = "a lock or flag orders them only with a __threadfence() before it is p
 
 
 class Ways:
-    """The ways that a kernel's threads can take from one instruction to another with no barrier in between.
+    """The paths that a kernel's threads can take from one instruction to another with no barrier in between.
 
     functions: the kernel, then what it calls. lanes: whether what orders the lanes of a warp counts as a barrier too.
     """
@@ -32,14 +32,14 @@ class Ways:
     def free(
         self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True
     ) -> bool:
-        """Is there a way from one of these places to another? barriers: it may not go through one."""
+        """Is there a path from one of these places to another? barriers: it may not go through one."""
         return any(
             place in self._reached(function, at, barriers)
             for function, at in start for other, place in end if other == function
         )  # fmt: skip
 
     def barriers_after(self, start: Iterable[tuple[str, int]]) -> set[int]:
-        """The lines of the first barriers on the ways from these places."""
+        """The lines of the first barriers on the paths from these places."""
         return {
             self._bodies[function][i].at.line
             for function, at in start for i in self._reached(function, at, True) if self._stops(function, i)
@@ -120,7 +120,7 @@ class Ways:
 
 
 class Race:
-    """One record: two accesses that nothing orders. first, last: their places, the lower line first."""
+    """One record: two accesses that nothing orders. first, last: their places, lower line first."""
 
     def __init__(self, diagnosis, record, kind: str):
         self.record, self.kind = record, kind
@@ -132,7 +132,7 @@ class Race:
 
     @property
     def array(self) -> tuple:
-        """What it is for: races for one array are told as one."""
+        """The array it is about: races for one array are reported as one."""
         if self.owner is None:
             return "", self.first.line, self.last.line
         return self.owner.name, self.owner.start
@@ -161,7 +161,7 @@ class Told:
 
     @property
     def order(self) -> tuple:
-        """Of all for one array, the one with the least is the clearest."""
+        """Sort key among the races for one array: the smallest is the clearest."""
         return self.shown.kind == "warp-race", not self._one_element(self.shown), not self.shown.both_write
 
     @cached_property
@@ -175,7 +175,7 @@ class Told:
 
     @cached_property
     def by_owner(self) -> bool:
-        """Is it about one element that several threads write where the program has no order for them?"""
+        """Is it about one element that several threads write in no order defined by the program?"""
         return (
             self._one_element(self.shown) or self.shown.both_write and (self.shown.of_blocks or self._apart())
         )
@@ -232,7 +232,7 @@ class Told:
     # -- what to do -----------------------------------------------------------------------------------
 
     def _apart(self) -> bool:
-        """Do the two places stand on different branches, so that no thread goes from one to the other?"""
+        """Are the two places on different branches, so that no thread goes from one to the other?"""
         first, last = self.places
         if not first or not last:
             return False
@@ -247,7 +247,8 @@ class Told:
 
     @cached_property
     def between_passes(self) -> bool:
-        """May the two threads have been in different passes of a loop, and what they write pass from one to the next?"""
+        """May the two threads have been in different iterations of a loop, passing what they write from one
+        to the next?"""
         race, line = self.shown, self.shown.last.line
         if race.of_blocks or race.first.line != line or not self.ways.free(self.places[1], self.places[1]):
             return False
@@ -270,7 +271,7 @@ class Told:
         return "__syncwarp()" if self.shown.kind == "warp-race" else "__syncthreads()"
 
     def _why(self) -> str:
-        """Why nothing orders the two, and so what is missing."""
+        """Why nothing orders the two, and thus what is missing."""
         race = self.shown
         if race.of_blocks:
             if self._of_one_block():

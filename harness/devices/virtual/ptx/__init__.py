@@ -1,1 +1,1 @@
-"""PTX: its text, its instructions, what each is."""
+"""PTX: its text, its instructions, and the properties of each."""

@@ -1,4 +1,4 @@
-"""What PTX functions call and where they loop: questions about structure that several modules ask."""
+"""What PTX functions call and where they loop: structural queries shared by several modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def align_up(n: int, alignment: int) -> int:
 
 
 def symbol_name(name: str, raw: bool) -> str:
-    """A suffix that no name in C++ has keeps a student's functions apart from the runtime's and the system's."""
+    """A suffix that no C++ name has, to separate a student's functions from the runtime's and the
+    system's."""
     return f'@"{name}"' if raw else f'@"{name}.function"'
 
 
@@ -21,7 +22,7 @@ def defined(module: Module):
 
 
 def pointed_functions(module: Module) -> list[Function]:
-    """Functions whose address is taken: named in an operand that is no call, or in an initialiser."""
+    """Functions whose address is taken: named in an operand that is not a call's, or in an initialiser."""
     named = {
         operand.split("+")[0].strip()
         for f in defined(module) for i in f.body
@@ -96,7 +97,7 @@ class CallGraph:
         self.callees = {f.name: self._callees(f) for f in defined(module)}
 
     def _callees(self, function: Function) -> set[str]:
-        """Functions that one may call; through a pointer, any whose address is taken."""
+        """The functions that a function may call; through a pointer, any whose address is taken."""
         names = {c for c in map(called, function.body) if c}
         found = {n for n in names if n in self.functions}
         return found | {f.name for f in self.pointed} if any(n[0] == "%" for n in names) else found

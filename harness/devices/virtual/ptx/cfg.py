@@ -50,15 +50,16 @@ class Loop:
 def find_loops(blocks: Blocks) -> list[Loop]:
     """All loops, an outer one before those inside it.
 
-    A loop is a set of blocks that all reach each other; its inner loops are what is left of that without the ways
-    back to its header. (In a loop with several entries, which no compiler makes, the first is taken as the header.)
+    A loop is a set of blocks that can all reach each other; its inner loops are those that remain without the
+    edges back to its header. (In a loop with several entries, which no compiler produces, the first is taken
+    as the header.)
     """
     found: list[Loop] = []
     before: dict[int, list[int]] = {start: [] for start in blocks}
     for start, (_, follow) in blocks.items():
         for target in follow:
             before[target].append(start)
-    work = [(frozenset(blocks), None)]  # blocks to look at, and the header whose incoming edges do not count
+    work = [(frozenset(blocks), None)]  # blocks to examine, and the header whose incoming edges do not count
     while work:
         inside, cut = work.pop()
         for part in _components(blocks, inside, cut):

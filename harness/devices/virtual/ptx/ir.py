@@ -1,7 +1,7 @@
-"""A PTX module as the passes see it: functions, instructions, and operands that know what they are made of.
+"""A PTX module as the passes see it: functions, instructions, and typed operands.
 
-An operand is its own text: it prints, compares and hashes as PTX spells it. Its class says what it is, so that
-nobody has to look into the text again.
+An operand is its own text: it prints, compares and hashes as PTX spells it. Its class says what it is, so
+that no code has to parse the text again.
 
 Source: PTX ISA, sections 4.5 (constants), 6 (instruction operands), 9.3 (predicated execution).
 """
@@ -19,7 +19,7 @@ from .op import Op, find
 
 
 class Operand(str):
-    """What no kind below describes; the verifier refuses it.
+    """Anything that no kind below describes; the verifier refuses it.
 
     registers: the names of those in it, special ones included.
     """
@@ -45,7 +45,7 @@ class Special(Register):
 
 
 class Sink(Operand):
-    """`_`: a result that nobody wants."""
+    """`_`: a result that is not wanted."""
 
     __slots__ = ()
 
@@ -122,7 +122,7 @@ _ADDRESS = re.compile(r"\[\s*([%\w$.]+|-\d+)\s*(?:([+-])\s*(-?\w{1,12}))?\s*\]")
 
 @lru_cache(1 << 15)
 def operand(text: str) -> Operand:
-    """The text of an operand as what it is. A name that begins with % is a register's."""
+    """Parses the text of an operand. A name that begins with % is a register's."""
     first = text[:1]
     if first == "%":
         if "|" in text:
@@ -144,7 +144,7 @@ def operand(text: str) -> Operand:
 
 
 def special_type(name: str) -> str | None:
-    """The type of a special register; None of any other name."""
+    """The type of a special register; None for any other name."""
     return SPECIAL.get(name) or (SPECIAL.get(name[:-1]) if name[-2:] in (".x", ".y", ".z", ".w") else None)
 
 
@@ -214,11 +214,12 @@ class Location:
     file: str = ""
     line: int = 0
     header: bool = False  # code of a header, expanded in this line
-    course: bool = False  # code of a header that lies beside the student's file: the course's own
+    course: bool = False  # code of a header next to the student's file: one of the course's own
 
     @property
     def trusted(self) -> bool:
-        """Code of CUDA's headers, which sets its structs bit by bit: it may read what nothing has written."""
+        """Code of CUDA's headers, which sets its structs bit by bit and so may read memory that was never
+        written."""
         return self.header or not (self.line or self.course)
 
 
@@ -261,7 +262,7 @@ class Instruction:
 
     @cached_property
     def called(self) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
-        """Of a call: (where its results go, the function, its arguments)."""
+        """For a call: (where its results go, the function, its arguments)."""
         operands = list(self.operands)
         returns = operands.pop(0).parts if isinstance(operands[0], Arguments) else ()
         name = operands.pop(0)

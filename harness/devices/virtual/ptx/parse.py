@@ -1,6 +1,6 @@
 """PTX text -> Module, Function, Instruction, each instruction with its source line.
 
-Only structure is understood here: whether an instruction is one that PTX has is asked by the verifier.
+Only structure is checked here; the verifier checks whether PTX has an instruction.
 
 Source: PTX ISA, sections 4 (syntax), 5 (state spaces, types, variables) and 11 (debugging directives).
 """
@@ -36,7 +36,7 @@ _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b
 _SIMPLE = re.compile(r"[^;{}]*;")
 _MARK = re.compile(r"[;{}]")
 _FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which stays
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which is kept
 _NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _USED = re.compile(r'\.pragma\s+"used_bytes_mask\s+(0[xX][0-9a-fA-F]{1,16}|0|[1-9]\d{0,18})"')
@@ -73,12 +73,12 @@ class _Parser:
             n for n, name in files.items() if name.endswith(".cuh") and posixpath.dirname(name) in beside
         }
         self.at = Location()
-        self.used = -1  # of the next instruction
+        self.used = -1  # the place of the next instruction
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
         self.registers = _Registers()
         self.scopes: list[dict[str, str]] = []  # renamings of block-scoped registers and params
-        self.scope_starts: list[int] = []  # where in the body each of them begins
+        self.scope_starts: list[int] = []  # where each of them begins in the body
         self.serial = 0
 
     # -- text -> statements ---------------------------------------------------------------
@@ -142,7 +142,7 @@ class _Parser:
         return self.module
 
     def _unfinished(self, text: str) -> None:
-        """What stands before a `}`: labels, and nothing else."""
+        """What is allowed before a `}`: only labels."""
         rest = self._labels(text.strip())
         if rest:
             self._refuse(f"the PTX statement {rest[:60]!r}")
