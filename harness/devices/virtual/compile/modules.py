@@ -33,7 +33,7 @@ class KernelInfo:
     recursive: bool  # it needs a worker's large stack
     max_threads: int
     turns: tuple[int, ...]  # lines after which other threads intervene
-    symmetric: int = 0  # state.SYMMETRIC bits
+    symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     finals: bool = False  # a thread may end after an access while others go on to a barrier
     lanes: int = 1  # threads that may run together, in blocks whose rows are a multiple of this

@@ -186,7 +186,7 @@ def kinds(opcode: str) -> dict[str, int]:
 def collect(segments, counted, totals, split: int = 0, more: dict[str, int] | None = None) -> dict:
     """`launch.counters`.
 
-    segments: counting.CountedSegment, and with the same index `counted` (state: Segment). totals (state: Total): three
+    segments: counting.CountedSegment, and with the same index `counted` (abi: Segment). totals (abi: Total): three
     for each access, by SPACES, in the order of the segments. more: those OF_NO_LINE.
     """
     lines: dict[int, Counter] = {}
