@@ -1,4 +1,4 @@
-// In the place of asynchronous, matrix and counters, for kernels that never call them.
+// Replaces asynchronous, matrix and counters for kernels that never call them.
 
 static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {}
 static __device__ void exchange_rows(Env* env, Thread* warp, u32 present) {}

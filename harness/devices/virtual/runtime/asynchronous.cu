@@ -1,4 +1,4 @@
-// cp.async: copies that arrive at the wait, as late as is legal. mbarrier: barriers in shared memory.
+// cp.async: copies that arrive at the wait, as late as allowed. mbarrier: barriers in shared memory.
 
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     Extra* e = extra_of(env, thread->linear);
@@ -6,7 +6,7 @@ EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     return 0;
 }
 
-// What is unset of what is copied.
+// The unset bits of the copied data.
 static __device__ void follow_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u32 size, u32 bytes) {
     for (u32 k = 0; k < size; k++) {
         unsigned char unset = k < bytes ? *unset_of(env, from + k) : 0;
@@ -15,7 +15,7 @@ static __device__ void follow_copy(Env* env, Thread* thread, u32 site, u64 to, u
     }
 }
 
-// Let copy `i` arrive: what is read, is read now.
+// Let copy `i` arrive: its source is read only now.
 static __device__ void arrive(Env* env, Thread* thread, Extra* e, u32 i) {
     u64 to = e->copy_to[i], from = e->copy_from[i];
     u32 size = e->copy_size[i], bytes = e->copy_bytes[i], site = e->copy_site[i];

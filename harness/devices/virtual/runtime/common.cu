@@ -1,8 +1,8 @@
-// The virtual GPU's own runtime, in parts compiled as one (see jit.py).
+// The virtual GPU's own runtime, whose parts are compiled as one (see compile/link.py).
 //
 // CUDA C++ through the same pipeline as a student's kernel, but on host addresses: Env, Thread, Launch,
-// Fault and Cell are declared in state.py, and functions without a body are found in the process (clock_gettime,
-// bw_printf) or written in LLVM by jit.py (call_*). Every rt_* function is called by generated code.
+// Fault and Cell are declared in abi.py, and functions without a body are found in the process (clock_gettime,
+// bw_printf) or written in LLVM by link.py (call_*). Every rt_* function is called by generated code.
 
 typedef unsigned long long u64;
 typedef unsigned u32;
@@ -12,7 +12,7 @@ extern "C" __device__ int bw_printf(u64 launch, u64 format, u64 arguments);
 extern "C" __device__ u64 aligned_alloc(u64 alignment, u64 bytes);
 extern "C" __device__ void call_block(u64 env);               // env->block_function(env)
 extern "C" __device__ void call_start(u64 env, u64 thread);   // env->start_function(env, thread)
-extern "C" __device__ void call_resume(u64 handle);           // goes on where the coroutine suspended
+extern "C" __device__ void call_resume(u64 handle);           // continues where the coroutine suspended
 extern "C" __device__ void call_prefetch(u64 address);        // it will be needed soon
 
 #define EXPORT extern "C" __device__ __noinline__
@@ -31,14 +31,14 @@ EXPORT u64 rt_clock() {
     return now[0] * 1000000000ull + now[1];
 }
 
-// What a kernel's clocks show: every look at one is a step of all. Builds of a kernel take different times, which it is
-// not to see; and nobody's time is a GPU's.
+// What a kernel's clocks show: every read of one advances them all. Builds of a kernel take different times, which the
+// kernel must not see, and none of them is a GPU's time.
 EXPORT u64 rt_ticks(Env* env) { return atomicAdd(&launch_of(env)->ticks, 40ull); }
 
 // ---- faults -----------------------------------------------------------------------------------------
 
-// Whether the launch is being ended before its threads have. Those that go on do so without what the others would have
-// done, so that what they do says nothing of the kernel.
+// Whether the launch is being ended early. Threads that go on miss what the others would have done, so what they do
+// says nothing about the kernel.
 static __device__ __forceinline__ int given_up(Launch* launch) { return launch->stop == GIVEN_UP; }
 
 // Keep the first fault of each kind and site; count the rest. Returns whether this one was new.
@@ -55,7 +55,8 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
     int fresh = i == launch->kept;
     if (i < MAX_RECORDS) {
         Fault* r = &records[i];
-        // of several threads at one place, the first in the grid speaks: the message does not depend on the schedule
+        // among several threads at one place, report the first in the grid: the message does not depend on the
+        // schedule
         int earlier = fresh || env->block < r->block || (env->block == r->block && thread->linear < r->thread);
         if (earlier) {
             r->address = address; r->block = env->block; r->extra = extra;

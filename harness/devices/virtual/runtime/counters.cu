@@ -1,12 +1,13 @@
 // Counters: which lanes of a warp execute an instruction together, and what their accesses cost.
 //
-// Threads run one after the other, so what a warp does at once has to be pieced together. Every stretch of straight
-// code (a segment, see counting.py) has a key made of its place, the iterations of the loops around it and the calls
-// that led to it; the lanes of a warp with the same key execute it together. The first of them makes an Entry in the
-// warp's Table, the others find it; each writes the addresses of its accesses there. A lane mostly meets entries in
-// the order in which an earlier lane made them, so the next one is guessed (Extra::cursor) and rarely looked up.
+// Threads run one after the other, so what a warp does at once has to be pieced together. Every stretch of
+// straight-line code (a segment, see instrument/segments.py) has a key made of its place, the iterations of the loops
+// around it and the calls that led to it; the lanes of a warp with the same key execute it together. The first of them
+// makes an Entry in the warp's Table, and the others find it; each writes the addresses of its accesses there. A lane
+// mostly reaches entries in the order in which an earlier lane made them, so the next one is guessed (Extra::cursor)
+// and rarely looked up.
 
-constexpr u32 NO_ADDRESS = 0xffffffffu;  // of a lane that took no part in an access
+constexpr u32 NO_ADDRESS = 0xffffffffu;  // for a lane that did not take part in an access
 constexpr u64 GOLDEN = 0x9e3779b97f4a7c15ull;
 constexpr u32 SMALLEST_INDEX = 256;
 
@@ -29,7 +30,7 @@ static __device__ u32 sorted(u32* out, u32* lanes, u32 mask) {
     return n;
 }
 
-// All addresses are multiples of the access's size: two lanes have the same bytes, or none in common.
+// All addresses are multiples of the access size, so two lanes have either the same bytes or none in common.
 static __device__ void count_global(Total* total, u32* lanes, u32 mask, u32 size) {
     u32 address[32], n = sorted(address, lanes, mask), distinct = 0, sectors = 0, run = 0, longest = 0;
     for (u32 i = 0; i < n; i++) {
@@ -60,7 +61,7 @@ static __device__ void count_local(Total* total, Thread* warp, u32* lanes, u32 m
 }
 
 // 32 banks of 4 bytes, the lanes in groups whose accesses make up 128 bytes. A group takes as many wavefronts as the
-// bank with the most words to deliver has words; lanes that want the same word share it.
+// busiest bank has words to deliver; lanes that want the same word share it.
 static __device__ void count_shared(Total* total, u32* lanes, u32 mask, u32 size) {
     u32 words = size < 4 ? 1 : size / 4, together = size < 8 ? 32 : 128 / size;
     for (u32 start = 0; start < 32; start += together) {
@@ -87,7 +88,7 @@ static __device__ void count_shared(Total* total, u32* lanes, u32 mask, u32 size
     }
 }
 
-// How often the atomic operations of one instruction must go round: the lanes that share an address wait in line.
+// How many rounds the atomic operations of one instruction need: the lanes that share an address queue up.
 static __device__ u32 most_at_one_address(u32* lanes, u32 mask) {
     u32 address[32], n = sorted(address, lanes, mask), run = 0, longest = 0;
     for (u32 i = 0; i < n; i++) {
@@ -106,7 +107,7 @@ static __device__ void keep_request(Env* env, Thread* warp, u32 access, u32 spac
     counting->kept += sizeof(Request);
 }
 
-// One more request of a warp to global memory: one more of its block's busiest warp as well?
+// Another request of a warp to global memory: does it raise the count of its block's busiest warp?
 static __device__ void count_busiest(Env* env, Thread* warp) {
     Table* block = (Table*)env->tables;
     if (++block[warp->linear / 32].requests <= block->most) return;
@@ -145,7 +146,7 @@ static __device__ void count_access(Env* env, Thread* warp, Access* access, Tota
 
 // ---- entries --------------------------------------------------------------------------------------------------
 
-// The lanes of an entry will not become more: add it up.
+// No more lanes will join an entry: add it up.
 static __device__ void count_entry(Env* env, Thread* warp, Entry* e) {
     Counting* counting = (Counting*)env->counting;
     Segment* s = (Segment*)counting->segments + e->segment;
@@ -178,7 +179,7 @@ static __device__ void build_index(Table* t) {
     for (u64 at = t->base; at < t->top; at += entry_at(at)->bytes) index_entry(t, entry_at(at));
 }
 
-// The entry with a key that a lane has not been in yet, or 0.
+// The entry with a given key that a lane has not been in yet, or 0.
 static __device__ Entry* find_entry(Table* t, u64 key, u32 lane) {
     if (!(t->creators & ~(1u << lane))) return 0;  // only this lane has made any, so it has been in all of them
     if (4 * t->entries >= 3 * t->index_size) build_index(t);
@@ -196,7 +197,7 @@ static __device__ void clear_table(Table* t, u64 top) {
     entry_at(top)->key = 0;  // nobody's
 }
 
-// No room: take what is there as complete. A lane that comes later makes an entry of its own.
+// No room: treat the existing entries as complete. A lane that comes later makes its own entry.
 static __device__ void evict(Env* env, Table* t, Thread* warp, u32 lanes) {
     u32 running = 0;
     for (u32 lane = 0; lane < lanes; lane++) {
@@ -210,7 +211,7 @@ static __device__ void evict(Env* env, Table* t, Thread* warp, u32 lanes) {
     clear_table(t, t->base);
 }
 
-// A thread starts a segment, and its next entry is not the one that was expected. Returns the entry.
+// A thread starts a segment whose entry is not the expected one. Returns the entry.
 EXPORT u64 rt_count(Env* env, Thread* thread, u32 segment, u64 key) {
     u32 lane = thread->linear & 31;
     Table* t = (Table*)env->tables + thread->linear / 32;
@@ -253,8 +254,8 @@ static __device__ void start_counting(Env* env) {
     }
 }
 
-// Lanes that may still come to where others have been: not those that have ended, and not those that wait for the
-// whole warp.
+// Lanes that may still reach entries that others have passed: neither those that have ended nor those that wait for
+// the whole warp.
 static __device__ u32 lanes_on_their_way(Thread* warp, u32 lanes) {
     u32 found = 0, all = lanes < 32 ? (1u << lanes) - 1 : FULL;
     for (u32 lane = 0; lane < lanes; lane++) {
@@ -266,8 +267,8 @@ static __device__ u32 lanes_on_their_way(Thread* warp, u32 lanes) {
 
 // All lanes of a warp have run up to here: add up what is complete, move the rest to the front.
 //
-// An entry is complete when every lane on its way has been there, or has been at a later one: entries are in the order
-// in which they were made, and the lane that made it went on to the later one.
+// An entry is complete when every lane still under way has been there or at a later one: entries are in the order of
+// their creation, and the lane that made this one went on to the later one.
 static __device__ void settle(Env* env, u32 warp_number) {
     Table* t = (Table*)env->tables + warp_number;
     if (t->top == t->base) return;

@@ -1,8 +1,8 @@
 // initcheck: is what a kernel computes with set?
 //
-// Ordinary code only notices that something unset is read: that launch is run again by code that follows the value
-// (tracking.py), since copying it is no mistake. Then every byte of memory has a byte that says which of its bits are
-// unset, and every granule a Trace.
+// Ordinary code only detects that something unset is read; the launch is then run again with code that follows the
+// value (instrument/initialised.py), since merely copying it is not a mistake. In that run every byte of memory has a
+// byte that says which of its bits are unset, and every granule a Trace.
 
 static __device__ __forceinline__ unsigned char* shadow_of(Env* env, u64 address) { return (unsigned char*)(env->shadow + (address >> 2)); }
 static __device__ __forceinline__ unsigned char* unset_of(Env* env, u64 address) { return (unsigned char*)(env->unset + address); }
@@ -10,7 +10,7 @@ static __device__ __forceinline__ Trace* trace_of(Env* env, u64 address) { retur
 
 static __device__ u64 origin(u32 kind, u32 site, u64 address) { return (u64)site << ORIGIN_SITE | (u64)kind << ORIGIN_KIND | address; }
 
-// End the launch: it is to be run again.
+// End the launch, to run it again.
 static __device__ void suspect(Env* env, Thread* thread) {
     Launch* launch = launch_of(env);
     if (!given_up(launch)) launch->suspect = 1;
@@ -23,8 +23,8 @@ EXPORT int rt_suspect(Env* env, Thread* thread, u32 site) {
     return 0;
 }
 
-// Whether a byte has been written, in code that follows nothing. Of the last granule of an array, whose bits say
-// which of its bytes are, the highest bit only says how many there are.
+// Whether a byte has been written, in code that does not follow values. In the last granule of an array, whose bits
+// say which of its bytes are written, the highest bit only marks how many bytes there are.
 static __device__ int byte_written(Env* env, u64 address) {
     u32 shadow = *shadow_of(env, address);
     return (shadow & (INIT | PARTIAL)) == INIT || shadow >> (4 + (address & 3)) & 1;
@@ -40,7 +40,7 @@ EXPORT u64 rt_unset_loaded(Env* env, Thread* thread, u32 site, u64 address, u64 
     return origin(copying ? ORIGIN_COPYING : ORIGIN_MEMORY, site, address + i);
 }
 
-// Unset bits have been stored. from: their origin. A Trace is of the first byte of its granule that has some.
+// Unset bits have been stored. from: their origin. A Trace describes the first byte of its granule that has any.
 EXPORT int rt_unset_stored(Env* env, Thread* thread, u32 site, u64 address, u64 size, u64 from) {
     for (u64 at = address; at < address + size; at++) {
         u32 below = *(u32*)unset_of(env, at & ~3ull) & (1u << 8 * (at & 3)) - 1;
@@ -59,7 +59,7 @@ EXPORT int rt_unset_used(Env* env, Thread* thread, u32 site, u64 how, u64 from) 
     return 0;
 }
 
-// Memory of nobody's yet: nothing in it is set. size: a multiple of 4.
+// Fresh memory: nothing in it is set. size: a multiple of 4.
 static __device__ void unset_all(Env* env, u64 address, u64 size) {
     for (u64 at = address; at < address + size; at += 4) {
         *(u32*)unset_of(env, at) = FULL;

@@ -1,10 +1,10 @@
-// mma.sync, wmma.mma and the exchange of addresses of ldmatrix. Called when all lanes of a warp are there.
+// mma.sync, wmma.mma and the exchange of addresses of ldmatrix. Called when all lanes of a warp have arrived.
 //
-// Products of half, bfloat16 and TF32 are exact in double; a sum is made in double and rounded once, which is more
-// exact than the hardware, whose order and precision of accumulation PTX leaves open.
+// Products of half, bfloat16 and TF32 are exact in double; a sum is computed in double and rounded once, which is
+// more accurate than the hardware, whose order and precision of accumulation PTX does not define.
 
 enum { MATRIX_F16, MATRIX_BF16, MATRIX_TF32, MATRIX_F64, MATRIX_S8, MATRIX_U8, MATRIX_F32, MATRIX_S32 };
-enum { MATRIX_A = 0, MATRIX_B = 8, MATRIX_C = 16 };  // where operands lie in Extra.data
+enum { MATRIX_A = 0, MATRIX_B = 8, MATRIX_C = 16 };  // where operands are in Extra.data
 enum { MATRIX_WMMA = 1, MATRIX_SATFINITE = 2 };
 
 static __device__ u32 per_register(u32 type) {
@@ -73,7 +73,7 @@ static __device__ void gather(Env* env, Thread* warp, int wmma, char which, u32 
     }
 }
 
-// Which elements of an operand are unset, as `gather`.
+// Which elements of an operand are unset; like `gather`.
 static __device__ void gather_unset(Env* env, Thread* warp, int wmma, char which, u32 start, u32 rows, u32 columns, u32 type, unsigned char* into) {
     u32 each = per_register(type), count = rows * columns / 32, bits = each > 1 ? 32 / each : 64;
     for (u32 lane = 0; lane < 32; lane++) {
@@ -86,7 +86,7 @@ static __device__ void gather_unset(Env* env, Thread* warp, int wmma, char which
     }
 }
 
-// An element of a product is unset where one of its row, of its column, or the one that is added is.
+// An element of a product is unset if any element of its row, of its column, or the one added is.
 static __device__ void follow_product(Env* env, Thread* warp, u32 types, u32 m, u32 n, u32 k, int wmma) {
     unsigned char a[512], b[512], c[256];
     gather_unset(env, warp, wmma, 'a', MATRIX_A, m, k, types & 15, a);
@@ -142,7 +142,7 @@ static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
     }
 }
 
-// ldmatrix: every lane gets the addresses of the rows in which its elements lie.
+// ldmatrix: every lane gets the addresses of the rows that hold its elements.
 static __device__ void exchange_rows(Env* env, Thread* warp, u32 present) {
     u64 rows[32];
     for (u32 lane = 0; lane < 32; lane++) rows[lane] = present >> lane & 1 ? extra_of(env, warp[lane].linear)->data[0] : 0;

@@ -1,4 +1,5 @@
-// memcheck: what a checked access calls when the fast path is not sure. It reads the shadow (state.py: a byte per 4-byte granule).
+// memcheck: what a checked access calls when the fast path is not sure. It reads the shadow (abi.py: a byte per 4-byte
+// granule).
 
 constexpr u32 NOBODY = 0xffffffffu;
 
@@ -10,7 +11,7 @@ static __device__ int byte_allowed(Env* env, u64 address, u32 need) {
     return shadow >> (5 + (address & 3)) != 0;
 }
 
-// The slow path of a checked access: is it really wrong, and how? Returns 1 to go on. unread: a bit for each byte
+// The slow path of a checked access: is it really wrong, and how? Returns 1 to continue. unread: a bit for each byte
 // that does not count.
 EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info, u64 unread) {
     u32 size = info & 255, need = (!(info & INFO_WRITE) || info & INFO_ATOMIC ? READ : 0) | (info & INFO_WRITE ? WRITE : 0);
@@ -30,13 +31,13 @@ EXPORT int rt_check(Env* env, Thread* thread, u64 address, u32 site, u32 info, u
     return 1;
 }
 
-// An access to a known array is not in it.
+// An access meant for a known array is outside it.
 EXPORT int rt_outside(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
     if (info & INFO_SHARED) address += env->shared_base;
     return rt_fault(env, thread, site, FAULT_OUT_OF_BOUNDS, address, info);
 }
 
-// A store has been allowed: its bytes are written now.
+// A store has been allowed: mark its bytes as written.
 EXPORT int rt_written(Env* env, Thread* thread, u32 site, u64 address, u64 info) {
     u32 size = (u32)info & 255;
     if (info & INFO_SHARED) address += env->shared_base;

@@ -3,14 +3,14 @@
 
 // ---- watchdog ---------------------------------------------------------------------------------------------
 
-// Back edges between two looks at the clock: of all threads of a block together, where they run one after the other; of
-// each where they take turns.
+// Back edges between two checks of the clock: of all threads of a block together if they run one after the other, of
+// each thread if they take turns.
 static __device__ u32 full_slice(Env* env) {
     u32 threads = launch_of(env)->threads;
     return env->start_function && threads > SHARERS ? SLICE * SHARERS / threads : SLICE;
 }
 
-// A thread ends in a loop in which another one has waited too long: of them all, the first in the grid speaks.
+// A thread ends in a loop in which another one has waited too long: the first in the grid is reported.
 static __device__ void join_timeout(Env* env, Thread* thread, u32 site) {
     Launch* launch = launch_of(env);
     Fault* records = (Fault*)(launch + 1);
@@ -21,12 +21,12 @@ static __device__ void join_timeout(Env* env, Thread* thread, u32 site) {
         }
 }
 
-// A slice has been used up. next: the size of the one to come; called: by calls, which do not count for a loop that
-// may wait, lest it never lets others run. Returns the new slice, or 0 to give up.
+// A slice has been used up. next: the size of the next one; called: by calls, which do not count in a loop that may
+// wait, or else it might never let others run. Returns the new slice, or 0 to give up.
 EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     Launch* launch = launch_of(env);
     if (called) env->calls = SLICE;
-    else env->slice = 1;  // should this thread end here, the next one asks at once
+    else env->slice = 1;  // if this thread ends here, the next one asks at once
     int waits = next == SPIN_SLICE || next == TURN_SLICE;  // in this loop a thread may wait for memory to change
     if (given_up(launch)) {
         if (waits) join_timeout(env, thread, site);
@@ -50,9 +50,10 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
 
 // ---- turns --------------------------------------------------------------------------------------------------
 
-// A thread has read what others may change without a race. That is where the least lucky thing can happen: it goes on
-// only when others have come between, as a rule in the next round of its block, so that threads in step meet, and now
-// and then many rounds later, so that others do. Returns whether it is to wait. It rarely is when there have been many.
+// A thread has read what others may change without a race. This is where the unluckiest schedule matters: the thread
+// continues only after others have intervened, usually in the next round of its block, so that threads in lockstep
+// meet, and sometimes many rounds later, so that others do. Returns whether it has to wait, which it rarely does after
+// many such reads.
 EXPORT int rt_turn(Env* env, Thread* thread, u32 site) {
     Launch* launch = launch_of(env);
     if (!launch->chance) return 0;
@@ -102,7 +103,7 @@ EXPORT int rt_local_free(Env* env, Thread* thread, u32 site, u64 address, u64 by
     return 0;
 }
 
-// A thread starts: what the thread before it in this place left in local memory, after a fault too, is nobody's.
+// A thread starts: whatever the previous thread in this place left in local memory, even after a fault, has no owner.
 EXPORT int rt_local_reset(Env* env, Thread* thread, u32 site) {
     unsigned char* shadow = (unsigned char*)(env->shadow + (thread->local >> 2));
     for (u64 i = 0; thread->local + 4 * i < thread->local_top; i++) shadow[i] = 0;
@@ -164,8 +165,8 @@ static __device__ u64 reduce(u32 op, u64 x, u64 y) {
     }
 }
 
-// What is unset of what a lane gets by a shuffle: all of it, where the other lane is not in the mask or not in the block.
-// (One that the mask names and that has ended is a fault by itself.)
+// The unset bits of what a lane gets from a shuffle: all of them, if the other lane is not in the mask or not in the
+// block. (A lane that the mask names but that has ended is a separate fault.)
 static __device__ void follow_shuffle(Env* env, Thread* warp, Thread* t, u32 from, u32 present) {
     int there = present >> from & 1;
     int free = !(t->mask >> from & 1) || (t->linear & ~31u) + from >= launch_of(env)->threads;
@@ -197,7 +198,7 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
         if (op >= OP_SHFL_UP && op <= OP_SHFL_IDX) {
             int valid;
             u32 from = shuffle_source(op, lane, (u32)t->arg1, (u32)t->arg2, &valid);
-            t->result0 = present >> from & 1 ? warp[from].arg0 : POISON;  // a lane that is not there: undefined
+            t->result0 = present >> from & 1 ? warp[from].arg0 : POISON;  // an absent lane: undefined
             t->result1 = valid;
             if (launch_of(env)->check_sync) follow_shuffle(env, warp, t, from, present);
         } else if (op == OP_VOTE_ALL) t->result0 = ballot == present;
@@ -212,12 +213,12 @@ static __device__ void complete(Env* env, Thread* warp, u32 op, u32 present) {
             t->result0 = equal;
         } else if (op >= OP_REDUX_ADD && op <= OP_REDUX_XOR) t->result0 = total;
     }
-    if (env->cells) meet_lanes(env, warp, present, warp[first].site);  // from here on the lanes know of each other
+    if (env->cells) meet_lanes(env, warp, present, warp[first].site);  // from now on the lanes know about each other
     for (u32 lane = 0; lane < 32; lane++)
         if (present >> lane & 1) warp[lane].wait = WAIT_READY;
 }
 
-// Whether thread t, which has ended, went round the place that thread w waits at; else it had returned before (see
+// Whether thread t, which has ended, went around the place where thread w waits; else it had returned before (see
 // leaving.py).
 static __device__ int went_round(Env* env, Thread* w, Thread* t) {
     Extra* here = extra_of(env, w->linear);
@@ -229,7 +230,7 @@ static __device__ int went_round(Env* env, Thread* w, Thread* t) {
     return (here->behind & gone->out & FULL) != 0;
 }
 
-// Those of the lanes that a fault has ended.
+// The lanes that a fault has ended.
 static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
     u32 found = 0;
     for (u32 lane = 0; lane < 32; lane++)
@@ -237,7 +238,7 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
     return found;
 }
 
-// Finish what can be finished in one warp. Returns whether anybody can go on.
+// Finish what can be finished in one warp. Returns whether any lane can continue.
 static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
     int progress = 0;
     u32 alive = 0;
@@ -280,7 +281,7 @@ EXPORT int rt_arrive(Env* env, Thread* thread, u32 site, u64 barrier, u64 count)
 // How many threads take part in the barrier that `t` waits at; 0: all of the block.
 static __device__ u32 expected(Thread* t) { return t->op == OP_BARRIER ? 0 : (u32)t->arg0; }
 
-// The barrier that `t` waits at opens, among `waiting`: report who is not there.
+// The barrier at which `t` waits opens, with `waiting` threads there: report which are missing.
 static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     Thread* threads = threads_of(env);
     Thread* first = 0;  // who went round
@@ -292,11 +293,11 @@ static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
         else if (!round++) first = other;
     }
     if (round) record(env, t, t->site, FAULT_WENT_ROUND, waiting, round, 0, first->linear, env->block);
-    if (round) env->faulted = 1;  // at later barriers they are missing again
+    if (round) env->faulted = 1;  // they will be missing at later barriers too
     else if (returned) record(env, t, t->site, FAULT_EXITED_EARLY, t->mask, returned, 0, 0, 0);
 }
 
-// Open the barrier that thread `t` waits at, if everybody who takes part is there.
+// Open the barrier at which thread `t` waits, if all its participants have arrived.
 static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
@@ -336,7 +337,7 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     return 1;
 }
 
-// Nobody can go on: say who waits where, and who is elsewhere.
+// No thread can continue: report which thread waits where, and which is elsewhere.
 static __device__ void deadlock(Env* env, u32 n) {
     Thread* threads = threads_of(env);
     Thread* first = 0;
@@ -365,10 +366,10 @@ static __device__ void deadlock(Env* env, u32 n) {
 
 // ---- scheduling -------------------------------------------------------------------------------------------------
 
-// What can be done when not everybody waits at the same barrier: finish warp collectives, then open barriers.
+// What can be done when not all threads wait at the same barrier: finish warp collectives, then open barriers.
 static __device__ int serve(Env* env, u32 n, u32 alive) {
     Thread* threads = threads_of(env);
-    u32 together = launch_of(env)->lanes;  // what goes together never waits for its warp
+    u32 together = launch_of(env)->lanes;  // threads that run together never wait for their warp
     int progress = 0;
     for (u32 w = 0; w < n && together == 1; w += 32) {
         u32 lanes = n - w < 32 ? n - w : 32, waiting = 0;
@@ -387,8 +388,8 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
 
 static __device__ u32 coroutines(Env* env) { return launch_of(env)->threads / launch_of(env)->lanes; }
 
-// All threads have passed a barrier together: let each go on to where it waits next. Returns whether that is the
-// same plain barrier for all of them, so that they can go on again.
+// All threads have passed a barrier together: let each continue to where it waits next. Returns whether that is the
+// same plain barrier for all of them, so that they can continue again.
 static __device__ int resume_together(Env* env) {
     Thread* threads = threads_of(env);
     u32* order = (u32*)launch_of(env)->order;
@@ -409,7 +410,7 @@ static __device__ int resume_together(Env* env) {
     return 1;
 }
 
-// Let every thread of a block that can go on do so, once. Returns whether the block is still running.
+// Let every thread of a block that can continue do so, once. Returns whether the block is still running.
 static __device__ int advance(Env* env) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
@@ -453,7 +454,7 @@ static __device__ int advance(Env* env) {
     if (env->together) {
         if (env->cells) meet_all(env, first->site, first->mask);
     } else if (!serve(env, launch->threads, alive) && !progress) {
-        if (!env->faulted) deadlock(env, launch->threads);  // after a fault the rest only waits for the dead
+        if (!env->faulted) deadlock(env, launch->threads);  // after a fault the rest only wait for the dead
         return 0;
     }
     return 1;
@@ -501,7 +502,7 @@ static __device__ int next_block(Env* env) {
     return 1;
 }
 
-// Whether all that a block still does is to wait at the barrier of the grid.
+// Whether all a block does any more is wait at the barrier of the grid.
 static __device__ int only_polls(Env* env) {
     u32 polls = 0;
     for (u32 i = 0; i < launch_of(env)->threads; i++) {
@@ -514,7 +515,7 @@ static __device__ int only_polls(Env* env) {
     return polls > 0;
 }
 
-// The blocks in these slots wait at the barrier of the grid, for others that never come there.
+// The blocks in these slots wait at the barrier of the grid for others that never arrive.
 static __device__ void missing_block(Env* env, u32 slots) {
     Env* first = 0;
     u64 missing = 0, waiting = 0;
@@ -532,14 +533,14 @@ static __device__ void missing_block(Env* env, u32 slots) {
            missing);
 }
 
-// What a worker does: blocks, until there are none. Where blocks may wait for one another, several in turns.
+// A worker's job: run blocks until there are none. If blocks may wait for one another, it runs several in turns.
 EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
     if (slots == 1) {
         while (next_block(env)) call_block((u64)env);
         return;
     }
-    u32 running = 0, faulted = 0, idle = 0;  // idle: how often in a row all have only waited for the grid
+    u32 running = 0, faulted = 0, idle = 0;  // idle: how many times in a row all of them only waited for the grid
     for (u32 s = 0; s < slots; s++) running += env[s].running = next_block(&env[s]);
     while (running && idle < 2) {
         u32 waiting = 0;
