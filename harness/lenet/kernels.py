@@ -3,8 +3,7 @@
 A kernel of LeNet comes from a puzzle of part 1: the student's file where it is the one that passed, else the
 solution. Its launch comes from the puzzle's declaration: the sizes from the shapes of the arrays, grid and
 block from the sizes. So a kernel of a later puzzle can stand in, when it is declared with the same arrays; so
-can two kernels of which the second reads nothing but what the first writes, as the sums of parts and their
-sum.
+can two kernels if the second reads only what the first writes, such as partial sums and their total.
 """
 
 from __future__ import annotations

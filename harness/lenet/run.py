@@ -100,7 +100,7 @@ def decide(options: Options, stored: Settings | None) -> Settings:
         if stored and getattr(stored, key) != value:
             raise TrainingError(
                 f"the checkpoint is of a run with --{key} {getattr(stored, key)}, not {value}; "
-                "leave it out, or start anew without --resume"
+                "leave it out, or start again without --resume"
             )
     return replace(base, **given)
 

@@ -1,6 +1,6 @@
 """Runs the notebooks and keeps their outputs: `python -m harness.maintain.notebooks [NAME...]`.
 
-They run in a copy of the course, so that nobody's files and progress are touched.
+They run in a copy of the course, so that the student's files and progress are left alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ladder in numbers: what every rung moves and computes, stored in `ladder.json`.
 
 python -m harness.measure.ladder                          draws the pictures and writes the README's table from it
-python -m harness.measure.ladder --measure                counts every rung anew before, on the virtual GPU: minutes
+python -m harness.measure.ladder --measure                first counts every rung again, on the virtual GPU: minutes
 python -m harness.measure.ladder --measure --device gpu   times every rung on the GPU, next to cuDNN and cuBLAS
 """
 

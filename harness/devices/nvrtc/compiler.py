@@ -26,9 +26,10 @@ from . import includes
 from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table
 
-#: a kernel is not to know which of its builds runs
+#: a kernel must not know which of its builds is running
 FLAVOURS = {"debug": ("-G", "-U__CUDACC_DEBUG__"), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
-#: what few kernels need and takes long: textures, the runtime's types, launches from kernels; libcu++ in cooperative groups
+#: what few kernels need and compiles slowly: textures, the runtime's types, launches from kernels; libcu++ in
+#: cooperative groups
 _SOONER = ("-minimal", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
 _LONGEST = 8 << 20  # characters of PTX
 _FORMAT = "6"  # of the cache entries
@@ -45,7 +46,7 @@ _FROM_CUDA = """
     limits type_traits array tuple functional numeric complex bit atomic span optional utility
 """.split()
 
-# Header name -> its text. A kernel gets these through NVRTC's header list, so from no file.
+# Header name -> its text. A kernel gets these through NVRTC's header list, not from a file.
 SHIMS: dict[str, str] = {name: "" for name in _IN_PRELUDE}
 SHIMS |= {
     name: f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
@@ -141,7 +142,7 @@ def gather(
     include_dirs: tuple[str | os.PathLike, ...] = (),
     name_expressions: tuple[str, ...] = (),
 ) -> Job:
-    """include_dirs: directories of the course's headers; nothing else but CUDA's can be included.
+    """include_dirs: directories of the course's headers; apart from these, only CUDA's can be included.
 
     Errors: CompileError for an include that is refused; DeviceError.
     """
@@ -308,7 +309,7 @@ def _pin_quoted(found, headers, cuda: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """The version of NVRTC, found without loading it where it was installed as a package."""
+    """The version of NVRTC, found without loading it if it was installed as a package."""
     for folder in sys.path:
         try:
             names = os.listdir(folder or ".")
@@ -337,7 +338,7 @@ def load_compiler():
 
 
 def supported_architectures(api=None) -> list[int]:
-    """The compute capabilities, times ten, that a compiler makes code for."""
+    """The compute capabilities, times ten, for which a compiler generates code."""
     code, archs = (api or load_compiler()).nvrtcGetSupportedArchs()
     _require(code, "list its architectures")
     return list(archs)
@@ -388,7 +389,7 @@ def _run(api, source, name, options, headers, name_expressions):
 def _read(size_of, read, program) -> bytes:
     code, size = size_of(program)
     _require(code, "read its output")
-    buffer = b" " * max(size, 2)  # Python shares the bytes objects of length one, and this one is written to
+    buffer = b" " * max(size, 2)  # Python shares bytes objects of length one, and this one is written to
     (code,) = read(program, buffer)
     _require(code, "read its output")
     return buffer

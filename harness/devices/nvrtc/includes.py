@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from harness.errors import CompileError, Diagnostic
 
-MAX_SOURCE = 256 << 10  # characters of a kernel file; one of the course has 2000
-_REACH = 200  # characters between a # and its directive that are looked at
+MAX_SOURCE = 256 << 10  # characters of a kernel file; the course's have about 2000
+_REACH = 200  # characters examined between a # and its directive
 _SPACE = r"(?:[ \t\v\f\r]|(?>/\*.*?\*/))*+"
 _HASH = r"(?:\#|%:)"
 _TOKEN = re.compile(
@@ -66,7 +66,7 @@ class Refused(CompileError):
 
 
 class _Text:
-    """The source without its line splices, with the way back to lines and columns."""
+    """The source without its line splices, with a mapping back to lines and columns."""
 
     def __init__(self, source: str, name: str):
         self.source, self.name = source, name
@@ -106,8 +106,8 @@ class _Text:
 def scan(source: str, name: str = "kernel.cu") -> list[Include]:
     """The headers that a source names, in order.
 
-    Raises Refused for what cannot be decided or would blur the student's line numbers: computed
-    includes, #include_next, #import, #embed, #line.
+    Raises Refused for what cannot be decided or would change the student's line numbers: computed includes,
+    #include_next, #import, #embed, #line.
     """
     if len(source) > MAX_SOURCE:
         raise Refused(f"{name} has {len(source) >> 10} KB; more than {MAX_SOURCE >> 10} KB is not a kernel")
@@ -132,7 +132,7 @@ def scan(source: str, name: str = "kernel.cu") -> list[Include]:
 
 
 def _directives(s: str, start: int) -> Iterator[tuple[int, bool]]:
-    """(where anything that is to be judged begins, whether it can be), on the safe side."""
+    """(where the part to be judged begins, whether it can be judged), erring on the safe side."""
     for match in _ANYWHERE.finditer(s, start):
         if match["has"]:
             yield match.start(), True
@@ -211,7 +211,7 @@ def _check(text: _Text, position: int, found: list[Include]) -> int:
 
 
 def refuse(source: str, name: str, include: Include, remedy: str) -> Refused:
-    """The message for a header that is not the course's or CUDA's."""
+    """The message for a header that is neither the course's nor CUDA's."""
     message = f'"{include.name}" is not a header that a kernel may include. {remedy}'
     line = source.split("\n")[include.line - 1].rstrip("\r")
     diagnostic = Diagnostic("error", message, name, include.line, include.column, line)

@@ -9,8 +9,8 @@ from harness.errors import Diagnostic
 
 from .includes import Include
 
-MOST = 20  # diagnostics kept of one compilation
-_WIDTH = 160  # columns of a source line that are kept
+MOST = 20  # diagnostics kept per compilation
+_WIDTH = 160  # columns kept of a source line
 _HEAD = re.compile(
     r"(?:(?P<file>\S.*?)\((?P<line>\d+)\): )?(?:At end of source: )?"
     r"(?P<severity>(?:catastrophic |internal |command-line )?error|[Ww]arning|[Nn]ote|[Rr]emark)"
@@ -36,8 +36,8 @@ def parse_log(
 ) -> tuple[Diagnostic, ...]:
     """The diagnostics of a log, errors first in the compiler's order.
 
-    found: the student's #include directives, to which messages in headers are brought back.
-    allowed: names of headers, and directories, whose text may be quoted; of any other file nothing is.
+    found: the student's #include directives, to which messages in headers are attributed.
+    allowed: names of headers and directories whose text may be quoted; no other file is quoted.
     """
     blocks: list[tuple[re.Match, list[str]]] = []
     for line in log.splitlines():
@@ -128,7 +128,7 @@ def _short(file: str, allowed: tuple[str, ...]) -> str:
 
 
 def _including_line(file: str, context: list[str], name: str, found: Sequence[Include]) -> int:
-    """The student's line behind a message in a header: where it was instantiated or included."""
+    """The student's line responsible for a message in a header: where it was instantiated or included."""
     for text in reversed(context):
         match = _AT_LINE.search(text)
         if match and match[2] == name:

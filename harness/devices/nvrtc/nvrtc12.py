@@ -1,4 +1,4 @@
-"""NVRTC of CUDA 12 in the shape of cuda.bindings.nvrtc, for drivers that do not load CUDA 13's code.
+"""CUDA 12's NVRTC with the interface of cuda.bindings.nvrtc, for drivers that cannot load CUDA 13's code.
 
 The bindings load NVRTC 13 and no other. A driver of CUDA 12 (525 to 579) needs machine code from a
 compiler of its own major version; the wheel nvidia-cuda-nvrtc-cu12 has it, a handful of C functions.
@@ -30,7 +30,7 @@ _SIGNATURES = {
 
 
 def find() -> Path | None:
-    """The library of the wheel, None where it is not installed."""
+    """The wheel's library; None if it is not installed."""
     for folder in sys.path:
         path = Path(folder, "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
         if path.is_file():
@@ -39,7 +39,7 @@ def find() -> Path | None:
 
 
 class Nvrtc12:
-    """Each method returns (code, result...) as its namesake in cuda.bindings.nvrtc does."""
+    """Each method returns (code, result...) like its namesake in cuda.bindings.nvrtc."""
 
     def __init__(self, path: Path | None = None):
         path = path or find()

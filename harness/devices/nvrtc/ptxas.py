@@ -1,4 +1,5 @@
-"""What a kernel needs on real hardware, without hardware: NVIDIA's assembler `ptxas`, where it is installed.
+"""What a kernel needs on real hardware, determined without hardware by NVIDIA's assembler `ptxas`, if
+installed.
 
 It is in the wheel nvidia-cuda-nvcc, and in the CUDA toolkit. Limits of a multiprocessor: CUDA C++ Programming
 Guide, table of technical specifications per compute capability.
@@ -24,7 +25,7 @@ _PROPERTIES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What one of an architecture's multiprocessors has. shared: bytes for all its blocks."""
+    """The resources of one of an architecture's multiprocessors. shared: bytes for all its blocks."""
 
     warps: int = 64
     blocks: int = 32
@@ -48,7 +49,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Blocks and warps that one multiprocessor can hold; limit: what there is not more of."""
+    """Blocks and warps that one multiprocessor can hold; limit: the resource that runs out first."""
 
     blocks: int
     warps: int
@@ -70,7 +71,7 @@ def find() -> str | None:
 
 
 def resources(ptx: str, arch: str = ARCH) -> tuple[dict[str, Resources], str]:
-    """(kernel name in the PTX -> what it needs, ""), or ({}, what to do) where that cannot be found out."""
+    """(kernel name in the PTX -> what it needs, ""), or ({}, what to do) if that cannot be determined."""
     program = find()
     if program is None:
         return {}, f"need NVIDIA's ptxas: {INSTALL}"
@@ -110,8 +111,8 @@ def occupancy(needs: Resources, threads: int, dynamic_shared: int = 0, arch: str
     """How much of a multiprocessor blocks of `threads` threads can fill. dynamic_shared: bytes per block."""
     has = ARCHITECTURES[arch]
     warps = -(-threads // 32)
-    per_warp = max(256, -(-needs.registers * 32 // 256) * 256)  # registers are given out in units of 256
-    shared = -(-(needs.shared + dynamic_shared + 1024) // 128) * 128  # 1 KiB of each block is the system's
+    per_warp = max(256, -(-needs.registers * 32 // 256) * 256)  # registers are allocated in units of 256
+    shared = -(-(needs.shared + dynamic_shared + 1024) // 128) * 128  # the system takes 1 KiB of each block
     by = {
         "blocks per multiprocessor": has.blocks,
         "warps per multiprocessor": has.warps // warps,

@@ -113,7 +113,7 @@ def _too_long() -> CompileError:
 
 
 def _crash(how: str) -> CompileError | DeviceError:
-    """What to say when the child has ended by itself."""
+    """What to report when the child has ended unexpectedly."""
     if "SIGPROF" in how:
         return _too_long()
     if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):

@@ -1,4 +1,4 @@
-"""The state that compiled kernels, the runtime and Python share: one declaration, three readers.
+"""The state shared by compiled kernels, the runtime and Python: one declaration, three readers.
 
 `c_header()` is what runtime.cu sees, `offset()` is what lower.py emits, `DTYPES` is what Python reads.
 A device address is an offset into the arena; a host address is a real pointer.
@@ -46,14 +46,14 @@ _STRUCTS = {
         (_U32, "bar"),  # time (Launch.now) of the last barrier of the block, or of its start
         # of cells of shared memory in this interval, of global memory
         (_U32, "shared_tag"), (_U32, "global_tag"),
-        (_U32, "careful"),  # every access is looked at with care: it is noted down, or fences order threads
+        (_U32, "careful"),  # every access is checked in full: it is recorded, or fences order threads
         (_U32, "noted"),  # differs between quiet words of launches that note their steps down and others
         (_U32, "symmetric"),  # as in the Launch
         (_U32, "holes"),  # threads that have ended after an access that barriers since do not order
         # a thread knows of others by more than barriers of the block and collectives of its warp
         (_U32, "clocks"),
         (_U32, "dirty"),  # so many threads have such knowledge left of this block
-        (_U32, "blind"),  # a call is under way whose result nobody looks at
+        (_U32, "blind"),  # a call is under way whose result is not used
         (_U32, "final"),  # a call after which the thread may end while others go on to a barrier
         (_U32, "full", 32),  # time of the last collective of all lanes of each warp
         (_U64, "arrived_clock", 16),  # what bar.arrive has handed over, by barrier number
@@ -165,7 +165,7 @@ _STRUCTS = {
         (_U32, "shared_static"),  # as CUDA counts it, without guards
         (_U32, "shared_dynamic"),
         (_U32, "check_sync"),
-        # it has read something unset, and is to be run again in code that follows such values
+        # it has read something unset, and must run again in code that follows such values
         (_U32, "suspect"),
         (_U64, "unset_argument"),  # device address of one of printf's
         (_U32, "slots"),  # blocks that a worker runs in turns
@@ -271,7 +271,7 @@ RESERVED_BYTES = 1024
 _RESERVED_START = SHARED_WINDOW - 2 * RESERVED_BYTES
 RESERVED = {"begin": _RESERVED_START, "0": _RESERVED_START, "1": _RESERVED_START + RESERVED_BYTES // 2,
             "end": _RESERVED_START + RESERVED_BYTES, "cap": RESERVED_BYTES}  # fmt: skip
-SHARED_START = 1024  # device shared memory starts here, so that a null pointer is nobody's
+SHARED_START = 1024  # device memory starts here, so that a null pointer belongs to no array
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
 
@@ -280,7 +280,7 @@ DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
 TIMEOUT_SPENT, TIMEOUT_BLOCKS, TIMEOUT_WAITED, TIMEOUT_WAITING, TIMEOUT_CALLED = 1, 2, 3, 4, 5
 
-#: bits of a shadow byte; a byte of 0 is memory that belongs to nobody
+#: bits of a shadow byte; a byte of 0 is unowned memory
 READ, WRITE = 1, 2  # allowed for the whole granule
 INIT = 4  # something has been written to all of it; the upper half of the byte says which bytes, until then
 # the last granule of an array, of 1 to 3 bytes: INIT says that they may be written, the upper half which
@@ -292,7 +292,7 @@ INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9
 # it hands on what was done before; takes over what was handed on
 INFO_RELEASE, INFO_ACQUIRE = 1 << 15, 1 << 16
 SCOPE_SHIFT = 17  # two bits: whom an atomic or volatile access, or a fence, reaches
-INFO_BLIND = 1 << 20  # an atomic update whose result nobody looks at
+INFO_BLIND = 1 << 20  # an atomic update whose result is not used
 INFO_FINAL = 1 << 19  # the thread may end after it while others go on to a barrier
 
 #: whom synchronisation reaches, beside the block
@@ -302,7 +302,7 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
 STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further block starts
 HAZARDS = 1 << 18  # room for them
-LATE = 1 << 31  # events after which racecheck's time starts anew
+LATE = 1 << 31  # events after which racecheck's time starts over
 PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 
 FAULTS = (

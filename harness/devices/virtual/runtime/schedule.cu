@@ -284,7 +284,7 @@ static __device__ u32 expected(Thread* t) { return t->op == OP_BARRIER ? 0 : (u3
 // The barrier at which `t` waits opens, with `waiting` threads there: report which are missing.
 static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     Thread* threads = threads_of(env);
-    Thread* first = 0;  // who went round
+    Thread* first = 0;  // the first that went around
     u32 round = 0, returned = 0;
     for (u32 i = 0; i < launch_of(env)->threads; i += launch_of(env)->lanes) {
         Thread* other = &threads[i];
