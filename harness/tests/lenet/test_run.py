@@ -226,7 +226,7 @@ def test_the_command_that_goes_on(options, command):
 def test_other_settings_than_those_of_the_checkpoint(train, options, says):
     assert train(epochs=2) == 0
     with pytest.raises(
-        TrainingError, match=f"the checkpoint is of a run with {says}; leave it out, or start anew"
+        TrainingError, match=f"the checkpoint is of a run with {says}; leave it out, or start again"
     ):
         train(resume=True, **options)
 
