@@ -143,4 +143,4 @@ def test_the_grader_says_that_others_come_between(name, line):
     puzzle = COURSE.load(name[:2])
     few = replace(puzzle, cases=puzzle.cases[:3], gates=())
     verdict = grade_file(few, KERNELS / f"{name}.cu", Options("cpu"))
-    assert verdict.kind == "schedule" and f"what they change in line {line} and" in verdict.lines[-1]
+    assert verdict.kind == "schedule" and f"data that they change in line {line} and" in verdict.lines[-1]

@@ -629,7 +629,7 @@ def test_early_returns_and_barriers():
 
 
 def test_counts_do_not_depend_on_the_schedule():
-    from .launches import device
+    from ..launches import device
 
     seen = []
     for seed in (0, 1, 2):
