@@ -74,7 +74,7 @@ def graded(tmp_path, old, new):
 def test_a_file_without_room_for_a_constant_is_told_what_to_declare(tmp_path, old, new):
     verdict = graded(tmp_path, old, new)
     assert (verdict.status, verdict.kind) == ("failed", "missing-constant")
-    assert "it must read: __constant__ float weights[4096];" in verdict.lines[1]
+    assert "as: __constant__ float weights[4096];" in verdict.lines[1]
 
 
 def test_a_namespace_around_the_constant_does_no_harm(tmp_path):

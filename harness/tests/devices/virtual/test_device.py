@@ -191,7 +191,7 @@ def test_a_freed_array_belongs_to_nobody(modules, checks):
     gc.collect()
     with pytest.raises(KernelFault) as caught:
         modules[checks].get_function("read")(1, 1, (address, keep))
-    assert caught.value.kind == "invalid-address" and "where no array is" in caught.value.explanation
+    assert caught.value.kind == "invalid-address" and "where there is no array" in caught.value.explanation
 
 
 # --- modules ---------------------------------------------------------------------------------------

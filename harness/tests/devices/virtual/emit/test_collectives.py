@@ -310,7 +310,7 @@ MASKS = f"""
     [
         (
             "another_mask",
-            "is not that of thread (16,0,0), 0xffffffff: all lanes that a mask names must give it.",
+            "differs from that of thread (16,0,0), 0xffffffff: all lanes that a mask names must pass the same mask.",
         ),
         ("smaller_mask", "names lanes 16-31, which take no part in this call."),
         ("returned", "names lane 7, which has returned before this call."),
@@ -458,29 +458,33 @@ ABSENT = f"""
         (
             "branch",
             16,
-            "lane 16, which is not there: the block has 16 threads. Which way the thread goes at line",
+            "lane 16, which does not exist: the block has 16 threads. Which way the thread goes at line",
         ),
-        ("address", 16, "lane 20, which is not there: the block has 16 threads. An address at line"),
-        ("atomic", 16, "lane 16, which is not there: the block has 16 threads. The atomic operation at line"),
+        ("address", 16, "lane 20, which does not exist: the block has 16 threads. An address at line"),
+        (
+            "atomic",
+            16,
+            "lane 16, which does not exist: the block has 16 threads. The atomic operation at line",
+        ),
         (
             "shared",
             16,
-            "lane 17, which is not there: the block has 16 threads. It goes into out[0], which line",
+            "lane 17, which does not exist: the block has 16 threads. It goes into out[0], which line",
         ),
         (
             "wide",
             16,
-            "lane 16, which is not there: the block has 16 threads. It goes into out[8], which line",
+            "lane 16, which does not exist: the block has 16 threads. It goes into out[8], which line",
         ),
         (
             "chain",
             16,
-            "lane 20, which is not there: the block has 16 threads. It goes into out[0], which line",
+            "lane 20, which does not exist: the block has 16 threads. It goes into out[0], which line",
         ),
         (
             "last_warp",
             48,
-            "lane 16, which is not there: the block has 48 threads. It goes into out[1], which line",
+            "lane 16, which does not exist: the block has 48 threads. It goes into out[1], which line",
         ),
         ("mask", 32, "lane 16, which its mask leaves out."),
     ],
