@@ -499,7 +499,7 @@ class Run:
             "slots": self.slots, "ticks": time.monotonic_ns(),
             "now": self.device.events + 1, "tag": self.device.events + 1,
             "symmetric": self.kernel.info.symmetric, "ordered": self.kernel.info.ordered, "finals": self.kernel.info.finals,
-            "chance": self.device.turns and self.device.schedule + 1,
+            "most_looks": abi.FEW_LOOKS, "chance": self.device.turns and self.device.schedule + 1,
             "site_lines": self.module.site_lines.ctypes.data if races else 0,
         }  # fmt: skip
         if self.arena.pool:

@@ -264,21 +264,25 @@ class Body:
         left = self.op("sub i32", self.emit("load i32, ptr %steps"), 1)
         self.line(f"store i32 {left}, ptr %steps")
         slice_ = self.fresh_label("slice")
-        self.branch(self.op("icmp eq i32", left, 0), slice_, self._label(target), unlikely=True)
+        ends = self.op("icmp eq i32", left, 0)
+        if spin and Check.RACES in self.module.recipe:  # of a wait, every turn is one too many
+            ends = self.op(
+                "or i1", ends, self.op("icmp ne i32", self.load_field("Extra", "in_vain", volatile=True), 0)
+            )
+        self.branch(ends, slice_, self._label(target), unlikely=True)
         self.label(slice_)
         counting = self.module.counting and self.coroutine
         size = abi.SPIN_SLICE if spin else abi.COUNT_SLICE if counting else abi.SLICE
         if spin and self._looks(target, ins):
             size = abi.TURN_SLICE
+        if self.watches_grid and ins in self.facts.grid_waits:
+            self.store_field("Extra", "polls", self.site(ins))
         granted = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
         go_on = self.fresh_label("alive")
         self.branch(self.op("icmp ne i32", granted, 0), go_on, self.dead_label)
         self.label(go_on)
         self.line(f"store i32 {granted}, ptr %steps")
         if spin or counting:
-            self.store_field("Thread", "wait", abi.WAIT["ready"])
-            if self.watches_grid and ins in self.facts.grid_waits:
-                self.store_field("Extra", "polls", self.site(ins))
             self.suspend()
         self.line(f"br label %{self._label(target)}")
         self.known = known

@@ -65,6 +65,8 @@ _STRUCTS = {
         (_U32, "slice"),  # back edges left before the next look at the watchdog
         (_U32, "granted"),  # of which the slice was made
         (_U32, "calls"),  # calls of functions left before such a look
+        (_U32, "moved"),  # in this round a thread has gone on that does not only look whether others have
+        (_U32, "idle"),  # in the last round none has, in any block of the worker
     ],
     # One per CUDA thread of the block a worker runs.
     # What a barrier and a loop need lies in the first cache line.
@@ -105,6 +107,11 @@ _STRUCTS = {
         (_U64, "known"),  # host address of the Clock with what it knows of others; void unless Env.clocks
         (_U64, "fences", 8),  # two Fences: the last one, and the last one that reached other blocks
         (_U32, "pending"),  # what it has read of others' releases and not acquired: a place in the pool
+        # where it has looked last at what others change (host address) and what was there; in_vain: the same as before, or
+        # (2) something else, after it has waited
+        (_U64, "watched"), (_U64, "seen"), (_U32, "watched_site"), (_U32, "watched_size"), (_U32, "in_vain"),
+        (_U32, "patience"), (_U32, "waited_site"),  # rounds that it was to wait there the last time, and in which loop
+        (_U64, "kept"), (_U32, "kept_key"), (_U32, "kept_stamp"),  # the calm access that it has made last (see races.cu)
         (_U32, "touched"),  # Env.bar when it made an access that may be the last before its end
         (_U32, "hole"),  # it has ended after one: what others know of it at most; 0: it has not
         (_U64, "out"),  # its way out of the kernel, and the loops around that (see leaving.py)
@@ -128,6 +135,8 @@ _STRUCTS = {
         (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),
         # of accesses no older than this; after a plain store, those of the next chain: writer_place
         (_U32, "since"),
+        (_U32, "kind"), (_U32, "calm"),  # what calm accesses have in common, and where their records begin in the chain
+        (_U32, "most"),  # records of one instruction before the ordered ones are dropped
     ],
     # Of a granule with an unset value in it: where that came from, and who stored it. `copy_site`: the last copy
     # (cp.async) into it.
@@ -180,7 +189,9 @@ _STRUCTS = {
         (_U32, "races"), (_U32, "hazard_count"),
         (_U32, "serial"),  # strong writes so far
         (_U64, "pool"), (_U64, "pool_used"), (_U64, "pool_size"),  # host address; bytes
+        (_U32, "nodes"), (_U32, "nodes_left"),  # room for records in the pool
         (_U64, "hazards"), (_U64, "places"),  # host addresses of tables at the pool's start
+        (_U32, "looks"), (_U32, "most_looks"),  # at memory that has changed, in this round: those left, and how many at first
         (_U64, "turns"),  # loads after which a thread lets others come between, so far
         (_U64, "ticks"),  # what clocks show
         (_U64, "chance"),  # random bits, for who waits how long
@@ -259,6 +270,8 @@ SHARERS = 64  # threads that take turns: with more, each has less of a slice
 GIVEN_UP = 2  # the value of `stop` in a launch whose threads are ended before their time
 SPIN_SLICE = 64  # in a loop in which a thread may wait for memory to change: then others run
 TURN_SLICE = 2  # where it lets others run after every look at memory: then most looks are in vain
+FEW_LOOKS = 2  # of those who wait for memory to change, as many look first when it has, twice as many in the next round
+PATIENCE = 1 << 6  # rounds after which a thread looks anyway
 TURNS = 1 << 14  # so many loads are all followed by a turn; then every second is, and so on
 COUNT_SLICE = 63  # when counting: then the other lanes of the warp catch up
 MAX_DEPTH = 1024  # nested calls of recursive device functions
@@ -321,7 +334,7 @@ USES = ("branch", "address", "atomic", "collective", "operand", "printf", "read"
 SPACES = ("global", "shared", "local", "generic", "target")
 STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
-WAITS = ("ready", "barrier", "warp", "exited", "turn")
+WAITS = ("ready", "barrier", "warp", "exited", "turn", "change")
 OPS = (
     "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
     "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
@@ -368,6 +381,7 @@ def c_header() -> str:
         lines.append(f"enum {{ {values} }};")
     constants = {
         "MAX_RECORDS": MAX_RECORDS, "STOP_AFTER": STOP_AFTER, "SLICE": SLICE, "SPIN_SLICE": SPIN_SLICE, "GIVEN_UP": GIVEN_UP, "SHARERS": SHARERS, "TURNS": TURNS, "TURN_SLICE": TURN_SLICE,
+        "FEW_LOOKS": FEW_LOOKS, "PATIENCE": PATIENCE,
         "CACHE_LINE": CACHE_LINE, "MAX_THREADS": MAX_THREADS, "MAX_COPIES": MAX_COPIES, "MAX_DEPTH": MAX_DEPTH, "STACK_BYTES": STACK_BYTES,
         "READ": READ, "WRITE": WRITE, "INIT": INIT, "PARTIAL": PARTIAL,
         "INFO_WRITE": INFO_WRITE, "INFO_ATOMIC": INFO_ATOMIC, "INFO_SHARED": INFO_SHARED,

@@ -3,10 +3,14 @@
 //
 // Time counts synchronising events (Launch.now). An access is known to a thread if the thread knows of an event that its
 // owner took part in afterwards. Barriers of a block and collectives of a whole warp are one number each (Env.bar,
-// Env.full); everything else is a Clock: an immutable, sorted list of (who, event), shared by all who know the same.
+// Env.full); everything else is a Clock: an immutable, sorted list of (who, event), shared by all who know the same. Where
+// thousands have taken a lock each learns of all before, so that a long one is written as another, its base (a place in the
+// pool), and what came to that. maker: of what one thread gives away, that event.
 
-struct Tick { u64 who; u32 tick, unused; };
-struct Clock { u32 count, unused; Tick ticks[1]; };
+struct Tick { u64 who; u32 tick, whole; };  // whole: the clock has all that its owner knew then
+struct Clock { u32 count, base; Tick maker, ticks[1]; };
+
+constexpr u32 LONG = 128;  // ticks; less is not worth a base, and no more come to one
 
 // What a thread knew when it executed a fence. clock: the snapshot, once it has been needed.
 struct Fence { u64 known, clock; u32 bar, full, tick, unused; };
@@ -30,58 +34,100 @@ static __device__ __forceinline__ u64 pool_at(Launch* launch, u32 place) { retur
 
 // ---- clocks -----------------------------------------------------------------------------------------------
 
-static __device__ u32 find_tick(Clock* clock, u64 who) {
+static __device__ __forceinline__ Clock* base_of(Env* env, Clock* clock) {
+    return clock->base ? (Clock*)pool_at(launch_of(env), clock->base) : 0;
+}
+
+// Where the ticks of `who` and those after begin, base apart.
+static __device__ u32 place_in(Clock* clock, u64 who) {
     u32 low = 0, high = clock->count;
     while (low < high) {
         u32 middle = (low + high) / 2;
         if (clock->ticks[middle].who < who) low = middle + 1;
         else high = middle;
     }
-    return low < clock->count && clock->ticks[low].who == who ? clock->ticks[low].tick : 0;
+    return low;
 }
 
-// The last event of a thread that a clock knows of.
-static __device__ u32 known_of(u64 clock, u64 block, u32 thread) {
-    Clock* c = (Clock*)clock;
-    u64 who = block << 12;
-    u32 a = find_tick(c, who), b = find_tick(c, who | WARP_ID | thread / 32), d = find_tick(c, who | THREAD_ID | thread);
-    if (b > a) a = b;
-    return d > a ? d : a;
+static __device__ u32 find_tick(Env* env, Clock* clock, u64 who) {
+    u32 found = 0;
+    for (; clock; clock = base_of(env, clock)) {
+        u32 i = place_in(clock, who);
+        if (i < clock->count && clock->ticks[i].who == who && clock->ticks[i].tick > found) found = clock->ticks[i].tick;
+    }
+    return found;
 }
 
-// Everything that either of two clocks knows. upto: of its own block's events, the last that every thread knows anyhow.
-static __device__ u64 merge(Env* env, u64 a, u64 b, u32 upto) {
-    if (a == b || !b) return a;
-    if (!a) return b;
-    Clock *x = (Clock*)a, *y = (Clock*)b;
+// Whether a clock has all that a thread knew at an event, as far as that can be told from its ticks.
+static __device__ int has_all(Env* env, Clock* clock, u64 who, u32 tick) {
+    for (; clock && tick; clock = base_of(env, clock)) {
+        u32 i = place_in(clock, who);
+        if (i < clock->count && clock->ticks[i].who == who && clock->ticks[i].tick >= tick && clock->ticks[i].whole) return 1;
+    }
+    return 0;
+}
+
+static __device__ __forceinline__ int includes(Env* env, Clock* clock, Clock* other) {
+    return has_all(env, clock, other->maker.who, other->maker.tick);
+}
+
+// The ticks of two clocks in one, but not what it has of this block up to an event. from_x, from_y: it is the same as one.
+static __device__ Clock* merged(Env* env, Clock* x, Clock* y, u32 upto, u32* from_x, u32* from_y) {
     Launch* launch = launch_of(env);
-    u32 place = take(launch, 8 + 16ull * (x->count + y->count));
-    if (!place) return a;
+    u32 place = take(launch, sizeof(Clock) + 16ull * (x->count + y->count));
+    if (!place) return 0;
     Clock* made = (Clock*)pool_at(launch, place);
-    u32 i = 0, k = 0, n = 0, from_x = 1, from_y = 1;
+    u32 i = 0, k = 0, n = 0;
+    *from_x = *from_y = 1;
     while (i < x->count || k < y->count) {
         Tick t;
         int left = k == y->count || (i < x->count && x->ticks[i].who <= y->ticks[k].who);
         if (left && k < y->count && x->ticks[i].who == y->ticks[k].who) {
             t = x->ticks[i];
-            if (y->ticks[k].tick > t.tick) t = y->ticks[k], from_x = 0;
-            else if (y->ticks[k].tick < t.tick) from_y = 0;
+            if (y->ticks[k].tick > t.tick) t = y->ticks[k], *from_x = 0;
+            else if (y->ticks[k].tick < t.tick) *from_y = 0;
             i++; k++;
-        } else if (left) t = x->ticks[i++], from_y = 0;
-        else t = y->ticks[k++], from_x = 0;
+        } else if (left) t = x->ticks[i++], *from_y = 0;
+        else t = y->ticks[k++], *from_x = 0;
         if (t.who >> 12 == env->block && t.tick <= upto) continue;
         made->ticks[n++] = t;
     }
-    made->count = n;
-    if (from_x || from_y || !n) {  // nothing new
-        launch->pool_used = 8ull * place;
-        return !n ? 0 : from_x ? a : b;
-    }
+    made->count = n; made->base = made->maker.tick = 0;
     launch->pool_used = (u64)&made->ticks[n] - launch->pool;
-    return (u64)made;
+    return made;
 }
 
-static __device__ u64 join(Env* env, u64 a, u64 b) { return merge(env, a, b, env->holes ? 0 : env->bar); }
+// The same clock without a base.
+static __device__ Clock* flat(Env* env, Clock* clock) {
+    u32 from_x, from_y;
+    return clock->base ? merged(env, clock, base_of(env, clock), 0, &from_x, &from_y) : clock;
+}
+
+// Everything that either of two clocks knows. upto: of its own block's events, the last that every thread knows anyhow.
+static __device__ u64 unite(Env* env, u64 a, u64 b, u32 upto) {
+    if (a == b || !b) return a;
+    if (!a) return b;
+    Clock *x = (Clock*)a, *y = (Clock*)b;
+    Launch* launch = launch_of(env);
+    u64 before = launch->pool_used;
+    u32 base = x->base == y->base ? x->base : 0, from_x, from_y;
+    if (!base && (x = flat(env, x))) y = flat(env, y);
+    Clock* made = x && y ? merged(env, x, y, upto, &from_x, &from_y) : 0;
+    if (!made) return a;
+    made->base = base;
+    if (!from_x && !from_y && made->count) return (u64)made;
+    launch->pool_used = before;  // nothing new
+    return made->count ? from_x ? a : b : base ? pool_at(launch, base) : 0;
+}
+
+// The same of what threads knew at some time: where one has learned from the other, there is nothing to do.
+static __device__ u64 merge(Env* env, u64 a, u64 b, u32 upto) {
+    if (a && b && includes(env, (Clock*)a, (Clock*)b)) return a;
+    return a && b && includes(env, (Clock*)b, (Clock*)a) ? b : unite(env, a, b, upto);
+}
+
+static __device__ __forceinline__ u32 latest(Env* env) { return env->holes ? 0 : env->bar; }
+static __device__ u64 join(Env* env, u64 a, u64 b) { return merge(env, a, b, latest(env)); }
 
 static __device__ __forceinline__ u64 known(Env* env, u32 thread) { return env->clocks ? extra_of(env, thread)->known : 0; }
 
@@ -104,16 +150,16 @@ static __device__ void learn(Env* env, u32 thread, u64 clock) {
 
 // A clock of up to 1024 entries that is being written; `seal` gives what has not been needed back.
 static __device__ Clock* new_clock(Env* env, u32 most) {
-    u32 place = take(launch_of(env), 8 + 16ull * most);
+    u32 place = take(launch_of(env), sizeof(Clock) + 16ull * most);
     if (!place) return 0;
     Clock* made = (Clock*)pool_at(launch_of(env), place);
-    made->count = 0;
+    made->count = made->base = made->maker.tick = 0;
     return made;
 }
 
-static __device__ __forceinline__ void add_tick(Clock* clock, u64 who, u32 tick) {
+static __device__ __forceinline__ void add_tick(Clock* clock, u64 who, u32 tick, u32 whole) {
     Tick* t = &clock->ticks[clock->count++];
-    t->who = who; t->tick = tick;
+    t->who = who; t->tick = tick; t->whole = whole;
 }
 
 static __device__ u64 seal(Env* env, Clock* clock) {
@@ -127,14 +173,23 @@ static __device__ u64 snapshot(Env* env, u32 thread, u64 known, u32 bar, u32 ful
     u32 n = launch_of(env)->threads;
     Clock* own = new_clock(env, env->holes ? n + 2 : 3);
     if (!own) return known;
-    if (!env->holes) add_tick(own, block, bar);
-    if (full > bar) add_tick(own, block | WARP_ID | thread / 32, full);
+    if (!env->holes) add_tick(own, block, bar, 0);
+    if (full > bar) add_tick(own, block | WARP_ID | thread / 32, full, 0);
     for (u32 i = 0; i < n && env->holes; i++) {  // who has left earlier took no part in the last barrier
         u32 hole = extra_of(env, i)->hole;
-        add_tick(own, block | THREAD_ID | i, i == thread ? now : hole && hole < bar ? hole : bar);
+        add_tick(own, block | THREAD_ID | i, i == thread ? now : hole && hole < bar ? hole : bar, i == thread);
     }
-    if (!env->holes) add_tick(own, block | THREAD_ID | thread, now);
-    return merge(env, seal(env, own), known, 0);
+    if (!env->holes) add_tick(own, block | THREAD_ID | thread, now, 1);
+    seal(env, own);
+    Clock* all = (Clock*)known;
+    if (all && (all->base || all->count >= LONG)) {
+        own->base = all->base ? all->base : (u32)((known - launch_of(env)->pool) >> 3);
+        all = all->base ? (Clock*)unite(env, (u64)own, known, 0) : own;
+        if (all->count > LONG) all = flat(env, all);
+        if (!all) return known;
+    } else all = (Clock*)unite(env, (u64)own, known, 0);
+    all->maker.who = block | THREAD_ID | thread; all->maker.tick = now;
+    return (u64)all;
 }
 
 // A thread gives what it knows, and learns nothing.
@@ -154,7 +209,7 @@ static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
     for (u32 i = 0; i < env->dirty; i++) {
         Extra* e = extra_of(env, i);
-        e->known = 0; e->pending = e->hole = 0;
+        e->known = e->watched = e->kept = 0; e->pending = e->hole = e->in_vain = 0;
         ((Fence*)e->fences)[0].tick = ((Fence*)e->fences)[1].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
@@ -195,7 +250,8 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
         for (u32 i = 0; i < n; i++)
             if (threads[i].wait != WAIT_EXITED) all = join(env, all, extra_of(env, i)->known);
         int news = env->holes != 0;
-        for (u32 i = 0; all && i < ((Clock*)all)->count; i++) news |= ((Clock*)all)->ticks[i].who >> 12 != env->block;
+        for (Clock* c = (Clock*)all; c; c = base_of(env, c))
+            for (u32 i = 0; i < c->count; i++) news |= c->ticks[i].who >> 12 != env->block;
         if (!news) all = 0;  // the barrier itself says as much
         env->clocks = all != 0;
         for (u32 i = 0; i < n; i++)
@@ -220,8 +276,8 @@ static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site,
     Clock* own = new_clock(env, count);
     if (!own) return;
     for (u32 i = 0; i < n; i++)
-        if (lanes[i / 32] >> (i & 31) & 1) add_tick(own, block | THREAD_ID | i, now);
-    all = join(env, seal(env, own), all);
+        if (lanes[i / 32] >> (i & 31) & 1) add_tick(own, block | THREAD_ID | i, now, 1);
+    all = unite(env, seal(env, own), all, latest(env));
     begin_clocks(env);
     for (u32 i = 0; i < n; i++) {
         if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
@@ -271,16 +327,20 @@ static __device__ void meet_lanes(Env* env, Thread* warp, u32 present, u32 site)
 
 // The lanes among `lanes` whose accesses at time `stamp` are not known to a thread.
 static __device__ __noinline__ u32 not_known(Env* env, u64 clock, u32 place, u32 stamp, u32 lanes) {
-    for (u32 i = 0; i < 32; i++)
-        if (lanes >> i & 1 && stamp < known_of(clock, place >> 5, (place & 31) * 32 + i)) lanes &= ~(1u << i);
+    u64 block = (u64)(place >> 5) << 12, first = block | THREAD_ID | (place & 31) * 32;
+    if (stamp < find_tick(env, (Clock*)clock, block) || stamp < find_tick(env, (Clock*)clock, block | WARP_ID | (place & 31))) return 0;
+    for (Clock* c = (Clock*)clock; c; c = base_of(env, c))
+        for (u32 i = place_in(c, first); i < c->count && c->ticks[i].who < first + 32; i++)
+            if (stamp < c->ticks[i].tick) lanes &= ~(1u << (c->ticks[i].who - first));
     return lanes;
 }
 
 // ---- release and acquire ----------------------------------------------------------------------------------
 
 // What a write hands on to who reads it: the writer's clock. Together with all that an update has read before it: `all`
-// joins what reaches other blocks of that, `near` is the last that does not, `farther` the one before that.
-struct Handed { u64 clock, all, block; u32 thread, tick, scope, before, near, farther; };
+// joins what reaches other blocks of that, `near` is the last that does not. `rest`: the last before it that its clock does
+// not have.
+struct Handed { u64 clock, all, block; u32 thread, tick, scope, before, near, rest; };
 // What a thread has read of this and not acquired.
 struct Pending { u32 handed, before; };
 // The last write to a byte that was made to be seen by others.
@@ -319,35 +379,42 @@ static __device__ Place* seen_place(Env* env, u64 address, u32 size, u32 scope) 
     return reaches(scope, first->scope, env->block, first->block) ? first : 0;
 }
 
+static __device__ __forceinline__ Handed* handed_at(Env* env, u32 place) { return (Handed*)pool_at(launch_of(env), place); }
+
+static __device__ int has_handed(Env* env, u64 clock, Handed* h) {
+    return has_all(env, (Clock*)clock, h->block << 12 | THREAD_ID | h->thread, h->tick);
+}
+
 // Take over what has been handed on, as far as a scope reaches.
 static __device__ void acquire(Env* env, Thread* thread, u32 handed, u32 scope) {
-    Launch* launch = launch_of(env);
     int far = scope >= SCOPE_GPU;
     if (handed && far) {
-        Handed* h = (Handed*)pool_at(launch, handed);
-        learn(env, thread->linear, h->all);
-        handed = h->near;
+        learn(env, thread->linear, handed_at(env, handed)->all);
+        handed = handed_at(env, handed)->near;
     }
     while (handed) {
-        Handed* h = (Handed*)pool_at(launch, handed);
-        u64 mine = known(env, thread->linear);
-        int knows = mine && known_of(mine, h->block, h->thread) >= h->tick;
-        if (!knows && reaches(scope, h->scope, env->block, h->block)) learn(env, thread->linear, h->clock);
-        handed = far ? h->farther : h->before;
+        Handed* h = handed_at(env, handed);
+        int knows = has_handed(env, known(env, thread->linear), h);
+        if (!knows && reaches(scope, h->scope, env->block, h->block)) {
+            learn(env, thread->linear, h->clock);
+            knows = 1;
+        }
+        handed = knows ? h->rest : h->before;
+        if (handed && far) handed = handed_at(env, handed)->near;
     }
 }
 
 static __device__ u32 hand_on(Env* env, Thread* thread, u64 clock, u32 tick, u32 scope, u32 before) {
-    Launch* launch = launch_of(env);
-    u32 at = take(launch, sizeof(Handed));
+    u32 at = take(launch_of(env), sizeof(Handed));
     if (!at) return before;
-    Handed* h = (Handed*)pool_at(launch, at);
+    Handed *h = handed_at(env, at), *last = handed_at(env, before);
     h->clock = clock; h->block = env->block; h->thread = thread->linear; h->tick = tick; h->scope = scope; h->before = before;
-    Handed* last = (Handed*)pool_at(launch, before);
     h->all = before ? last->all : 0;
-    h->near = h->farther = before ? last->near : 0;
+    h->near = before ? last->near : 0;
     if (scope < SCOPE_GPU) h->near = at;
     else h->all = merge(env, h->all, clock, 0);
+    h->rest = before;
+    while (h->rest && has_handed(env, clock, handed_at(env, h->rest))) h->rest = handed_at(env, h->rest)->rest;
     return at;
 }
 

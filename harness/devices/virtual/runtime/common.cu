@@ -25,6 +25,12 @@ static __device__ __forceinline__ Thread* threads_of(Env* env) { return (Thread*
 static __device__ __forceinline__ Launch* launch_of(Env* env) { return (Launch*)env->launch; }
 static __device__ __forceinline__ Extra* extra_of(Env* env, u32 thread) { return (Extra*)env->extras + thread; }
 
+static __device__ __forceinline__ u64 value_at(u64 where, u32 size) {
+    if (size == 4) return *(volatile u32*)where;
+    if (size == 8) return *(volatile u64*)where;
+    return size == 2 ? *(volatile unsigned short*)where : *(volatile unsigned char*)where;
+}
+
 EXPORT u64 rt_clock() {
     u64 now[2];
     clock_gettime(CLOCK_MONOTONIC_ID, now);

@@ -16,6 +16,7 @@ constexpr u32 KEY_SITE = (1u << 20) - 1, KEY_SHAPE = 15u << 20, KEY_WRITE = 1u <
 constexpr u32 KEY_SCOPE = 26, KEY_ATOMIC = 1u << 28, KEY_KNOWN = 1u << 31;  // known: all have written `value`
 constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;
 constexpr u32 MOST_ALIKE = 32;  // records of one instruction that a granule has, before the ordered ones are dropped
+constexpr u32 NODES = 64;  // for which room is taken together
 constexpr u32 BROKEN = 1u << 31;  // beside Cell.writer: not every strong write since the first is seen in the last
 constexpr u32 CLOSED = 1u << 29;  // instead of it: a plain store has come after all of them
 
@@ -30,8 +31,8 @@ static __device__ Cold* open_cold(Env* env, Cell* c, u64 address) {
     Cold* cold = cold_of(env, address);
     if (c->more) return cold;
     c->more = 1;
-    if (cold->launch != launch->tag) cold->chain = 0;
-    cold->launch = launch->tag;
+    if (cold->launch != launch->tag) cold->chain = cold->calm = 0;
+    cold->launch = launch->tag; cold->kind = 0; cold->most = MOST_ALIKE;
     ((Record*)cold->record)->lanes = 0;
     cold->writer = cold->seer_lane = cold->since = 0;
     for (u32 at = cold->chain; at;) {
@@ -213,11 +214,48 @@ static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 a
 
 // ---- an access, anyhow -----------------------------------------------------------------------------------
 
-static __device__ __forceinline__ Record* next_record(Env* env, Cell* c, u64 address, Record* r) {
-    Record* second = (Record*)cold_of(env, address)->record;
+// Strong accesses of one shape that reach all who can come here see each other: there is nothing to be found among them.
+// Those of the first such shape are calm. Their records, of which a lock has many, stand at the end of the chain.
+constexpr u32 RESTLESS = 1, CALM = 2;
+
+static __device__ __forceinline__ Node* node_at(Env* env, u32 place) { return (Node*)pool_at(launch_of(env), place); }
+
+static __device__ int is_calm(Env* env, Cell* c, Visit* v) {
+    int far = v->address < env->arena_size / 2;
+    if (!(v->key & KEY_STRONG) || (far && (v->key >> KEY_SCOPE & 3) < SCOPE_GPU)) return 0;
+    Cold* cold = open_cold(env, c, v->address);
+    u32 kind = v->key & (KEY_STRONG | KEY_SHAPE);
+    if (!cold->kind) cold->kind = kind;
+    return cold->kind == kind;
+}
+
+// The records of a granule, one after the other: two that may be of any kind, then those of the wanted parts of the chain.
+static __device__ __forceinline__ Record* next_record(Env* env, Cell* c, u64 address, Record* r, u32 parts) {
+    Cold* cold = cold_of(env, address);
+    Record* second = (Record*)cold->record;
     if (r == first_of(c)) return c->more ? second : 0;
-    u32 next = r == second ? cold_of(env, address)->chain : ((Node*)((u64)r - 8))->next;
-    return next ? &((Node*)pool_at(launch_of(env), next))->r : 0;
+    u32 next = r != second ? ((Node*)((u64)r - 8))->next : parts & RESTLESS ? cold->chain : cold->calm;
+    return next && (parts & CALM || next != cold->calm) ? &node_at(env, next)->r : 0;
+}
+
+// A new record in the chain of a granule. Returns 0 if there is no room.
+static __device__ Record* new_record(Env* env, Cold* cold, int calm) {
+    Launch* launch = launch_of(env);
+    if (!launch->nodes_left) {
+        launch->nodes = take(launch, NODES * sizeof(Node));
+        if (!launch->nodes) return 0;
+        launch->nodes_left = NODES;
+    }
+    u32 at = launch->nodes, *link = &cold->chain;
+    launch->nodes += sizeof(Node) / 8;
+    launch->nodes_left--;
+    if (calm && cold->calm) link = &node_at(env, cold->calm)->next;
+    else while (calm && *link) link = &node_at(env, *link)->next;
+    if (calm && !cold->calm) cold->calm = at;
+    Node* made = node_at(env, at);
+    made->next = *link;
+    *link = at;
+    return &made->r;
 }
 
 // Compare an access with one record of its granule.
@@ -273,11 +311,10 @@ static __device__ __forceinline__ void mix(Record* r, u32 key, u32 value) {
 }
 
 // Put an access into the cell. Returns whether further ones like it, in this interval, would add nothing.
-static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
-    Launch* launch = launch_of(env);
+static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
     Record* room = 0;
-    u32 block = v->place / 32, alike = 0;
-    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r)) {
+    u32 block = v->place / 32, alike = 0, most = c->more ? cold_of(env, v->address)->most : MOST_ALIKE;
+    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r, calm ? CALM : RESTLESS)) {
         if (r->lanes && !((r->key ^ v->key) & ~KEY_KNOWN)) {
             alike++;
             int own = r->place == v->place && r->stamp == v->stamp;
@@ -289,7 +326,7 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
                 return r->lanes2 && stand_for(env, v->address, v->info, block, r->place, r->place2);
             }
             int alone = r->place == v->place && r->lanes == v->bit && !r->lanes2;
-            forget(env, t, v, r, alike > MOST_ALIKE);
+            forget(env, t, v, r, alike > most);
             if (!r->lanes && alone) {  // the thread's own access, once more
                 mix(r, v->key, v->value);
                 fill(r, v->key & (r->key | ~KEY_KNOWN), v->value, v->place, v->bit, v->stamp);
@@ -309,16 +346,10 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c) {
         if (!r->lanes && !room) room = r;
     }
     if (!room && !c->more) room = (Record*)open_cold(env, c, v->address)->record;
-    if (!room) {
-        Cold* cold = cold_of(env, v->address);
-        u32 at = take(launch, sizeof(Node));
-        if (!at) return 0;
-        Node* made = (Node*)pool_at(launch, at);
-        made->next = cold->chain;
-        cold->chain = at;
-        room = &made->r;
-    }
-    fill(room, v->key, v->value, v->place, v->bit, v->stamp);
+    Cold* cold = cold_of(env, v->address);
+    if (!room && alike > most) cold->most = 2 * alike;  // it was in vain: less often
+    if (!room) room = new_record(env, cold, calm);
+    if (room) fill(room, v->key, v->value, v->place, v->bit, v->stamp);
     return 0;
 }
 
@@ -336,11 +367,18 @@ static __device__ void visit(Env* env, Thread* t, Visit* v) {
         c->tag = tag; c->more = 0;
         first_of(c)->lanes = 0;
     }
-    if (v->info & INFO_FINAL) extra_of(env, t->linear)->touched = env->bar;
-    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r))
+    Extra* e = extra_of(env, t->linear);
+    int calm = is_calm(env, c, v);
+    if (v->info & INFO_FINAL) e->touched = env->bar;
+    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r, calm ? RESTLESS : RESTLESS | CALM))
         if (r->lanes) compare(env, t, v, r);
     extend_chain(env, t, v, c);
-    int enough = keep(env, t, v, c);
+    if (calm && e->kept == v->address && e->kept_key == v->key && e->kept_stamp == v->stamp) return;  // once more
+    int enough = keep(env, t, v, c, calm);
+    if (calm) {
+        e->kept = v->address; e->kept_key = v->key; e->kept_stamp = v->stamp;
+        soil(env);
+    }
     if (enough && !(v->key & (KEY_WRITE | KEY_STRONG)) && bytes_of(v->key) == 15)
         *quiet_of(env, v->address) = quiet_token(env, v->site);
 }
@@ -350,6 +388,7 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
     Launch* launch = launch_of(env);
     u32 size = info & 255, scope = info >> SCOPE_SHIFT & 3, handed = 0;
     int strong = (info & STRONG) != 0, write = (info & INFO_WRITE) != 0;
+    if (strong && write) launch->most_looks = FEW_LOOKS;
     if (launch->ordered && strong && (!write || info & INFO_ATOMIC)) handed = strong_read(env, thread, address, size, info);
     Visit v;
     v.key = (site & KEY_SITE) | (write ? KEY_WRITE : 0) | (strong ? KEY_STRONG | scope << KEY_SCOPE : 0) |
@@ -400,9 +439,9 @@ static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address
     Cell* c = cell_of(env, address);
     u32 place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
     Record *like = 0, *room = 0;
-    for (Record* r = first_of(c); r; r = next_record(env, c, address, r)) {
+    for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
         if (!r->lanes) {
-            if (!room) room = r;
+            if (!room && (r == first_of(c) || r == (Record*)cold_of(env, address)->record)) room = r;
             continue;
         }
         int mine = r->place == place && r->lanes == bit && !r->lanes2;
@@ -441,13 +480,26 @@ static __device__ __forceinline__ int is_local(Env* env, u64 address) {  // a th
     return address >= env->arena_size / 2 && (in_slots & (SLOT_BYTES - 1)) >= SHARED_WINDOW;
 }
 
+// A thread looks at what others may change: is it what it has found at this place of the program before?
+static __device__ void look(Env* env, Thread* t, u32 site, u64 address, u32 size, u32 blind) {
+    Extra* e = extra_of(env, t->linear);
+    u64 where = env->arena + address, value = size <= 8 ? value_at(where, size) : 0;
+    if (e->watched != where || e->watched_site != site || size > 8 || blind) {
+        soil(env);
+        e->watched = where; e->watched_site = site; e->watched_size = size; e->in_vain = e->patience = 0;
+    } else e->in_vain = value == e->seen ? 1 : e->patience ? 2 : 0;
+    e->seen = value;
+}
+
 // As rt_race, where that does not decide.
 static __device__ __noinline__ int race_otherwise(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
     if (info & INFO_ATOMIC && env->blind) info |= INFO_BLIND;
     if (env->final) info |= INFO_FINAL;
     u32 kind = info & (255 | STRONG | INFO_FINAL | INFO_WRITE);
     if (kind == (4 | INFO_ATOMIC | INFO_WRITE) && !launch_of(env)->ordered && updated_quickly(env, thread, site & KEY_SITE, address, info)) return 0;
-    return is_local(env, address) ? 0 : race_anyhow(env, thread, site, address, info, value);
+    if (is_local(env, address)) return 0;
+    if (info & STRONG) look(env, thread, site, address, info & 255, info & INFO_BLIND);
+    return race_anyhow(env, thread, site, address, info, value);
 }
 
 EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u64 value);

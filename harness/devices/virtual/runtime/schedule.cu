@@ -21,6 +21,52 @@ static __device__ void join_timeout(Env* env, Thread* thread, u32 site) {
         }
 }
 
+// Whether a thread waits for another round.
+static __device__ int is_held(Thread* t) { return t->arg0 && t->arg0--; }
+
+// ---- waiting for memory to change ------------------------------------------------------------------------------
+
+// Where thousands take one lock, nearly all looks at it are in vain, and they grow with the square of the threads. So one
+// that goes round a loop and finds what it has found before need not go on until that changes. Then a few may look first,
+// twice as many in the next round, and so on: most often one of them changes it again. A thread cannot tell this from bad
+// luck. It goes on anyway after some rounds, and where all others only wait.
+
+// A thread has come to the end of a loop in which it may wait. Returns whether it does.
+static __device__ int await_change(Env* env, Thread* t, u32 site) {
+    Extra* e = extra_of(env, t->linear);
+    if (!e->in_vain || e->polls || (e->in_vain == 2 && e->waited_site != site)) return 0;
+    t->wait = WAIT_CHANGE;
+    t->op = e->watched_size; t->arg1 = e->watched; t->arg2 = e->seen;
+    e->patience = e->patience < PATIENCE ? 2 * e->patience + 1 : PATIENCE;
+    t->arg0 = e->patience;
+    e->waited_site = site; e->in_vain = 0;
+    return 1;
+}
+
+// Whether a thread waits in this round for memory to change.
+static __device__ int keeps_waiting(Env* env, Thread* t) {
+    Launch* launch = launch_of(env);
+    if (env->idle) return 0;
+    if (launch->looks && value_at(t->arg1, t->op) != t->arg2) {
+        launch->looks--;
+        return 0;
+    }
+    return is_held(t);
+}
+
+// Every block of a worker that runs has had a round.
+static __device__ void next_round(Env* env, u32 slots) {
+    Launch* launch = launch_of(env);
+    u32 moved = 0;
+    for (u32 s = 0; s < slots; s++) moved |= env[s].moved;
+    for (u32 s = 0; s < slots; s++) {
+        env[s].idle = !moved;
+        env[s].moved = 0;
+    }
+    launch->looks = launch->most_looks;
+    if (launch->most_looks < 1u << 20) launch->most_looks *= 2;
+}
+
 // A slice has been used up. next: the size of the next one; called: by calls, which do not count in a loop that may
 // wait, or else it might never let others run. Returns the new slice, or 0 to give up.
 EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
@@ -33,6 +79,8 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
         thread->dead = DEAD_FAULT;
         return 0;
     }
+    thread->wait = WAIT_READY;
+    if (waits && env->cells && await_change(env, thread, site)) next = 1;
     u64 steps = called || env->tables ? next : env->granted;
     if (waits) steps = launch->blocks == 1 ? 16 * next : 0;  // another block may take its time
     int spent = thread->steps <= steps;
@@ -65,9 +113,6 @@ EXPORT int rt_turn(Env* env, Thread* thread, u32 site) {
     thread->arg0 = (random >> 58) & ((1u << most) - 1) >> 1;
     return 1;
 }
-
-// Whether a thread waits in this round for its turn.
-static __device__ int is_held(Thread* t) { return t->arg0 && t->arg0--; }
 
 EXPORT int rt_enter(Env* env, Thread* thread, u32 site) {
     u64 address = (u64)&address;
@@ -417,6 +462,7 @@ static __device__ int advance(Env* env) {
     u32* order = (u32*)launch->order;
     u32 n = coroutines(env), start = env->start, together = env->together;
     if (together && !env->tables) {
+        env->moved = 1;
         if (resume_together(env)) return 1;
         together = 0;  // they are at different places now
     }
@@ -428,10 +474,16 @@ static __device__ int advance(Env* env) {
         if (start) {
             t->wait = WAIT_READY;
             call_start((u64)env, (u64)t);
+            env->moved = progress = 1;
+        } else if (t->wait == WAIT_CHANGE) {
+            if (!keeps_waiting(env, t)) {
+                env->moved |= !env->idle;
+                call_resume(t->handle);
+            }
             progress = 1;
         } else if (together || t->wait == WAIT_READY || t->wait == WAIT_TURN) {
             if (t->wait != WAIT_TURN || !is_held(t)) call_resume(t->handle);
-            progress = 1;
+            env->moved = progress = 1;
         }
         if (env->tables && (i + 1 == n || order[i + 1] / 32 != order[i] / 32)) settle(env, order[i] / 32);
         if (t->wait == WAIT_EXITED) {
@@ -462,8 +514,8 @@ static __device__ int advance(Env* env) {
 
 // Run one block of coroutines to its end.
 EXPORT void rt_block(Env* env) {
-    while (advance(env)) {
-    }
+    while (advance(env))
+        if (env->cells) next_round(env, 1);
 }
 
 // Put the next block into a slot. Returns 0 when there is none.
@@ -484,7 +536,7 @@ static __device__ int next_block(Env* env) {
     env->start = 1;
     env->slice = env->granted = full_slice(env);
     env->calls = SLICE;
-    env->together = env->faulted = 0;
+    env->together = env->faulted = env->moved = env->idle = 0;
     env->frames_used = 0;
     for (u32 k = 0; k < 16; k++) env->arrived[k] = 0;
     if (env->tables) start_counting(env);
@@ -507,7 +559,7 @@ static __device__ int only_polls(Env* env) {
     u32 polls = 0;
     for (u32 i = 0; i < launch_of(env)->threads; i++) {
         Thread* t = &threads_of(env)[i];
-        if (t->wait == WAIT_TURN) return 0;
+        if (t->wait == WAIT_TURN || t->wait == WAIT_CHANGE) return 0;
         if (t->wait != WAIT_READY) continue;
         if (!extra_of(env, t->linear)->polls) return 0;
         polls++;
@@ -551,6 +603,7 @@ EXPORT void rt_run(Env* env) {
                 running -= !(env[s].running = next_block(&env[s]));
             } else if (launch_of(env)->grid_sync) waiting += only_polls(&env[s]);
         }
+        if (env->cells) next_round(env, slots);
         idle = running && waiting == running ? idle + 1 : 0;
     }
     if (running && !faulted) missing_block(env, slots);
