@@ -152,39 +152,3 @@ def strip_of(values: np.ndarray) -> np.ndarray:
         return values[np.newaxis]
     gap = np.full((values.shape[1], 1), np.nan)
     return np.hstack([part for channel in values for part in (channel, gap)][:-1])
-
-
-def main() -> None:
-    """Draws the pictures of the lessons of puzzles 37 and 38, each from a run of the solutions."""
-    import tempfile
-    from pathlib import Path
-
-    from ..course.checkout import open_course
-    from ..course.progress import Progress
-    from ..devices import open_device
-    from . import data
-    from .checks import quick_parameters, solution_net
-    from .model import GRADIENTS, VALUES
-    from .run import Options
-    from .run import main as train
-
-    puzzles = open_course().root / "puzzles"
-    digits = data.load()
-    with open_device("cpu", checks="memory") as device:
-        net = solution_net(device, {}, quick_parameters())
-        net.load(digits.test_images[1:2], digits.test_labels[1:2])
-        net.forward()
-        net.backward()
-        values = {name: net[name].get() for name in (*VALUES, *GRADIENTS)}
-    says = f"a {digits.test_labels[1]}, loss {values['losses'][0]:.2f}"
-    layers_picture(values, says).savefig(puzzles / "37_lenet_step" / "layers.png")
-    with tempfile.TemporaryDirectory() as folder:
-        course = open_course()
-        options = Options(
-            kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png"
-        )
-        train(course, Progress(Path(folder)), options)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,6 @@
 """The code is laid out and checked by ruff, as pyproject.toml says."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -15,3 +16,47 @@ def test_ruff_has_nothing_to_say(command):
         [sys.executable, "-m", "ruff", *command, "."], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+#: Circles of modules that are known, each closed by imports inside functions; none may be added.
+CIRCLES = {
+    ("harness.measure.ladder", "harness.report.pictures.ladder", "harness.report.pictures.roofline"),
+}
+
+
+def imports_of(path: Path, known: set[str]) -> set[str]:
+    """The modules that a file imports, in functions too, but not for its annotations alone."""
+    folder = ".".join(path.relative_to(ROOT).parent.parts)
+    found, todo = set(), [ast.parse(path.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.ImportFrom):
+            above = folder.split(".")[: len(folder.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            named = {f"{module}.{alias.name}" for alias in node.names}
+            found |= named & known or {module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & known
+
+
+def test_no_modules_import_one_another():
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "harness").rglob("*.py")
+        if "tests" not in path.relative_to(ROOT).parts
+    }
+    edges = {name: imports_of(path, paths.keys() - {name}) for name, path in paths.items()}
+    reached = {}
+    for name in edges:
+        seen, todo = set(), [*edges[name]]
+        while todo:
+            if (module := todo.pop()) not in seen:
+                seen.add(module)
+                todo += edges[module]
+        reached[name] = seen
+    circles = {tuple(sorted(m for m in reached[n] if n in reached[m])) for n in reached if n in reached[n]}
+    assert circles == CIRCLES

@@ -1,19 +1,13 @@
-"""Pictures of a kernel: which elements of each array one thread touches.
-
-`python -m harness.report.pictures.canvas 09` draws `puzzles/09_*/access.png` from a run of the solution; with a
-block and `all`, as in `21 1 all`, it shows which thread of this block touches what.
-"""
+"""Pictures of a kernel: which elements of each array one thread touches."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from harness.course.checkout import open_course
 from harness.course.declare import Array, Case, Kernel, Launch, Puzzle
 from harness.errors import CourseError
 
@@ -323,19 +317,3 @@ def who_touches(name: str, shape: tuple[int, ...], found: Mapping[int, Sequence[
         for index in {a.index for a in accesses if a.array == name}:
             threads[index].append(str(thread))
     return np.array([",".join(t) for t in threads]).reshape(shape)
-
-
-def main(arguments: list[str]) -> int:
-    """ID [BLOCK [THREAD [KERNEL [CASE [FILE]]]]]: writes access.png, or FILE, there; THREAD may be "all"."""
-    from .kinds import save_picture
-
-    puzzle = open_course().load(arguments[0])
-    block, thread = (arguments[1:3] + ["", ""])[:2]
-    kernel, case = (arguments[3:5] + ["", ""])[:2]
-    target = puzzle.folder / (arguments[5:] or ["access.png"])[0]
-    save_picture(puzzle, puzzle.solution_path, target, "access", kernel, case, block, thread)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

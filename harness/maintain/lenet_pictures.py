@@ -1,0 +1,41 @@
+"""The pictures of the lessons of puzzles 37 and 38: `python -m harness.maintain.lenet_pictures`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ..course.checkout import open_course
+from ..course.progress import Progress
+from ..devices import open_device
+from ..lenet import data
+from ..lenet.checks import quick_parameters, solution_net
+from ..lenet.model import GRADIENTS, VALUES
+from ..lenet.picture import layers_picture
+from ..lenet.run import Options
+from ..lenet.run import main as train
+
+
+def main() -> None:
+    """Draws the pictures of the lessons of puzzles 37 and 38, each from a run of the solutions."""
+
+    puzzles = open_course().root / "puzzles"
+    digits = data.load()
+    with open_device("cpu", checks="memory") as device:
+        net = solution_net(device, {}, quick_parameters())
+        net.load(digits.test_images[1:2], digits.test_labels[1:2])
+        net.forward()
+        net.backward()
+        values = {name: net[name].get() for name in (*VALUES, *GRADIENTS)}
+    says = f"a {digits.test_labels[1]}, loss {values['losses'][0]:.2f}"
+    layers_picture(values, says).savefig(puzzles / "37_lenet_step" / "layers.png")
+    with tempfile.TemporaryDirectory() as folder:
+        course = open_course()
+        options = Options(
+            kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png"
+        )
+        train(course, Progress(Path(folder)), options)
+
+
+if __name__ == "__main__":
+    main()
