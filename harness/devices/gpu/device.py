@@ -1,6 +1,6 @@
 """A GPU, through CuPy, with the interface of every device.
 
-All work is done in a child process (gpu_worker.py), which is stopped when a kernel faults or never ends, and
+All work is done in a child process (worker.py), which is stopped when a kernel faults or never ends, and
 replaced when next needed. Modules survive that; arrays do not.
 """
 

@@ -42,7 +42,7 @@ class Special:
         return self.cast("inttoptr", "i64", self.op("add i64", extras, mine), "ptr")
 
     def load_field(self, struct: str, name: str, invariant: bool = False, volatile: bool = False) -> str:
-        """volatile: a check may have written it (see lower.py)."""
+        """volatile: a check may have written it (see checks.py)."""
         mark = ", !invariant.load !1" if invariant else ""
         pointer = self.field_pointer(struct, name)
         return self.emit(f"load {'volatile ' * volatile}{abi.llvm_field(struct, name)}, ptr {pointer}{mark}")

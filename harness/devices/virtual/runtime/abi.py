@@ -1,6 +1,6 @@
 """The state shared by compiled kernels, the runtime and Python: one declaration, three readers.
 
-`c_header()` is what runtime.cu sees, `offset()` is what lower.py emits, `DTYPES` is what Python reads.
+`c_header()` is what runtime.cu sees, `offset()` is what the emitter uses, `DTYPES` is what Python reads.
 A device address is an offset into the arena; a host address is a real pointer.
 """
 
