@@ -149,8 +149,6 @@ class Body:
                 raise
             at = self.location(ins)
             raise Unsupported(error.what, at.file or self.module.name, at.line) from error
-        except (LookupError, ValueError, TypeError, AttributeError):  # PTX that was not written by a compiler
-            self.unsupported(ins)
 
     def location(self, ins: Instruction) -> Location:
         """The student's line of an instruction, or of the call that leads to it."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
+
+import llvmlite.binding as llvm
 import pytest
 
 from harness.devices.nvrtc.compiler import compile_ptx
+from harness.devices.virtual.compile import pipeline
+from harness.devices.virtual.compile.recipes import recipe
 from harness.devices.virtual.ptx import parse, verify
 from harness.errors import Unsupported
 from harness.tests.samples import SAMPLES
@@ -210,3 +216,58 @@ def test_what_a_compiler_writes_passes(name, flavour):
     verify.run(
         parse.parse(compile_ptx(entry.source, "kernel.cu", flavour, (), entry.expressions).text), "kernel.cu"
     )
+
+
+# --- what passes can be lowered ------------------------------------------------------------------
+
+SOURCE = """
+__device__ __noinline__ int f(int v, int* p) { int t[3] = {v, 1, 2}; return p[0] < -5 ? t[v % 3] : f(v + 1, t) + 1; }
+extern "C" __global__ void k(float* out, const float4* in, int n) {
+  __shared__ float s[32];
+  s[threadIdx.x] = out[threadIdx.x] + in[n].y;
+  __syncthreads();
+  float v = __shfl_down_sync(~0u, s[31 - threadIdx.x], 2);
+  switch (n) { case 0: v += 1; break; case 1: v *= 2; break; case 2: v -= 3; break; case 3: v /= 3; }
+  if (v > 3) printf("%f %d\\n", v, f(n, &n));
+  atomicAdd(out, v);
+}"""
+TOKENS = (
+    "%r1 %f1 %rd1 %p1 %rs1 5 -1 0f3F800000 _ !%p1 %p1|%p2 {%r1,%r2} [%rd1] [%r1+4] %tid.x %% {} [] () 1e3 $L__BB0_1"
+    " [%rd1+99999999999] 18446744073709551616 add.s32 ld.param.v2.u64 st.f32 mov.b64 bar.sync call turn"
+).split()
+
+
+def changed(text: str, rng: random.Random) -> str:
+    """One token of an instruction is another of the text, a stranger, or has another number or type."""
+    lines = text.split("\n")
+    places = [i for i, line in enumerate(lines) if re.fullmatch(r"\s+(?:@!?%p\d+ )?[a-z][\w.:]*\s.*;", line)]
+    at = rng.choice(places)
+    token = rng.choice(list(re.finditer(r"[^\s,;]+", lines[at])))
+    types = ("f32", "u32", "s64", "b16", "pred", "f16x2", "v2", "v4")
+    new = rng.choice(
+        (
+            rng.choice(re.findall(r"[^\s,;]+", lines[rng.choice(places)])),
+            rng.choice(TOKENS),
+            re.sub(r"\d+", lambda m: str(rng.choice((0, 1, 7, 64, 1 << 31, 1 << 63))), token[0], count=1),
+            re.sub(r"(?<=\.)[a-z]\d+", lambda m: rng.choice(types), token[0], count=1),
+        )
+    )
+    lines[at] = lines[at][: token.start()] + new + lines[at][token.end() :]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("checks", ["full", "memory"])
+def test_changed_operands_are_refused_or_lowered(checks):
+    """Never another exception, and never text that LLVM does not take."""
+    made, rng = recipe(checks), random.Random(7)
+    text = compile_ptx(SOURCE, "kernel.cu", made.ptx).text.split("\n\t.section")[0]
+    outcomes = {"lowered": 0, "refused": 0}
+    for _ in range(250):
+        try:
+            lowered = pipeline.lower(changed(text, rng), "kernel.cu", made, 1 << 34)
+            llvm.parse_assembly(lowered.text).verify()
+            outcomes["lowered"] += 1
+        except Unsupported as error:
+            assert error.what
+            outcomes["refused"] += 1
+    assert outcomes["lowered"] > 20 and outcomes["refused"] > 100
