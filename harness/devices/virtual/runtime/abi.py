@@ -129,14 +129,12 @@ _STRUCTS = {
     "Cold": [
         (_U32, "record", 8),
         (_U32, "launch"),  # Launch.tag of the launch that has made the chain
-        (_U32, "chain"),  # more records: a place in the launch's pool
+        (_U32, "chain"),  # more records: the place of a Chain in the launch's pool
         (_U32, "writer"), (_U32, "writer_place"),  # key of the last strong write
         # who has seen that one, and all before it
         (_U32, "seer_place"), (_U32, "seer_lane"), (_U32, "seer_stamp"),
         # of accesses no older than this; after a plain store, those of the next chain: writer_place
         (_U32, "since"),
-        (_U32, "kind"), (_U32, "calm"),  # what calm accesses have in common, and where their records begin in the chain
-        (_U32, "most"),  # records of one instruction before the ordered ones are dropped
     ],
     # Of a granule with an unset value in it: where that came from, and who stored it. `copy_site`: the last copy
     # (cp.async) into it.

@@ -10,6 +10,9 @@
 
 struct Record { u32 key, value, place, stamp, lanes, place2, stamp2, lanes2; };  // place: block * 32 + warp
 struct Node { u32 next, unused; Record r; };
+// More records. kind: what calm accesses have in common (see is_calm); calm: where their records begin, at the end; most: records
+// of one instruction before the ordered ones are dropped.
+struct Chain { u32 first, calm, kind, most; };
 
 // A key: the site in 20 bits, which bytes of the granule in 4 (see shape_of), and the kind.
 constexpr u32 KEY_SITE = (1u << 20) - 1, KEY_SHAPE = 15u << 20, KEY_WRITE = 1u << 24, KEY_STRONG = 1u << 25;
@@ -24,6 +27,7 @@ static __device__ __forceinline__ u64* quiet_of(Env* env, u64 address) { return 
 static __device__ __forceinline__ Cell* cell_of(Env* env, u64 address) { return (Cell*)env->cells + (address >> 2); }
 static __device__ __forceinline__ Cold* cold_of(Env* env, u64 address) { return (Cold*)env->colds + (address >> 2); }
 static __device__ __forceinline__ Record* first_of(Cell* c) { return (Record*)c->record; }
+static __device__ __forceinline__ Chain* chain_of(Env* env, Cold* cold) { return (Chain*)pool_at(launch_of(env), cold->chain); }
 
 // What few granules need beside their cell: empty where it has not been used in this interval.
 static __device__ Cold* open_cold(Env* env, Cell* c, u64 address) {
@@ -31,11 +35,13 @@ static __device__ Cold* open_cold(Env* env, Cell* c, u64 address) {
     Cold* cold = cold_of(env, address);
     if (c->more) return cold;
     c->more = 1;
-    if (cold->launch != launch->tag) cold->chain = cold->calm = 0;
-    cold->launch = launch->tag; cold->kind = 0; cold->most = MOST_ALIKE;
+    if (cold->launch != launch->tag) cold->chain = 0;
+    cold->launch = launch->tag;
     ((Record*)cold->record)->lanes = 0;
     cold->writer = cold->seer_lane = cold->since = 0;
-    for (u32 at = cold->chain; at;) {
+    Chain* chain = cold->chain ? chain_of(env, cold) : 0;
+    if (chain) chain->kind = 0, chain->most = MOST_ALIKE;
+    for (u32 at = chain ? chain->first : 0; at;) {
         Node* node = (Node*)pool_at(launch, at);
         node->r.lanes = 0;
         at = node->next;
@@ -224,9 +230,11 @@ static __device__ int is_calm(Env* env, Cell* c, Visit* v) {
     int far = v->address < env->arena_size / 2;
     if (!(v->key & KEY_STRONG) || (far && (v->key >> KEY_SCOPE & 3) < SCOPE_GPU)) return 0;
     Cold* cold = open_cold(env, c, v->address);
+    if (!cold->chain) return 0;
+    Chain* chain = chain_of(env, cold);
     u32 kind = v->key & (KEY_STRONG | KEY_SHAPE);
-    if (!cold->kind) cold->kind = kind;
-    return cold->kind == kind;
+    if (!chain->kind) chain->kind = kind;
+    return chain->kind == kind;
 }
 
 // The records of a granule, one after the other: two that may be of any kind, then those of the wanted parts of the chain.
@@ -234,24 +242,32 @@ static __device__ __forceinline__ Record* next_record(Env* env, Cell* c, u64 add
     Cold* cold = cold_of(env, address);
     Record* second = (Record*)cold->record;
     if (r == first_of(c)) return c->more ? second : 0;
-    u32 next = r != second ? ((Node*)((u64)r - 8))->next : parts & RESTLESS ? cold->chain : cold->calm;
-    return next && (parts & CALM || next != cold->calm) ? &node_at(env, next)->r : 0;
+    if (!cold->chain) return 0;
+    Chain* chain = chain_of(env, cold);
+    u32 next = r != second ? ((Node*)((u64)r - 8))->next : parts & RESTLESS ? chain->first : chain->calm;
+    return next && (parts & CALM || next != chain->calm) ? &node_at(env, next)->r : 0;
 }
 
 // A new record in the chain of a granule. Returns 0 if there is no room.
 static __device__ Record* new_record(Env* env, Cold* cold, int calm) {
     Launch* launch = launch_of(env);
+    if (!cold->chain) {
+        if (!(cold->chain = take(launch, sizeof(Chain)))) return 0;
+        Chain* made = chain_of(env, cold);
+        made->first = made->calm = made->kind = 0; made->most = MOST_ALIKE;
+    }
     if (!launch->nodes_left) {
         launch->nodes = take(launch, NODES * sizeof(Node));
         if (!launch->nodes) return 0;
         launch->nodes_left = NODES;
     }
-    u32 at = launch->nodes, *link = &cold->chain;
+    Chain* chain = chain_of(env, cold);
+    u32 at = launch->nodes, *link = &chain->first;
     launch->nodes += sizeof(Node) / 8;
     launch->nodes_left--;
-    if (calm && cold->calm) link = &node_at(env, cold->calm)->next;
+    if (calm && chain->calm) link = &node_at(env, chain->calm)->next;
     else while (calm && *link) link = &node_at(env, *link)->next;
-    if (calm && !cold->calm) cold->calm = at;
+    if (calm && !chain->calm) chain->calm = at;
     Node* made = node_at(env, at);
     made->next = *link;
     *link = at;
@@ -313,7 +329,9 @@ static __device__ __forceinline__ void mix(Record* r, u32 key, u32 value) {
 // Put an access into the cell. Returns whether further ones like it, in this interval, would add nothing.
 static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
     Record* room = 0;
-    u32 block = v->place / 32, alike = 0, most = c->more ? cold_of(env, v->address)->most : MOST_ALIKE;
+    u32 block = v->place / 32, alike = 0, most = MOST_ALIKE;
+    Cold* cold = cold_of(env, v->address);
+    if (c->more && cold->chain) most = chain_of(env, cold)->most;
     for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r, calm ? CALM : RESTLESS)) {
         if (r->lanes && !((r->key ^ v->key) & ~KEY_KNOWN)) {
             alike++;
@@ -346,8 +364,7 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
         if (!r->lanes && !room) room = r;
     }
     if (!room && !c->more) room = (Record*)open_cold(env, c, v->address)->record;
-    Cold* cold = cold_of(env, v->address);
-    if (!room && alike > most) cold->most = 2 * alike;  // it was in vain: less often
+    if (!room && alike > most) chain_of(env, cold)->most = 2 * alike;  // it was in vain: less often
     if (!room) room = new_record(env, cold, calm);
     if (room) fill(room, v->key, v->value, v->place, v->bit, v->stamp);
     return 0;
@@ -439,9 +456,10 @@ static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address
     Cell* c = cell_of(env, address);
     u32 place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
     Record *like = 0, *room = 0;
+    Cold* cold = cold_of(env, address);
     for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
         if (!r->lanes) {
-            if (!room && (r == first_of(c) || r == (Record*)cold_of(env, address)->record)) room = r;
+            if (!room && (!c->more || !cold->chain || !chain_of(env, cold)->calm)) room = r;  // which are not for plain ones
             continue;
         }
         int mine = r->place == place && r->lanes == bit && !r->lanes2;
