@@ -41,6 +41,11 @@ def main() -> None:
             answer = error
         except MemoryError:
             answer = CompileError("the compiler ran out of memory on this file")
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            answer = DeviceError(
+                f"the virtual GPU's compiler has a defect that this file shows ({what}); please report it"
+            )
         signal.setitimer(signal.ITIMER_PROF, 0)
         connection.send_bytes(CODEC.dumps(answer))
 

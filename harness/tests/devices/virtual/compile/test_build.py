@@ -12,10 +12,10 @@ import pytest
 
 from harness.devices import open_device
 from harness.devices.confine import supported
-from harness.devices.nvrtc.compiler import Ptx, compile_ptx
+from harness.devices.nvrtc.compiler import Ptx, compile_ptx, gather
 from harness.devices.virtual.compile import build
 from harness.devices.virtual.compile.build import build_ptx
-from harness.errors import BackwarpError, CompileError, Unsupported
+from harness.errors import BackwarpError, CompileError, DeviceError, Unsupported
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device, line_of, result, run
 
 # --- size ----------------------------------------------------------------------------------------
@@ -262,6 +262,15 @@ def test_the_compilers_are_confined():
         device.compile(f"__global__ void f() {{}} // {time.time_ns()}")
     status = Path(f"/proc/{build._child._child.pid}/status").read_text()
     assert ("Seccomp:\t2" in status) == supported().calls
+
+
+def test_a_defect_of_the_compiler_is_said_to_be_one():
+    job = gather("__global__ void f() {}")
+    with pytest.raises(
+        DeviceError, match="compiler has a defect that this file shows .KeyError: 'no such build'"
+    ):
+        build._apart((job, None, "no such build", 1 << 30))
+    assert build._apart((job, None, "memory", 1 << 30)).code  # the process goes on
 
 
 def test_what_the_cache_holds_is_not_run(tmp_path, monkeypatch):
