@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..compile.recipes import Check
 from ..ptx.ir import Variable
 from ..runtime.abi import (
+    DTYPES,
     INFO_ATOMIC,
     INFO_BLIND,
     INFO_FINAL,
@@ -16,11 +17,13 @@ from ..runtime.abi import (
     INFO_VALUE,
     INFO_WRITE,
     INIT,
+    LANES_OF_A_RECORD,
     LOCAL_START,
     READ,
     SLOT_BYTES,
     SYMMETRIC_LANES,
     WRITE,
+    offset,
 )
 
 
@@ -106,18 +109,18 @@ class FullChecks:
         first = self.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
         index = self.op("add i64", first, self.op("lshr i64", offset, 2))
         shared = bool(info & INFO_SHARED)
+        if root.space != "local" and not info & INFO_WRITE:
+            # where the memory is quiet for this instruction, it has been found to be written in this interval
+            loud = self.fresh_label("loud")
+            self._skip_quiet(address, nbytes, shared, loud, done, site)
+            self.label(loud)
         if reads:
             self.check_shadow(index, nbytes // 4, INIT, shared, slow, self.shadow_tag(root))
             if not ins.pred and ins.used < 0:
                 self.written.add((address, nbytes))
         elif info & INFO_WRITE and (address, nbytes) not in self.written:  # `x += y` has just read it
             self._mark_written(index, nbytes // 4, READ | WRITE | INIT, shared, root=root)
-        if root.space == "local":
-            self.line(f"br label %{done}")
-        elif info & INFO_WRITE:
-            self.line(f"br label %{race}")
-        else:
-            self._skip_quiet(address, nbytes, shared, race, done, site)
+        self.line(f"br label %{done if root.space == 'local' else race}")
 
     def _offset_in(self, root: Variable, address: str, nbytes: int, info: int, site: str) -> str:
         """The place of an access in its array; a fault if it is outside."""
@@ -205,6 +208,7 @@ class FullChecks:
                 self.op("add i64", token, self.cast("zext", "i32", self.op("add i32", warp, 1), "i64"))
             )
         n = max(1, nbytes // 4)
+        loud = self.fresh_label("loud") if nbytes == 4 and len(tokens) > 1 else race
         for i in range(n):
             where = self.emit(
                 f"getelementptr i8, ptr {quiet}, i64 {self.op('add i64', place, 8 * i) if i else place}"
@@ -212,9 +216,36 @@ class FullChecks:
             found = self.emit(f"load volatile i64, ptr {where}, align 8")
             same = [self.op("icmp eq i64", found, t) for t in tokens]
             next_ = self.fresh_label("quiet") if i < n - 1 else done
-            self.branch(same[0] if len(same) == 1 else self.op("or i1", *same), next_, race)
+            self.branch(same[0] if len(same) == 1 else self.op("or i1", *same), next_, loud)
             if i < n - 1:
                 self.label(next_)
+        if loud != race:
+            self.label(loud)
+            self._join_the_first(address, shared, where, found, tokens[1], done, race)
+
+    def _join_the_first(
+        self, address: str, shared: bool, quiet: str, found: str, in_warp: str, done: str, race: str
+    ) -> None:
+        """The granule's first record has one lane of this warp, which has read it here, and nobody else has come
+        since: this lane is added to it. With two of them on record, the others need no look.
+        """
+        join, first = self.fresh_label("join"), str(1 << 31)
+        self.branch(self.op("icmp eq i64", found, self.op("or i64", in_warp, first)), join, race)
+        self.label(join)
+        cells = self.emit(f"inttoptr i64 {self.load_field('Env', 'cells', invariant=True)} to ptr")
+        at = self.op("add i64", address, self.shared_base) if shared else address
+        place = self.op("mul i64", self.op("lshr i64", at, 2), DTYPES["Cell"].itemsize)
+        lanes_at = self.op("add i64", place, offset("Cell", "record") + 4 * LANES_OF_A_RECORD)
+        where = self.emit(f"getelementptr i8, ptr {cells}, i64 {lanes_at}")
+        lane = self.op("and i32", self.load_field("Thread", "linear", invariant=True), 31)
+        lanes = self.emit(f"load volatile i32, ptr {where}, align 4")
+        more = self.op("or i32", lanes, self.op("shl i32", 1, lane))
+        self.line(f"store volatile i32 {more}, ptr {where}, align 4")
+        same = self.op("icmp eq i32", lanes, more)
+        self.line(
+            f"store volatile i64 {self.emit(f'select i1 {same}, i64 {found}, i64 {in_warp}')}, ptr {quiet}, align 8"
+        )
+        self.line(f"br label %{done}")
 
     def _is_local(self, address: str) -> str:
         """Local memory is a thread's own: past LOCAL_START in one of the slots, which are the arena's upper half."""

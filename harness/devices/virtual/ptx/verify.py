@@ -38,7 +38,7 @@ from .op import Role
 from .types import BYTES, TYPES
 
 PARAM_BYTES = 4352  # of all parameters of a kernel
-BYTES_OF_OTHERS = 1 << 40  # whether the device has as much is found out when they are asked for
+BYTES_OF_OTHERS = 1 << 48  # whether the device has as much is found out when they are asked for
 ALIGN = 4096
 #: functions that the system has -> bytes of their parameters, of their results
 _EXTERNAL = {"vprintf": ([8, 8], [4]), "__assertfail": ([8, 8, 4, 8, 8], [])}

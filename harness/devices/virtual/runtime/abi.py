@@ -298,6 +298,8 @@ INIT = 4  # something has been written to all of it; the upper half of the byte 
 PARTIAL = 8
 #              of them are; its highest bit that is set stands behind the last of them
 
+LANES_OF_A_RECORD = 4  # races.cu's Record: `lanes` is its fifth word
+
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12
 # it hands on what was done before; takes over what was handed on

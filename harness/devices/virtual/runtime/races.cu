@@ -373,6 +373,9 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
 static __device__ __forceinline__ u64 quiet_token(Env* env, u32 site) {
     return ((u64)env->bar << 32 | (u64)site << 6) ^ env->noted;
 }
+// A warp's lanes may add themselves to the first record, which has one of them; as soon as it has two, they need no look.
+constexpr u64 QUIET_ONE = 1ull << 31;
+
 static __device__ __forceinline__ u64 quiet_in_warp(Env* env, u32 stamp, u32 site, u32 warp) {
     return ((u64)stamp << 32 | (u64)site << 6 | (warp + 1)) ^ env->noted;
 }
@@ -401,6 +404,12 @@ static __device__ void visit(Env* env, Thread* t, Visit* v) {
 }
 
 // An access of any size and kind.
+// Something else than another lane of the first record's comes to a granule.
+static __device__ __forceinline__ void not_only_one(Env* env, u64 address) {
+    u64* quiet = quiet_of(env, address);
+    if (*quiet & QUIET_ONE) *quiet = 0;
+}
+
 static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 site, u64 address, u32 info, u64 value) {
     Launch* launch = launch_of(env);
     u32 size = info & 255, scope = info >> SCOPE_SHIFT & 3, handed = 0;
@@ -414,6 +423,7 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
     v.site = site & KEY_SITE; v.info = info;
     for (u32 at = 0; at < size; at += 4) {
         v.address = address + at;
+        not_only_one(env, v.address);
         v.value = info & INFO_VALUE && write ? (u32)(value >> 8 * at) : 0;
         if (size < 4) v.value &= (1u << 8 * size) - 1;
         visit(env, thread, &v);
@@ -457,6 +467,7 @@ static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address
     u32 place = place_of(env, t), bit = 1u << (t->linear & 31), stamp = stamp_of(env, t);
     Record *like = 0, *room = 0;
     Cold* cold = cold_of(env, address);
+    not_only_one(env, address);
     for (Record* r = first_of(c); r; r = next_record(env, c, address, r, RESTLESS | CALM)) {
         if (!r->lanes) {
             if (!room && (!c->more || !cold->chain || !chain_of(env, cold)->calm)) room = r;  // which are not for plain ones
@@ -526,8 +537,13 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
 static __device__ int is_quiet(Env* env, Thread* t, u32 site, u64 address, u32 info) {
     if (info & (INFO_WRITE | STRONG | INFO_FINAL) || env->final) return 0;
     for (u32 at = 0; at < (info & 255); at += 4) {
-        u64 found = *quiet_of(env, address + at);
-        if (found != quiet_token(env, site) && found != quiet_in_warp(env, stamp_of(env, t), site, t->linear / 32)) return 0;
+        u64 *quiet = quiet_of(env, address + at), found = *quiet, in_warp = quiet_in_warp(env, stamp_of(env, t), site, t->linear / 32);
+        if (found == (in_warp | QUIET_ONE) && (info & 255) == 4) {  // as compiled code does
+            Record* r = first_of(cell_of(env, address));
+            u32 lanes = r->lanes | 1u << (t->linear & 31);
+            if (lanes != r->lanes) *quiet = in_warp;
+            r->lanes = lanes;
+        } else if (found != quiet_token(env, site) && found != in_warp) return 0;
     }
     return 1;
 }
@@ -562,6 +578,8 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
         if (c->tag != *tags) {
             c->tag = *tags; c->more = 0;
             r->key = key; r->value = (u32)value; r->place = place; r->stamp = stamp; r->lanes = bit; r->lanes2 = 0;
+            if (!(info & INFO_WRITE) && env->symmetric & SYMMETRIC_LANES)
+                *(u64*)(env->quiet + (address & ~3ull) * 2) = (((u64)stamp << 32 | (u64)(site & KEY_SITE) << 6 | (linear / 32 + 1)) ^ env->noted) | QUIET_ONE;
             return 0;
         }
         if (!c->more && !((r->key ^ key) & ~KEY_KNOWN)) {

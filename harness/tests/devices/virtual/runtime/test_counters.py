@@ -218,8 +218,8 @@ class Ptx:
 
     def call_(self, n, counters, labels, end) -> str:
         name = self.fresh("function")
-        header = f".func {name}(.param .u64 pointer, .param .b32 lane)"
-        text = self.function(n.body, header, "ld.param.u64 %rd1, [pointer];\nld.param.u32 %r1, [lane];")
+        header = f".func {name}(.param .u64 pointer_0, .param .b32 lane_0)"
+        text = self.function(n.body, header, "ld.param.u64 %rd1, [pointer_0];\nld.param.u32 %r1, [lane_0];")
         self.functions.append(text)
         return ("{\n.param .b64 a;\nst.param.b64 [a], %rd1;\n.param .b32 b;\nst.param.b32 [b], %r1;\n"
                 f"call.uni {name}, (a, b);\n}}")  # fmt: skip
