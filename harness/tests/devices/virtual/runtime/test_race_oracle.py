@@ -334,7 +334,7 @@ def bench():
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_runtime_says_what_the_oracle_says(bench, profile):
-    found = attempt(bench, profile, range(2 if PROFILES[profile].grid else 8), range(8))
+    found = attempt(bench, profile, range(4 if PROFILES[profile].grid else 20))
     assert not found, "\n".join(found)
 
 
