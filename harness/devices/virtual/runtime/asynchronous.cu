@@ -66,6 +66,7 @@ EXPORT int rt_copy(Env* env, Thread* thread, u32 site, u64 to, u64 from, u64 siz
         for (u32 k = 0; k < size; k += 4) {  // it may arrive at once: others may not use the place any more, and nobody yet
             rt_race(env, thread, site, to + k, 4 | INFO_WRITE, 0);
             *shadow_of(env, to + k) &= READ | WRITE;
+            *quiet_of(env, to + k) = 0;  // what is quiet counts as written
             if (env->unset) {
                 unset_all(env, to + k, 4);
                 trace_of(env, to + k)->origin = origin(ORIGIN_COPYING, site, to + k);

@@ -163,6 +163,28 @@ def test_what_a_copy_is_to_replace_cannot_be_read_any_more():
     assert f"copy, started at line {line_of(_RING, 'COPIED')}, may not have finished" in fault.explanation
 
 
+@pytest.mark.parametrize("block", [1, 32, 64])
+def test_nor_by_an_instruction_that_has_read_it_before(block):
+    """Racecheck has found that memory quiet for this instruction; the copy makes it unset again."""
+    source = """#include <cuda_pipeline.h>
+extern "C" __global__ void k(const float* a, float* out) {
+    __shared__ float tile[64];
+    int i = threadIdx.x;
+    tile[i] = -1;
+    float sum = 0;
+    for (int n = 0; n < 3; n++) {
+        sum += tile[i];  // FAULT
+        if (n == 1) __pipeline_memcpy_async(&tile[i], &a[i], 4);
+        __pipeline_commit();
+    }
+    __pipeline_wait_prior(0);
+    out[i] = sum;
+}"""
+    with pytest.raises(KernelFault) as caught:
+        run(source, numbers(64), zeros(64), block=block)
+    assert (caught.value.kind, caught.value.line) == ("uninitialised-read", line_of(source, "FAULT"))
+
+
 def test_a_word_that_is_half_written_waits_for_no_copy():
     source = _RING.replace("tile[i] = 1;", "((char*)tile)[4 * i] = 1;")
     with pytest.raises(KernelFault) as caught:
