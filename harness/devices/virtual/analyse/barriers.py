@@ -25,14 +25,14 @@ class Barriers:
     def may_meet(self, ins: Instruction) -> bool:
         """Whether all threads of the block may have to wait there."""
         if _is_block_barrier(ins):
-            return not _counts_threads(ins)
+            return not _counts_threads(ins) or _of_any_number(ins)
         callee = called(ins)
         return callee in self.graph.functions and self.block_barriers(callee)
 
     def must_meet(self, ins: Instruction) -> bool:
         """Whether they must, if they get there."""
         callee = called(ins)
-        if ins.pred or not self.may_meet(ins):
+        if ins.pred or not self.may_meet(ins) or _counts_threads(ins):
             return False
         return callee is None or not self._passes_freely(callee)
 
@@ -77,9 +77,23 @@ def _is_block_barrier(ins: Instruction) -> bool:
     return ins.base in ("bar", "barrier") and ins.opcode != "bar.warp.sync"
 
 
+def _of_any_number(ins: Instruction) -> bool:
+    """Whether it is a barrier whose number a register holds, as in CUDA's own functions: it may be that of the block."""
+    return ".arrive" not in ins.opcode and not _has_count(ins) and _number(ins).startswith("%")
+
+
 def _counts_threads(ins: Instruction) -> bool:
     """Whether a barrier counts the threads that arrive, so that not all of the block need to take part."""
     if not _is_block_barrier(ins):
         return False
+    return ".arrive" in ins.opcode or _has_count(ins) or _number(ins) != "0"
+
+
+def _has_count(ins: Instruction) -> bool:
     predicate_and_target = 2 * (".red" in ins.opcode)
-    return ".arrive" in ins.opcode or len(ins.operands) > 1 + predicate_and_target or ins.operands[0] != "0"
+    return len(ins.operands) > 1 + predicate_and_target
+
+
+def _number(ins: Instruction) -> str:
+    """Which barrier: the first operand, or the one after the result."""
+    return ins.operands[1 if ".red" in ins.opcode else 0]
