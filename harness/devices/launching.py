@@ -33,6 +33,24 @@ class Launch:
     turns: tuple[int, ...] = ()
 
 
+class CompiledFile:
+    """What the modules of all devices say of their file. compiled: nvrtc's Ptx."""
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Plain names of the kernels."""
+        return self.compiled.kernels
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Bytes of each __constant__ variable, by its plain name."""
+        return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
+
+    @property
+    def warnings(self):
+        return self.compiled.warnings
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a device accepts; the defaults are those of compute capability 8.0 to 9.0."""

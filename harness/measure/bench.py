@@ -184,7 +184,7 @@ class Measuring:
         self.before = {p.name: self.handles[p.name].get() for p in kernel.outputs} if self.compared else {}
         grid, block = triple(self.launch.grid, "grid"), triple(self.launch.block, "block")
         work = shapes.flops(kernel, self.dims), shapes.least_bytes(kernel, self.dims)
-        text = (getattr(self.module, "ptx", None) or self.module.compiled).text
+        text = self.module.compiled.text
         self.found = Measured(kernel.name, grid, block, *work, arithmetic(text, kernel.name))
 
     def fits(self) -> None:

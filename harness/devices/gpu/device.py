@@ -21,6 +21,7 @@ import numpy
 
 from harness.devices.child import Child
 from harness.devices.launching import (  # fmt: skip
+    CompiledFile,
     Launch,
     Limits,
     check_arguments,
@@ -223,36 +224,23 @@ class GpuArray:
         return self._handle
 
 
-class GpuModule:
+class GpuModule(CompiledFile):
     """A compiled source. It is loaded again after the GPU has been restarted."""
 
     def __init__(self, device: GPU, source: str, name: str, include_dirs, name_expressions):
         self.device = device
         self._request = (source, name, include_dirs, name_expressions)
         self._loaded: tuple[int, int] | None = None  # (generation, module)
-        self.ptx: Ptx = None
+        self.compiled: Ptx = None
         self.load()
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return self.ptx.kernels
-
-    @property
-    def constants(self) -> dict[str, int]:
-        """Bytes of each __constant__ variable, by its plain name."""
-        return {name: nbytes for name, (_, nbytes) in self.ptx.constants.items()}
-
-    @property
-    def warnings(self):
-        return self.ptx.warnings
 
     def get_function(self, name: str) -> GpuKernel:
         """A kernel by plain name or name expression. LaunchError if there is none."""
-        return GpuKernel(self, name, self.ptx.find(name))
+        return GpuKernel(self, name, self.compiled.find(name))
 
     def set_constant(self, name: str, values) -> None:
         """Fill a __constant__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
-        self.device._ask("set_constant", self.load(), *constant_bytes(self.ptx, name, values))
+        self.device._ask("set_constant", self.load(), *constant_bytes(self.compiled, name, values))
 
     def load(self) -> int:
         """The module in the process that owns the GPU; loaded again if that has been restarted."""
@@ -260,7 +248,7 @@ class GpuModule:
         with device._lock:
             current = device._process is not None and self._loaded and self._loaded[0] == device._generation
             if not current:
-                module, self.ptx = device._ask("compile", *self._request)
+                module, self.compiled = device._ask("compile", *self._request)
                 self._loaded = (device._generation, module)
             return self._loaded[1]
 
@@ -270,7 +258,7 @@ class GpuKernel:
 
     def __init__(self, module: GpuModule, name: str, symbol: str):
         self.module, self.name, self.symbol = module, name, symbol
-        self.params = parameter_sizes(module.ptx.text, symbol)
+        self.params = parameter_sizes(module.compiled.text, symbol)
         # As in CuPy: more than 48 KiB of shared memory must be requested by setting this.
         self.max_dynamic_shared_size_bytes: int | None = None
 

@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import CompileError, DeviceError, KernelFault, LaunchError
 from ..child import Child
 from ..confine import supported
-from ..launching import Launch, check_arguments, constant_bytes, triple
+from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple
 from ..plain import Damaged
 from .answers import CODEC, DEVICE_SETTINGS
 from .compile import link
@@ -252,7 +252,7 @@ class ConfinedArray:
         return found
 
 
-class ConfinedModule:
+class ConfinedModule(CompiledFile):
     """See device.Module. It is loaded again if the process had to be restarted."""
 
     def __init__(self, device: ConfinedGPU, request: tuple, quick: bool, fixed: tuple = ()):
@@ -263,18 +263,6 @@ class ConfinedModule:
         self._compile()
         self._handle = (0, 0)
         self.number()
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return self.compiled.kernels
-
-    @property
-    def constants(self) -> dict[str, int]:
-        return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
-
-    @property
-    def warnings(self):
-        return self.compiled.warnings
 
     def get_function(self, name: str) -> ConfinedKernel:
         return ConfinedKernel(self, self.compiled.find(name), name)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import CompileError, DeviceError, LaunchError
-from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes, triple
+from ..launching import CompiledFile, Launch, Limits, check_arguments, check_shape, constant_bytes, triple
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
 from .compile.build import Built, build, build_ptx
@@ -191,7 +191,7 @@ class VirtualGPU:
         return Module(self, text, name, built, quick=self.quick)
 
 
-class Module:
+class Module(CompiledFile):
     """Compiled kernels. functions: their plain names."""
 
     def __init__(
@@ -208,19 +208,6 @@ class Module:
                 )
         self._load(built)
         self._place_variables()
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        return self.compiled.kernels
-
-    @property
-    def constants(self) -> dict[str, int]:
-        """Bytes of each __constant__ variable, by its plain name."""
-        return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
-
-    @property
-    def warnings(self):
-        return self.compiled.warnings
 
     def get_function(self, name: str) -> Kernel:
         """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
