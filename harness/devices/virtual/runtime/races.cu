@@ -16,7 +16,13 @@ struct Chain { u32 first, calm, kind, most; };
 
 // A key: the site in 20 bits, which bytes of the granule in 4 (see shape_of), and the kind.
 constexpr u32 KEY_SITE = (1u << 20) - 1, KEY_SHAPE = 15u << 20, KEY_WRITE = 1u << 24, KEY_STRONG = 1u << 25;
-constexpr u32 KEY_SCOPE = 26, KEY_ATOMIC = 1u << 28, KEY_KNOWN = 1u << 31;  // known: all have written `value`
+constexpr u32 KEY_SCOPE = 26, KEY_ATOMIC = 1u << 28;
+// What is known of a record's values: all lanes on record have written `value`; whom those without a record did so too for,
+// a Past. Only a site's plain stores have such bits.
+constexpr u32 KEY_KNOWN = 1u << 31, KEY_PAST = 29, KEY_VALUE = KEY_KNOWN | 3u << KEY_PAST;
+// Accesses that are ordered before one on record have no record. If their values differed, equal stores may still race with
+// them: by threads of other blocks if a barrier orders them for their own block, and so on.
+enum Past { PAST_NONE, PAST_OF_BLOCK, PAST_OF_WARP, PAST_OF_THREAD };
 constexpr u32 STRONG = INFO_ATOMIC | INFO_VOLATILE;
 constexpr u32 MOST_ALIKE = 32;  // records of one instruction that a granule has, before the ordered ones are dropped
 constexpr u32 NODES = 64;  // for which room is taken together
@@ -281,13 +287,14 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
     int strong = (r->key | v->key) & KEY_STRONG;  // two plain stores of one value do no harm
     int alike = !strong && r->key & v->key & KEY_WRITE && r->key & v->key & KEY_KNOWN && r->value == v->value &&
                 !((r->key ^ v->key) & KEY_SHAPE);
+    u32 past = r->key >> KEY_PAST & 3;
     for (u32 i = 0; i < 2; i++) {
         u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
         if (!lanes) break;
         if (see_each_other(r->key, v->key, v->place, place)) continue;
         lanes = unordered(env, t, place, stamp, lanes);
         if (!lanes) continue;
-        if (alike) {
+        if (alike && past <= (place == v->place ? PAST_OF_WARP : place / 32 == v->place / 32 ? PAST_OF_BLOCK : PAST_NONE)) {
             u32 other = (place & 31) * 32 + __ffs(lanes) - 1;
             if (v->address < env->arena_size / 2)  // harmless, but the same work done twice
                 record(env, t, v->site, FAULT_SAME_WRITE, v->address, v->info, r->key & KEY_SITE, other, place / 32);
@@ -301,17 +308,41 @@ static __device__ void compare(Env* env, Thread* t, Visit* v, Record* r) {
     }
 }
 
+// For whom a group of lanes is ordered before what thread `t` does now, where it is for that thread.
+static __device__ __forceinline__ u32 past_of(Env* env, Thread* t, u32 place, u32 stamp) {
+    u32 mine = place_of(env, t);
+    if (place / 32 == mine / 32 && stamp < env->bar) return PAST_OF_BLOCK;
+    return place == mine && stamp < env->full[place & 31] ? PAST_OF_WARP : PAST_OF_THREAD;
+}
+
+// What a record says of the past once its lanes are forgotten in favour of a store of `value`.
+static __device__ __forceinline__ u32 past_with(Record* r, u32 value, u32 past) {
+    u32 known = r->key & KEY_KNOWN && r->value == value ? r->key >> KEY_PAST & 3 : PAST_OF_THREAD;
+    return known < past ? known : past;
+}
+
+static __device__ __forceinline__ u32 with_past(u32 key, u32 past) {
+    if (past == PAST_OF_THREAD) return key & ~KEY_VALUE;
+    return (key >> KEY_PAST & 3) < past ? (key & ~(3u << KEY_PAST)) | past << KEY_PAST : key;
+}
+
 // Forget the lanes of a record that came before this access, by the same instruction, and are ordered before it for every
 // thread that comes. Lanes of other warps stay unless a barrier of the block orders them, since a race with them is worse;
-// but not beyond so many records: where every thread takes a lock in its turn, the last few tell enough.
-static __device__ void forget(Env* env, Thread* t, Visit* v, Record* r, int all) {
-    if (all || r->place == v->place || (r->place / 32 == v->place / 32 && r->stamp < env->bar))
-        r->lanes = unordered(env, t, r->place, r->stamp, r->lanes);
-    if (r->lanes2 && (all || r->place2 == v->place || (r->place2 / 32 == v->place / 32 && r->stamp2 < env->bar)))
-        r->lanes2 = unordered(env, t, r->place2, r->stamp2, r->lanes2);
+// but not beyond so many records: where every thread takes a lock in its turn, the last few tell enough. Returns the Past
+// of values that are forgotten.
+static __device__ u32 forget(Env* env, Thread* t, Visit* v, Record* r, int all) {
+    u32 past = PAST_NONE;
+    for (u32 i = 0; i < 2; i++) {
+        u32 *lanes = i ? &r->lanes2 : &r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
+        if (!*lanes || !(all || place == v->place || (place / 32 == v->place / 32 && stamp < env->bar))) continue;
+        u32 kept = unordered(env, t, place, stamp, *lanes), of = kept == *lanes ? PAST_NONE : past_of(env, t, place, stamp);
+        *lanes = kept;
+        if (of > past) past = of;
+    }
     if (!r->lanes && r->lanes2) {
         r->place = r->place2; r->stamp = r->stamp2; r->lanes = r->lanes2; r->lanes2 = 0;
     }
+    return past_with(r, v->value, past);
 }
 
 // Whether two groups of a record stand for this access, by a thread of `block`, and all others like it.
@@ -323,17 +354,17 @@ static __device__ __forceinline__ int stand_for(Env* env, u64 address, u32 info,
 
 // What is known of the values of a record: a store of another value makes it nothing.
 static __device__ __forceinline__ void mix(Record* r, u32 key, u32 value) {
-    if (!(key & KEY_KNOWN) || r->value != value) r->key &= ~KEY_KNOWN;
+    if (!(key & KEY_KNOWN) || r->value != value) r->key &= ~KEY_VALUE;
 }
 
 // Put an access into the cell. Returns whether further ones like it, in this interval, would add nothing.
 static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
     Record* room = 0;
-    u32 block = v->place / 32, alike = 0, most = MOST_ALIKE;
+    u32 block = v->place / 32, alike = 0, most = MOST_ALIKE, past = PAST_NONE;
     Cold* cold = cold_of(env, v->address);
     if (c->more && cold->chain) most = chain_of(env, cold)->most;
     for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r, calm ? CALM : RESTLESS)) {
-        if (r->lanes && !((r->key ^ v->key) & ~KEY_KNOWN)) {
+        if (r->lanes && !((r->key ^ v->key) & ~KEY_VALUE)) {
             alike++;
             int own = r->place == v->place && r->stamp == v->stamp;
             int own2 = r->lanes2 && r->place2 == v->place && r->stamp2 == v->stamp;
@@ -341,17 +372,19 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
                 if (own) r->lanes |= v->bit;
                 else r->lanes2 |= v->bit;
                 mix(r, v->key, v->value);
+                r->key = with_past(r->key, past);
                 return r->lanes2 && stand_for(env, v->address, v->info, block, r->place, r->place2);
             }
             int alone = r->place == v->place && r->lanes == v->bit && !r->lanes2;
-            forget(env, t, v, r, alike > most);
+            u32 forgotten = forget(env, t, v, r, alike > most);
+            if (forgotten > past) past = forgotten;
             if (!r->lanes && alone) {  // the thread's own access, once more
-                mix(r, v->key, v->value);
-                fill(r, v->key & (r->key | ~KEY_KNOWN), v->value, v->place, v->bit, v->stamp);
+                fill(r, with_past(v->key, past), v->value, v->place, v->bit, v->stamp);
                 return 0;
             }
             if (r->lanes) {
                 mix(r, v->key, v->value);
+                r->key = with_past(r->key, past);
                 if (r->lanes2 && stand_for(env, v->address, v->info, block, r->place, r->place2)) return 1;
                 int both = stand_for(env, v->address, v->info, block, r->place, v->place);
                 if (both && r->lanes2 && r->place / 32 == block && r->place2 / 32 != block) both = 0;
@@ -366,7 +399,7 @@ static __device__ int keep(Env* env, Thread* t, Visit* v, Cell* c, int calm) {
     if (!room && !c->more) room = (Record*)open_cold(env, c, v->address)->record;
     if (!room && alike > most) chain_of(env, cold)->most = 2 * alike;  // it was in vain: less often
     if (!room) room = new_record(env, cold, calm);
-    if (room) fill(room, v->key, v->value, v->place, v->bit, v->stamp);
+    if (room) fill(room, with_past(v->key, past), v->value, v->place, v->bit, v->stamp);
     return 0;
 }
 
@@ -437,8 +470,8 @@ static __device__ __noinline__ int race_anyhow(Env* env, Thread* thread, u32 sit
 // ---- an access, quickly ----------------------------------------------------------------------------------
 
 // A thread does once more what only it has done so far.
-static __device__ __forceinline__ int repeat(Record* r, u32 key, u32 value, u32 stamp) {
-    mix(r, key, value);
+static __device__ __noinline__ int repeat(Env* env, Thread* t, Record* r, u32 key, u32 value, u32 stamp) {
+    r->key = with_past(key, past_with(r, value, past_of(env, t, r->place, r->stamp)));
     r->stamp = stamp; r->value = value;
     return 1;
 }
@@ -475,14 +508,14 @@ static __device__ __noinline__ int less_quickly(Env* env, Thread* t, u64 address
         }
         int mine = r->place == place && r->lanes == bit && !r->lanes2;
         if ((r->key | key) & (KEY_WRITE | KEY_STRONG) && !mine) return 0;
-        if (!((r->key ^ key) & ~KEY_KNOWN)) like = r;
+        if (!((r->key ^ key) & ~KEY_VALUE)) like = r;
     }
     if (!like) {
         if (!room && c->more) return 0;
         fill(room ? room : (Record*)open_cold(env, c, address)->record, key, value, place, bit, stamp);
         return 1;
     }
-    if (like->place == place && like->lanes == bit && !like->lanes2) return repeat(like, key, value, stamp);
+    if (like->place == place && like->lanes == bit && !like->lanes2) return repeat(env, t, like, key, value, stamp);
     return read_on(env, like, address, key & KEY_SITE, place, bit, stamp);
 }
 
@@ -582,10 +615,11 @@ EXPORT int rt_race(Env* env, Thread* thread, u32 site, u64 address, u64 info, u6
                 *(u64*)(env->quiet + (address & ~3ull) * 2) = (((u64)stamp << 32 | (u64)(site & KEY_SITE) << 6 | (linear / 32 + 1)) ^ env->noted) | QUIET_ONE;
             return 0;
         }
-        if (!c->more && !((r->key ^ key) & ~KEY_KNOWN)) {
+        if (!c->more && !((r->key ^ key) & ~KEY_VALUE)) {
             if (r->place == place && !r->lanes2) {
                 if (r->lanes == bit) {
-                    if (r->value != (u32)value) r->key &= ~KEY_KNOWN;
+                    if (r->stamp != stamp && info & INFO_WRITE) return repeat(env, thread, r, key, (u32)value, stamp) - 1;
+                    if (r->value != (u32)value) r->key &= ~KEY_VALUE;
                     r->stamp = stamp; r->value = (u32)value;
                     return 0;
                 }

@@ -18,6 +18,18 @@ SAFE = {
     "a swap that fails only reads": "if (t == 0) g[70] = atomicCAS(&g[64], 99, 1); else g[t] = *(volatile int*)&g[64];",
     "a swap that fails, beside plain reads": "if (t == 0) atomicCAS(&g[64], 99, 1); else g[t] = g[64];",
     "all store one value": "g[64] = 7;",
+    "all store one value, and another after a barrier": """
+        __shared__ char s;
+        for (int i = 0; i < 3; i++) {
+            if (t == 0 || i > 0) { g[64 + blockIdx.x] = i; s = i; }
+            __syncthreads();
+        }""",
+    "a warp stores one value, and another after it has met": """
+        __shared__ short s[2];
+        for (int i = 0; i < 3; i++) {
+            if (t % 32 == 0 || i > 0) { g[64 + blockIdx.x * 2 + t / 32] = i; s[t / 32] = i; }
+            __syncwarp();
+        }""",
     "bytes of one word": "((char*)g)[t + 64 * blockIdx.x] = t;",
     "who has seen every update may start again": """
         if (t == 0 && atomicAdd(&g[64], 1) == gridDim.x - 1) g[64] = 0;""",
@@ -61,6 +73,27 @@ RACES = {
             volatile int* count = &g[64];
             atomicAdd(&g[64], 1);
             if (*count == gridDim.x) for (int b = 0; b < gridDim.x; b++) g[65] += g[b];  // FAULT
+        }""",
+    "what one block stores at last, and others at once": """
+        for (int i = blockIdx.x > 0; i < 2; i++) {
+            g[64] = i;  // FAULT
+            __syncthreads();
+        }""",
+    "what one warp stores at last, and the other at once": """
+        __shared__ char s;
+        for (int i = t / 32; i < 2; i++) {
+            s = i;  // FAULT
+            __syncwarp();
+        }""",
+    "what one thread stores at last, and the other at once": """
+        if (t < 2) for (int i = t; i < 2; i++) ((short*)g)[128 + blockIdx.x] = i;  // FAULT""",
+    "what holders of a lock store, each in another block's sight": """
+        if (t < 2) {
+            while (atomicCAS(&g[80], 0, 1)) {}
+            __threadfence_block();
+            g[64] = t;  // FAULT
+            __threadfence_block();
+            atomicExch(&g[80], 0);
         }""",
     "updates that reach their block only": "atomicAdd_block(&g[64], 1);  // FAULT",
     "each block clears, then adds": "if (t == 0) g[64] = blockIdx.x;\natomicAdd(&g[64], 1);  // FAULT",
