@@ -1,9 +1,4 @@
-"""The ladder in numbers: what every rung moves and computes, stored in `ladder.json`.
-
-python -m harness.measure.ladder                          draws the pictures and writes the README's table from it
-python -m harness.measure.ladder --measure                first counts every rung again, on the virtual GPU: minutes
-python -m harness.measure.ladder --measure --device gpu   times every rung on the GPU, next to cuDNN and cuBLAS
-"""
+"""The ladder in numbers: what every rung moves and computes. `harness.maintain.ladder` stores it in `ladder.json`."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from ..course.checkout import Course, open_course
+from ..course.checkout import Course
 from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
@@ -25,7 +20,7 @@ from . import bench
 from .shapes import shape_of
 
 DATA = Path(__file__).with_name("ladder.json")
-COMMAND = "python -m harness.measure.ladder --measure"
+COMMAND = "python -m harness.maintain.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
 #: the counters of a launch that are stored
 KEPT = (
@@ -162,24 +157,3 @@ def measure(course: Course, device: str, data: dict | None, only: str = "") -> d
         "versions": {name: metadata.version(name) for name in SOFTWARE},
         "rungs": sorted(kept, key=lambda rung: order.index(rung["ladder"])),
     }  # fmt: skip
-
-
-@click.command()
-@click.option("--measure", "anew", is_flag=True, help="Measure before drawing.")
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
-@click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), help="One ladder.")
-def main(anew: bool, device: str, only: str | None) -> None:
-    """Draw the ladder, and write the README's table, from stored figures."""
-    course = open_course(DATA.parent)
-    data = load() if DATA.exists() else None
-    if anew:
-        data = measure(course, device, data, only or "")
-        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    from ..report.pictures import ladder, roofline
-
-    for made in (ladder.save, roofline.save, ladder.to_readme):
-        click.echo(made(data, course.root))
-
-
-if __name__ == "__main__":
-    main()

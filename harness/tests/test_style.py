@@ -18,12 +18,6 @@ def test_ruff_has_nothing_to_say(command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-#: Circles of modules that are known, each closed by imports inside functions; none may be added.
-CIRCLES = {
-    ("harness.measure.ladder", "harness.report.pictures.ladder", "harness.report.pictures.roofline"),
-}
-
-
 def imports_of(path: Path, known: set[str]) -> set[str]:
     """The modules that a file imports, in functions too, but not for its annotations alone."""
     folder = ".".join(path.relative_to(ROOT).parent.parts)
@@ -43,7 +37,7 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
     return found & known
 
 
-def test_no_modules_import_one_another():
+def test_modules_import_one_another_in_one_direction_only():
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in (ROOT / "harness").rglob("*.py")
@@ -59,4 +53,4 @@ def test_no_modules_import_one_another():
                 todo += edges[module]
         reached[name] = seen
     circles = {tuple(sorted(m for m in reached[n] if n in reached[m])) for n in reached if n in reached[n]}
-    assert circles == CIRCLES
+    assert not circles

@@ -13,7 +13,7 @@ from ...measure.ladder import LADDERS, intensity, moved, rungs_of
 from ..profile import percent, scaled
 
 PICTURE = ".github/ladder.png"
-BEGIN, END = "<!-- python -m harness.measure.ladder -->", "<!-- end of the ladder -->"
+BEGIN, END = "<!-- python -m harness.maintain.ladder -->", "<!-- end of the ladder -->"
 BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in pictures.py
 #: how a rung differs from the one before
 WORDS = {
