@@ -151,7 +151,7 @@ def trial(kind: str = "cpu") -> None:
 
 def _confinement() -> Finding:
     topic, held = "confinement", supported()
-    if held.files and held.calls:
+    if held.complete:
         return Finding(topic, "ok", "kernels run in a process without files, programs or network")
     lacks = [what for what, there in (("Landlock", held.files), ("seccomp", held.calls)) if not there]
     text = f"kernels run in a process of their own, but this system has no {' and no '.join(lacks)} to confine it"

@@ -1,14 +1,21 @@
 """A child process for work that may crash, hang or exhaust memory: requests and answers over one connection.
 
-The child is `python -m MODULE FD`. It calls `attach()`, prepares itself, and then `serve()`s: a table of verbs says
-what it can do. A request is (verb, arguments), an answer ("ok", value) or ("error", exception, fatal). Children that
-run what nobody trusts answer in bytes instead (`devices/virtual/answers.py`), as what they send is not unpickled.
+The child is `python -m MODULE FD`. It `attach`es, prepares itself, and then `serve`s: a table of verbs says what it
+can do. Three messages:
+
+    "ask", verb, arguments     a request: its answer is ("ok", value) or ("error", exception, fatal)
+    "post", verb, arguments    a request without an answer: what goes wrong is the answer to the next "ask"
+    "ok" or "error", ...       an answer
+
+The child may ask too, while it works on a request. Messages are pickled; between processes that do not trust each
+other a `plain.Codec` writes them, as reading a pickle can run code.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -19,14 +26,54 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..errors import BackwarpError
+from .plain import Damaged
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-class Child:
-    """The parent's side: request and answer, with a time limit."""
+class Line:
+    """One end of the connection. codec: `dumps` and `loads`."""
 
-    def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None):
+    def __init__(self, connection: Connection, codec=pickle):
+        self._connection, self._codec = connection, codec
+
+    def post(self, verb: str, *arguments) -> None:
+        """Send a request without an answer. OSError if the other side is gone."""
+        self.send("post", verb, arguments)
+
+    def ask(
+        self, verb: str, arguments: tuple, limit: float | None = None, verbs: Mapping[str, Callable] = {}
+    ):  # noqa: B006
+        """The answer's value. limit: seconds for each message. verbs: what the other side may ask meanwhile.
+
+        Errors: what the other side raises, TimeoutError, Damaged; EOFError or OSError if the other side is gone.
+        """
+        self.send("ask", verb, arguments)
+        while True:
+            match self.receive(limit):
+                case "ok", value:
+                    return value
+                case "error", BackwarpError() as error, bool() as fatal:
+                    error.fatal = fatal
+                    raise error
+                case "ask", str() as asked, list() | tuple() as about if verbs and asked in verbs:
+                    self.send(*answer(verbs[asked], about))
+                case _:
+                    raise Damaged("neither an answer nor a request")
+
+    def send(self, *message) -> None:
+        self._connection.send_bytes(self._codec.dumps(message))
+
+    def receive(self, limit: float | None = None):
+        if not self._connection.poll(limit):
+            raise TimeoutError
+        return self._codec.loads(self._connection.recv_bytes())
+
+
+class Child(Line):
+    """The parent's end, and the process at the other."""
+
+    def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None, codec=pickle):
         """arguments: of its command line, from sys.argv[2] on. environment: variables that it sees; default all of
         this process's."""
         ours, theirs = socket.socketpair()
@@ -42,28 +89,7 @@ class Child:
                 stderr=subprocess.PIPE,  # why it could not start, or how it ended
                 env=environment,
             )
-        self._connection = Connection(ours.detach())
-
-    def ask(self, request: str, arguments: tuple, limit: float):
-        """The answer's value. TimeoutError if it takes longer; EOFError if the child is gone."""
-        self._connection.send((request, arguments))
-        if not self._connection.poll(limit):
-            raise TimeoutError
-        answer = self._connection.recv()
-        if answer[0] == "ok":
-            return answer[1]
-        error, fatal = answer[1:]
-        error.fatal = fatal
-        raise error
-
-    def send(self, data: bytes) -> None:
-        self._connection.send_bytes(data)
-
-    def receive(self, limit: float) -> bytes:
-        """What the child sends next. TimeoutError if it takes longer; EOFError if the child is gone."""
-        if not self._connection.poll(limit):
-            raise TimeoutError
-        return self._connection.recv_bytes()
+        super().__init__(Connection(ours.detach()), codec)
 
     def end(self) -> str:
         """Stops the child, whatever it is doing; returns how it ended."""
@@ -79,38 +105,48 @@ class Child:
         return f"{how}: {said[-1]}" if said else how
 
 
-def attach() -> Connection:
-    """The child's side: its connection. Ctrl-C is left to the parent; the child dies with its parent."""
+def attach(codec=pickle) -> Line:
+    """The child's end. Ctrl-C is left to the parent; the child dies with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux
     except (OSError, AttributeError):
         pass
-    return Connection(int(sys.argv[1]))
+    return Line(Connection(int(sys.argv[1])), codec)
 
 
 def told(error: Exception) -> tuple[Exception, bool]:
-    """What is told to the parent: our own errors. Others end the child, with a traceback."""
+    """What is told to the other side: our own errors. Others end this process, with a traceback."""
     if isinstance(error, BackwarpError):
         return error, False
     raise error
 
 
+def answer(work: Callable, arguments, explain: Callable[[Exception], tuple[Exception, bool]] = told) -> tuple:
+    """The message. explain: an exception -> (what to tell, whether this process must end)."""
+    try:
+        return "ok", work(*arguments)
+    except Exception as error:
+        return "error", *explain(error)
+
+
 def serve(
-    connection: Connection,
+    line: Line,
     verbs: Mapping[str, Callable],
     explain: Callable[[Exception], tuple[Exception, bool]] = told,
 ) -> NoReturn:
-    """Answers requests until the parent exits. explain: an exception -> (what to tell, whether this process must end)."""
+    """Answers requests until the parent exits."""
+    wrong = None  # the first error in a request that has no answer
     while True:
         try:
-            verb, arguments = connection.recv()
+            how, verb, arguments = line.receive()
         except (EOFError, OSError):
             os._exit(0)  # without tearing down what may hang
-        try:
-            answer = "ok", verbs[verb](*arguments)
-        except Exception as error:
-            answer = "error", *explain(error)
-        connection.send(answer)
-        if answer[0] == "error" and answer[2]:
+        if how == "post":
+            found = answer(verbs[verb], arguments, explain)
+            wrong = wrong or (found if found[0] == "error" else None)
+            continue
+        found, wrong = wrong or answer(verbs[verb], arguments, explain), None
+        line.send(*found)
+        if found[0] == "error" and found[2]:
             os._exit(0)

@@ -79,6 +79,10 @@ class Confinement:
     files: bool
     calls: bool
 
+    @property
+    def complete(self) -> bool:
+        return self.files and self.calls
+
 
 def supported() -> Confinement:
     """What this machine can do."""

@@ -1,17 +1,14 @@
 """The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; in a separate process.
 
-`python -m harness.measure.baseline` reads a job in JSON from standard input and writes to standard output
-{"software": ..., "rows": [{"tf32": ..., "layout": ..., "milliseconds": [...]}]}, or {"problem": ...}.
+What was measured: {"software": ..., "rows": [{"tf32": ..., "layout": ..., "milliseconds": [...]}]}, or {"problem": ...}.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
 
 from ..course.declare import Array, Kernel
+from ..devices.child import Child, attach, serve
 from .shapes import transposed
 
 FLUSH = 256 << 20  # bytes written between timed launches: more than any L2 cache holds
@@ -65,15 +62,16 @@ def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
 
 def measure(job: dict) -> dict:
     """Runs the job in a separate process, so that PyTorch's memory and context are gone afterwards."""
-    command = [sys.executable, "-m", "harness.measure.baseline"]
+    child, found = Child("harness.measure.baseline"), None
     try:
-        done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, timeout=SECONDS)
-        return json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        return {"problem": f"PyTorch took more than {SECONDS} seconds"}
-    except ValueError:
-        lines = done.stderr.strip().splitlines()
-        return {"problem": f"PyTorch failed: {lines[-1] if lines else f'exit status {done.returncode}'}"}
+        found = child.ask("run", (job,), SECONDS)
+    except TimeoutError:
+        found = {"problem": f"PyTorch took more than {SECONDS} seconds"}
+    except (EOFError, OSError):
+        pass
+    finally:
+        how = child.end()
+    return found or {"problem": f"PyTorch failed: {how}"}
 
 
 # ---- in the other process ----------------------------------------------------------------------------------
@@ -141,4 +139,4 @@ def times(torch, work, repeat: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    json.dump(run(json.load(sys.stdin)), sys.stdout)
+    serve(attach(), {"run": run})

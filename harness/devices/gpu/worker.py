@@ -1,9 +1,8 @@
 """The process that owns the CUDA context.
 
 A kernel that faults leaves its context permanently unusable, and one that never ends blocks every thread that
-waits for it. So all work on the GPU is done here, for `harness.devices.gpu.device` in the parent, over one
-connection: requests (name, arguments), answers ("ok", value) or ("error", exception, fatal). After a fatal
-error this process has ended, and a new one starts clean.
+waits for it. So all work on the GPU is done here, for `harness.devices.gpu.device` in the parent (see child.py).
+After a fatal error this process has ended, and a new one starts clean.
 
 CUDA's printf and assert write to this process's stdout and stderr, which are a file for that reason.
 Memory comes straight from cudaMalloc, without CuPy's pool, each array between two guard bands.

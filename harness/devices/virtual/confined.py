@@ -13,12 +13,12 @@ import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Mapping
 
 import numpy as np
 
-from ...errors import CompileError, DeviceError, KernelFault, LaunchError
+from ...errors import BackwarpError, CompileError, DeviceError, KernelFault, LaunchError
 from ..child import Child
-from ..confine import supported
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple
 from ..plain import Damaged
 from .answers import CODEC, DEVICE_SETTINGS
@@ -52,7 +52,9 @@ class Process:
         with self.lock:
             if self._child is None:
                 environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-                self._child = Child("harness.devices.virtual.confined_worker", environment=environment)
+                self._child = Child(
+                    "harness.devices.virtual.confined_worker", environment=environment, codec=CODEC
+                )
                 self._runtimes = set()
 
     def forget(self, generation: int, handle: int) -> None:
@@ -70,49 +72,51 @@ class Process:
         """Send a request without an answer; the next `ask` raises what went wrong."""
         with self.lock:
             self.start()
-            unused = [h for g, h in self._take_unused() if g == self.generation]
             try:
-                self._child.send(CODEC.dumps((verb, unused, arguments)))
+                self._free_unused()
+                self._child.post(verb, *arguments)
             except OSError:
                 raise self._gone() from None
 
-    def ask(self, verb: str, *arguments, limit: float = START, builds=None):
-        """The answer. builds: what makes a better version of a module, if the process asks for one.
+    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None):
+        """The answer. verbs: what the process may ask meanwhile.
 
         Errors: what the verb raises; DeviceError where the process is gone.
         """
         with self.lock:
-            self.post(verb, *arguments)
+            self.start()
             try:
-                while True:
-                    kind, value = CODEC.loads(self._child.receive(limit))
-                    if kind == "ok":
-                        return value
-                    if kind == "error":
-                        break
-                    self._child.send(CODEC.dumps(_answer(builds, value)))
+                self._free_unused()
+                return self._child.ask(verb, arguments, limit, verbs)
             except TimeoutError:
                 self.end()
                 raise DeviceError(
                     f"the process that runs kernels did not answer within {limit:g} seconds"
                 ) from None
-            except (EOFError, OSError, Damaged, ValueError, TypeError):
+            except Damaged:
+                raise self.nonsense() from None
+            except (EOFError, OSError):
                 raise self._gone() from None
+            except BackwarpError:
+                raise
             except BaseException:  # Ctrl-C leaves an answer unread
                 self.end()
                 raise
-            if not isinstance(value, Exception):
-                raise DeviceError(f"the process that runs kernels answers nonsense ({self.end()})")
-            raise value
+
+    def nonsense(self) -> DeviceError:
+        return DeviceError(f"the process that runs kernels answers nonsense ({self.end()})")
 
     def _gone(self) -> DeviceError:
         return DeviceError(f"the process that runs kernels ended unexpectedly ({self.end()})")
 
-    def _take_unused(self) -> list[tuple[int, int]]:
-        found = []
+    def _free_unused(self) -> None:
+        handles = []
         while self._unused:
-            found.append(self._unused.popleft())
-        return found
+            generation, handle = self._unused.popleft()
+            if generation == self.generation:
+                handles.append(handle)
+        if handles:
+            self._child.post("free", *handles)
 
     def end(self) -> str:
         """How it ended."""
@@ -122,20 +126,7 @@ class Process:
             return child.end() if child else ""
 
 
-def _answer(builds, how) -> tuple:
-    try:
-        return "ok", builds(**how)
-    except (CompileError, DeviceError) as error:
-        return "error", error
-
-
 PROCESS = Process()
-
-
-def holds() -> bool:
-    """Whether this system can fully confine a process."""
-    can = supported()
-    return can.files and can.calls
 
 
 class ConfinedGPU:
@@ -248,7 +239,7 @@ class ConfinedArray:
 
     def _checked(self, found, dtype: np.dtype) -> np.ndarray:
         if not isinstance(found, np.ndarray) or found.shape != self.shape or found.dtype != dtype:
-            raise DeviceError(f"the process that runs kernels answers nonsense ({self.device.process.end()})")
+            raise self.device.process.nonsense()
         return found
 
 
@@ -277,7 +268,7 @@ class ConfinedModule(CompiledFile):
         """See device.Module.optimise."""
         if self.quick:
             self.quick = False
-            self.device.process.ask("optimise", self.number(), builds=self.better)
+            self.device.process.ask("optimise", self.number(), verbs={"build": self.better})
 
     def number(self) -> int:
         process = self.device.process
@@ -314,9 +305,10 @@ class ConfinedModule(CompiledFile):
     def _build(self, fixed: tuple = (), quick: bool = False, tracking: bool = False) -> Built:
         return build(*self.request, self.device.checks, self.device.memory, fixed, quick, tracking)
 
-    def better(self, quick: bool, tracking: bool) -> Built:
-        """Another build of the same file, requested by the process during a launch."""
-        return self._build(self._fixed, bool(quick), bool(tracking)).to_load()
+    def better(self, *how: object) -> Built:
+        """Another build of the same file, requested by the process during a launch. how: quick, tracking."""
+        quick, tracking = (option is True for option in (*how, False, False)[:2])
+        return self._build(self._fixed, quick, tracking).to_load()
 
 
 class ConfinedKernel:
@@ -346,7 +338,7 @@ class ConfinedKernel:
         packed = [("array", a.handle) if isinstance(a, ConfinedArray) else ("value", a) for a in args]
         limit = 3 * device.time_limit + GRACE + START
         request = module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()
-        answer = device.process.ask("launch", *request, limit=limit, builds=module.better)
+        answer = device.process.ask("launch", *request, limit=limit, verbs={"build": module.better})
         module.quick, lines, found = answer
         launch = found if isinstance(found, Launch) else getattr(found, "launch", None)
         if launch is not None and launch.steps is not None:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 
-from ....errors import CompileError, DeviceError
+from ....errors import BackwarpError, CompileError, DeviceError
 from ...child import Child
 from ...nvrtc.compiler import HeadersLost, Job, Ptx, compile_job, gather, headers_folder
 from ...plain import Damaged
@@ -85,10 +85,13 @@ def _apart(request: tuple) -> Built:
         if child and _reads != folder:
             child.end()
             child = None
-        child, _reads = child or Child("harness.devices.virtual.compile.build_worker", folder), folder
+        child = child or Child("harness.devices.virtual.compile.build_worker", folder, codec=CODEC)
+        _reads = folder
         try:
-            child.send(CODEC.dumps((SECONDS, request)))
-            answer = CODEC.loads(child.receive(SECONDS * PATIENCE))
+            built = child.ask("build", (SECONDS, *request), SECONDS * PATIENCE)
+        except BackwarpError:
+            _child = child
+            raise
         except TimeoutError:
             child.end()
             raise _too_long() from None
@@ -97,12 +100,10 @@ def _apart(request: tuple) -> Built:
         except BaseException:  # Ctrl-C leaves an answer unread
             child.end()
             raise
+        if not isinstance(built, Built):
+            raise _crash(child.end())
         _child = child
-        if isinstance(answer, Built):
-            return answer
-        if isinstance(answer, CompileError | DeviceError):
-            raise answer
-        raise _crash(child.end())
+        return built
 
 
 def _too_long() -> CompileError:

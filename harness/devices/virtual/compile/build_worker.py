@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import signal
 import sys
 
 from ....errors import CompileError, DeviceError
-from ...child import attach
+from ...child import attach, serve
 from ...confine import confine, limit, python_folders
 from ...nvrtc.compiler import load_compiler
 from ..answers import CODEC
 from .build import build_here
 from .llvm import machine
+from .modules import Built
 
 MEMORY = 4 << 30  # bytes of address space
 
 
+def build(seconds: int, *request) -> Built:
+    # of the processor's time; then SIGPROF ends this process. (RLIMIT_CPU would do, but NVRTC lifts it.)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        return build_here(*request)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def explain(error: Exception) -> tuple[Exception, bool]:
+    """See child.answer."""
+    if isinstance(error, CompileError | DeviceError):
+        return error, False
+    if isinstance(error, MemoryError):
+        return CompileError("the compiler ran out of memory on this file"), False
+    what = f"{type(error).__name__}: {error}"
+    return DeviceError(
+        f"the virtual GPU's compiler has a defect that this file shows ({what}); please report it"
+    ), False
+
+
 def main() -> None:
-    connection = attach()
+    line = attach(CODEC)
     machine()
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
@@ -28,26 +49,7 @@ def main() -> None:
     confine(readable=[*python_folders(), sys.argv[2]])
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(100_000)
-    while True:
-        try:
-            seconds, request = CODEC.loads(connection.recv_bytes())
-        except (EOFError, OSError):
-            os._exit(0)
-        # of the processor's time; then SIGPROF ends this process. (RLIMIT_CPU would do, but NVRTC lifts it.)
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        try:
-            answer = build_here(*request)
-        except (CompileError, DeviceError) as error:
-            answer = error
-        except MemoryError:
-            answer = CompileError("the compiler ran out of memory on this file")
-        except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            answer = DeviceError(
-                f"the virtual GPU's compiler has a defect that this file shows ({what}); please report it"
-            )
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send_bytes(CODEC.dumps(answer))
+    serve(line, {"build": build}, explain)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from harness.devices import open_device
+from harness.devices.confine import supported
 from harness.devices.virtual import confined
 from harness.devices.virtual.answers import CODEC
 from harness.devices.virtual.compile import llvm
@@ -164,14 +165,10 @@ def test_a_process_that_was_ended_is_replaced(ready):
 def test_nonsense_from_the_process_is_an_error_of_the_device(ready, monkeypatch):
     device, module, x = ready
     child = confined.PROCESS._child
-    for answer in (
-        b"nonsense",
-        CODEC.dumps(("ok", np.zeros(3))),
-        CODEC.dumps(("error", "no")),
-        CODEC.dumps(3),
-    ):
-        monkeypatch.setattr(child, "receive", lambda limit, answer=answer: answer)
-        with pytest.raises(DeviceError, match="the process that runs kernels"):
+    messages = ("ok", np.zeros(3)), ("error", "no"), ("ask", "build", [5]), ("ask", "get", "x"), 3
+    for answer in (b"nonsense", *map(CODEC.dumps, messages)):
+        monkeypatch.setattr(child._connection, "recv_bytes", lambda answer=answer: answer)
+        with pytest.raises(DeviceError, match="the process that runs kernels answers nonsense"):
             x.get()
         monkeypatch.undo()
         x = device.empty(4, np.int32)
@@ -226,7 +223,7 @@ define void @"f.block"(i64 %env) {{
 """
 
 
-@pytest.mark.skipif(not confined.holds(), reason="this system has no Landlock or no seccomp")
+@pytest.mark.skipif(not supported().complete, reason="this system has no Landlock or no seccomp")
 def test_machine_code_that_calls_the_system_does_no_harm(ready, tmp_path, monkeypatch):
     device, module, _ = ready
     victim, trace = tmp_path / "victim", tmp_path / "trace"

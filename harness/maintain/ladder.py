@@ -1,0 +1,35 @@
+"""Draws the README's ladder and roofline, and writes its table, from the figures in `harness/measure/ladder.json`.
+
+python -m harness.maintain.ladder                          draws and writes
+python -m harness.maintain.ladder --measure                first counts every rung again, on the virtual GPU: minutes
+python -m harness.maintain.ladder --measure --device gpu   times every rung on the GPU, next to cuDNN and cuBLAS
+"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ..course.checkout import open_course
+from ..measure.ladder import DATA, LADDERS, load, measure
+from ..report.pictures import ladder, roofline
+
+
+@click.command()
+@click.option("--measure", "again", is_flag=True, help="Measure before drawing.")
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
+@click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), help="One ladder.")
+def main(again: bool, device: str, only: str | None) -> None:
+    """Draw the ladder, and write the README's table, from stored figures."""
+    course = open_course(DATA.parent)
+    data = load() if DATA.exists() else None
+    if again:
+        data = measure(course, device, data, only or "")
+        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    for made in (ladder.save, roofline.save, ladder.to_readme):
+        click.echo(made(data, course.root))
+
+
+if __name__ == "__main__":
+    main()
