@@ -191,7 +191,8 @@ class _Planner:
     def _cover(self, start: int) -> bool:
         """Make the branch at the end of a block a guard, or find its region."""
         position = self.blocks[start][0] - 1
-        if start not in self.in_loops and start not in self.dirty:
+        skips = self.body[position].op.mark  # an instruction, which is no reason to start again
+        if start not in self.in_loops and start not in self.dirty and not skips:
             self.guards.add(position)
             return True
         region = self._region(start)

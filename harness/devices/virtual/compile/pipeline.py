@@ -6,7 +6,7 @@ from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
 from ..instrument import barriers, races, registers, turns
 from ..ptx import parse, verify
-from ..rewrite import inline, specialise
+from ..rewrite import inline, predicates, specialise
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
@@ -28,6 +28,7 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lo
     """PTX -> LLVM text. Errors: as `compile_ptx`."""
     module = parse.parse(text, name)
     verify.run(module, name)
+    predicates.run(module)
     for rewrite in recipe.rewrites:
         rewrite(module)
     if fixed:

@@ -1,4 +1,4 @@
-"""Bodies of functions: blocks, branches, guards, steps of the watchdog, `mov`.
+"""Bodies of functions: blocks, branches, steps of the watchdog, `mov`.
 
 Source: PTX ISA, section 9.7.12 (control flow).
 """
@@ -158,31 +158,8 @@ class Body:
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         self.position = index
-        if self.module.tracking and ins.pred:
-            self.check_used(ins, [ins.pred], "branch")
-        ended = self._guarded(ins)
-        return ended
-
-    def _guarded(self, ins: Instruction) -> bool:
         if ins.base == "bra":
             return self._branch(ins)
-        if not ins.pred:
-            return self._counted(ins)
-        do, skip = self.fresh_label("do"), self.fresh_label("skip")
-        guard = self.value(("!" if ins.negated else "") + ins.pred, "pred")
-        self.branch(guard, do, skip)
-        self.label(do)
-        before = dict(self.known)
-        self.end_segment()
-        if not self._counted(ins):
-            self.line(f"br label %{skip}")
-        self.lines.append(f"{skip}:")
-        self.end_segment()
-        changed = {r for r, v in self.known.items() if before.get(r) != v}
-        self.known = {r: v for r, v in before.items() if r not in changed}
-        return False
-
-    def _counted(self, ins: Instruction) -> bool:
         if ins.op.mark:
             self.mark(ins)
             return False
@@ -228,9 +205,10 @@ class Body:
         return self.places[Label(target)] <= self.position and not self.module.raw
 
     def _branch(self, ins: Instruction) -> bool:
-        if ins.opcode not in ("bra", "bra.uni"):
-            self.unsupported(ins)
-        self.count(ins)
+        if self.module.tracking and ins.pred:
+            self.check_used(ins, [ins.pred], "branch")
+        if not ins.op.mark:
+            self.count(ins)
         self.end_block(self.position + 1)
         target = ins.operands[0]
         back = self._leads_back(target)
@@ -238,7 +216,8 @@ class Body:
         if ins.pred:
             next_ = self.fresh_label("next")
             condition = self.value(("!" if ins.negated else "") + ins.pred, "pred")
-            self.count_branch(condition)
+            if not ins.op.mark:
+                self.count_branch(condition)
             self.branch(condition, goal, next_)
         else:
             self.line(f"br label %{goal}")

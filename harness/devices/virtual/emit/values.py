@@ -1,7 +1,7 @@
 """Building blocks of LLVM text for one function: values, registers, blocks.
 
 PTX registers become stack slots that LLVM promotes; a register that lives in only one basic block never gets
-a slot. Instructions with a guard predicate are a block of their own.
+a slot.
 """
 
 from __future__ import annotations
@@ -172,12 +172,10 @@ class Emitter:
             if isinstance(item, Label):
                 block += 1
                 continue
-            if item.pred:
-                block += 1
             for name in item.reads | item.writes:
                 if seen.setdefault(name, block) != block:
                     across.add(name)
-            if item.pred or item.op.flow:
+            if item.op.flow:
                 block += 1
         for name in function.regs:
             if name in across:

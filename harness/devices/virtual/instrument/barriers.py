@@ -20,6 +20,7 @@ from __future__ import annotations
 from ..analyse.facts import Facts
 from ..analyse.leaving import CLOSING_BRACE, Ways
 from ..ptx.ir import Function, Instruction, Label, operand
+from ..rewrite.predicates import skip
 from .insert import Inserts, mark
 
 
@@ -31,7 +32,7 @@ def run(function: Function, facts: Facts) -> None:
     else:  # a return, wherever it is called
         for ins in function.body:
             if isinstance(ins, Instruction) and ins.base == "exit":
-                inserts.before(ins, mark("note", "Extra.out", 0, at=ins, guarded=True))
+                inserts.before(ins, mark("note", "Extra.out", 0, at=ins))
     inserts.done()
 
 
@@ -58,7 +59,7 @@ class _Noting:
             before(item, mark("note", _turns(number), 0, at=near))
         if isinstance(item, Instruction) and item.op.collective:
             mask = ways.behind(item) | ways.loops_at(item) << 32
-            before(item, mark("note", "Extra.behind", mask, at=item, guarded=True))
+            before(item, mark("note", "Extra.behind", mask, at=item))
 
     def _edges(self, branch: Instruction) -> None:
         """Where a branch begins another iteration, that is counted on the way."""
@@ -66,9 +67,7 @@ class _Noting:
             bumps = self._bumps(branch, branch.operands[0])
             if bumps and branch.pred:  # it goes on below, where it is not taken
                 below = f"$below.{self.ways.position[branch]}"
-                skip = mark("bra", below, at=branch, guarded=True)
-                skip = Instruction(skip.opcode, skip.operands, skip.at, skip.pred, not skip.negated)
-                self.inserts.before(branch, skip)
+                self.inserts.before(branch, skip(below, branch, branch.pred, branch.negated))
                 self.inserts.after(branch, Label(below))
             self.inserts.before(branch, *bumps)
             return

@@ -5,6 +5,7 @@ bump Extra.turns+4;         one more in it
 runtime rt_fence, 2;        a call of the runtime
 check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold
 turn;                       others may come between
+@%p1 bra.skip $skip.1;      a branch that the program does not have
 enter f; leave f;           of a function that was expanded
 """
 
@@ -13,11 +14,10 @@ from __future__ import annotations
 from ..ptx.ir import Function, Instruction, Label, operand
 
 
-def mark(opcode: str, *operands: str | int, at: Instruction, guarded: bool = False) -> Instruction:
-    """A mark beside an instruction. guarded: it is carried out only where the instruction is."""
-    guard = (at.pred, at.negated) if guarded else ("", False)
+def mark(opcode: str, *operands: str | int, at: Instruction) -> Instruction:
+    """A mark, or any instruction, beside another."""
     texts = tuple(operand(str(o)) for o in operands)
-    return Instruction(opcode, texts, at.at, *guard, original=at.original or at, expansion=at.expansion)
+    return Instruction(opcode, texts, at.at, original=at.original or at, expansion=at.expansion)
 
 
 class Inserts:

@@ -25,11 +25,11 @@ def run(function: Function, facts: Facts) -> None:
         if not isinstance(ins, Instruction):
             continue
         if ins.base in ("membar", "fence"):
-            inserts.after(ins, mark("runtime", "rt_fence", _scope(ins), at=ins, guarded=True))
+            inserts.after(ins, mark("runtime", "rt_fence", _scope(ins), at=ins))
         if ins.base == "call":
             for field in _told(function, facts, ins):
-                inserts.before(ins, mark("note", f"Env.{field}", 1, at=ins, guarded=True))
-                inserts.after(ins, mark("note", f"Env.{field}", 0, at=ins, guarded=True))
+                inserts.before(ins, mark("note", f"Env.{field}", 1, at=ins))
+                inserts.after(ins, mark("note", f"Env.{field}", 0, at=ins))
     inserts.done()
 
 

@@ -1,8 +1,8 @@
 """Registers that may be read before they are assigned: a predicate for each says whether it has been.
 
                                             mov.pred %p1.set, 0;
-    @%p2 mov.u32 %r1, 5;                    @%p2 mov.u32 %r1, 5;
-                                            @%p2 mov.pred %r1.set, 1;
+    mov.u32 %r1, 5;                         mov.u32 %r1, 5;
+                                            mov.pred %r1.set, 1;
     mov.u32 %r2, %r1;               ->      mov.u32 %r2, %r1;
                                             and.pred %r2.set, %r1.set, 1;
                                             check.assigned %r2.set;
@@ -32,15 +32,15 @@ def run(function: Function, facts: Facts) -> None:
         if ins.base == "enter":
             gone = sorted(undefined.intersection(ins.expansion.registers))
             inserts.after(ins, *(mark("mov.pred", _flag(r), 0, at=ins) for r in gone))
-        elif not ins.op.mark:
+        else:
             _look(ins, undefined, inserts)
-    function.regs |= {_flag(r): "pred" for r in undefined}
+    function.regs |= {_flag(r): "pred" for r in sorted(undefined)}
     inserts.done()
 
 
 def _look(ins: Instruction, undefined: frozenset[str], inserts: Inserts) -> None:
     used = ins.reads & undefined
-    copied = sorted(used - {ins.pred}) if ins.base == "mov" else []
+    copied = sorted(used) if ins.base == "mov" else []
     if used := sorted(used - set(copied)):
         inserts.before(ins, mark("check.assigned", *map(_flag, used), at=ins))
     for target in sorted(ins.writes & undefined):
@@ -50,10 +50,10 @@ def _look(ins: Instruction, undefined: frozenset[str], inserts: Inserts) -> None
 def _assign(ins: Instruction, flag: str, sources: list[str]) -> list[Instruction]:
     """The flag of a result: set, unless an operand of a copy is not."""
     if len(sources) < 2:
-        return [mark("mov.pred", flag, *(sources or [1]), at=ins, guarded=True)]
+        return [mark("mov.pred", flag, *(sources or [1]), at=ins)]
     first, *rest = sources
-    found = [mark("mov.pred", flag, first, at=ins, guarded=True)]
-    return found + [mark("and.pred", flag, flag, source, at=ins, guarded=True) for source in rest]
+    found = [mark("mov.pred", flag, first, at=ins)]
+    return found + [mark("and.pred", flag, flag, source, at=ins) for source in rest]
 
 
 def _flag(register: str) -> str:

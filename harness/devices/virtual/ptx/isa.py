@@ -289,6 +289,7 @@ TABLE = """
 Not PTX: marks, which passes insert (instrument/insert.py)
   (note|bump|runtime|turn|enter|leave)                          ...                   mark
   check.assigned                                                ...                   mark
+  bra.skip                                                      label                 branch mark
 """
 
 #: what is refused -> in a student's words

@@ -46,7 +46,7 @@ def _without_calls(body: list, names: set[str]) -> list:
     for ins in body:
         if isinstance(ins, Instruction) and ins.base == "call":
             returns, callee, arguments = ins.called
-            place = f"[{arguments[0]}+0]" if callee in names and returns and not ins.pred else ""
+            place = f"[{arguments[0]}+0]" if callee in names and returns else ""
             if place in given:
                 handed[f"[{returns[0]}+0]"] = given[place]
                 dropped |= {place, str(ins)}

@@ -65,18 +65,12 @@ class _Expander:
             copy = self._renamed(item, names, into, end) if into else item
             if callee is None:
                 self.body.append(copy)
-            elif copy.pred:
-                skip = self._label("skip")
-                self.body.append(_branch(copy, skip, negated=not copy.negated))
-                self._expand(callee, copy)
-                self.body.append(Label(skip))
             else:
                 self._expand(callee, copy)
 
     def _renamed(self, ins: Instruction, names: dict[str, str], into: Expansion, end: str) -> Instruction:
         if ins.base == "ret":
-            guard = names.get(ins.pred, ins.pred)
-            return replace(_branch(ins, end, ins.negated), pred=guard, original=ins, expansion=into)
+            return Instruction("bra", (operand(end),), ins.at, original=ins, expansion=into)
         operands = tuple(
             operand(_NAME.sub(lambda m: names.get(m[0], m[0]), o)) if _NAME.search(o) else o
             for o in ins.operands
@@ -132,7 +126,3 @@ class _Expander:
     def _label(self, what: str) -> str:
         self.serial += 1
         return f"${what}{_SUFFIX}{self.serial}"
-
-
-def _branch(ins: Instruction, target: str, negated: bool) -> Instruction:
-    return Instruction("bra", (operand(target),), ins.at, ins.pred, negated, expansion=ins.expansion)

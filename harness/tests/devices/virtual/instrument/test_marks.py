@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.devices.virtual.analyse.facts import ModuleFacts
 from harness.devices.virtual.instrument import barriers, races, registers
-from harness.devices.virtual.rewrite import inline
+from harness.devices.virtual.rewrite import inline, predicates
 from harness.tests.devices.virtual.ptx_text import lines, module, printed
 
 KERNEL = """
@@ -23,6 +23,7 @@ KERNEL = """
 
 def instrumented(check, body: str, before: str = ""):
     parsed = module(before + KERNEL.replace("BODY", body))
+    predicates.run(parsed)
     facts = ModuleFacts(parsed, interleaved=True, threads=True)
     inline.run(facts.waits)
     kernel = parsed.functions["k"]
@@ -41,8 +42,10 @@ def test_a_register_that_may_be_unassigned_has_a_flag():
         mov.pred %rd2.set, 0;
         mov.u32 %r4, 1;
         check.assigned %p1.set;
-        @%p1 mov.u32 %r1, %r4;
-        @%p1 mov.pred %r1.set, 1;
+        @!%p1 bra.skip $skip.1;
+        mov.u32 %r1, %r4;
+        mov.pred %r1.set, 1;
+        $skip.1:
         mov.b64 %rd1, {%r1, %r3};
         mov.pred %rd1.set, %r1.set;
         and.pred %rd1.set, %rd1.set, %r3.set;
@@ -75,8 +78,10 @@ def test_racecheck_is_told_of_fences_and_of_updates_whose_result_nobody_uses():
     assert printed(instrumented(races, body.format(""), function)) == lines("""
         membar.gl;
         runtime rt_fence, 2;
-        @%p1 fence.acq_rel.cta;
-        @%p1 runtime rt_fence, 0;
+        @!%p1 bra.skip $skip.1;
+        fence.acq_rel.cta;
+        runtime rt_fence, 0;
+        $skip.1:
         note Env.blind, 1;
         call.uni (b), update, (a);
         note Env.blind, 0;
@@ -125,7 +130,7 @@ def test_a_thread_notes_its_way_out_and_its_iterations():
         $L_stay:
         note Extra.behind, {both | 1};
         bar.sync 0;
-        @!%p2 bra $below.6;
+        @!%p2 bra.skip $below.6;
         bump Extra.turns+0;
         @%p2 bra $L_top;
         $below.6:
@@ -137,4 +142,4 @@ def test_a_thread_notes_its_way_out_and_its_iterations():
 
 def test_an_exit_of_a_kernel_that_never_waits_is_a_return():
     text = printed(instrumented(barriers, "@%p1 exit; ret;"))
-    assert text == "@%p1 note Extra.out, 0;\n@%p1 exit;\nret;"
+    assert text == "@!%p1 bra.skip $skip.1;\nnote Extra.out, 0;\nexit;\n$skip.1:\nret;"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.devices.virtual.analyse.facts import ModuleFacts
-from harness.devices.virtual.rewrite import inline
+from harness.devices.virtual.rewrite import inline, predicates
 from harness.errors import Unsupported
 from harness.tests.devices.virtual.ptx_text import lines, module, printed
 
@@ -40,6 +40,7 @@ KERNEL = """
 
 def expanded(functions: str, body: str):
     parsed = module(functions + KERNEL.replace("BODY", body))
+    predicates.run(parsed)
     facts = ModuleFacts(parsed, interleaved=False, threads=True)
     inline.run(facts.waits)
     return parsed.functions["k"]
@@ -54,7 +55,9 @@ def test_a_call_becomes_the_body_of_the_function():
         @%p1$$1 bra $L_end$$1;
         st.local.u32 [kept$$1], %r1$$1;
         bar.warp.sync -1;
-        @%p1$$1 bra $return$$1;
+        @!%p1$$1 bra.skip $skip.1$$1;
+        bra $return$$1;
+        $skip.1$$1:
         $L_end$$1:
         st.param.b32 [retval0+0], %r1$$1;
         bra $return$$1;
@@ -73,9 +76,9 @@ def test_each_copy_has_its_own_names_and_a_guarded_call_is_passed_by():
     twice = "call.uni (retval0), waits, (param0); @!%p1 call.uni (retval0), waits, (param0);"
     kernel = expanded(WAITS, twice)
     text = printed(kernel)
-    assert "kept$$1" in kernel.variables and "kept$$3" in kernel.variables
-    assert "@%p1 bra $skip$$2;\nenter waits;\nld.param.u32 %r1$$3, [param0];" in text
-    assert "leave waits;\n$skip$$2:\nret;" in text
+    assert "kept$$1" in kernel.variables and "kept$$2" in kernel.variables
+    assert "@%p1 bra.skip $skip.1;\nenter waits;\nld.param.u32 %r1$$2, [param0];" in text
+    assert "leave waits;\n$skip.1:\nret;" in text
 
 
 def test_a_result_that_nobody_wants_gets_memory_of_its_own():
