@@ -119,7 +119,7 @@ _STRUCTS = {
         (_U32, "polls"),  # the site at which it waits at the barrier of its grid, while it does
         (_U32, "turns", LOOPS),  # iterations it has begun of each numbered loop, since it came to the loop
     ],
-    # Who touched a granule, for racecheck (see runtime/races.cu). Void when the tag is not that of the interval.
+    # Who touched a granule, for racecheck (see runtime/records.cu). Void when the tag is not that of the interval.
     "Cell": [
         (_U32, "tag"),
         (_U32, "more"),  # the granule's Cold is in use
@@ -298,7 +298,7 @@ INIT = 4  # something has been written to all of it; the upper half of the byte 
 PARTIAL = 8
 #              of them are; its highest bit that is set stands behind the last of them
 
-LANES_OF_A_RECORD = 4  # races.cu's Record: `lanes` is its fifth word
+LANES_OF_A_RECORD = 4  # records.cu's Record: `lanes` is its fifth word
 
 #: bits of the `info` word of a checked access, beside its size
 INFO_WRITE, INFO_ATOMIC, INFO_SHARED, INFO_VOLATILE, INFO_VALUE = 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12

@@ -1,29 +1,30 @@
-// What a thread knows of others, beyond barriers of its block and collectives of its warp: clocks, and what release and
-// acquire hand on (PTX ISA, section 8: memory consistency model).
+// Vector clocks: which accesses of other threads happened before what a thread does now (PTX ISA, memory consistency
+// model).
 //
-// Time counts synchronising events (Launch.now). An access is known to a thread if the thread knows of an event that its
-// owner took part in afterwards. Barriers of a block and collectives of a whole warp are one number each (Env.bar,
-// Env.full); everything else is a Clock: an immutable, sorted list of (who, event), shared by all who know the same. Where
-// thousands have taken a lock each learns of all before, so that a long one is written as another, its base (a place in the
-// pool), and what came to that. maker: of what one thread gives away, that event.
+// Time counts synchronising events (Launch.now). A thread knows of an access if it knows of a later event in which the
+// access's thread took part. A barrier of the whole block and a collective of a whole warp need one number each (Env.bar,
+// Env.full). Everything else is a Clock: an immutable, sorted list of (who, event) that all threads with the same knowledge
+// share. Where thousands of threads take one lock, each learns of all before it, so a long clock is stored as its
+// difference from another one, its base (a place in the pool). maker: the event at which a thread made this clock to hand
+// it on.
 
-struct Tick { u64 who; u32 tick, whole; };  // whole: the clock has all that its owner knew then
+struct Tick { u64 who; u32 tick, whole; };  // whole: the clock holds all that `who` knew at that event
 struct Clock { u32 count, base; Tick maker, ticks[1]; };
 
-constexpr u32 LONG = 128;  // ticks; less is not worth a base, and no more come to one
+constexpr u32 LONG = 128;  // ticks: a shorter clock is not worth a base, a longer difference is not worth having one
 
-// What a thread knew when it executed a fence. clock: the snapshot, once it has been needed.
+// What a thread knew when it executed a fence. clock: the snapshot, made when it is first needed.
 struct Fence { u64 known, clock; u32 bar, full, tick, unused; };
 
-constexpr u32 WARP_ID = 0x400, THREAD_ID = 0x800;  // who: block << 12, or that and one of these and a number
+constexpr u32 WARP_ID = 0x400, THREAD_ID = 0x800;  // who: block << 12, alone or with one of these and a number
 
 static __device__ __forceinline__ u32 tick(Env* env) { return ++launch_of(env)->now; }  // one worker only
 
-// Room in the launch's pool: its place, in units of 8 bytes; 0 when there is none left.
+// Allocate in the launch's pool. Returns the place, in units of 8 bytes; 0 when none is left.
 static __device__ u32 take(Launch* launch, u64 bytes) {
     u64 at = launch->pool_used, end = at + ((bytes + 7) & ~7ull);
     if (end > launch->pool_size) {
-        launch->silent = 1;  // from here on races cannot be told from what is ordered
+        launch->silent = 1;  // from here on a race cannot be distinguished from ordered accesses
         return 0;
     }
     launch->pool_used = end;
@@ -38,7 +39,7 @@ static __device__ __forceinline__ Clock* base_of(Env* env, Clock* clock) {
     return clock->base ? (Clock*)pool_at(launch_of(env), clock->base) : 0;
 }
 
-// Where the ticks of `who` and those after begin, base apart.
+// The index of the first tick of `who` or of any after it, without the base.
 static __device__ u32 place_in(Clock* clock, u64 who) {
     u32 low = 0, high = clock->count;
     while (low < high) {
@@ -58,7 +59,7 @@ static __device__ u32 find_tick(Env* env, Clock* clock, u64 who) {
     return found;
 }
 
-// Whether a clock has all that a thread knew at an event, as far as that can be told from its ticks.
+// Whether a clock is seen, from its ticks, to hold all that a thread knew at an event.
 static __device__ int has_all(Env* env, Clock* clock, u64 who, u32 tick) {
     for (; clock && tick; clock = base_of(env, clock)) {
         u32 i = place_in(clock, who);
@@ -71,7 +72,8 @@ static __device__ __forceinline__ int includes(Env* env, Clock* clock, Clock* ot
     return has_all(env, clock, other->maker.who, other->maker.tick);
 }
 
-// The ticks of two clocks in one, but not what it has of this block up to an event. from_x, from_y: it is the same as one.
+// The ticks of two clocks in one, without those of this block up to event `upto`. from_x, from_y: the result equals that
+// clock.
 static __device__ Clock* merged(Env* env, Clock* x, Clock* y, u32 upto, u32* from_x, u32* from_y) {
     Launch* launch = launch_of(env);
     u32 place = take(launch, sizeof(Clock) + 16ull * (x->count + y->count));
@@ -103,7 +105,7 @@ static __device__ Clock* flat(Env* env, Clock* clock) {
     return clock->base ? merged(env, clock, base_of(env, clock), 0, &from_x, &from_y) : clock;
 }
 
-// Everything that either of two clocks knows. upto: of its own block's events, the last that every thread knows anyhow.
+// Everything that either of two clocks holds. upto: the last event of this block that all its threads know anyway.
 static __device__ u64 unite(Env* env, u64 a, u64 b, u32 upto) {
     if (a == b || !b) return a;
     if (!a) return b;
@@ -120,7 +122,7 @@ static __device__ u64 unite(Env* env, u64 a, u64 b, u32 upto) {
     return made->count ? from_x ? a : b : base ? pool_at(launch, base) : 0;
 }
 
-// The same of what threads knew at some time: where one has learned from the other, there is nothing to do.
+// The same for clocks that threads have handed on: if one thread has learned from the other, there is nothing to do.
 static __device__ u64 merge(Env* env, u64 a, u64 b, u32 upto) {
     if (a && b && includes(env, (Clock*)a, (Clock*)b)) return a;
     return a && b && includes(env, (Clock*)b, (Clock*)a) ? b : unite(env, a, b, upto);
@@ -131,10 +133,10 @@ static __device__ u64 join(Env* env, u64 a, u64 b) { return merge(env, a, b, lat
 
 static __device__ __forceinline__ u64 known(Env* env, u32 thread) { return env->clocks ? extra_of(env, thread)->known : 0; }
 
-// The next block in this place, which may be smaller, has to forget what the threads of this one know.
+// The next block in this slot, which may have fewer threads, must forget what the threads of this one know.
 static __device__ __forceinline__ void soil(Env* env) { env->dirty = launch_of(env)->threads; }
 
-// Somebody is going to know what no barrier tells.
+// A thread is about to know something that no barrier accounts for.
 static __device__ void begin_clocks(Env* env) {
     for (u32 i = 0; i < launch_of(env)->threads && !env->clocks; i++) extra_of(env, i)->known = 0;
     env->clocks = 1;
@@ -148,7 +150,7 @@ static __device__ void learn(Env* env, u32 thread, u64 clock) {
     e->known = join(env, e->known, clock);
 }
 
-// A clock of up to 1024 entries that is being written; `seal` gives what has not been needed back.
+// A clock under construction, of at most so many ticks; `seal` returns the unused rest to the pool.
 static __device__ Clock* new_clock(Env* env, u32 most) {
     u32 place = take(launch_of(env), sizeof(Clock) + 16ull * most);
     if (!place) return 0;
@@ -167,7 +169,7 @@ static __device__ u64 seal(Env* env, Clock* clock) {
     return (u64)clock;
 }
 
-// All that a thread knew when its last event was `now`, the barrier before it `bar` and the collective of its warp `full`.
+// All that a thread knew at its event `now`, when the last barrier was `bar` and its warp's last collective `full`.
 static __device__ u64 snapshot(Env* env, u32 thread, u64 known, u32 bar, u32 full, u32 now) {
     u64 block = env->block << 12;
     u32 n = launch_of(env)->threads;
@@ -175,7 +177,7 @@ static __device__ u64 snapshot(Env* env, u32 thread, u64 known, u32 bar, u32 ful
     if (!own) return known;
     if (!env->holes) add_tick(own, block, bar, 0);
     if (full > bar) add_tick(own, block | WARP_ID | thread / 32, full, 0);
-    for (u32 i = 0; i < n && env->holes; i++) {  // who has left earlier took no part in the last barrier
+    for (u32 i = 0; i < n && env->holes; i++) {  // threads that have left took no part in the last barrier
         u32 hole = extra_of(env, i)->hole;
         add_tick(own, block | THREAD_ID | i, i == thread ? now : hole && hole < bar ? hole : bar, i == thread);
     }
@@ -192,7 +194,7 @@ static __device__ u64 snapshot(Env* env, u32 thread, u64 known, u32 bar, u32 ful
     return (u64)all;
 }
 
-// A thread gives what it knows, and learns nothing.
+// A thread hands on what it knows, and learns nothing.
 static __device__ u64 give(Env* env, Thread* thread) {
     u32 now = tick(env);
     u64 clock = snapshot(env, thread->linear, known(env, thread->linear), env->bar, env->full[thread->linear / 32], now);
@@ -200,11 +202,11 @@ static __device__ u64 give(Env* env, Thread* thread) {
     return clock;
 }
 
-// ---- who meets --------------------------------------------------------------------------------------------
+// ---- barriers and collectives -----------------------------------------------------------------------------
 
 static __device__ void note_step(Env* env, u32 what, u32 site, u32 thread, u64 address, u32 info, u64 value, u32 serial);
 
-// A block starts: its threads know of nobody.
+// A block starts: its threads know of no other.
 static __device__ void start_block(Env* env) {
     Launch* launch = launch_of(env);
     for (u32 i = 0; i < env->dirty; i++) {
@@ -221,7 +223,7 @@ static __device__ void start_block(Env* env) {
     note_step(env, STEP_START, 0, NO_THREAD, 0, 0, 0, env->bar);
 }
 
-// A thread has ended. What it did since the last barrier, those to come do not order.
+// A thread has ended. Later barriers do not order what it did since the last one.
 static __device__ void leave(Env* env, Thread* thread) {
     Extra* e = extra_of(env, thread->linear);
     if (e->touched != env->bar || e->hole) return;
@@ -240,7 +242,7 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
     for (u32 w = 0; w < n && env->holes; w += 32) {
         u32 lanes = n - w < 32 ? n - w : 32, alive = 0;
         for (u32 i = 0; i < lanes; i++) alive |= threads[w + i].wait != WAIT_EXITED;
-        for (u32 i = 0; i < lanes && alive; i++) {  // what the rest of its warp knows of it, all know now
+        for (u32 i = 0; i < lanes && alive; i++) {  // all know now what the rest of its warp knew of it
             Extra* e = extra_of(env, w + i);
             if (e->hole && e->hole < env->full[w / 32]) e->hole = env->full[w / 32];
         }
@@ -252,7 +254,7 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
         int news = env->holes != 0;
         for (Clock* c = (Clock*)all; c; c = base_of(env, c))
             for (u32 i = 0; i < c->count; i++) news |= c->ticks[i].who >> 12 != env->block;
-        if (!news) all = 0;  // the barrier itself says as much
+        if (!news) all = 0;  // the barrier itself implies it
         env->clocks = all != 0;
         for (u32 i = 0; i < n; i++)
             if (threads[i].wait != WAIT_EXITED) extra_of(env, i)->known = all;
@@ -261,7 +263,7 @@ static __device__ void meet_all(Env* env, u32 site, u32 number) {
     if (!env->holes) env->shared_tag = now;
 }
 
-// Some threads of the block meet: those of each warp in `lanes[warp]`. given: what others have handed over to them.
+// Some threads of the block meet: of each warp those in `lanes[warp]`. given: what others have handed to them.
 static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site, u32 number) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
@@ -286,13 +288,13 @@ static __device__ void meet(Env* env, u32* lanes, u64 given, u32 what, u32 site,
     }
 }
 
-// A thread arrives at a barrier, and does not wait.
+// A thread arrives at a barrier without waiting.
 static __device__ void arrive_at(Env* env, Thread* thread, u32 site, u32 number) {
     note_step(env, STEP_ARRIVE, site, thread->linear, 0, 0, 0, number);
     env->arrived_clock[number] = merge(env, env->arrived_clock[number], give(env, thread), 0);
 }
 
-// Those who wait at a barrier that not all threads of the block wait at.
+// The threads at a barrier meet, and are not all threads of the block.
 static __device__ void meet_waiting(Env* env, u32 number, u32 site) {
     u32 sets[MAX_THREADS / 32];
     Thread* threads = threads_of(env);
@@ -325,7 +327,7 @@ static __device__ void meet_lanes(Env* env, Thread* warp, u32 present, u32 site)
     for (u32 i = 0; i < lanes && all; i++) extra_of(env, first + i)->known = all;
 }
 
-// The lanes among `lanes` whose accesses at time `stamp` are not known to a thread.
+// The lanes among `lanes` whose accesses at time `stamp` a clock does not know of.
 static __device__ __noinline__ u32 not_known(Env* env, u64 clock, u32 place, u32 stamp, u32 lanes) {
     u64 block = (u64)(place >> 5) << 12, first = block | THREAD_ID | (place & 31) * 32;
     if (stamp < find_tick(env, (Clock*)clock, block) || stamp < find_tick(env, (Clock*)clock, block | WARP_ID | (place & 31))) return 0;
@@ -333,190 +335,4 @@ static __device__ __noinline__ u32 not_known(Env* env, u64 clock, u32 place, u32
         for (u32 i = place_in(c, first); i < c->count && c->ticks[i].who < first + 32; i++)
             if (stamp < c->ticks[i].tick) lanes &= ~(1u << (c->ticks[i].who - first));
     return lanes;
-}
-
-// ---- release and acquire ----------------------------------------------------------------------------------
-
-// What a write hands on to who reads it: the writer's clock. Together with all that an update has read before it: `all`
-// joins what reaches other blocks of that, `near` is the last that does not. `rest`: the last before it that its clock does
-// not have.
-struct Handed { u64 clock, all, block; u32 thread, tick, scope, before, near, rest; };
-// What a thread has read of this and not acquired.
-struct Pending { u32 handed, before; };
-// The last write to a byte that was made to be seen by others.
-struct Place { u64 address, owner, start; u64 block; u32 size, scope, handed, serial, next, unused; };
-
-static __device__ __forceinline__ int reaches(u32 scope, u32 other_scope, u64 block, u64 other_block) {
-    return block == other_block || (scope >= SCOPE_GPU && other_scope >= SCOPE_GPU);
-}
-
-static __device__ Place* find_place(Env* env, u64 address, int make) {
-    Launch* launch = launch_of(env);
-    u64 owner = address >= env->arena_size / 2 ? env->block + 1 : 0;
-    u32* head = (u32*)launch->places + ((address ^ address >> 16 ^ owner * 40503) & (PLACES - 1));
-    for (u32 at = *head; at;) {
-        Place* p = (Place*)pool_at(launch, at);
-        if (p->address == address && p->owner == owner) return p;
-        at = p->next;
-    }
-    if (!make) return 0;
-    u32 at = take(launch, sizeof(Place));
-    if (!at) return 0;
-    Place* p = (Place*)pool_at(launch, at);
-    p->address = address; p->owner = owner; p->size = p->handed = 0; p->next = *head;
-    *head = at;
-    return p;
-}
-
-// The write that a strong read sees, if all of its bytes come from it and each of the two reaches the other.
-static __device__ Place* seen_place(Env* env, u64 address, u32 size, u32 scope) {
-    Place* first = find_place(env, address, 0);
-    if (!first || first->start != address || first->size != size) return 0;
-    for (u32 i = 1; i < size; i++) {
-        Place* p = find_place(env, address + i, 0);
-        if (!p || p->serial != first->serial) return 0;
-    }
-    return reaches(scope, first->scope, env->block, first->block) ? first : 0;
-}
-
-static __device__ __forceinline__ Handed* handed_at(Env* env, u32 place) { return (Handed*)pool_at(launch_of(env), place); }
-
-static __device__ int has_handed(Env* env, u64 clock, Handed* h) {
-    return has_all(env, (Clock*)clock, h->block << 12 | THREAD_ID | h->thread, h->tick);
-}
-
-// Take over what has been handed on, as far as a scope reaches.
-static __device__ void acquire(Env* env, Thread* thread, u32 handed, u32 scope) {
-    int far = scope >= SCOPE_GPU;
-    if (handed && far) {
-        learn(env, thread->linear, handed_at(env, handed)->all);
-        handed = handed_at(env, handed)->near;
-    }
-    while (handed) {
-        Handed* h = handed_at(env, handed);
-        int knows = has_handed(env, known(env, thread->linear), h);
-        if (!knows && reaches(scope, h->scope, env->block, h->block)) {
-            learn(env, thread->linear, h->clock);
-            knows = 1;
-        }
-        handed = knows ? h->rest : h->before;
-        if (handed && far) handed = handed_at(env, handed)->near;
-    }
-}
-
-static __device__ u32 hand_on(Env* env, Thread* thread, u64 clock, u32 tick, u32 scope, u32 before) {
-    u32 at = take(launch_of(env), sizeof(Handed));
-    if (!at) return before;
-    Handed *h = handed_at(env, at), *last = handed_at(env, before);
-    h->clock = clock; h->block = env->block; h->thread = thread->linear; h->tick = tick; h->scope = scope; h->before = before;
-    h->all = before ? last->all : 0;
-    h->near = before ? last->near : 0;
-    if (scope < SCOPE_GPU) h->near = at;
-    else h->all = merge(env, h->all, clock, 0);
-    h->rest = before;
-    while (h->rest && has_handed(env, clock, handed_at(env, h->rest))) h->rest = handed_at(env, h->rest)->rest;
-    return at;
-}
-
-// Whether what has been handed on last includes what was handed on before: that a thread that polls has seen it, too,
-// need not be remembered.
-static __device__ int hands_on_too(Launch* launch, u32 last, u32 before) {
-    for (u32 i = 0; last && last != before && i < 64; i++) last = ((Handed*)pool_at(launch, last))->before;
-    return last == before;
-}
-
-// A strong access reads: what it sees is acquired now, or by a fence to come. Returns what an update goes on to hand on.
-static __device__ u32 strong_read(Env* env, Thread* thread, u64 address, u32 size, u32 info) {
-    Launch* launch = launch_of(env);
-    u32 scope = info >> SCOPE_SHIFT & 3;
-    Place* p = seen_place(env, address, size, scope);
-    if (!p || !p->handed) return 0;
-    if (info & INFO_BLIND) return p->handed;
-    if (info & INFO_ACQUIRE) acquire(env, thread, p->handed, scope);
-    Extra* e = extra_of(env, thread->linear);
-    Pending* last = (Pending*)pool_at(launch, e->pending);
-    if (e->pending && last->handed == p->handed) return p->handed;
-    if (e->pending && hands_on_too(launch, p->handed, last->handed)) {
-        last->handed = p->handed;
-        soil(env);
-        return p->handed;
-    }
-    u32 at = take(launch, sizeof(Pending));
-    if (!at) return p->handed;
-    Pending* made = (Pending*)pool_at(launch, at);
-    made->handed = p->handed; made->before = e->pending;
-    e->pending = at;
-    soil(env);
-    return p->handed;
-}
-
-// What a fence of at least scope `which` (0: any, 1: of the GPU) lets the thread's later writes hand on.
-static __device__ u32 hand_on_fenced(Env* env, Thread* thread, u32 which, u32 handed) {
-    Extra* e = extra_of(env, thread->linear);
-    Fence* f = (Fence*)e->fences + which;
-    if (!f->tick) return handed;
-    if (!f->clock) f->clock = snapshot(env, thread->linear, f->known, f->bar, f->full, f->tick);
-    return hand_on(env, thread, f->clock, f->tick, which ? SCOPE_GPU : SCOPE_CTA, handed);
-}
-
-// A strong access writes. handed: see strong_read, 0 for a plain store.
-static __device__ void strong_write(Env* env, Thread* thread, u64 address, u32 size, u32 info, u32 handed) {
-    Launch* launch = launch_of(env);
-    u32 scope = info >> SCOPE_SHIFT & 3, serial = ++launch->serial;
-    Fence* fences = (Fence*)extra_of(env, thread->linear)->fences;
-    if (fences[0].tick != fences[1].tick) handed = hand_on_fenced(env, thread, 0, handed);
-    handed = hand_on_fenced(env, thread, 1, handed);
-    if (info & INFO_RELEASE) {
-        u64 clock = give(env, thread);
-        handed = hand_on(env, thread, clock, thread->clock, scope, handed);
-    }
-    for (u32 i = 0; i < size; i++) {
-        Place* p = find_place(env, address + i, 1);
-        if (!p) return;
-        p->start = address; p->size = size; p->block = env->block; p->scope = scope; p->handed = handed; p->serial = serial;
-    }
-}
-
-// A plain store: who reads this now is handed nothing.
-static __device__ void plain_write(Env* env, u64 address, u32 size) {
-    for (u32 i = 0; i < size; i++)
-        if (Place* p = find_place(env, address + i, 0)) p->size = p->handed = p->serial = 0;
-}
-
-EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 scope) {
-    Launch* launch = launch_of(env);
-    if (!env->cells) return 0;
-    note_step(env, STEP_FENCE, site, thread->linear, 0, (u32)scope << SCOPE_SHIFT, 0, 0);
-    Extra* e = extra_of(env, thread->linear);
-    for (u32 at = e->pending; at; at = ((Pending*)pool_at(launch, at))->before)
-        acquire(env, thread, ((Pending*)pool_at(launch, at))->handed, (u32)scope);
-    if (scope >= SCOPE_GPU) e->pending = 0;
-    u32 now = tick(env);
-    for (u32 i = 0; i <= (scope >= SCOPE_GPU); i++) {
-        Fence* f = (Fence*)e->fences + i;
-        f->known = known(env, thread->linear); f->clock = 0;
-        f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;
-    }
-    thread->clock = now;
-    soil(env);
-    return 0;
-}
-
-// What the arrivals at an mbarrier hand over to who waits for its phase.
-struct Phase { u64 barrier, owner, arrived, complete; u32 next, unused; };
-
-static __device__ Phase* find_phase(Env* env, u64 barrier) {
-    Launch* launch = launch_of(env);
-    u32* head = (u32*)launch->places + PLACES + ((barrier >> 3) & (PHASES - 1));
-    for (u32 at = *head; at;) {
-        Phase* p = (Phase*)pool_at(launch, at);
-        if (p->barrier == barrier && p->owner == env->block) return p;
-        at = p->next;
-    }
-    u32 at = take(launch, sizeof(Phase));
-    if (!at) return 0;
-    Phase* p = (Phase*)pool_at(launch, at);
-    p->barrier = barrier; p->owner = env->block; p->arrived = p->complete = 0; p->next = *head;
-    *head = at;
-    return p;
 }
