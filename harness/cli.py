@@ -369,9 +369,9 @@ def reset(puzzle_id: str) -> None:
 def train(context, **options) -> None:
     """Train LeNet on your kernels."""
     course, progress = the_course()
-    from .lenet.run import Options, main
+    from .lenet.run import TrainOptions, main
 
-    context.meta[STATUS] = main(course, progress, Options(**options))
+    context.meta[STATUS] = main(course, progress, TrainOptions(**options))
 
 
 @cli.command()
@@ -450,12 +450,12 @@ def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
         raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    from .measure.bench import Settings
+    from .measure.bench import BenchOptions
     from .measure.bench import bench as measure
     from .report.bench import document, show_bench
 
     report = measure(
-        puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), Settings(**settings)
+        puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), BenchOptions(**settings)
     )
     context.meta[STATUS] = report.verdict.exit_status
     if json_path != "-":

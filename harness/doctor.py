@@ -37,7 +37,7 @@ _NOTEBOOKS = ("jupyterlab", "ipykernel", "nbclient", "ipywidgets")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Item:
     """One line of the report. state: "ok", "missing" (works without) or "broken" (does not)."""
 
     topic: str
@@ -50,7 +50,7 @@ class Finding:
 class Report:
     """What `backwarp doctor` found, topic by topic."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Item, ...]
 
     @property
     def works(self) -> bool:
@@ -78,25 +78,25 @@ def report() -> Report:
 # --- the CPU path: these can be broken -----------------------------------------------------------
 
 
-def _python() -> Finding:
+def _python() -> Item:
     text = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     if sys.version_info < (3, 11):  # noqa: UP036 (pip does not check this for a checkout)
-        return Finding("Python", "broken", text, "Python 3.11 or newer is needed")
-    return Finding("Python", "ok", text)
+        return Item("Python", "broken", text, "Python 3.11 or newer is needed")
+    return Item("Python", "ok", text)
 
 
-def _course() -> Finding:
+def _course() -> Item:
     from .course.checkout import open_course
 
     try:
         course = open_course()
     except BackwarpError as error:
         first, *rest = str(error).splitlines()
-        return Finding("course", "broken", first, " ".join(line.strip() for line in rest))
-    return Finding("course", "ok", f"{len(course.ids())} puzzles in {course.root}")
+        return Item("course", "broken", first, " ".join(line.strip() for line in rest))
+    return Item("course", "ok", f"{len(course.ids())} puzzles in {course.root}")
 
 
-def _compiler() -> Finding:
+def _compiler() -> Item:
     from .devices.nvrtc.compiler import compile_ptx, version
 
     try:
@@ -104,18 +104,18 @@ def _compiler() -> Finding:
         compile_ptx(f"{_TRIAL_SOURCE}// {time.time_ns()}\n", flavour="fast")  # not from the cache
         seconds = time.perf_counter() - start
     except BackwarpError as error:
-        return Finding("CUDA compiler", "broken", _first_line(error), "pip install -e .")
+        return Item("CUDA compiler", "broken", _first_line(error), "pip install -e .")
     text = f"NVRTC {version()}, no driver needed, {seconds * 1000:.0f} ms a kernel"
-    return Finding("CUDA compiler", "ok", text)
+    return Item("CUDA compiler", "ok", text)
 
 
-def _virtual_gpu() -> Finding:
+def _virtual_gpu() -> Item:
     if not (llvm := _installed("llvmlite")):
-        return Finding("virtual GPU", "broken", "llvmlite is not installed", "pip install -e .")
+        return Item("virtual GPU", "broken", "llvmlite is not installed", "pip install -e .")
     worked, said = _try("cpu")
     if not worked:
-        return Finding("virtual GPU", "broken", said, "pip install --force-reinstall llvmlite")
-    return Finding("virtual GPU", "ok", f"llvmlite {llvm}; {said}")
+        return Item("virtual GPU", "broken", said, "pip install --force-reinstall llvmlite")
+    return Item("virtual GPU", "ok", f"llvmlite {llvm}; {said}")
 
 
 def _try(kind: str) -> tuple[bool, str]:
@@ -149,43 +149,43 @@ def trial(kind: str = "cpu") -> None:
         print(f"a trial kernel ran in {milliseconds:.0f} ms on {device.name}")
 
 
-def _confinement() -> Finding:
+def _confinement() -> Item:
     topic, held = "confinement", supported()
     if held.complete:
-        return Finding(topic, "ok", "kernels run in a process without files, programs or network")
+        return Item(topic, "ok", "kernels run in a process without files, programs or network")
     lacks = [what for what, there in (("Landlock", held.files), ("seccomp", held.calls)) if not there]
     text = f"kernels run in a process of their own, but this system has no {' and no '.join(lacks)} to confine it"
-    return Finding(topic, "missing", text, "grade files of your own only, or use Linux 5.13 or newer")
+    return Item(topic, "missing", text, "grade files of your own only, or use Linux 5.13 or newer")
 
 
-def _cores() -> Finding:
+def _cores() -> Item:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     installed = os.cpu_count() or usable
     text = f"{usable} usable" + (f" of {installed}" if installed != usable else "")
-    return Finding("CPU cores", "ok", text)
+    return Item("CPU cores", "ok", text)
 
 
-def _cache() -> Finding:
+def _cache() -> Item:
     root = cache_root()
     if root is None:
         if os.environ.get("BACKWARP_CACHE", "").lower() in ("off", "0", "none"):
             text = "switched off: every kernel is compiled again each time"
-            return Finding("cache", "missing", text, "unset BACKWARP_CACHE")
+            return Item("cache", "missing", text, "unset BACKWARP_CACHE")
         text = "there is no writable directory for it"
-        return Finding("cache", "missing", text, "set BACKWARP_CACHE to a writable one")
+        return Item("cache", "missing", text, "set BACKWARP_CACHE to a writable one")
     size = sum(p.stat().st_size for p in root.rglob("*") if p.is_file())
-    return Finding("cache", "ok", f"{root}, {size / 2**20:.0f} MB")
+    return Item("cache", "ok", f"{root}, {size / 2**20:.0f} MB")
 
 
 # --- the rest: what is missing is not broken -----------------------------------------------------
 
 
-def _gpu() -> Finding:
+def _gpu() -> Item:
     driver = gpu.driver()
     version = _driver_version()
     if not driver.problem:
         text = f"{driver.devices} found, driver {version or '?'} (CUDA {gpu.dotted(driver.version)})"
-        return Finding("GPU", "ok", text)
+        return Item("GPU", "ok", text)
     remedy = "not needed: kernels run on the virtual GPU"
     if driver.version:
         remedy = "update the NVIDIA driver to 525 or newer" if driver.version < gpu.MINIMUM_DRIVER else remedy
@@ -195,10 +195,10 @@ def _gpu() -> Finding:
         remedy = "if the host has one: start the container with --gpus all"
     elif version or shutil.which("nvidia-smi"):
         remedy = "the driver is incomplete: install the package that has libcuda.so.1 (libcuda1)"
-    return Finding("GPU", "missing", driver.problem, remedy)
+    return Item("GPU", "missing", driver.problem, remedy)
 
 
-def _cupy() -> Finding:
+def _cupy() -> Item:
     """CuPy against the driver: one wheel, and the right one."""
     driver = gpu.driver()
     wheels = [name for name in _CUPY_WHEELS if _installed(name)]
@@ -206,23 +206,23 @@ def _cupy() -> Finding:
         names = " and ".join(wheels)
         keep = _extra(driver) or "cuda13"
         remedy = f"pip uninstall {' '.join(wheels)}, then pip install -e '.[{keep}]'"
-        return Finding("CuPy", "missing", f"{names} are both installed and exclude each other", remedy)
+        return Item("CuPy", "missing", f"{names} are both installed and exclude each other", remedy)
     extra = _extra(driver)
     if not wheels:
         if extra:
-            return Finding("CuPy", "missing", "not installed", f"pip install -e '.[{extra}]'")
-        return Finding("CuPy", "missing", "not installed", "not needed without a GPU")
+            return Item("CuPy", "missing", "not installed", f"pip install -e '.[{extra}]'")
+        return Item("CuPy", "missing", "not installed", "not needed without a GPU")
     text = f"{wheels[0]} {_installed(wheels[0])}"
     if extra == "cuda12" and wheels[0] == "cupy-cuda13x":
         remedy = "pip uninstall cupy-cuda13x, then pip install -e '.[cuda12]'; or update the driver to 580"
-        return Finding("CuPy", "missing", f"{text} needs a driver for CUDA 13", remedy)
+        return Item("CuPy", "missing", f"{text} needs a driver for CUDA 13", remedy)
     if extra == "cuda12" and not _nvrtc12():
         text += ", but no compiler for this driver"
-        return Finding("CuPy", "missing", text, "pip install -e '.[cuda12]'")
+        return Item("CuPy", "missing", text, "pip install -e '.[cuda12]'")
     if extra:
         worked, said = _try("gpu")
-        return Finding("CuPy", "ok" if worked else "missing", f"{text}; {said}")
-    return Finding("CuPy", "ok", text)
+        return Item("CuPy", "ok" if worked else "missing", f"{text}; {said}")
+    return Item("CuPy", "ok", text)
 
 
 def _extra(driver: gpu.Driver) -> str:
@@ -238,24 +238,24 @@ def _nvrtc12() -> bool:
     return find() is not None
 
 
-def _notebooks() -> Finding:
+def _notebooks() -> Item:
     absent = [name for name in _NOTEBOOKS if find_spec(name) is None]
     if absent:
         text = f"{', '.join(absent)} not installed"
-        return Finding("notebooks", "missing", text, "pip install -e '.[notebooks]'")
-    return Finding("notebooks", "ok", "jupyterlab and its dependencies")
+        return Item("notebooks", "missing", text, "pip install -e '.[notebooks]'")
+    return Item("notebooks", "ok", "jupyterlab and its dependencies")
 
 
-def _sanitizer() -> Finding:
+def _sanitizer() -> Item:
     """NVIDIA's own checker, for kernels on a GPU."""
     topic = "compute-sanitizer"
     if path := shutil.which("compute-sanitizer"):
-        return Finding(topic, "ok", path)
+        return Item(topic, "ok", path)
     if wheel := _installed("nvidia-cuda-sanitizer-api"):
-        return Finding(topic, "ok", f"package nvidia-cuda-sanitizer-api {wheel}")
+        return Item(topic, "ok", f"package nvidia-cuda-sanitizer-api {wheel}")
     if gpu.driver().problem:
-        return Finding(topic, "missing", "not installed", "not needed: the virtual GPU has its own checks")
-    return Finding(topic, "missing", "not installed", "pip install nvidia-cuda-sanitizer-api")
+        return Item(topic, "missing", "not installed", "not needed: the virtual GPU has its own checks")
+    return Item(topic, "missing", "not installed", "pip install nvidia-cuda-sanitizer-api")
 
 
 def _driver_version() -> str:

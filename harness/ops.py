@@ -30,7 +30,7 @@ from reference.conv_plan import (
 )
 
 from .course.checkout import Course
-from .measure.kernel_calls import Kernels, library, together
+from .measure.kernel_calls import KernelCalls, library, together
 
 # The kernels of a convolution in the terms of reference.conv: the sum that produces the grid, the image or
 # the weights -> (the array that the kernel writes, the names of its inputs there).
@@ -55,7 +55,7 @@ class Operators:
     """
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
-        self.kernels = Kernels(device, mine, course)
+        self.kernels = KernelCalls(device, mine, course)
 
     def convolution(
         self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
@@ -105,7 +105,7 @@ class Operators:
 class Sums:
     """The three sums of one convolution, computed by the kernels of one puzzle."""
 
-    def __init__(self, kernels: Kernels, plan: Plan, transposed, output_padding):
+    def __init__(self, kernels: KernelCalls, plan: Plan, transposed, output_padding):
         dims = len(plan.stride)
         self.kernels, self.plan, self.sizes = kernels, plan, sizes_of(plan)
         self.puzzle = "15" if dims != 2 else "16" if transposed else "13" if plan.groups == 1 else "14"

@@ -31,7 +31,7 @@ from .plain import Damaged
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-class Line:
+class Channel:
     """One end of the connection. codec: `dumps` and `loads`."""
 
     def __init__(self, connection: Connection, codec=pickle):
@@ -70,7 +70,7 @@ class Line:
         return self._codec.loads(self._connection.recv_bytes())
 
 
-class Child(Line):
+class Child(Channel):
     """The parent's end, and the process at the other."""
 
     def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None, codec=pickle):
@@ -105,14 +105,14 @@ class Child(Line):
         return f"{how}: {said[-1]}" if said else how
 
 
-def attach(codec=pickle) -> Line:
+def attach(codec=pickle) -> Channel:
     """The child's end. Ctrl-C is left to the parent; the child dies with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux
     except (OSError, AttributeError):
         pass
-    return Line(Connection(int(sys.argv[1])), codec)
+    return Channel(Connection(int(sys.argv[1])), codec)
 
 
 def told(error: Exception) -> tuple[Exception, bool]:
@@ -131,7 +131,7 @@ def answer(work: Callable, arguments, explain: Callable[[Exception], tuple[Excep
 
 
 def serve(
-    line: Line,
+    channel: Channel,
     verbs: Mapping[str, Callable],
     explain: Callable[[Exception], tuple[Exception, bool]] = told,
 ) -> NoReturn:
@@ -139,7 +139,7 @@ def serve(
     wrong = None  # the first error in a request that has no answer
     while True:
         try:
-            how, verb, arguments = line.receive()
+            how, verb, arguments = channel.receive()
         except (EOFError, OSError):
             os._exit(0)  # without tearing down what may hang
         if how == "post":
@@ -147,6 +147,6 @@ def serve(
             wrong = wrong or (found if found[0] == "error" else None)
             continue
         found, wrong = wrong or answer(verbs[verb], arguments, explain), None
-        line.send(*found)
+        channel.send(*found)
         if found[0] == "error" and found[2]:
             os._exit(0)

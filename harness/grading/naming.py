@@ -66,7 +66,7 @@ def explain(
     for seen in observations:  # one case after the other: few mistakes are left after the first
         matches = [m for m in matches if predicts(foresee(m, seen), seen)]
     failed = [o for o in observations if o.failed]
-    matches = [m for m in matches if any(tells_apart(foresee(m, o) or {}, o) for o in failed)]
+    matches = [m for m in matches if any(differs(foresee(m, o) or {}, o) for o in failed)]
     if len({m.says for m in matches}) == 1:  # several kernels may make one mistake
         return Claim(matches[0].name, matches[0].says, matches[0].hint)
     if matches or len(kernel.outputs) > 1:
@@ -87,7 +87,7 @@ def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool
     return True
 
 
-def tells_apart(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
+def differs(values: Mapping[str, np.ndarray], seen: Observation) -> bool:
     """Does what a mistake writes differ here from the right answer?"""
     for target in seen.targets:
         if target.array.name in values:

@@ -22,7 +22,7 @@ STEPS = 1 << 22  # of a thread
 
 
 @dataclass
-class Part:
+class Variant:
     """A module's kernels of one namespace."""
 
     module: object
@@ -84,25 +84,25 @@ class WrongKernels:
         return self.known[key][1]
 
     def _run(self, mistake: Mistake, seen: Observation) -> dict[str, np.ndarray] | None:
-        part = self.part(mistake.name)
-        if part is None:
+        variant = self.variant(mistake.name)
+        if variant is None:
             return None
         trial = Trial(Outcome(seen.case, self.kernel), Brief(), dims=dict(seen.dims), arrays=seen.arrays)
         trial.targets, schedule = seen.targets, 2 * self.seed + 1
         try:
             trial.launch = self.kernel.launch(dict(seen.dims), tunables(self.texts[mistake.name]))
-            setup = Setup(self.device, (schedule,), module=part)
-            setup.kernels[self.kernel.name] = part.get_function(self.kernel.name)
+            setup = Setup(self.device, (schedule,), module=variant)
+            setup.kernels[self.kernel.name] = variant.get_function(self.kernel.name)
             run = run_once(trial, setup, schedule)
         except (CourseError, ArithmeticError, ValueError, TypeError, LaunchError):  # no such launch
             return None
         return run and {t.array.name: written(t, run) for t in trial.targets}
 
-    def part(self, name: str) -> Part | None:
+    def variant(self, name: str) -> Variant | None:
         """A mistake, compiled with all others; None where that fails."""
         if not self.texts:
             self._compile()
-        return self.module and Part(self.module, f"m{list(self.texts).index(name)}")
+        return self.module and Variant(self.module, f"m{list(self.texts).index(name)}")
 
     def _compile(self) -> None:
         from ..devices import open_device

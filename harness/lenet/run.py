@@ -29,7 +29,7 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Options:
+class TrainOptions:
     """The command line; None for what the user left out."""
 
     kernels: str = "mine"
@@ -45,7 +45,7 @@ class Options:
     picture: Path | None = None
 
 
-def main(course: Course, progress: Progress, options: Options) -> int:
+def main(course: Course, progress: Progress, options: TrainOptions) -> int:
     """Trains and reports; the exit status. Errors: BackwarpError."""
     say = (lambda text: print(text, file=sys.stderr)) if options.json == "-" else print
     folder = course.root / ".backwarp"
@@ -87,7 +87,7 @@ def main(course: Course, progress: Progress, options: Options) -> int:
     return 0
 
 
-def decide(options: Options, stored: Settings | None) -> Settings:
+def decide(options: TrainOptions, stored: Settings | None) -> Settings:
     """The settings of the run: the user's, else the checkpoint's, else the defaults.
 
     Errors: TrainingError if user and checkpoint disagree.
@@ -105,10 +105,10 @@ def decide(options: Options, stored: Settings | None) -> Settings:
     return replace(base, **given)
 
 
-def resuming(options: Options) -> str:
+def resuming(options: TrainOptions) -> str:
     """The command that continues a run with these options."""
     words = ["backwarp", "train", "--resume"]
-    if options.kernels != Options.kernels:
+    if options.kernels != TrainOptions.kernels:
         words += ["--kernels", options.kernels]
     for use in options.use:
         words += ["--use", use]

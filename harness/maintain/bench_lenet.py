@@ -42,7 +42,7 @@ MULTIPLY_ADDS = {
 }
 
 
-class OnVirtualGPU:
+class LeNetOnVirtualGPU:
     """LeNet on the kernels of part 1; `step()` trains one batch and returns its loss."""
 
     def __init__(self, cores: int, images: np.ndarray, labels: np.ndarray):
@@ -107,7 +107,7 @@ def measure(batch: int, cores: int) -> dict:
     """The figures of one run, in JSON's types."""
     data = load()
     images, labels = data.train_images[:batch], data.train_labels[:batch]
-    ours = OnVirtualGPU(cores, images, labels)
+    ours = LeNetOnVirtualGPU(cores, images, labels)
     runners = {"virtual_gpu": ours}
     with suppress(ImportError):
         runners["pytorch"] = InPyTorch(cores, images, labels)
@@ -128,7 +128,7 @@ def measure(batch: int, cores: int) -> dict:
     return {**report, "kernels": kernels, "launch_us": launch_costs(ours.device, cores)}
 
 
-def kernel_times(ours: OnVirtualGPU) -> list[dict]:
+def kernel_times(ours: LeNetOnVirtualGPU) -> list[dict]:
     """Per kernel: launches of a step, their time at best in ms, and 10^9 multiply-adds per second."""
     net, best = ours.net, {}
     for _ in range(ROUNDS):

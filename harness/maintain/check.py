@@ -22,7 +22,7 @@ from ..grading.naming import Observation
 from ..grading.programs import ProgramError, guarded, load_program
 from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
-from ..grading.wrong_kernels import Part, WrongKernels, compiled
+from ..grading.wrong_kernels import Variant, WrongKernels, compiled
 from ..report.text import MOST_LINES, verdict_lines
 
 SMALLEST = 6  # cases in which a mistake is tried at first
@@ -279,7 +279,7 @@ class Examination(WrongKernels):
         """An open_device whose devices have compiled all mistakes that need it."""
 
         def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
-            return Shared(self.opened(checks), lambda: self.part(mistake.name, checks))
+            return Shared(self.opened(checks), lambda: self.variant(mistake.name, checks))
 
         return opener
 
@@ -289,7 +289,7 @@ class Examination(WrongKernels):
             self.devices[checks] = self.stack.enter_context(impatient("cpu", checks))
         return self.devices[checks]
 
-    def part(self, name: str, checks: str = "memory") -> Part | None:
+    def variant(self, name: str, checks: str = "memory") -> Variant | None:
         """A mistake in the module of all that need this build; None if it does not."""
         if not needs(self.own[name], checks):
             return None
@@ -298,7 +298,7 @@ class Examination(WrongKernels):
             module = compiled(together(texts)[0], self.opened(checks), self.puzzle)
             module.track = alone
             self.modules[checks] = module
-        return Part(self.modules[checks], f"m{list(self.own).index(name)}")
+        return Variant(self.modules[checks], f"m{list(self.own).index(name)}")
 
     def outputs(self, mistake: Mistake, seen: Observation) -> dict | None:
         self.device = self.opened("memory")
@@ -325,9 +325,9 @@ def alone() -> None:
 class Shared:
     """A device that stays open; what it is asked to compile is there, or compiled."""
 
-    def __init__(self, device: object, part: Callable[[], Part | None]):
+    def __init__(self, device: object, variant: Callable[[], Variant | None]):
         object.__setattr__(self, "device", device)
-        object.__setattr__(self, "part", part)
+        object.__setattr__(self, "variant", variant)
 
     def __getattr__(self, name: str):
         return getattr(self.device, name)
@@ -342,7 +342,7 @@ class Shared:
         pass
 
     def compile(self, *request, **options):
-        return self.part() or self.device.compile(*request, **options)
+        return self.variant() or self.device.compile(*request, **options)
 
 
 def impatient(kind: str, checks: str = "full", seed: int = 0):

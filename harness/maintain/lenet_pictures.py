@@ -12,7 +12,7 @@ from ..lenet import data
 from ..lenet.checks import quick_parameters, solution_net
 from ..lenet.model import GRADIENTS, VALUES
 from ..lenet.picture import layers_picture
-from ..lenet.run import Options
+from ..lenet.run import TrainOptions
 from ..lenet.run import main as train
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     layers_picture(values, says).savefig(puzzles / "37_lenet_step" / "layers.png")
     with tempfile.TemporaryDirectory() as folder:
         course = open_course()
-        options = Options(
+        options = TrainOptions(
             kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png"
         )
         train(course, Progress(Path(folder)), options)

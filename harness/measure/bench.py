@@ -37,7 +37,7 @@ RIGHT, WRONG = "right", "wrong"
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchOptions:
     """shape, init, repeat, device: as on the command line. verify: None if the user left it out.
 
     gpu: a name from the peaks table, for reports without a GPU. budget: replaces BUDGET. only: some of the
@@ -104,7 +104,7 @@ class Measured:
 
 
 @dataclass
-class Report:
+class BenchResult:
     """verdict: passed, or why nothing was measured. peak: of the device, or of the GPU in question."""
 
     puzzle: Puzzle
@@ -115,7 +115,7 @@ class Report:
     unused: tuple[str, ...] = ()
 
 
-def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | None = None) -> Report:
+def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable | None = None) -> BenchResult:
     """Measure the kernels of a file. Errors: CourseError for an impossible request; DeviceError."""
     if opener is None:
         from ..devices import confined_device as opener
@@ -126,7 +126,7 @@ def bench(puzzle: Puzzle, path: Path, settings: Settings, opener: Callable | Non
     shape, peak = shapes.shape_of(puzzle, settings.shape, settings.init), peaks.named(settings.gpu)
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp grade {puzzle.number}"
-    report = Report(puzzle, verdict, shape.case.dims, [], peak, shape.unused)
+    report = BenchResult(puzzle, verdict, shape.case.dims, [], peak, shape.unused)
     try:
         source = checked_source(puzzle, path, verdict)
         with opener(settings.device, checks="count", seed=settings.seed) as device:
@@ -165,7 +165,7 @@ class Measuring:
     """One kernel with its arrays on the device."""
 
     def __init__(
-        self, puzzle: Puzzle, kernel: Kernel, case: Case, setup: Setup, t: Tunables, settings: Settings
+        self, puzzle: Puzzle, kernel: Kernel, case: Case, setup: Setup, t: Tunables, settings: BenchOptions
     ):
         self.puzzle, self.kernel, self.case, self.settings = puzzle, kernel, case, settings
         self.setup, self.tunables = setup, t
@@ -380,7 +380,7 @@ def arithmetic(ptx: str, name: str) -> str:
     return "float32" if not matrices else "tf32" if "tf32" in matrices else "half"
 
 
-def compare_with_libraries(puzzle: Puzzle, report: Report, repeat: int) -> None:
+def compare_with_libraries(puzzle: Puzzle, report: BenchResult, repeat: int) -> None:
     """Fills in the baselines."""
     dims = puzzle.full_dims(Case("bench", report.dims))
     for m in report.kernels:
@@ -389,7 +389,7 @@ def compare_with_libraries(puzzle: Puzzle, report: Report, repeat: int) -> None:
             m.baseline = baseline.measure({**job, "repeat": repeat})
 
 
-def chained(report: Report, m: Measured) -> float:
+def chained(report: BenchResult, m: Measured) -> float:
     """Milliseconds of a kernel and of those that only finish its work, such as a second pass."""
     after = {k.name for k in report.puzzle.followers(report.puzzle.kernel(m.kernel))}
     return m.median + sum(other.median for other in report.kernels if other.kernel in after)

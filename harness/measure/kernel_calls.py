@@ -94,7 +94,7 @@ def instance(source: str, dtype: str) -> str:
     return source
 
 
-class Kernels:
+class KernelCalls:
     """The course's kernels, compiled when first needed. Arguments: see `harness.ops.Operators`."""
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
@@ -186,11 +186,11 @@ class Cuda:
     def __init__(self):
         from ..devices.gpu import worker as gpu_worker
 
-        self.cupy, self.worker = cupy(), gpu_worker.Worker(None)
-        self.worker.hello()
+        self.cupy, self.context = cupy(), gpu_worker.Context(None)
+        self.context.hello()
 
     def compile(self, text: str, name: str, include_dirs):
-        return CudaModule(self.worker, *self.worker.compile(text, name, tuple(map(str, include_dirs)), ()))
+        return CudaModule(self.context, *self.context.compile(text, name, tuple(map(str, include_dirs)), ()))
 
     def place(self, p: Array, array):
         return self.cupy.ascontiguousarray(array)
@@ -212,8 +212,8 @@ class Cuda:
 class CudaModule:
     """A module on the GPU of this process, with the interface of a device's module."""
 
-    def __init__(self, worker, handle: int, ptx):
-        self.worker, self.handle, self.ptx = worker, handle, ptx
+    def __init__(self, context, handle: int, ptx):
+        self.context, self.handle, self.ptx = context, handle, ptx
 
     def get_function(self, name: str):
-        return self.worker._function(self.handle, self.ptx.find(name))
+        return self.context._function(self.handle, self.ptx.find(name))

@@ -96,7 +96,7 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
     """One rung, with every block counted."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
-    settings = bench.Settings(shape=shape, verify=False, device="cpu", budget=inf, only=kernels)
+    settings = bench.BenchOptions(shape=shape, verify=False, device="cpu", budget=inf, only=kernels)
     report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
     launches = report.kernels
     full = puzzle.full_dims(shape_of(puzzle, shape).case)
@@ -123,7 +123,7 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
     """The time of one rung on a GPU, and the library's with TF32 off and its better layout."""
     puzzle = course.load(number)
     kernels = tuple(k.name for k in kernels_for(puzzle, ladder.output))
-    settings = bench.Settings(shape=shape, device="gpu", only=kernels)
+    settings = bench.BenchOptions(shape=shape, device="gpu", only=kernels)
     report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
     first = report.kernels[0]
     milliseconds = bench.chained(report, first)

@@ -1,4 +1,4 @@
-"""A bench.Report as text: what was launched, times or counts, and what a GPU could do at most."""
+"""A bench.BenchResult as text: what was launched, times or counts, and what a GPU could do at most."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import asdict
 from typing import TextIO
 
 from ..devices.virtual.explain import metrics as c
-from ..measure.bench import RIGHT, WRONG, Measured, Report, bound, chained, intensities, least_times
+from ..measure.bench import RIGHT, WRONG, BenchResult, Measured, bound, chained, intensities, least_times
 from .profile import percent, scaled, wrap
 from .text import show_verdict, terminal_width
 
 CAVEAT = "Counts refer to the PTX; bytes moved are summed over the requests, before any cache."
 
 
-def show_bench(report: Report, stream: TextIO | None = None) -> None:
+def show_bench(report: BenchResult, stream: TextIO | None = None) -> None:
     """Writes the report."""
     stream = stream or sys.stdout
     if not report.kernels:
@@ -26,7 +26,7 @@ def show_bench(report: Report, stream: TextIO | None = None) -> None:
         stream.writelines(part.rstrip() + "\n" for part in wrap(line, width))
 
 
-def lines(report: Report) -> list[str]:
+def lines(report: BenchResult) -> list[str]:
     v = report.verdict
     found = [
         f"{v.puzzle}: {v.file}",
@@ -43,7 +43,7 @@ def lines(report: Report) -> list[str]:
     return found + v.lines + ([f"Next: {v.next}"] if v.next else [])
 
 
-def kernel_rows(m: Measured, report: Report) -> list[tuple[str, str]]:
+def kernel_rows(m: Measured, report: BenchResult) -> list[tuple[str, str]]:
     """(what, text) of one kernel; its heading has no name."""
     grid, block = (" x ".join(map(str, shape)) for shape in (trimmed(m.grid), trimmed(m.block)))
     rows = [("", f"{m.kernel}   grid {grid}, blocks of {block}")]
@@ -105,7 +105,7 @@ def counts(m: Measured) -> list[tuple[str, str]]:
     return rows
 
 
-def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
+def limits(m: Measured, report: BenchResult) -> list[tuple[str, str]]:
     """What would limit the kernel on the GPU asked about."""
     moved, best = intensities(m)
     told = f"{moved:.2f} FLOP per byte moved, {best:.1f} if every array moved once"
@@ -132,7 +132,7 @@ def limits(m: Measured, report: Report) -> list[tuple[str, str]]:
 # ---- a GPU -----------------------------------------------------------------------------------------------
 
 
-def times(m: Measured, report: Report) -> list[tuple[str, str]]:
+def times(m: Measured, report: BenchResult) -> list[tuple[str, str]]:
     low, high = min(m.milliseconds), max(m.milliseconds)
     rows = [
         (
@@ -185,7 +185,7 @@ def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
 # ---- JSON ------------------------------------------------------------------------------------------------
 
 
-def document(report: Report) -> dict:
+def document(report: BenchResult) -> dict:
     """For --json: everything measured, and what follows from it."""
     kernels = []
     for m in report.kernels:

@@ -7,7 +7,7 @@ import pytest
 from harness import doctor
 from harness.devices.confine import Confinement
 from harness.devices.gpu import device as gpu
-from harness.doctor import Finding, Report
+from harness.doctor import Item, Report
 from harness.errors import CourseError, DeviceError
 
 NONE = gpu.Driver(problem="no NVIDIA driver on this machine")
@@ -42,9 +42,9 @@ def test_this_machine(capsys):
 
 
 def test_what_is_broken_decides_the_exit_status(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "report", lambda: Report((Finding("GPU", "missing", "none", "not needed"),)))
+    monkeypatch.setattr(doctor, "report", lambda: Report((Item("GPU", "missing", "none", "not needed"),)))
     assert doctor.main() == 0
-    broken = Report((Finding("virtual GPU", "broken", "llvmlite is not installed", "pip install -e ."),))
+    broken = Report((Item("virtual GPU", "broken", "llvmlite is not installed", "pip install -e ."),))
     monkeypatch.setattr(doctor, "report", lambda: broken)
     assert doctor.main() == 2
     out = capsys.readouterr().out
@@ -76,13 +76,13 @@ def test_a_gpu_is_tried_out(machine, monkeypatch):
     machine(CUDA13, cupy_cuda13x="14.0")
     assert doctor._cupy().text == "cupy-cuda13x 14.0; a trial kernel ran"
     monkeypatch.setattr(doctor, "_try", lambda kind: (False, f"the {kind} is unwell"))
-    assert doctor._cupy() == Finding("CuPy", "missing", "cupy-cuda13x 14.0; the gpu is unwell")
+    assert doctor._cupy() == Item("CuPy", "missing", "cupy-cuda13x 14.0; the gpu is unwell")
 
 
 def test_a_gpu_is_named_with_its_driver(machine, monkeypatch):
     machine(CUDA12)
     monkeypatch.setattr(doctor, "_driver_version", lambda: "550.54.14")
-    assert doctor._gpu() == Finding("GPU", "ok", "1 found, driver 550.54.14 (CUDA 12.4)")
+    assert doctor._gpu() == Item("GPU", "ok", "1 found, driver 550.54.14 (CUDA 12.4)")
 
 
 def test_hints_where_there_is_no_gpu(machine, monkeypatch):

@@ -20,7 +20,7 @@ from harness.devices.virtual.device import VirtualGPU
 from harness.errors import CompileError, KernelFault
 from harness.grading.verdict import PASSED, Verdict
 from harness.measure import kernel_calls
-from harness.measure.kernel_calls import Kernels, instance
+from harness.measure.kernel_calls import KernelCalls, instance
 from harness.tests.convolutions import layers, masks
 from harness.tests.reference.torch_results import arrays, stored
 from reference import conv
@@ -211,7 +211,7 @@ def test_a_file_that_has_changed_since_it_passed_is_not_taken(school, unchecked_
     course = changed(school, "output[idx] = sum;", "output[idx] = 2 * sum;")
     stub = course.load("13").stub_path
     stub.write_text(stub.read_text() + "// later\n")
-    _, whose = Kernels(unchecked_device, True, course).source(course.load("13"))
+    _, whose = KernelCalls(unchecked_device, True, course).source(course.load("13"))
     assert whose == "the solution's"
 
 
@@ -249,7 +249,7 @@ class OnTheGpu(np.ndarray):
         return SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
 
-class Worker:
+class OnTheVirtualGpu:
     """A stand-in for the GPU: kernels get pointers, and run on the virtual one."""
 
     def __init__(self, output):
@@ -296,7 +296,7 @@ def cupy(monkeypatch):
         cuda=SimpleNamespace(get_current_stream=lambda: stream),
     )  # fmt: skip
     monkeypatch.setattr(kernel_calls, "cupy", lambda: module)
-    monkeypatch.setattr(gpu_worker, "Worker", Worker)
+    monkeypatch.setattr(gpu_worker, "Context", OnTheVirtualGpu)
     yield
     MADE.clear()
 

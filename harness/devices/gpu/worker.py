@@ -78,7 +78,7 @@ def error_name(error: Exception) -> str:
     return name.removeprefix("cudaError")
 
 
-class Output:
+class Captured:
     """Captures this process's stdout and stderr at the level of file descriptors."""
 
     def __init__(self):
@@ -98,10 +98,10 @@ class Output:
         return text
 
 
-class Worker:
+class Context:
     """One method per request."""
 
-    def __init__(self, output: Output):
+    def __init__(self, output: Captured):
         self.runtime = None
         self.output = output
         self.arrays: dict[int, _Array] = {}
@@ -372,8 +372,8 @@ VERBS = (
 
 def main() -> None:
     connection = attach()
-    worker = Worker(Output())
-    serve(connection, {verb: getattr(worker, verb) for verb in VERBS}, worker.explain)
+    context = Context(Captured())
+    serve(connection, {verb: getattr(context, verb) for verb in VERBS}, context.explain)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from ...errors import DeviceError, KernelFault
-from ..child import Line, attach, serve
+from ..child import Channel, attach, serve
 from ..confine import confine, limit, python_folders
 from .answers import CODEC
 from .compile import link
@@ -20,11 +20,11 @@ class Known(dict):
         raise DeviceError("an array, a module or a device was to be used that could not be made")
 
 
-class Worker:
+class Handles:
     """One method per verb."""
 
-    def __init__(self, line: Line):
-        self.line = line
+    def __init__(self, channel: Channel):
+        self.channel = channel
         self.devices: dict[int, VirtualGPU] = Known()
         self.arrays: dict[int, Array] = Known()
         self.modules: dict[int, Module] = Known()
@@ -35,7 +35,7 @@ class Worker:
     def open(self, number: int, checks: str) -> None:
         self.devices[number] = device = VirtualGPU(checks)
         # the parent builds: the compilers run in another process, and this one has no access to the cache
-        device.build = lambda *_, quick, tracking: self.line.ask("build", (quick, tracking))
+        device.build = lambda *_, quick, tracking: self.channel.ask("build", (quick, tracking))
 
     def close(self, number: int) -> None:
         device = self.devices[number]
@@ -106,13 +106,13 @@ VERBS = (
 
 
 def main() -> None:
-    line = attach(CODEC)
+    channel = attach(CODEC)
     link.prepare_linker()
     limit(file_size=1 << 20)
     confine(readable=python_folders())
     gc.freeze()
-    worker = Worker(line)
-    serve(line, {verb: getattr(worker, verb) for verb in VERBS})
+    handles = Handles(channel)
+    serve(channel, {verb: getattr(handles, verb) for verb in VERBS})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from ..launching import CompiledFile, Launch, Limits, check_arguments, check_sha
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
 from .compile.build import Built, build, build_ptx
-from .compile.link import Program
+from .compile.link import Executable
 from .compile.modules import KernelInfo
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.faults import Diagnosis, unset_outputs
@@ -218,7 +218,7 @@ class Module(CompiledFile):
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
         names += [f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.lanes > 1]
-        self.program = Program(built.code, names, self.lowered.whole_runtime)
+        self.executable = Executable(built.code, names, self.lowered.whole_runtime)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
         self.site_lines = np.array([rank[line] for line in lines], np.uint32)
@@ -383,15 +383,15 @@ class Run:
         launch = self._launch_record(opposite)
         envs["launch"] = launch.ctypes.data
         envs["globals_base"] = self.module.variables_owner.start
-        info, program = self.kernel.info, self.module.program
-        envs["block_function"] = block = program.address(f"{info.name}.block")
+        info, executable = self.kernel.info, self.module.executable
+        envs["block_function"] = block = executable.address(f"{info.name}.block")
         start = "start" if self.lanes == 1 else "together"
-        envs["start_function"] = program.address(f"{info.name}.{start}") if info.coroutine else 0
+        envs["start_function"] = executable.address(f"{info.name}.{start}") if info.coroutine else 0
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         self._follow()
         with Output(self.arena, launch) as output:
-            self.workers.run(program.run, block, launch, info.recursive)
+            self.workers.run(executable.run, block, launch, info.recursive)
         self.device.events = int(launch["now"][0])
         if launch["suspect"][0]:
             if self.arena.pool:

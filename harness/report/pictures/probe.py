@@ -37,7 +37,7 @@ THIS_THREAD = (
 )
 
 
-def set_apart(source: str, name: str) -> str:
+def isolated(source: str, name: str) -> str:
     """`source`, with extra parameters for the kernel `name`: a block, a thread, and this thread's arrays."""
     kernel = read(source).function(name)
     if kernel is None:
@@ -112,9 +112,9 @@ class Probe(Runner):
     """
 
     def text(self, source: str) -> str:
-        return set_apart(source, self.kernel.name)
+        return isolated(source, self.kernel.name)
 
-    def run_apart(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
+    def run_isolated(self, block: int, thread: int, inputs: dict[str, np.ndarray]) -> Outputs:
         """The outputs; `inputs` are what the chosen thread gets. Unwritten elements are poison."""
         others, own = self.place(self.inputs), self.place(inputs)
         names = [p.name for p in self.kernel.outputs]
@@ -124,7 +124,7 @@ class Probe(Runner):
 
     def results(self) -> dict[str, np.ma.MaskedArray]:
         """What the kernel writes with no thread isolated; unwritten elements are masked."""
-        after = self.run_apart(count(self.launch.grid), 0, self.inputs).others
+        after = self.run_isolated(count(self.launch.grid), 0, self.inputs).others
         updated = {p.name for p in self.kernel.outputs if p.is_input}
         unwritten = {n: same_bits(a, self.before[n]) & (n not in updated) for n, a in after.items()}
         return {n: np.ma.MaskedArray(a, unwritten[n]) for n, a in after.items()}
@@ -132,7 +132,7 @@ class Probe(Runner):
     def accesses(self, block: int, thread: int) -> Iterator[Access]:
         """Every element that the thread writes, then every element on which some result depends through
         it."""
-        right = self.run_apart(block, thread, self.inputs)
+        right = self.run_isolated(block, thread, self.inputs)
         for name, values in right.own.items():
             for index in changed(values, self.before[name]):
                 yield Access(name, int(index), "write")
@@ -143,7 +143,7 @@ class Probe(Runner):
 
     def differs(self, block: int, thread: int, right: Outputs, name: str, values: np.ndarray) -> bool:
         """Do the results differ from `right` if the thread's own `name` holds these values?"""
-        after = self.run_apart(block, thread, {**self.inputs, name: values})
+        after = self.run_isolated(block, thread, {**self.inputs, name: values})
         own = dict(after.own)
         if name in own:  # updated in place: unwritten elements still hold the altered value
             own[name] = np.where(same_bits(own[name], values), right.own[name], own[name])
@@ -158,7 +158,7 @@ class Probe(Runner):
         ]
 
     def writes_something(self, block: int, thread: int) -> bool:
-        own = self.run_apart(block, thread, self.inputs).own
+        own = self.run_isolated(block, thread, self.inputs).own
         return any(changed(own[n], self.before[n]).size for n in own)
 
 

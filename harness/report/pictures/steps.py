@@ -36,16 +36,16 @@ Rows = list[list[float]]  # of every step, the number of every thread
 
 
 @dataclass(frozen=True)
-class Step:
-    """From one row to the next. partner: thread -> the thread whose number it adds."""
+class Exchange:
+    """The step from one row to the next. partner: thread -> the thread whose number it adds."""
 
     partner: dict[int, int]
 
     @property
     def label(self) -> str:
-        """`+ 4` if all partners are 4 threads further on; `anew` if the numbers are new."""
+        """`+ 4` if all partners are 4 threads further on; `new` if the numbers come from elsewhere."""
         offsets = {u - t for t, u in self.partner.items()}
-        return "anew" if not offsets else f"+ {offsets.pop()}" if len(offsets) == 1 else ""
+        return "new" if not offsets else f"+ {offsets.pop()}" if len(offsets) == 1 else ""
 
 
 def watched(source: str, statement: str, expression: str) -> str:
@@ -76,9 +76,9 @@ def run(device, puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Rows
     return [list(row) for row in zip(*filter(None, threads), strict=True)]
 
 
-def steps_of(rows: Rows) -> list[Step]:
+def exchanges(rows: Rows) -> list[Exchange]:
     """Who adds whose number, step by step; rows: of random numbers."""
-    return [Step(partners(np.float32(a), np.float32(b))) for a, b in pairwise(rows)]
+    return [Exchange(partners(np.float32(a), np.float32(b))) for a, b in pairwise(rows)]
 
 
 def partners(before: np.ndarray, after: np.ndarray) -> dict[int, int]:
@@ -88,7 +88,7 @@ def partners(before: np.ndarray, after: np.ndarray) -> dict[int, int]:
     return {t: int(u[0]) for t, u in found if len(u) == 1}
 
 
-def needed(steps: list[Step]) -> list[set[int]]:
+def needed(steps: list[Exchange]) -> list[set[int]]:
     """For every row, the threads whose numbers contribute to the last number of thread 0.
 
     New numbers come from what thread 0, and its counterparts in other warps, held before.
@@ -100,7 +100,7 @@ def needed(steps: list[Step]) -> list[set[int]]:
     return rows
 
 
-def steps_picture(title: str, note: str, rows: Rows, steps: list[Step]) -> Figure:
+def steps_picture(title: str, note: str, rows: Rows, steps: list[Exchange]) -> Figure:
     """The rows one below the other, with a line from every number to the thread that adds it."""
     side = min(LARGEST, (WIDTH - LEFT - 12) / len(rows[0]))
     pitch = side + SPACE
@@ -159,7 +159,7 @@ def steps_of_a_block(puzzle: Puzzle, source: str) -> Figure:
     rows, random = [rows[i] for i in kept], [random[i] for i in kept]
     threads = f"thread{'s' if len(rows[0]) > 1 else ''} 0 to {len(rows[0]) - 1} of block 0"
     title = f"{kernel.name}: {expression} of {threads}"
-    return steps_picture(title, f"case {case.name}", rows, steps_of(random))
+    return steps_picture(title, f"case {case.name}", rows, exchanges(random))
 
 
 def main(arguments: list[str]) -> int:

@@ -248,7 +248,7 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
 
 def heading(m: Matrix) -> list[str]:
     sizes = " x ".join(map(str, m.places.shape))
-    return [m.name + ", nowhere in memory" * m.virtual, f"{' x '.join(m.axes)} = {sizes}"]
+    return [m.name + ", not in memory" * m.virtual, f"{' x '.join(m.axes)} = {sizes}"]
 
 
 def flat_shape(shape: tuple[int, ...]) -> tuple[int, int]:

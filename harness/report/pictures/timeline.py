@@ -41,7 +41,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Span:
+class Bar:
     """From event to event, inclusive. what: "way" (the copies are under way) | "use"."""
 
     what: str
@@ -59,7 +59,7 @@ def events(device, puzzle: Puzzle, case: Case, source: str) -> list[Event]:
     return [event for event, _ in groupby(found)]  # a step has many products
 
 
-def spans(found: list[Event]) -> list[Span]:
+def bars(found: list[Event]) -> list[Bar]:
     """When the copies of each step are under way (until the wait for them), and when it is multiplied."""
     result, groups, open_ = [], [], []
     for i, event in enumerate(found):
@@ -70,9 +70,9 @@ def spans(found: list[Event]) -> list[Span]:
             open_ = []
         elif event.kind == "wait":
             while len(groups) > event.number:
-                result += [Span("way", step, first, i) for step, first in groups.pop(0)]
+                result += [Bar("way", step, first, i) for step, first in groups.pop(0)]
         elif event.kind == "multiply":
-            result.append(Span("use", event.number, i, i))
+            result.append(Bar("use", event.number, i, i))
     return result
 
 
@@ -118,10 +118,10 @@ def draw_panel(pen: Pen, found: list[Event], stages: int, y: float, unit: float)
         if event.kind in names:
             colour = COLOURS["write"] if event.kind == "multiply" else "#eeeeee"
             bar(pen, at[i], at[i + 1], y, colour, names[event.kind].format(event.number))
-    for span in spans(found):
-        row = y + (1 + span.step % stages) * ROW
-        colour = COLOURS["read" if span.what == "way" else "write"]
-        bar(pen, at[span.first], at[span.last + 1], row, colour, f"{span.step}")
+    for drawn in bars(found):
+        row = y + (1 + drawn.step % stages) * ROW
+        colour = COLOURS["read" if drawn.what == "way" else "write"]
+        bar(pen, at[drawn.first], at[drawn.last + 1], row, colour, f"{drawn.step}")
 
 
 def bar(pen: Pen, left: float, right: float, y: float, colour: str, text: str = "") -> None:

@@ -10,5 +10,8 @@ def fail(text: str) -> None:
     raise DeviceError(text)
 
 
-line = attach()
-serve(line, {"divide": operator.truediv, "fail": fail, "ask": lambda verb, value: line.ask(verb, (value,))})
+channel = attach()
+serve(
+    channel,
+    {"divide": operator.truediv, "fail": fail, "ask": lambda verb, value: channel.ask(verb, (value,))},
+)

@@ -17,6 +17,6 @@ def seen() -> dict:
     return {"numpy": hasattr(numpy, "ndarray"), "folder": readable}
 
 
-line = attach()
+channel = attach()
 confine(python_folders())
-serve(line, {"seen": seen})
+serve(channel, {"seen": seen})

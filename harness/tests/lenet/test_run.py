@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from harness.course.progress import Progress
 from harness.errors import BackwarpError, CourseError
 from harness.lenet import run
-from harness.lenet.run import Options, resuming
+from harness.lenet.run import TrainOptions, resuming
 from harness.lenet.train import Training, TrainingError, read_checkpoint
 from harness.tests.devices.virtual.launches import device
 from harness.tests.lenet.small import FEW, course_in
@@ -47,7 +47,7 @@ def train(course, monkeypatch, tmp_path):
         if not picture:  # they take a second each
             monkeypatch.setattr(run, "draw", lambda *_: None)
         options["picture"] = None if picture is True else picture
-        return run.main(course, Progress(course.root), Options(**{**SHORT, **options}))
+        return run.main(course, Progress(course.root), TrainOptions(**{**SHORT, **options}))
 
     return train
 
@@ -208,10 +208,10 @@ def test_ctrl_c_twice_ends_at_once(train, interrupted):
 @pytest.mark.parametrize(
     ("options", "command"),
     [
-        (Options(), "backwarp train --resume"),
-        (Options(kernels="solutions", use=("09=21", "07=26")),
+        (TrainOptions(), "backwarp train --resume"),
+        (TrainOptions(kernels="solutions", use=("09=21", "07=26")),
          "backwarp train --resume --kernels solutions --use 09=21 --use 07=26"),
-        (Options(data="mnist", data_dir=Path("my data")), "backwarp train --resume --data-dir 'my data'"),
+        (TrainOptions(data="mnist", data_dir=Path("my data")), "backwarp train --resume --data-dir 'my data'"),
     ],
 )  # fmt: skip
 def test_the_command_that_goes_on(options, command):
@@ -246,5 +246,5 @@ def test_a_run_that_has_ended_shows_its_result_again(train, capsys):
 
 
 def test_the_defaults():
-    assert run.decide(Options(), None) == run.Settings("digits", 30, 32, 0, 1)
-    assert run.decide(Options(data="mnist"), None).epochs == 3
+    assert run.decide(TrainOptions(), None) == run.Settings("digits", 30, 32, 0, 1)
+    assert run.decide(TrainOptions(data="mnist"), None).epochs == 3

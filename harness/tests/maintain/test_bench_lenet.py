@@ -19,7 +19,7 @@ class Other:
     name = "another"
 
     def __new__(cls, cores, images, labels):
-        made = bench_lenet.OnVirtualGPU(cores, images, labels)
+        made = bench_lenet.LeNetOnVirtualGPU(cores, images, labels)
         made.name = cls.name
         return made
 

@@ -17,7 +17,7 @@ from harness.devices.gpu.device import GPU
 from harness.devices.virtual.run.workers import spread_order
 from harness.errors import CourseError
 from harness.measure import baseline, bench, peaks, shapes
-from harness.measure.bench import RIGHT, WRONG, Settings
+from harness.measure.bench import RIGHT, WRONG, BenchOptions
 from harness.report.bench import document, lines
 from harness.tests.devices.virtual import launches as virtual
 
@@ -90,7 +90,7 @@ def test_every_puzzle_has_a_big_case_or_says_why_not():
     for puzzle in COURSE.puzzles():
         if puzzle.program:
             with pytest.raises(CourseError, match="bench_lenet"):
-                bench.bench(puzzle, puzzle.solution_path, Settings())
+                bench.bench(puzzle, puzzle.solution_path, BenchOptions())
             continue
         case = shapes.shape_of(puzzle).case
         full = puzzle.full_dims(case)
@@ -139,7 +139,7 @@ def counting():
 
 def run(number, counting, path=None, **settings):
     puzzle = COURSE.load(number)
-    return bench.bench(puzzle, path or puzzle.solution_path, Settings(**settings), counting)
+    return bench.bench(puzzle, path or puzzle.solution_path, BenchOptions(**settings), counting)
 
 
 def test_a_launch_is_counted_and_compared(counting):
@@ -288,13 +288,13 @@ def test_times_on_a_gpu_leave_the_flush_out(scale, monkeypatch):
     def opened(kind, checks, seed):
         return GPU(checks, seed)
 
-    report = bench.bench(scale, scale.solution_path, Settings(repeat=3), opened)
+    report = bench.bench(scale, scale.solution_path, BenchOptions(repeat=3), opened)
     m = report.kernels[0]
     assert m.milliseconds == [1.0, 1.0, 1.0] and m.result == RIGHT and m.tflops == 1.0
     assert math.isclose(m.gigabytes, 2 * 4 * 4096 / 1e6) and report.peak is None
     assert "no published peaks for Fake H200" in "\n".join(lines(report))
     monkeypatch.setattr(peaks, "PEAKS", (peaks.Peak("Fake", 4.0, 0, 0, 1e-5, "none", ("Fake H200",)),))
-    report = bench.bench(scale, scale.solution_path, Settings(repeat=1, gpu="Fake"), opened)
+    report = bench.bench(scale, scale.solution_path, BenchOptions(repeat=1, gpu="Fake"), opened)
     text = "\n".join(lines(report))
     assert "25% of its 4 TFLOP/s float32" in text and "1 ms, median of 1 (1 to 1); L2 flushed" in text
     found = document(report)["kernels"][0]
@@ -365,7 +365,7 @@ def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
         for k, t in zip(puzzle.kernels, (3.0, 1.0))
     )
     first.baseline = {"software": "cuDNN", "rows": [{"tf32": False, "layout": "NCHW", "milliseconds": [2.0]}]}
-    report = bench.Report(
+    report = bench.BenchResult(
         puzzle, bench.Verdict("32", "kernel.cu", device_kind="gpu"), {}, [first, second], peaks.PEAKS[0]
     )
     assert bench.chained(report, first) == 4.0 and bench.chained(report, second) == 1.0

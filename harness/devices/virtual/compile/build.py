@@ -2,7 +2,7 @@
 process.
 
 Templates that never end and loops unrolled a million times make a compiler eat time and memory; so NVRTC and LLVM
-run apart (build_worker.py), under limits, and take nothing down with them.
+run in a process of their own (build_worker.py), under limits, and take nothing down with them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
     threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
     known = job.stored(flavour)
     try:
-        built = _apart((job, known, *how))
+        built = _in_child((job, known, *how))
     except HeadersLost:
-        built = _apart((job.with_headers(), known, *how))
+        built = _in_child((job.with_headers(), known, *how))
     if not known:
         job.store(built.compiled, flavour)
     _store.put(key, CODEC.dumps(built))
@@ -76,7 +76,7 @@ def build_ptx(
 # -- the parent's side --------------------------------------------------------------------------------
 
 
-def _apart(request: tuple) -> Built:
+def _in_child(request: tuple) -> Built:
     """The answer of the child, which is kept unless it had to be ended."""
     global _child, _reads
     folder = os.fspath(headers_folder())

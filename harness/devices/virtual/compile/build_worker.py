@@ -41,7 +41,7 @@ def explain(error: Exception) -> tuple[Exception, bool]:
 
 
 def main() -> None:
-    line = attach(CODEC)
+    channel = attach(CODEC)
     machine()
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
@@ -49,7 +49,7 @@ def main() -> None:
     confine(readable=[*python_folders(), sys.argv[2]])
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(100_000)
-    serve(line, {"build": build}, explain)
+    serve(channel, {"build": build}, explain)
 
 
 if __name__ == "__main__":

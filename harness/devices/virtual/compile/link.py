@@ -66,7 +66,7 @@ define void @call_start(i64 %env, i64 %thread) {{
 HOST_FUNCTIONS: dict[str, object] = {}
 
 
-class Program:
+class Executable:
     """Machine code of one module, linked with the runtime and loaded.
 
     names: functions whose `address(name)` will be needed. run: the address of rt_run. The code lives as long
@@ -81,7 +81,7 @@ class Program:
             builder.add_jit_library(runtime.name).add_current_process()
             for name in names:
                 builder.export_symbol(name)
-            self._library = builder.link(_linker(), f"program{next(_serial)}")
+            self._library = builder.link(_linker(), f"executable{next(_serial)}")
 
     def address(self, name: str) -> int:
         return self._library[name]
@@ -113,7 +113,7 @@ def _linker():
 
 @cache
 def _runtime(whole: bool):
-    """The runtime as a library that programs link against."""
+    """The runtime as a library that executables link against."""
     builder = llvm.JITLibraryBuilder().add_object_img(runtime_object(whole)).add_current_process()
     for name, function in HOST_FUNCTIONS.items():
         builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)

@@ -24,9 +24,9 @@ _declarations = lru_cache(maxsize=4)(debuginfo.variables)
 
 
 @lru_cache(maxsize=4)
-def _parse(text: str, name: str, apart: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
+def _parse(text: str, name: str, split: bool) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
     module = ptx.parse(text, name)
-    return module, split_depots.run(module) if apart else {}
+    return module, split_depots.run(module) if split else {}
 
 
 _NEAR = 256  # bytes around a module variable that still count as its own
@@ -122,8 +122,8 @@ class Owners:
 
     @cached_property
     def _parsed(self) -> tuple[ptx.Module, dict[str, debuginfo.Declared]]:
-        apart = split_depots.run in self.run.device.recipe.rewrites
-        return _parse(self.module.compiled.text, self.module.name, apart)
+        split = split_depots.run in self.run.device.recipe.rewrites
+        return _parse(self.module.compiled.text, self.module.name, split)
 
     @cached_property
     def declared(self) -> list[debuginfo.Declared]:

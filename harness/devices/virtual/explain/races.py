@@ -20,14 +20,14 @@ _LEAVES = {"ret", "exit", "trap"}
 _FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
 
 
-class Ways:
+class Paths:
     """The paths that a kernel's threads can take from one instruction to another with no barrier in between.
 
-    functions: the kernel, then what it calls. lanes: whether what orders the lanes of a warp counts as a barrier too.
+    functions: the kernel, then what it calls. warp: whether what orders the lanes of a warp counts as a barrier too.
     """
 
-    def __init__(self, functions: list[Function], lanes: bool):
-        self.functions, self.lanes = functions, lanes
+    def __init__(self, functions: list[Function], warp: bool):
+        self.functions, self.warp = functions, warp
 
     def free(
         self, start: Iterable[tuple[str, int]], end: Iterable[tuple[str, int]], barriers: bool = True
@@ -85,8 +85,8 @@ class Ways:
         if not isinstance(item, Instruction):
             return False
         if item.base in ("bar", "barrier"):
-            return self.lanes or ".warp" not in item.opcode
-        return self.lanes and item.base in _LANES_MEET
+            return self.warp or ".warp" not in item.opcode
+        return self.warp and item.base in _LANES_MEET
 
     def _stops(self, function: str, i: int) -> bool:
         item = self._bodies[function][i]
@@ -165,19 +165,21 @@ class Told:
         return self.shown.kind == "warp-race", not self._one_element(self.shown), not self.shown.both_write
 
     @cached_property
-    def ways(self) -> Ways:
-        return Ways(self.diagnosis.owners.provenance.functions, lanes=self.shown.kind == "warp-race")
+    def paths(self) -> Paths:
+        return Paths(self.diagnosis.owners.provenance.functions, warp=self.shown.kind == "warp-race")
 
     @cached_property
     def places(self) -> tuple[list, list]:
         sites = self.diagnosis.run.module.lowered.sites
-        return self.ways.places(*sites[self.shown.other_site]), self.ways.places(*sites[self.shown.site])
+        return self.paths.places(*sites[self.shown.other_site]), self.paths.places(*sites[self.shown.site])
 
     @cached_property
     def by_owner(self) -> bool:
         """Is it about one element that several threads write in no order defined by the program?"""
         return (
-            self._one_element(self.shown) or self.shown.both_write and (self.shown.of_blocks or self._apart())
+            self._one_element(self.shown)
+            or self.shown.both_write
+            and (self.shown.of_blocks or self._on_two_branches())
         )
 
     def _one_element(self, race: Race) -> bool:
@@ -231,12 +233,12 @@ class Told:
 
     # -- what to do -----------------------------------------------------------------------------------
 
-    def _apart(self) -> bool:
+    def _on_two_branches(self) -> bool:
         """Are the two places on different branches, so that no thread goes from one to the other?"""
         first, last = self.places
         if not first or not last:
             return False
-        return not self.ways.free(first, last, barriers=False) and not self.ways.free(
+        return not self.paths.free(first, last, barriers=False) and not self.paths.free(
             last, first, barriers=False
         )
 
@@ -250,7 +252,7 @@ class Told:
         """May the two threads have been in different iterations of a loop, passing what they write from one
         to the next?"""
         race, line = self.shown, self.shown.last.line
-        if race.of_blocks or race.first.line != line or not self.ways.free(self.places[1], self.places[1]):
+        if race.of_blocks or race.first.line != line or not self.paths.free(self.places[1], self.places[1]):
             return False
         if self.updates:
             return len(self._subscripts(race, line)) > 1
@@ -287,21 +289,21 @@ class Told:
             return f"there is no __syncthreads() between them, and {_FENCES}"
         first, last = self.places
         if race.first.line == race.last.line and not race.both_write:
-            if self.ways.free(last, first) and self.ways.free(first, last):
+            if self.paths.free(last, first) and self.paths.free(first, last):
                 return "there is no __syncthreads() between one iteration of the loop and the next"
             return "read into a variable first, then __syncthreads(), then write"
-        if first and last and not self.ways.free(first, last):
-            if self.ways.free(last, first):
+        if first and last and not self.paths.free(first, last):
+            if self.paths.free(last, first):
                 after = f"after the barrier in line {min(lines)}, " if (lines := self._between()) else ""
                 return f"{after}there is no __syncthreads() on the path from line {race.last.line} around the loop to line {race.first.line}"
-            if self._apart():
+            if self._on_two_branches():
                 return "the two lines are on different branches, and a __syncthreads() can only go after both"
         return "there is no __syncthreads() between them"
 
     def _between(self) -> set[int]:
         first, _ = self.places
         return {
-            n for n in self.ways.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line
+            n for n in self.paths.barriers_after(first) if self.shown.first.line <= n <= self.shown.last.line
         }
 
     def _of_one_block(self) -> bool:

@@ -23,25 +23,25 @@ from harness.report.pictures.canvas import (
     of_case,
     who_touches,
 )
-from harness.report.pictures.probe import Access, Probe, count, set_apart
+from harness.report.pictures.probe import Access, Probe, count, isolated
 from harness.report.pictures.timeline import timeline_picture
 
 COURSE = open_course(Path(__file__).resolve().parent)
 
 
-def test_a_thread_is_set_apart_by_more_parameters_and_a_swap():
+def test_a_thread_is_isolated_by_more_parameters_and_a_swap():
     source = """__global__ void other(int n) {}
 __global__ void add(const float* a,  // [n], (x, y)
  float *b, int n) { // n elements
  b[0] = a[n];
 }
 """
-    found = set_apart(source, "add")
+    found = isolated(source, "add")
     assert "void other(int n) {}" in found and "b[0] = a[n];" in found
     assert "int n, int only_block, int only_thread, const float* own_a, float *own_b) { if (" in found
     assert "{ a = own_a; b = own_b; }" in found
     with pytest.raises(CourseError, match="no kernel sub"):
-        set_apart(source, "sub")
+        isolated(source, "sub")
 
 
 def probe(number: str, block: int, thread: int):
@@ -212,7 +212,7 @@ def test_a_time_line_is_that_of_the_run(monkeypatch):
         timeline, "timeline_picture", lambda *args: runs.update(args[2]) or timeline_picture(*args)
     )
     picture = timeline.draw(COURSE.load("34"))
-    found = {(s.what, s.step): s for s in timeline.spans(runs[3])}
+    found = {(s.what, s.step): s for s in timeline.bars(runs[3])}
     assert found.keys() == {(what, step) for what in ("way", "use") for step in range(5)}
     for step in range(3):  # two steps ahead
         ahead, used = found["way", step + 2], found["use", step]

@@ -10,7 +10,7 @@ import pytest
 from harness.course.checkout import open_course
 from harness.devices import open_device
 from harness.errors import CourseError
-from harness.report.pictures.steps import WATCHED, Step, needed, run, steps_of, steps_of_a_block, watched
+from harness.report.pictures.steps import WATCHED, Exchange, exchanges, needed, run, steps_of_a_block, watched
 from harness.tests.report.pictures.test_pictures import no_text_overlaps
 
 COURSE = open_course(Path(__file__).resolve().parent)
@@ -31,8 +31,8 @@ def test_the_tree_of_puzzle_19():
         rows = run(device, puzzle, case, kernel, source)
         random = run(device, puzzle, replace(case, inputs={}), kernel, source)
     assert rows[0] == [4, 2, 5, 3, 8, 7] and rows[-1][0] == 29
-    steps = steps_of(random)
-    assert steps == [Step({0: 3, 1: 4, 2: 5}), Step({0: 2}), Step({0: 1})]
+    steps = exchanges(random)
+    assert steps == [Exchange({0: 3, 1: 4, 2: 5}), Exchange({0: 2}), Exchange({0: 1})]
     assert [s.label for s in steps] == ["+ 3", "+ 2", "+ 1"]
     assert needed(steps) == [{0, 1, 2, 3, 4, 5}, {0, 1, 2}, {0, 1}, {0}]
 

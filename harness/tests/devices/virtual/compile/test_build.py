@@ -269,8 +269,8 @@ def test_a_defect_of_the_compiler_is_said_to_be_one():
     with pytest.raises(
         DeviceError, match="compiler has a defect that this file shows .KeyError: 'no such build'"
     ):
-        build._apart((job, None, "no such build", 1 << 30))
-    assert build._apart((job, None, "memory", 1 << 30)).code  # the process goes on
+        build._in_child((job, None, "no such build", 1 << 30))
+    assert build._in_child((job, None, "memory", 1 << 30)).code  # the process goes on
 
 
 def test_what_the_cache_holds_is_not_run(tmp_path, monkeypatch):
