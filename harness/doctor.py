@@ -97,7 +97,8 @@ def _course() -> Item:
 
 
 def _compiler() -> Item:
-    from .devices.nvrtc.compiler import compile_ptx, version
+    from .devices.nvrtc.compiler import compile_ptx
+    from .devices.nvrtc.library import version
 
     try:
         start = time.perf_counter()

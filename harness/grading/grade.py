@@ -22,7 +22,7 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Puzzle
 from ..course.stubs import stub_text
 from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
-from . import gates, naming, race_timeline, sentences
+from . import compile_errors, gates, naming, race_timeline, sentences
 from .compare import error_map
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
@@ -163,7 +163,7 @@ def on_device(
         except Stop as stop:
             verdict.next = f"backwarp grade {puzzle.number}"
             wrong = (d for d in stop.diagnostics if d.severity == "error" and d.line)
-            if line := next((sentences.wrong_line(d, source) for d in wrong), 0):
+            if line := next((compile_errors.wrong_line(d, source) for d in wrong), 0):
                 verdict.next = f"correct line {line}, then `{verdict.next}`"
             return end(verdict, stop)
         outcomes = [trial.outcome for trial in trials]
@@ -175,7 +175,7 @@ def on_device(
             )
             verdict.timeline = race_timeline.timeline(puzzle, source, shown, setups[0], options.seed)
         if verdict.status == FAILED:
-            verdict.lines = sentences.with_warnings(
+            verdict.lines = compile_errors.with_warnings(
                 verdict.lines, getattr(setups[0].module, "warnings", ()), source
             )
         return verdict
@@ -228,9 +228,11 @@ def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
     try:
         setup.module = setup.device.compile(source, name=name, include_dirs=puzzle.include_dirs)
     except Unsupported as e:
-        raise Stop("unsupported", sentences.compile_error(e, source), diagnostics=e.diagnostics) from None
+        raise Stop(
+            "unsupported", compile_errors.compile_error(e, source), diagnostics=e.diagnostics
+        ) from None
     except CompileError as e:
-        raise Stop("compile", sentences.compile_error(e, source), diagnostics=e.diagnostics) from None
+        raise Stop("compile", compile_errors.compile_error(e, source), diagnostics=e.diagnostics) from None
     for kernel in puzzle.kernels:
         try:
             found = setup.module.get_function(kernel.name)

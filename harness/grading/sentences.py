@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from ..course.cuda_text import Piece, read
 from ..course.declare import Array, Case, Kernel, Puzzle
 from ..course.stubs import first_task, stub_text
-from ..errors import CompileError, Coordinates, Diagnostic, KernelFault, LaunchError
+from ..errors import Coordinates, KernelFault, LaunchError
 from .compare import Mismatch, show_pair
 
-MOST_ERRORS = 3  # compiler messages shown
-MOST_WARNINGS = 2
 WORDS = {  # for the kinds of faults
     "out-of-bounds": "an access outside an array", "uninitialised-read": "the use of an uninitialised value",
     "race": "a race", "barrier-divergence": "a barrier that not all threads reach",
@@ -27,9 +25,6 @@ WORDS = {  # for the kinds of faults
 # these end the thread, which then writes nothing more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
 FOLLOWS = "Probably a consequence"
-CAUSES = (
-    "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
-)  # fmt: skip
 
 
 def source_line(number: int, text: str, column: int = 0) -> list[str]:
@@ -47,82 +42,6 @@ def source_line(number: int, text: str, column: int = 0) -> list[str]:
         code, column = code[start : start + cut], column - start
     prefix = f"    {number} | "
     return [prefix + code, " " * (len(prefix) - 2) + "| " + " " * column + "^"]
-
-
-def compile_error(error: CompileError, source: str = "") -> list[str]:
-    """The compiler's first messages, each with its line, a caret and, if it is obvious, the remedy."""
-    errors = [d for d in error.diagnostics if d.severity == "error"] or list(error.diagnostics)
-    if not errors:
-        return decimal(str(error)).splitlines()[:8]
-    lines = []
-    for d in errors[:MOST_ERRORS]:
-        place = f"{d.file}:{d.line}: " if d.line else ""
-        lines.append(
-            f"{place}{d.severity}: {'; '.join(part.strip() for part in decimal(d.message).splitlines())}"
-        )
-        lines += source_line(d.line, d.source, d.column)
-        text = remedy(d, source)
-        if text and text not in lines:
-            lines.append(text)
-    if len(errors) > MOST_ERRORS:
-        lines.append(f"and {len(errors) - MOST_ERRORS} more; the first is usually the cause of the others.")
-    return lines
-
-
-def decimal(message: str) -> str:
-    """Converts the compiler's hexadecimal sizes to decimal."""
-    return re.sub(r"0x([0-9a-f]+)(?= bytes\b|,? max\b| max\b)", lambda m: str(int(m[1], 16)), message)
-
-
-REMEDIES = (
-    (r"without execution space",
-     "Mark a helper that the kernel calls as __device__; main and other host code do not belong here."),
-    (r"modifiable lvalue", "{name} is const, so it can only be read: write to the output instead."),
-    (r"\buint3\b|\bdim3\b", "Write the axis too: blockIdx.x, threadIdx.x, blockDim.x or gridDim.x."),
-    (r"pointer-to-object type",
-     "Arrays are flat here: compute the element's position and write {name}[position]."),
-    (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined',
-     "There is no std in a kernel; print with printf."),
-    (r'expected a "}"', "A } is missing: every { needs its own }."),
-)  # fmt: skip
-
-
-def remedy(d: Diagnostic, source: str = "") -> str:
-    """What to do about a compiler message; "" if that is not obvious."""
-    odd = next((c for c in d.source if ord(c) > 127), "")
-    if odd and re.search(r"unrecognized token|invalid|identifier|expected", d.message):
-        what = "a no-break space" if odd == "\xa0" else f"the character {odd}"
-        quotes = "; write plain quotes" if odd in "\u201c\u201d\u2018\u2019" else ""
-        return f"The line has U+{ord(odd):04X}, {what}, as copied from a web page: retype it{quotes}."
-    line = wrong_line(d, source)
-    if line and line != d.line:
-        return f"The ; is missing at the end of line {line}."
-    if braces_left_open(source) < 0:
-        return "There are more } than {: one of them closes the kernel, or a block inside it, too early."
-    for pattern, text in REMEDIES:
-        if re.search(pattern, d.message):
-            name = re.match(r"\w*", d.source[max(d.column - 1, 0) :])[0]
-            return text.format(name=name or "it") if "{name}" in text else text
-    return ""
-
-
-def wrong_line(d: Diagnostic, source: str) -> int:
-    """The line to correct, which may precede the one where the compiler noticed; 0 if unknown."""
-    if 'expected a ";"' in d.message and d.column and not d.source[: d.column - 1].strip():
-        return max(
-            (token.last_line for token in read(source).tokens if token.last_line < d.line), default=d.line
-        )
-    left = braces_left_open(source)
-    return 0 if left < 0 or left > 0 and 'expected a "}"' in d.message else d.line
-
-
-def braces_left_open(source: str) -> int:
-    """How many more { than } a file has, outside comments and strings; 0 if a string has no end."""
-    tokens = read(source).tokens
-    if any(t.kind != "char_literal" and t.code.count('"') == 1 for t in tokens):
-        return 0
-    words = [t.code for t in tokens]
-    return words.count("{") - words.count("}")
 
 
 def place(thread: Coordinates | None, block: Coordinates | None) -> str:
@@ -192,21 +111,6 @@ def lines_of_race(found: KernelFault) -> tuple[int, int]:
 def of_array(found: KernelFault) -> str:
     """The array that a race is about."""
     return f" for {found.array}" if found.kind == "race" and found.array.isidentifier() else ""
-
-
-def with_warnings(lines: list[str], warnings: Sequence, source: str) -> list[str]:
-    """The explanation of a failure, with the compiler's warnings inserted after its first line."""
-    found = [w for w in warnings if w.severity == "warning" and w.line]
-    found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
-    told = []
-    for w in found[:MOST_WARNINGS]:
-        text = w.message.splitlines()[0]
-        told.append(f"The compiler warns of line {w.line}: {text}{'.' * (not text.endswith('.'))}")
-        told += source_line(w.line, nth_line(source, w.line), w.column)[: 2 if len(found) == 1 else 1]
-    place = next((i for i, line in enumerate(lines) if i and not line.startswith("    ")), len(lines))
-    if found and not any(cause in found[0].message for cause in CAUSES):
-        place = len(lines)
-    return lines[:place] + told + lines[place:]
 
 
 def repeated(case: str, found: KernelFault, source: str) -> list[str]:

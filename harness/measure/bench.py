@@ -8,9 +8,8 @@ from theirs.
 from __future__ import annotations
 
 import re
-import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -20,20 +19,19 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import derive_seed, make_array
 from ..devices.launching import triple
-from ..devices.virtual.explain import metrics as c
 from ..errors import CourseError, KernelFault, LaunchError
 from ..grading.compare import compare, expectations
 from ..grading.grade import Stop, checked_source, end, prepare, shown_path
 from ..grading.runs import Setup, scalar
 from ..grading.verdict import PASSED, Verdict
 from . import baseline, peaks, shapes
+from .figures import RIGHT, WRONG, BenchResult, Measured
 
 BUDGET = 500_000_000  # instructions of all threads in a launch that is counted whole: a few seconds
 LIMIT = 60.0  # seconds for one block that is counted, and for all timed launches
 PATIENCE = 900.0  # seconds for blocks that are known to end
 AFFORDABLE = 2_000_000_000  # multiply-adds, and elements, up to which results are compared with the reference
 PATTERN = 1 << 20  # the number of values drawn for an array; a larger one repeats them
-RIGHT, WRONG = "right", "wrong"
 
 
 @dataclass(frozen=True)
@@ -53,66 +51,6 @@ class BenchOptions:
     seed: int = 0
     budget: float | None = None
     only: tuple[str, ...] = ()
-
-
-@dataclass
-class Measured:
-    """One kernel. flops: of the formula, None if there is none. least_bytes: every array moved once.
-
-    ran: blocks that were run, of `blocks`; counters: of the launch, extrapolated if ran < blocks.
-    milliseconds: of each timed launch. result: RIGHT, WRONG, or what was compared. baseline: see baseline.py.
-    """
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    flops: int | None
-    least_bytes: int
-    arithmetic: str = "float32"  # the peak to compare with: a field of Peak
-    ran: int = 0
-    counters: dict = field(default_factory=dict)
-    milliseconds: list[float] = field(default_factory=list)
-    result: str = ""
-    baseline: dict = field(default_factory=dict)
-
-    @property
-    def blocks(self) -> int:
-        return prod(self.grid)
-
-    @property
-    def sampled(self) -> bool:
-        return 0 < self.ran < self.blocks
-
-    @property
-    def median(self) -> float:
-        """Milliseconds; 0 if nothing was timed."""
-        return statistics.median(self.milliseconds) if self.milliseconds else 0.0
-
-    @property
-    def work(self) -> int:
-        """FLOP: of the formula, else counted."""
-        return self.flops if self.flops is not None else c.flops(self.counters)
-
-    @property
-    def tflops(self) -> float:
-        return self.work / self.median / 1e9 if self.median else 0.0
-
-    @property
-    def gigabytes(self) -> float:
-        """GB/s of the bytes that have to move."""
-        return self.least_bytes / self.median / 1e6 if self.median else 0.0
-
-
-@dataclass
-class BenchResult:
-    """verdict: passed, or why nothing was measured. peak: of the device, or of the GPU in question."""
-
-    puzzle: Puzzle
-    verdict: Verdict
-    dims: dict[str, int] = field(default_factory=dict)
-    kernels: list[Measured] = field(default_factory=list)
-    peak: peaks.Peak | None = None
-    unused: tuple[str, ...] = ()
 
 
 def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable | None = None) -> BenchResult:
@@ -387,29 +325,3 @@ def compare_with_libraries(puzzle: Puzzle, report: BenchResult, repeat: int) -> 
         job = baseline.job_of(puzzle.kernel(m.kernel), dims)
         if job:
             m.baseline = baseline.measure({**job, "repeat": repeat})
-
-
-def chained(report: BenchResult, m: Measured) -> float:
-    """Milliseconds of a kernel and of those that only finish its work, such as a second pass."""
-    after = {k.name for k in report.puzzle.followers(report.puzzle.kernel(m.kernel))}
-    return m.median + sum(other.median for other in report.kernels if other.kernel in after)
-
-
-# ---- what follows from the figures -----------------------------------------------------------------------
-
-
-def intensities(m: Measured) -> tuple[float, float]:
-    """FLOP per byte: (of the bytes that the requests move, before any cache; if every array moved once)."""
-    moved = c.global_bytes(m.counters)
-    return (m.work / moved if moved else 0.0), (m.work / m.least_bytes if m.least_bytes else 0.0)
-
-
-def least_times(m: Measured, peak: peaks.Peak) -> dict[str, float]:
-    """The least time in milliseconds for what was counted: for memory without a cache, and for arithmetic."""
-    moved, computed = c.global_bytes(m.counters), c.flops(m.counters)
-    return {"memory": moved / peak.memory / 1e9, "arithmetic": computed / getattr(peak, m.arithmetic) / 1e9}
-
-
-def bound(intensity: float, peak: peaks.Peak, kind: str) -> str:
-    """`memory` or `arithmetic`."""
-    return "memory" if intensity < peak.ridge(kind) else "arithmetic"

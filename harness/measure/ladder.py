@@ -16,7 +16,7 @@ from ..course.checkout import Course
 from ..course.cuda_values import tunables
 from ..course.declare import Kernel, Puzzle
 from ..devices.virtual.explain import metrics as c
-from . import bench
+from . import bench, figures
 from .shapes import shape_of
 
 DATA = Path(__file__).with_name("ladder.json")
@@ -126,7 +126,7 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
     settings = bench.BenchOptions(shape=shape, device="gpu", only=kernels)
     report = bench.bench(puzzle, puzzle.solution_path, settings, opener)
     first = report.kernels[0]
-    milliseconds = bench.chained(report, first)
+    milliseconds = figures.chained(report, first)
     found = {
         "device": report.verdict.device, "date": time.strftime("%Y-%m-%d"), "milliseconds": milliseconds,
         "tflops": first.work / milliseconds / 1e9,

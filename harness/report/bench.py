@@ -1,4 +1,4 @@
-"""A bench.BenchResult as text: what was launched, times or counts, and what a GPU could do at most."""
+"""A figures.BenchResult as text: what was launched, times or counts, and what a GPU could do at most."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TextIO
 
 from ..devices.virtual.explain import metrics as c
-from ..measure.bench import RIGHT, WRONG, BenchResult, Measured, bound, chained, intensities, least_times
+from ..measure.figures import RIGHT, WRONG, BenchResult, Measured, bound, chained, intensities, least_times
 from .profile import percent, scaled, wrap
 from .text import show_verdict, terminal_width
 

@@ -170,7 +170,7 @@ class Context:
 
     def _architecture(self, api) -> str:
         """This GPU's own architecture, or the nearest lower one for which NVRTC generates code that runs."""
-        from harness.devices.nvrtc.compiler import supported_architectures
+        from harness.devices.nvrtc.library import supported_architectures
 
         known = supported_architectures(api)
         major, minor = self.capability

@@ -12,17 +12,15 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import threading
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
 from harness.devices.store import Store, cache_root, digest, session_directory
 from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
 
-from . import includes
+from . import includes, library
 from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table
 
@@ -121,7 +119,7 @@ class Job:
         """A hash of all that decides what the file compiles to, and of `more`. No compiler is loaded."""
         headers = (part for item in sorted(self.headers.items()) for part in item)
         own = self.name, self.source, "\0".join(self.expressions), str(bool(self.cuda))
-        return digest(_FORMAT, version(), *own, *headers, *more)
+        return digest(_FORMAT, library.version(), *own, *headers, *more)
 
     def stored(self, flavour: str, arch: str = VIRTUAL) -> Ptx | None:
         """What the cache has of it."""
@@ -190,9 +188,9 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         options += (f"-I{job.cuda}", f"-I{job.cuda}/cccl")
     output, names, log = None, {}, ""
     if not api:
-        output, names, log = _run(None, source, name, (*options, *_SOONER), headers, expressions)
+        output, names, log = library.run(None, source, name, (*options, *_SOONER), headers, expressions)
     if output is None:
-        output, names, log = _run(api, source, name, options, headers, expressions)
+        output, names, log = library.run(api, source, name, options, headers, expressions)
     lost = output is None and re.search(r"error: (?:cannot|could not) open source file", log)
     if lost and job.cuda and not job.again:
         raise HeadersLost(f"CUDA's headers in {job.cuda} are not complete")
@@ -261,14 +259,16 @@ def _in_cuda(name: str) -> bool:
 def _cuda_headers() -> Path:
     """The directory with the CUDA headers that NVRTC carries, unpacked once per version."""
     root = headers_folder()
-    target = root / version()
+    target = root / library.version()
     with _install_lock:
         if (target / _COMPLETE).exists():
             return target
         temporary = Path(tempfile.mkdtemp(prefix=".headers-", dir=root))
-        code, log = load_compiler().nvrtcInstallBundledHeaders(os.fsencode(temporary), 0)
+        code, log = library.load_compiler().nvrtcInstallBundledHeaders(os.fsencode(temporary), 0)
         if int(code):
-            raise DeviceError(f"CUDA's headers cannot be unpacked into {root}: {_text(log) or code.name}")
+            raise DeviceError(
+                f"CUDA's headers cannot be unpacked into {root}: {library.text(log) or code.name}"
+            )
         (temporary / _COMPLETE).touch()
         if target.exists() and not (target / _COMPLETE).exists():
             shutil.rmtree(target, ignore_errors=True)
@@ -302,106 +302,6 @@ def _pin_quoted(found, headers, cuda: Path) -> dict[str, str]:
             folder = cuda if (cuda / include.name).is_file() else cuda / "cccl"
             pinned[include.name] = f'#include "{folder / include.name}"\n'
     return pinned
-
-
-# --- the compiler --------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def version() -> str:
-    """The version of NVRTC, found without loading it if it was installed as a package."""
-    for folder in sys.path:
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in names:
-            if match := re.fullmatch(r"nvidia_cuda_nvrtc-([\d.]+)\.dist-info", name):
-                return match[1]
-    _, major, minor = load_compiler().nvrtcVersion()
-    return f"{major}.{minor}"
-
-
-def load_compiler():
-    """NVIDIA's bindings, with the compiler loaded."""
-    try:
-        _preload()
-        from cuda.bindings import nvrtc
-
-        nvrtc.nvrtcVersion()
-    except Exception as error:  # the bindings raise several kinds, their own among them
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DeviceError(
-            f"NVIDIA's compiler cannot be loaded ({reason}). Run: pip install nvidia-cuda-nvrtc cuda-bindings"
-        ) from error
-    return nvrtc
-
-
-def supported_architectures(api=None) -> list[int]:
-    """The compute capabilities, times ten, for which a compiler generates code."""
-    code, archs = (api or load_compiler()).nvrtcGetSupportedArchs()
-    _require(code, "list its architectures")
-    return list(archs)
-
-
-@lru_cache(maxsize=1)
-def _preload() -> None:
-    """Loads the package's own library: the bindings take any NVRTC that is in the process already,
-    such as the CUDA 12 one that a PyTorch imported earlier has brought."""
-    import ctypes
-
-    for folder in sys.path:
-        library = Path(folder, "nvidia", "cu13", "lib", "libnvrtc.so.13")
-        if library.is_file():
-            ctypes.CDLL(str(library))
-            return
-
-
-def _run(api, source, name, options, headers, name_expressions):
-    """Returns ((PTX, machine code) or None, {expression: lowered name}, log)."""
-    nvrtc = api or load_compiler()
-    texts = [text.encode() for text in headers.values()]
-    code, program = nvrtc.nvrtcCreateProgram(
-        source.encode(), name.encode(), len(headers), texts, [n.encode() for n in headers]
-    )
-    _require(code, "create a program")
-    try:
-        for expression in name_expressions:
-            (code,) = nvrtc.nvrtcAddNameExpression(program, expression.encode())
-            _require(code, f"use the name {expression!r}")
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-        log = _text(_read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program))
-        if int(result):
-            return None, {}, log.strip() or str(result)
-        names = {}
-        for expression in name_expressions:
-            code, lowered = nvrtc.nvrtcGetLoweredName(program, expression.encode())
-            _require(code, f"find the kernel {expression!r}")
-            names[expression] = _text(lowered)
-        text = _text(_read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program))
-        real = any(option.startswith("-arch=sm_") for option in options)
-        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program) if real else b""
-        return (text, cubin), names, log
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def _read(size_of, read, program) -> bytes:
-    code, size = size_of(program)
-    _require(code, "read its output")
-    buffer = b" " * max(size, 2)  # Python shares bytes objects of length one, and this one is written to
-    (code,) = read(program, buffer)
-    _require(code, "read its output")
-    return buffer
-
-
-def _text(data: bytes | None) -> str:
-    return data.decode("utf-8", "replace").rstrip("\0") if data else ""
-
-
-def _require(code, doing: str) -> None:
-    if int(code):
-        raise CompileError(f"NVIDIA's compiler could not {doing}: {getattr(code, 'name', code)}")
 
 
 # --- cache entries -------------------------------------------------------------------------------

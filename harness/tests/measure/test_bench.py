@@ -16,8 +16,9 @@ from harness.course.declare import Array
 from harness.devices.gpu.device import GPU
 from harness.devices.virtual.run.workers import spread_order
 from harness.errors import CourseError
-from harness.measure import baseline, bench, peaks, shapes
-from harness.measure.bench import RIGHT, WRONG, BenchOptions
+from harness.measure import baseline, bench, figures, peaks, shapes
+from harness.measure.bench import BenchOptions
+from harness.measure.figures import RIGHT, WRONG
 from harness.report.bench import document, lines
 from harness.tests.devices.virtual import launches as virtual
 
@@ -164,10 +165,10 @@ def test_a_launch_is_counted_and_compared(counting):
 def test_needless_arithmetic_is_no_gain():
     """A kernel that computes ten times what the formula says is slower, not nearer to the peak."""
     counters = {"flops_fp32": 10**10, "global_load_sectors": 10**6}
-    m = bench.Measured("k", (1, 1, 1), (1, 1, 1), 10**9, 10**6, counters=counters)
-    least = bench.least_times(m, peaks.named("H200"))
+    m = figures.Measured("k", (1, 1, 1), (1, 1, 1), 10**9, 10**6, counters=counters)
+    least = figures.least_times(m, peaks.named("H200"))
     assert math.isclose(least["memory"], 32e6 / 4.8e9) and math.isclose(least["arithmetic"], 10 / 66.9)
-    assert bench.intensities(m) == (10**9 / 32e6, 1000)
+    assert figures.intensities(m) == (10**9 / 32e6, 1000)
 
 
 def test_a_large_launch_is_counted_in_some_blocks_and_says_so(counting, monkeypatch):
@@ -361,14 +362,14 @@ def test_without_a_baseline_the_reason_is_said(state, says, monkeypatch):
 def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
     puzzle = COURSE.load("32")
     first, second = (
-        bench.Measured(k.name, (1, 1, 1), (1, 1, 1), 10**9, 1, milliseconds=[t])
+        figures.Measured(k.name, (1, 1, 1), (1, 1, 1), 10**9, 1, milliseconds=[t])
         for k, t in zip(puzzle.kernels, (3.0, 1.0))
     )
     first.baseline = {"software": "cuDNN", "rows": [{"tf32": False, "layout": "NCHW", "milliseconds": [2.0]}]}
-    report = bench.BenchResult(
+    report = figures.BenchResult(
         puzzle, bench.Verdict("32", "kernel.cu", device_kind="gpu"), {}, [first, second], peaks.PEAKS[0]
     )
-    assert bench.chained(report, first) == 4.0 and bench.chained(report, second) == 1.0
+    assert figures.chained(report, first) == 4.0 and figures.chained(report, second) == 1.0
     assert any("TF32 off  NCHW" in line and "50% of its speed" in line for line in lines(report))
 
 

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from harness.errors import CompileError, Diagnostic
-from harness.grading.sentences import compile_error, source_line
+from harness.grading.compile_errors import compile_error
+from harness.grading.sentences import source_line
 from harness.grading.verdict import ERROR, FAILED, PASSED, CaseResult, Verdict
 from harness.report.json import dumps
 from harness.report.text import MOST_LINES, show, show_verdict, verdict_lines

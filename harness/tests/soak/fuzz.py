@@ -33,7 +33,7 @@ from harness.devices.virtual.compile import build
 from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.device import VirtualGPU
 from harness.errors import BackwarpError, CompileError, DeviceError, KernelFault
-from harness.grading import sentences
+from harness.grading import compile_errors, sentences
 from harness.tests.devices.virtual.launches import FLAVOURS, K
 from harness.tests.samples import SAMPLES, Job, Launch, run
 from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
@@ -243,7 +243,7 @@ def described(error: BackwarpError, source: str) -> str:
             raise Wrong(f"{len(lines)} lines on {error}")
         return error.kind
     if isinstance(error, CompileError):
-        sentences.compile_error(error, source)
+        compile_errors.compile_error(error, source)
     return type(error).__name__
 
 

@@ -10,7 +10,7 @@ import sys
 from ....errors import CompileError, DeviceError
 from ...child import attach, serve
 from ...confine import confine, limit, python_folders
-from ...nvrtc.compiler import load_compiler
+from ...nvrtc.library import load_compiler
 from ..answers import CODEC
 from .build import build_here
 from .llvm import machine

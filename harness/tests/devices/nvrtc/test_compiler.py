@@ -8,8 +8,7 @@ import threading
 
 import pytest
 
-from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.nvrtc import includes
+from harness.devices.nvrtc import includes, library
 from harness.devices.nvrtc.compiler import SHIMS, compile_ptx
 from harness.errors import CompileError, LaunchError
 
@@ -305,7 +304,7 @@ ATTEMPTS = {
 def test_no_file_outside_the_course_is_read(attempt, secret, monkeypatch):
     """Refused before the compiler runs; and the text of the file is in no message."""
     source = ATTEMPTS[attempt].format(path=secret, half=secret[:9], rest=secret[9:]) + KERNEL
-    monkeypatch.setattr(nvrtc, "_run", lambda *a: pytest.fail("the compiler ran"))
+    monkeypatch.setattr(library, "run", lambda *a: pytest.fail("the compiler ran"))
     error = failure(source)
     assert isinstance(error, includes.Refused)
     assert error.diagnostics[0].line > 0
@@ -368,7 +367,7 @@ def test_a_cached_result_needs_no_compiler(monkeypatch):
     source = KERNEL + "// cached\n__global__ void w(float* a) { int x; a[0] = 2; }\n"
     first = compile_ptx(source)
     assert first.warnings
-    monkeypatch.setattr(nvrtc, "_run", lambda *a: pytest.fail("compiled again"))
+    monkeypatch.setattr(library, "run", lambda *a: pytest.fail("compiled again"))
     assert compile_ptx(source) == first
 
 
@@ -385,7 +384,7 @@ def test_damaged_headers_are_unpacked_again(tmp_path, monkeypatch):
     monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
     source = "#include <mma.h>\n" + KERNEL
     compile_ptx(source)
-    (tmp_path / "cuda-headers" / nvrtc.version() / "crt" / "mma.h").unlink()
+    (tmp_path / "cuda-headers" / library.version() / "crt" / "mma.h").unlink()
     assert compile_ptx(source + "\n").kernels == ("k",)
 
 

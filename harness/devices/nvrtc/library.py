@@ -1,0 +1,107 @@
+"""NVRTC as a library: found, loaded, and called once for each program."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from harness.errors import CompileError, DeviceError
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """The version of NVRTC, found without loading it if it was installed as a package."""
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            if match := re.fullmatch(r"nvidia_cuda_nvrtc-([\d.]+)\.dist-info", name):
+                return match[1]
+    _, major, minor = load_compiler().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def load_compiler():
+    """NVIDIA's bindings, with the compiler loaded."""
+    try:
+        _preload()
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except Exception as error:  # the bindings raise several kinds, their own among them
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DeviceError(
+            f"NVIDIA's compiler cannot be loaded ({reason}). Run: pip install nvidia-cuda-nvrtc cuda-bindings"
+        ) from error
+    return nvrtc
+
+
+def supported_architectures(api=None) -> list[int]:
+    """The compute capabilities, times ten, for which a compiler generates code."""
+    code, archs = (api or load_compiler()).nvrtcGetSupportedArchs()
+    _require(code, "list its architectures")
+    return list(archs)
+
+
+@lru_cache(maxsize=1)
+def _preload() -> None:
+    """Loads the package's own library: the bindings take any NVRTC that is in the process already,
+    such as the CUDA 12 one that a PyTorch imported earlier has brought."""
+    for folder in sys.path:
+        library = Path(folder, "nvidia", "cu13", "lib", "libnvrtc.so.13")
+        if library.is_file():
+            ctypes.CDLL(str(library))
+            return
+
+
+def run(api, source, name, options, headers, name_expressions):
+    """Compile once: ((PTX, machine code) or None, {expression: lowered name}, log)."""
+    nvrtc = api or load_compiler()
+    texts = [header.encode() for header in headers.values()]
+    code, program = nvrtc.nvrtcCreateProgram(
+        source.encode(), name.encode(), len(headers), texts, [n.encode() for n in headers]
+    )
+    _require(code, "create a program")
+    try:
+        for expression in name_expressions:
+            (code,) = nvrtc.nvrtcAddNameExpression(program, expression.encode())
+            _require(code, f"use the name {expression!r}")
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        log = text(_read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program))
+        if int(result):
+            return None, {}, log.strip() or str(result)
+        names = {}
+        for expression in name_expressions:
+            code, lowered = nvrtc.nvrtcGetLoweredName(program, expression.encode())
+            _require(code, f"find the kernel {expression!r}")
+            names[expression] = text(lowered)
+        ptx = text(_read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program))
+        real = any(option.startswith("-arch=sm_") for option in options)
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program) if real else b""
+        return (ptx, cubin), names, log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _read(size_of, read, program) -> bytes:
+    code, size = size_of(program)
+    _require(code, "read its output")
+    buffer = b" " * max(size, 2)  # Python shares bytes objects of length one, and this one is written to
+    (code,) = read(program, buffer)
+    _require(code, "read its output")
+    return buffer
+
+
+def text(data: bytes | None) -> str:
+    return data.decode("utf-8", "replace").rstrip("\0") if data else ""
+
+
+def _require(code, doing: str) -> None:
+    if int(code):
+        raise CompileError(f"NVIDIA's compiler could not {doing}: {getattr(code, 'name', code)}")

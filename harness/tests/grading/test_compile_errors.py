@@ -1,0 +1,65 @@
+"""What is said about the compiler's messages."""
+
+import pytest
+
+from harness.errors import Diagnostic
+from harness.grading.compile_errors import remedy, with_warnings, wrong_line
+
+CALLS = "int i = blockIdx * 2;"
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "column", "says"),
+    [
+        ('expected a ";"', "return;", 1, "The ; is missing at the end of line 1."),
+        ('expected a ";"', "int i = 1 int", 11, ""),
+        ("expression must be a modifiable lvalue", "a[i] = 1;", 1, "a is const"),
+        ('no operator "*" matches; const uint3 * int', CALLS, 18, "blockIdx.x"),
+        (
+            'expression must have pointer-to-object type but it has type "float"',
+            "c[i][1] = 2;",
+            1,
+            "c[position]",
+        ),
+        ('namespace "std" has no member "cout"', "std::cout << i;", 6, "printf"),
+        ("unrecognized token", "int i\u00a0= 1;", 6, "U+00A0, a no-break space"),
+        ("unrecognized token", "\u201chi\u201d", 1, "plain quotes"),
+        ('expected a "}"', "", 0, "every { needs"),
+    ],
+)
+def test_a_common_compiler_message_has_a_remedy(message, line, column, says):
+    text = remedy(Diagnostic("error", message, "kernel.cu", 2, column, line), f"int x\n{line}\n")
+    assert says in text and bool(says) == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("message", "source", "seen", "wrong"),
+    [
+        ('expected a ";"', "int i = 1  // one\n\n  return;", 3, 1),
+        ('expected a ";"', "int i = 1\n#define N 2\n  return;", 3, 1),
+        ('expected a ";"', "  return 1 2;", 1, 1),
+        ('expected a "}"', "void f() {\n if (1) {\n}\n", 4, 0),
+        ('identifier "c" is undefined', "void f(int c) {\n }}\n  c = 1;\n}", 3, 0),
+        ('identifier "c" is undefined', "void f() {\n  c = '}'; // }\n}", 2, 2),
+    ],
+)
+def test_the_line_to_correct_is_the_one_that_is_wrong(message, source, seen, wrong):
+    text = source.split("\n")[seen - 1]
+    found = Diagnostic("error", message, "kernel.cu", seen, len(text) - len(text.lstrip()) + 1, text)
+    if "1 2" in source:
+        found = Diagnostic("error", message, "kernel.cu", seen, 12, text)
+    assert wrong_line(found, source) == wrong
+    assert bool(remedy(found, source)) == (wrong != seen)
+
+
+def test_a_warning_that_may_be_the_cause_comes_after_the_first_line():
+    warning = Diagnostic(
+        "warning", 'variable "x" is used before its value is set', "kernel.cu", 1, 5, "x += 1;"
+    )
+    assert with_warnings(["c[i=0] = nan", "nan: not a number"], [warning], "x += 1;") == [
+        "c[i=0] = nan",
+        'The compiler warns of line 1: variable "x" is used before its value is set.',
+        "    1 | x += 1;",
+        "      |     ^",
+        "nan: not a number",
+    ]
