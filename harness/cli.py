@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,15 +10,46 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import CourseError
-from .process import flush_output, guarded, silence_output
+from .process import as_process, silence_output
 from .report.pictures import kinds
 
 if TYPE_CHECKING:
     from .course.checkout import Course
+    from .course.declare import Puzzle
     from .course.progress import Progress
     from .grading.verdict import Verdict
 
 STATUS = "status of the verb"  # key in the click context's meta
+
+# ---- what several verbs share ------------------------------------------------------------------------------
+
+DEVICE = click.option(
+    "--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True
+)
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed of inputs, sizes and schedules; derived from the file's text by default.",
+)
+
+
+def solution_instead(verb: str):
+    return click.option(
+        "--solution", is_flag=True, help=f"{verb} the course's solution instead of your file."
+    )
+
+
+def file_instead(verb: str):
+    return click.option(
+        "--file", "path", type=click.Path(path_type=Path), help=f"{verb} this file instead of yours."
+    )
+
+
+def the_file(puzzle: Puzzle, path: Path | None, solution: bool) -> Path:
+    """The file meant by the two."""
+    if path is not None and solution:
+        raise click.UsageError("--file and --solution exclude each other")
+    return path or (puzzle.solution_path if solution else puzzle.stub_path)
 
 
 def say(text: str = "", err: bool = False) -> None:
@@ -33,6 +63,9 @@ def the_course() -> tuple[Course, Progress]:
 
     course = open_course()
     return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
+
+
+# ---- verbs -----------------------------------------------------------------------------------------------
 
 
 def show_version(context: click.Context, _, wanted: bool) -> None:
@@ -56,70 +89,28 @@ def show_version(context: click.Context, _, wanted: bool) -> None:
 def cli(context: click.Context) -> None:
     """A course: write the convolution backward pass in CUDA. Without a verb, shows where you are and what is next."""
     if context.invoked_subcommand is None:
-        where_you_are()
+        from .report.overview import where_you_are
 
-
-def next_puzzle(course: Course, progress: Progress) -> str | None:
-    """The first puzzle that is not solved."""
-    entries = progress.all()
-    return next((i for i in course.ids() if not (i in entries and entries[i].solved)), None)
-
-
-def where_you_are() -> None:
-    course, progress = the_course()
-    ids, entries = course.ids(), progress.all()
-    solved = sum(1 for i in ids if i in entries and entries[i].solved)
-    say(f"{solved} of {len(ids)} puzzles solved.")
-    upcoming = next_puzzle(course, progress)
-    if upcoming is None:
-        say("That is all of them. `backwarp list` shows the ladder.")
-        return
-    puzzle = course.load(upcoming)
-    say(f"Next: {puzzle.id}, {puzzle.title}")
-    say(f"  {puzzle.teaches}")
-    say(f"  read   puzzles/{puzzle.id}/README.md")
-    say(
-        f"  edit   puzzles/{puzzle.id}/{puzzle.file}"
-        + (f"   (about {puzzle.lines} lines)" if puzzle.lines else "")
-    )
-    say(f"  then   backwarp grade {puzzle.number}       stuck?  backwarp hint {puzzle.number}")
+        for line in where_you_are(*the_course()):
+            say(line)
 
 
 @cli.command("list")
 def list_puzzles() -> None:
     """List the puzzles with your progress."""
-    from .course.declare import PARTS
+    from .report.overview import ladder
 
-    course, progress = the_course()
-    entries, upcoming, part = progress.all(), next_puzzle(course, progress), 0
-    puzzles = list(course.puzzles())
-    width = max((len(puzzle.id) for puzzle in puzzles), default=0)
-    for puzzle in puzzles:
-        if puzzle.part != part:
-            part = puzzle.part
-            say(f"Part {part}: {PARTS.get(part, '')}")
-        entry = entries.get(puzzle.id)
-        solved = bool(entry and entry.solved)
-        mark = "ok" if solved else "->" if puzzle.id == upcoming else "  "
-        tried = (
-            f"   ({entry.attempts} attempt{'s' * (entry.attempts != 1)})"
-            if entry and entry.attempts and not solved
-            else ""
-        )
-        say(f"  {mark} {puzzle.id:{width}} {puzzle.title}{tried}")
+    for line in ladder(*the_course()):
+        say(line)
 
 
 @cli.command()
 @click.argument("ids", metavar="[ID...]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every puzzle.")
-@click.option("--solution", is_flag=True, help="Grade the course's solution instead of your file.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Grade this file instead of yours.")
-@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    help="Seed of inputs, sizes and schedules; derived from the file's text by default.",
-)
+@solution_instead("Grade")
+@file_instead("Grade")
+@DEVICE
+@SEED
 @click.option(
     "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
 )
@@ -143,7 +134,7 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
             raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
     verdicts = []
     for puzzle in map(course.load, chosen):
-        source = path or (puzzle.solution_path if solution else puzzle.stub_path)
+        source = the_file(puzzle, path, solution)
         with Ticker() as tell:
             verdict = grade_file(puzzle, source, Options(device, seed, tell))
         if source.resolve() == puzzle.stub_path.resolve():
@@ -175,14 +166,14 @@ def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everyth
         return list(course.ids())
     if ids:
         return list(dict.fromkeys(course.resolve(i) for i in ids))
-    upcoming = next_puzzle(course, progress)
+    upcoming = progress.next_of(course.ids())
     if upcoming is None:
         raise CourseError("every puzzle is solved; name the one to grade, or use --all")
     return [upcoming]
 
 
 def what_next(course: Course, progress: Progress) -> str:
-    upcoming = next_puzzle(course, progress)
+    upcoming = progress.next_of(course.ids())
     return f"read puzzles/{upcoming}/README.md" if upcoming else ""
 
 
@@ -233,18 +224,14 @@ def hint(puzzle_id: str, number: int | None) -> None:
 
 @cli.command()
 @click.argument("puzzle_id", metavar="[ID]", required=False)
-@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    help="Seed of inputs, sizes and schedules; derived from the file's text by default.",
-)
+@DEVICE
+@SEED
 @click.option("--poll", is_flag=True, help="Poll for changes, for file systems that do not report them.")
 @click.pass_context
 def watch(context, puzzle_id, device, seed, poll) -> None:
     """Grade on every save; keys for hints, pictures, counters and the next puzzle."""
     course, progress = the_course()
-    wanted = puzzle_id or next_puzzle(course, progress) or course.ids()[0]
+    wanted = puzzle_id or progress.next_of(course.ids()) or course.ids()[0]
     from .watch import Watcher
 
     context.meta[STATUS] = Watcher(course, progress, wanted, device, seed, poll).run()
@@ -263,7 +250,7 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 @click.option("--case", metavar="NAME", default="", help="Default: the smallest.")
 @click.option("--thread", metavar="X,Y", default="", help="Thread within its block, or all; default 1,0.")
 @click.option("--block", metavar="X,Y", default="", help="Default 0,0.")
-@click.option("--solution", is_flag=True, help="Draw the course's solution instead of your file.")
+@solution_instead("Draw")
 @click.option(
     "-o",
     "target",
@@ -275,7 +262,7 @@ def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> N
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
     target = target or course.root / ".backwarp" / f"{puzzle.id}.png"
-    path = puzzle.solution_path if solution else puzzle.stub_path
+    path = the_file(puzzle, None, solution)
     kinds.save_picture(puzzle, path, target, kind or "", kernel, case, block, thread)
     say(f"{target}")
 
@@ -352,7 +339,7 @@ def reset(puzzle_id: str) -> None:
     type=click.IntRange(min=0),
     help="Seed of initial parameters, shuffling and shifts.  [default: 0]",
 )
-@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@DEVICE
 @click.option(
     "--use", metavar="09=21", multiple=True, help="Use a later puzzle's kernels instead of an earlier one's."
 )
@@ -376,29 +363,24 @@ def train(context, **options) -> None:
 
 @cli.command()
 @click.argument("puzzle_id", metavar="ID")
-@click.option("--solution", is_flag=True, help="Count the course's solution instead of your file.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Count this file instead of yours.")
+@solution_instead("Count")
+@file_instead("Count")
 @click.option("--case", metavar="NAME", default="", help="The case to run; default: each kernel's largest.")
 @click.option("--metrics", is_flag=True, help="Also every counter, with its name in Nsight Compute.")
 @click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
 @click.pass_context
 def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
     """Count per source line: memory transactions, bank conflicts, operations, divergence."""
-    if path is not None and solution:
-        raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
     from .measure.profile import document, profile_file
 
-    source = path or (puzzle.solution_path if solution else puzzle.stub_path)
-    found = profile_file(puzzle, source, case)
+    found = profile_file(puzzle, the_file(puzzle, path, solution), case)
     context.meta[STATUS] = found.verdict.exit_status
     if as_json:
-        import json
+        from .report.json import text_of
 
-        from .report.json import plain
-
-        say(json.dumps(plain(document(found)), indent=2))
+        write(text_of(document(found)), "-")
         return
     if not found.kernels:
         present(found.verdict, brief=False)
@@ -430,9 +412,9 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
     show_default=True,
     help="Number of timed launches on a GPU.",
 )
-@click.option("--solution", is_flag=True, help="Run the course's solution instead of your file.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Run this file instead of yours.")
-@click.option("--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True)
+@solution_instead("Run")
+@file_instead("Run")
+@DEVICE
 @click.option(
     "--gpu",
     metavar="NAME",
@@ -446,26 +428,20 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
 @click.pass_context
 def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
     """Run your kernel on a big case: on a GPU its time next to cuDNN's, without one its counts."""
-    if path is not None and solution:
-        raise click.UsageError("--file and --solution exclude each other")
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
     from .measure.bench import BenchOptions
     from .measure.bench import bench as measure
     from .report.bench import document, show_bench
 
-    report = measure(
-        puzzle, path or (puzzle.solution_path if solution else puzzle.stub_path), BenchOptions(**settings)
-    )
+    report = measure(puzzle, the_file(puzzle, path, solution), BenchOptions(**settings))
     context.meta[STATUS] = report.verdict.exit_status
     if json_path != "-":
         show_bench(report)
     if json_path:
-        import json
+        from .report.json import text_of
 
-        from .report.json import plain
-
-        write(json.dumps(plain(document(report)), indent=2) + "\n", json_path)
+        write(text_of(document(report)), json_path)
 
 
 @cli.command()
@@ -478,21 +454,13 @@ def doctor(context) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command `backwarp`: runs a verb and exits; nothing ends in a traceback."""
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    status = guarded(lambda: run_verb(arguments))
-    sys.exit(max(status, guarded(flush_output)))
+    """The command `backwarp`: runs a verb and exits."""
+    as_process(lambda: run_verb(list(sys.argv[1:] if arguments is None else arguments)))
 
 
-def run_verb(arguments: list[str] | None) -> int:
+def run_verb(arguments: list[str]) -> int:
     """Runs one verb; its exit status."""
-    with cli.make_context("backwarp", list(sys.argv[1:] if arguments is None else arguments)) as context:
+    with cli.make_context("backwarp", arguments) as context:
         try:
             cli.invoke(context)
         except BrokenPipeError:  # the reader closed the pipe; the verdict still counts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -55,6 +55,11 @@ class Progress:
         tell, told = say or (lambda line: print(line, file=sys.stderr)), set()
         # the same problem is reported once
         self.say = lambda line: None if line in told else (told.add(line), tell(line))[1]
+
+    def next_of(self, ids: Iterable[str]) -> str | None:
+        """The first of these puzzles that is not solved."""
+        entries = self.all()
+        return next((i for i in ids if not (i in entries and entries[i].solved)), None)
 
     def all(self) -> dict[str, Entry]:
         """Every entry, by puzzle id."""

@@ -37,3 +37,8 @@ def plain(value: Any) -> Any:
 
 def dumps(verdicts: Sequence[Verdict]) -> str:
     return json.dumps(document(verdicts), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def text_of(document: Any) -> str:
+    """Another document, such as that of `profile` or `bench`."""
+    return json.dumps(plain(document), indent=2) + "\n"

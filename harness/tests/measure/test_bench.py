@@ -19,6 +19,7 @@ from harness.errors import CourseError
 from harness.measure import baseline, bench, figures, peaks, shapes
 from harness.measure.bench import BenchOptions
 from harness.measure.figures import RIGHT, WRONG
+from harness.process import guarded
 from harness.report.bench import document, lines
 from harness.tests.devices.virtual import launches as virtual
 
@@ -82,7 +83,7 @@ def test_a_shape_in_the_words_of_the_libraries(number, text, wanted):
     ],
 )
 def test_a_shape_that_cannot_be_is_one_line(number, text, says, capsys):
-    status = cli.guarded(lambda: cli.run_verb(["bench", number, "--shape", text]))
+    status = guarded(lambda: cli.run_verb(["bench", number, "--shape", text]))
     error = capsys.readouterr().err
     assert status == 2 and error.startswith("backwarp: --shape") and says in error and error.count("\n") == 1
 

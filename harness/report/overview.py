@@ -1,0 +1,45 @@
+"""Where a student is in the course."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..course.checkout import Course
+from ..course.declare import PARTS
+from ..course.progress import Progress
+
+
+def where_you_are(course: Course, progress: Progress) -> Iterator[str]:
+    """How far, and what to do next."""
+    ids, entries = course.ids(), progress.all()
+    solved = sum(1 for i in ids if i in entries and entries[i].solved)
+    yield f"{solved} of {len(ids)} puzzles solved."
+    upcoming = progress.next_of(ids)
+    if upcoming is None:
+        yield "That is all of them. `backwarp list` shows the ladder."
+        return
+    puzzle = course.load(upcoming)
+    about = f"   (about {puzzle.lines} lines)" if puzzle.lines else ""
+    yield f"Next: {puzzle.id}, {puzzle.title}"
+    yield f"  {puzzle.teaches}"
+    yield f"  read   puzzles/{puzzle.id}/README.md"
+    yield f"  edit   puzzles/{puzzle.id}/{puzzle.file}{about}"
+    yield f"  then   backwarp grade {puzzle.number}       stuck?  backwarp hint {puzzle.number}"
+
+
+def ladder(course: Course, progress: Progress) -> Iterator[str]:
+    """All puzzles, each with what the student has done."""
+    entries, upcoming, part = progress.all(), progress.next_of(course.ids()), 0
+    puzzles = list(course.puzzles())
+    width = max((len(puzzle.id) for puzzle in puzzles), default=0)
+    for puzzle in puzzles:
+        if puzzle.part != part:
+            part = puzzle.part
+            yield f"Part {part}: {PARTS.get(part, '')}"
+        entry = entries.get(puzzle.id)
+        solved = bool(entry and entry.solved)
+        mark = "ok" if solved else "->" if puzzle.id == upcoming else "  "
+        tried = (
+            f"   ({entry.attempts} attempt{'s' * (entry.attempts != 1)})" if entry and entry.attempts else ""
+        )
+        yield f"  {mark} {puzzle.id:{width}} {puzzle.title}{'' if solved else tried}"
