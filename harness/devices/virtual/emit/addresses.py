@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....errors import Unsupported
 from ..ptx.callgraph import defined
-from ..ptx.ir import Variable
+from ..ptx.ir import Address, Variable
 
 
 class Symbols:
@@ -17,10 +17,8 @@ class Symbols:
     def _variable(self, name: str) -> Variable | None:
         return self.function.variables.get(name) or self.module.ptx.variables.get(name)
 
-    def symbol(self, text: str, window: bool) -> str:
-        """The i64 address of `name` or `name+4`. window: shared symbols as offsets in the shared window."""
-        name, _, offset = text.partition("+")
-        name, extra = name.strip(), int(offset or 0)
+    def symbol(self, name: str, window: bool, extra: int = 0) -> str:
+        """The i64 address of a variable, plus `extra`. window: shared ones as offsets in the shared window."""
         variable = self._variable(name)
         if name in self.depots:
             return self.op("add i64", self.depots[name], extra)
@@ -52,11 +50,10 @@ class Symbols:
             raise Unsupported(f"shared memory of {variable.name} used from several kernels", self.module.name)
         return offsets.pop()
 
-    def parameter_pointer(self, operand: str) -> str | None:
+    def parameter_pointer(self, operand: Address) -> str | None:
         """Host pointer of `[param+offset]`, or None when the address is in a register."""
-        name, _, offset = operand.strip()[1:-1].strip().partition("+")
-        pointer, start = self.params.get(name.strip(), (None, 0))
+        pointer, start = self.params.get(operand.base, (None, 0))
         if pointer is None:
             return None
-        start += int(offset or 0)
+        start += operand.offset
         return self.emit(f"getelementptr i8, ptr {pointer}, i64 {start}")

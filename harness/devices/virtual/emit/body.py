@@ -5,13 +5,11 @@ Source: PTX ISA, section 9.7.12 (control flow).
 
 from __future__ import annotations
 
-import re
-
 from ....errors import Unsupported
 from ..compile.modules import KernelInfo
 from ..compile.recipes import Check
-from ..ptx.ir import Function, Instruction, Label, Location, Variable
-from ..ptx.types import llvm_type
+from ..ptx.ir import Function, Instruction, Label, Location, Symbol, Variable, Vector
+from ..ptx.types import BITS, llvm_type
 from ..runtime import abi
 from . import opcodes
 
@@ -158,7 +156,7 @@ class Body:
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         self.position = index
-        if ins.base == "bra":
+        if ins.op.flow == "branch":
             return self._branch(ins)
         if ins.op.mark:
             self.mark(ins)
@@ -176,28 +174,26 @@ class Body:
         return ended
 
     def _plainly(self, ins: Instruction) -> bool:
-        base = ins.base
+        op = ins.op
         if ins.opcode == "ld.acquire.cta.u32" and self.coroutine and self._info.reserved:
             # cooperative groups of several warps assume that the lanes which skip an `if` wait for those in
             # it
             self.store_field("Thread", "wait", abi.WAIT["ready"])
             self.suspend()
-        if base in ("ret", "exit", "trap", "call", "brx"):
-            return getattr(self, f"_{base}")(ins)
-        if base == "mov":
-            self._mov(ins)
-        elif base in ("membar", "fence"):
+        if op.flow:
+            return getattr(self, f"_{op.flow}")(ins)
+        if op.nothing or opcodes.emit(self, ins):
+            return False
+        if op.asynchronous:
+            self.asynchronous(ins)
+        elif op.memory:
+            self.memory(ins)
+        elif op.collective:
+            (self.matrix if op.collective == "matrix" else self.collective)(ins)
+        elif op.orders:
             self.line("fence seq_cst")
-        elif ins.op.nothing:
-            pass
-        elif not (
-            opcodes.emit(self, ins)
-            or self.memory(ins)
-            or self.collective(ins)
-            or self.asynchronous(ins)
-            or self.matrix(ins)
-        ):
-            self.unsupported(ins)
+        else:
+            getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep, activemask
         return False
 
     def _leads_back(self, target: str) -> bool:
@@ -300,9 +296,7 @@ class Body:
         self.label(resumed)
         self.end_segment()
 
-    def _brx(self, ins: Instruction) -> bool:
-        if not ins.opcode.startswith("brx.idx"):
-            self.unsupported(ins)
+    def _switch(self, ins: Instruction) -> bool:
         targets = self.function.tables.get(ins.operands[1], ())
         index = self.value(ins.operands[0], "u32")
         self.count_target(ins, index)
@@ -323,7 +317,7 @@ class Body:
         self.line("unreachable")
         return True
 
-    def _ret(self, ins: Instruction) -> bool:
+    def _return(self, ins: Instruction) -> bool:
         self.line(f"br label %{self.return_label}")
         return True
 
@@ -344,32 +338,27 @@ class Body:
 
     def _mov(self, ins: Instruction) -> None:
         """Registers, constants, special registers, addresses of symbols, and packing of vectors."""
-        type_ = ins.opcode.split(".")[-1]
+        type_ = ins.op.type
         target, source = ins.operands
-        if target[0] == "{" or source[0] == "{":
-            self._mov_vector(ins, type_)
-        elif re.match(r"[A-Za-z_$]", source) and source != "WARP_SZ":
-            shared = self._is_shared(source.split("+")[0].strip())
-            value = self.symbol(source, window=shared)
+        if isinstance(target, Vector):
+            self._unpack(target, self.value(source, type_), type_)
+        elif isinstance(source, Vector):
+            self.set(target, self._pack(source, type_), type_)
+        elif isinstance(source, Symbol):
+            value = self.symbol(source.name, self._is_shared(source.name), source.offset)
             self.set(target, self.resize(value, "i64", llvm_type(type_)), type_)
         else:
-            if len(ins.opcode.split(".")) != 2:
-                self.unsupported(ins)
             self.set(target, self.value(source, type_), type_)
 
-    def _mov_vector(self, ins: Instruction, type_: str) -> None:
-        t = llvm_type(type_)
-        bits = int(t[1:])
-        if ins.operands[0][0] == "{":
-            targets = [p.strip() for p in ins.operands[0][1:-1].split(",")]
-            value, width = self.value(ins.operands[1], type_), bits // len(targets)
-            for i, target in enumerate(targets):
-                part = self.op(f"lshr {t}", value, i * width) if i else value
-                self.set(target, self.cast("trunc", t, part, f"i{width}"), f"b{width}")
-        else:
-            sources = [p.strip() for p in ins.operands[1][1:-1].split(",")]
-            width, value = bits // len(sources), "0"
-            for i, source in enumerate(sources):
-                part = self.cast("zext", f"i{width}", self.value(source, f"b{width}"), t)
-                value = self.op(f"or {t}", value, self.op(f"shl {t}", part, i * width))
-            self.set(ins.operands[0], value, type_)
+    def _unpack(self, targets: Vector, value: str, type_: str) -> None:
+        t, width = llvm_type(type_), BITS[type_] // len(targets.parts)
+        for i, target in enumerate(targets.parts):
+            part = self.op(f"lshr {t}", value, i * width) if i else value
+            self.set(target, self.cast("trunc", t, part, f"i{width}"), f"b{width}")
+
+    def _pack(self, sources: Vector, type_: str) -> str:
+        t, width, value = llvm_type(type_), BITS[type_] // len(sources.parts), "0"
+        for i, source in enumerate(sources.parts):
+            part = self.cast("zext", f"i{width}", self.value(source, f"b{width}"), t)
+            value = self.op(f"or {t}", value, self.op(f"shl {t}", part, i * width))
+        return value

@@ -5,6 +5,7 @@ Source: PTX ISA, sections 9.7.6 (comparison and selection) and 9.7.7 (half preci
 
 from __future__ import annotations
 
+from ..ptx.ir import Operand
 from ..ptx.types import is_float, is_signed, llvm_type
 from .table import flush, statement, unpack
 
@@ -34,11 +35,9 @@ def _compare(e, mods: list[str], type_: str, a: str, b: str) -> str:
     return e.op(f"icmp {cmp} {t}", a, b)
 
 
-def _combine(e, ins, mods, result: str, c: str | None) -> str:
+def _combine(e, mods, result: str, c: str | None) -> str:
     """result boolop c, where the instruction has a boolop."""
     operation = next((m for m in mods[1:] if m in ("and", "or", "xor")), None)
-    if (operation is None) != (c is None):
-        e.unsupported(ins)
     return e.op(f"{operation} i1", result, e.value(c, "pred")) if operation else result
 
 
@@ -47,26 +46,26 @@ def _setp(e, ins, mods, d, a, b, c=None):
     """`p|q`: the comparison and its opposite, each combined with c."""
     type_ = mods[-1]
     result = _compare(e, mods, type_, e.value(a, type_), e.value(b, type_))
-    _set_both(e, d, _combine(e, ins, mods, result, c), lambda: _combine(e, ins, mods, _not(e, result), c))
+    _set_both(e, d, _combine(e, mods, result, c), lambda: _combine(e, mods, _not(e, result), c))
 
 
 @statement(f"setp.{_PACKED}.f16x2")
 def _setp_packed(e, ins, mods, d, a, b, c=None):
     """`p|q`: the comparison of the low halves, and of the high halves."""
-    low, high = _compare_lanes(e, ins, mods, a, b, c)
+    low, high = _compare_lanes(e, mods, a, b, c)
     _set_both(e, d, low, lambda: high)
 
 
-def _set_both(e, targets: str, first: str, second) -> None:
-    p, _, q = targets.partition("|")
+def _set_both(e, targets: Operand, first: str, second) -> None:
+    p, *q = targets.parts
     e.set(p, first, "pred")
-    if q:
-        e.set(q, second(), "pred")
+    for target in q:
+        e.set(target, second(), "pred")
 
 
-def _compare_lanes(e, ins, mods, a: str, b: str, c: str | None) -> list[str]:
+def _compare_lanes(e, mods, a: str, b: str, c: str | None) -> list[str]:
     lanes = zip(*(unpack(e, e.value(o, "b32"), "f16") for o in (a, b)), strict=True)
-    return [_combine(e, ins, mods, _compare(e, mods, "f16", x, y), c) for x, y in lanes]
+    return [_combine(e, mods, _compare(e, mods, "f16", x, y), c) for x, y in lanes]
 
 
 def _not(e, value: str) -> str:
@@ -81,7 +80,7 @@ def _not(e, value: str) -> str:
 def _set(e, ins, mods, d, a, b, c=None):
     """All ones, or 1.0, where the comparison holds."""
     to, type_ = mods[-2:]
-    result = _combine(e, ins, mods, _compare(e, mods, type_, e.value(a, type_), e.value(b, type_)), c)
+    result = _combine(e, mods, _compare(e, mods, type_, e.value(a, type_), e.value(b, type_)), c)
     t = llvm_type(to)
     true, false = ("1.0", "0.0") if is_float(to) else ("-1", "0")
     e.set(d, e.emit(f"select i1 {result}, {t} {true}, {t} {false}"), to)
@@ -90,7 +89,7 @@ def _set(e, ins, mods, d, a, b, c=None):
 @statement(f"set.{_PACKED}.(f16x2|u32|s32).f16x2")
 def _set_packed(e, ins, mods, d, a, b, c=None):
     true = 0x3C00 if mods[-2] == "f16x2" else 0xFFFF
-    low, high = _compare_lanes(e, ins, mods, a, b, c)
+    low, high = _compare_lanes(e, mods, a, b, c)
     low = e.emit(f"select i1 {low}, i32 {true}, i32 0")
     high = e.emit(f"select i1 {high}, i32 {true << 16}, i32 0")
     e.set(d, e.op("or i32", low, high), "b32")

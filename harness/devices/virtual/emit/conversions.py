@@ -5,7 +5,7 @@ Source: PTX ISA, section 9.7.9 (cvt), for what compute capability 8.0 has of it.
 
 from __future__ import annotations
 
-from ..ptx.types import TYPES, is_signed, llvm_type
+from ..ptx.types import TYPES, integer_range, is_signed, llvm_type
 from .rounding import bfloat_to_float, directed, float_to_bfloat, float_to_half, narrow, odd_sum, widen
 from .table import canonical_nan, expand, flush, relu, saturate, statement
 
@@ -18,17 +18,10 @@ def _int_to_int(e, ins, mods, d, a):
     s, value = llvm_type(source), e.value(a, source)
     if "sat" in mods:
         k = "s" if is_signed(source) else "u"
-        (low, high), (source_low, source_high) = _range(to), _range(source)
-        if low <= source_low and source_high <= high:  # nothing to clamp: refused by the manual
-            e.unsupported(ins)
+        (low, high), (source_low, source_high) = integer_range(to), integer_range(source)
         value = e.emit(f"call {s} @llvm.{k}max.{s}({s} {value}, {s} {max(low, source_low)})")
         value = e.emit(f"call {s} @llvm.{k}min.{s}({s} {value}, {s} {min(high, source_high)})")
     e.set(d, e.resize(value, s, llvm_type(to), is_signed(source)), to)
-
-
-def _range(type_: str) -> tuple[int, int]:
-    bits = TYPES[type_][1]
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(type_) else (0, (1 << bits) - 1)
 
 
 @statement("cvt.<round>{.ftz}{.sat}.f32.<integer>", "cvt.<round>{.sat}.(f16|f64).<integer>")

@@ -6,6 +6,7 @@ Source: PTX ISA, sections 9.7.1 (integer arithmetic), 9.7.2 (extended precision)
 
 from __future__ import annotations
 
+from ..ptx.ir import Immediate
 from ..ptx.types import TYPES, is_signed, llvm_type
 from .table import row, statement
 
@@ -406,32 +407,26 @@ def _permute_by_mode(e, ins, mods, d, a, b, selector):
 
 @statement("lop3.b32")
 def _lop3(e, ins, mods, d, a, b, c, table):
-    e.set(d, _truth_table(e, ins, a, b, c, table), "b32")
+    e.set(d, _truth_table(e, a, b, c, table), "b32")
 
 
 @statement("lop3.(or|and).b32")
 def _lop3_bool(e, ins, mods, d, a, b, c, table, q):
     """`d|p`: p = (d != 0) or/and q."""
-    value = _truth_table(e, ins, a, b, c, table)
+    value = _truth_table(e, a, b, c, table)
     p = e.op(f"{mods[0]} i1", e.op("icmp ne i32", value, 0), e.value(q, "pred"))
-    d, mark, target = d.partition("|")
-    if not mark:
-        e.unsupported(ins)
+    d, target = d.parts
     e.set(d, value, "b32")
     e.set(target, p, "pred")
 
 
-def _truth_table(e, ins, a: str, b: str, c: str, table: str) -> str:
+def _truth_table(e, a: str, b: str, c: str, table: Immediate) -> str:
     """Any function of three bits, by its truth table: the or of the minterms that are set."""
-    try:
-        bits = int(table, 0)
-    except ValueError:
-        e.unsupported(ins)
     values = [e.value(o, "b32") for o in (a, b, c)]
     inverse = [e.op("xor i32", v, -1) for v in values]
     result = "0"
     for i in range(8):
-        if bits >> i & 1:
+        if table.value >> i & 1:
             x, y, z = (values[k] if i >> 2 - k & 1 else inverse[k] for k in range(3))
             result = e.op("or i32", result, e.op("and i32", x, e.op("and i32", y, z)))
     return result

@@ -7,76 +7,25 @@ per lane. The products themselves are computed in runtime/matrix.cu.
 
 from __future__ import annotations
 
-import re
+from ..ptx.types import BITS, llvm_type
 
-from ..ptx.types import TYPES, llvm_type
-
-_LDMATRIX = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?\.shared(?:::cta)?\.b16")
-_MMA = re.compile(
-    r"mma\.sync\.aligned\.(m\d+n\d+k\d+)\.row\.col(\.satfinite)?\.(f16|f32|f64|s32)\.(f16|bf16|tf32|f64|s8|u8)\."
-    r"(f16|bf16|tf32|f64|s8|u8)\.(f16|f32|f64|s32)"
-)
-_WMMA_LOAD = re.compile(
-    r"wmma\.load\.([abc])\.sync\.aligned\.(row|col)\.(m\d+n\d+k\d+)(?:\.(global|shared)(?:::cta)?)?\."
-    r"(f16|bf16|tf32|f32|f64|s8|u8|s32)"
-)
-_WMMA_STORE = re.compile(
-    r"wmma\.store\.d\.sync\.aligned\.(row|col)\.(m\d+n\d+k\d+)(?:\.(global|shared)(?:::cta)?)?\.(f16|f32|f64|s32)"
-)
-_WMMA_MMA = re.compile(
-    r"wmma\.mma\.sync\.aligned\.(?:row|col)\.(?:row|col)\.(m\d+n\d+k\d+)(?:\.rn)?\.(f16|f32|f64|s32)"
-    r"(?:\.(f16|bf16|tf32|f64|s8|u8)\.(f16|bf16|tf32|f64|s8|u8))?\.(f16|f32|f64|s32)(?:\.rn)?(\.satfinite)?"
-)
-#: element type -> (number in runtime/matrix.cu, elements in a register)
-ELEMENTS = {
-    "f16": (0, 2),
-    "bf16": (1, 2),
-    "tf32": (2, 1),
-    "f64": (3, 1),
-    "s8": (4, 4),
-    "u8": (5, 4),
-    "f32": (6, 1),
-    "s32": (7, 1),
-}
-_MMA_SHAPES = {"f16": ("m16n8k8", "m16n8k16"), "bf16": ("m16n8k8", "m16n8k16"), "tf32": ("m16n8k4", "m16n8k8"),
-               "f64": ("m8n8k4",), "s8": ("m8n8k16", "m16n8k16", "m16n8k32"), "u8": ("m8n8k16", "m16n8k16", "m16n8k32")}  # fmt: skip
-_WMMA_SHAPES = {"f16": ("m16n16k16", "m32n8k16", "m8n32k16"), "bf16": ("m16n16k16", "m32n8k16", "m8n32k16"),
-                "s8": ("m16n16k16", "m32n8k16", "m8n32k16"), "u8": ("m16n16k16", "m32n8k16", "m8n32k16"),
-                "tf32": ("m16n16k8",), "f64": ("m8n8k4",)}  # fmt: skip
-_REGISTER = re.compile(r"%[\w$.]+")
+#: element type -> number in runtime/matrix.cu
+_ELEMENTS = {name: i for i, name in enumerate("f16 bf16 tf32 f64 s8 u8 f32 s32".split())}
 _A, _B, _C = 0, 8, 16  # where the operands are in Extra.data
 _WMMA, _SATFINITE = 1, 2
-
-
-def dims(shape: str) -> tuple[int, int, int]:
-    return tuple(int(n) for n in re.findall(r"\d+", shape))
 
 
 class Matrix:
     """Mixin of `lower.Lowering`."""
 
-    def matrix(self, ins) -> bool:
-        """Lower a matrix instruction; False for any other opcode."""
-        if match := _LDMATRIX.fullmatch(ins.opcode):
-            self._ldmatrix(ins, int(match[1]), bool(match[2]))
-        elif match := _MMA.fullmatch(ins.opcode):
-            shape, saturate, d, a, b, c = match.groups()
-            if shape not in _MMA_SHAPES[a] or (a != b and not {a, b} <= {"s8", "u8"}) or d != c:
-                self.unsupported(ins)
-            self._multiply(ins, shape, a, b, d, _SATFINITE * bool(saturate))
-        elif match := _WMMA_MMA.fullmatch(ins.opcode):
-            shape, d, a, b, c, saturate = match.groups()
-            a, b = a or "f16", b or "f16"
-            if shape not in _WMMA_SHAPES[a] or a != b:
-                self.unsupported(ins)
-            self._multiply(ins, shape, a, b, (d, c), _WMMA | _SATFINITE * bool(saturate))
-        elif match := _WMMA_LOAD.fullmatch(ins.opcode):
-            self._fragment(ins, *match.groups(), store=False)
-        elif match := _WMMA_STORE.fullmatch(ins.opcode):
-            self._fragment(ins, "d", *match.groups(), store=True)
+    def matrix(self, ins) -> None:
+        """Lower a matrix instruction."""
+        if ins.op.address is None:
+            self._multiply(ins)
+        elif ins.base == "ldmatrix":
+            self._ldmatrix(ins)
         else:
-            return False
-        return True
+            self._fragment(ins)
 
     # -- Extra.data of this thread ---------------------------------------------------------------
 
@@ -97,10 +46,10 @@ class Matrix:
 
     # -- ldmatrix ----------------------------------------------------------------------------------
 
-    def _ldmatrix(self, ins, count: int, transposed: bool) -> None:
+    def _ldmatrix(self, ins) -> None:
         """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each; every lane gets two halves of a row."""
-        targets = [t.strip() for t in ins.operands[0].strip("{}").split(",")]
-        address = self.address(ins.operands[1], "shared")
+        targets, transposed = ins.operands[0].parts, "trans" in ins.op.mods
+        count, address = len(targets), self.address(ins.address, "shared")
         lane = self.special("%laneid")[0]
         give, on = self.fresh_label("row"), self.fresh_label("rows")
         self.branch(self.op("icmp ult i32", lane, 8 * count), give, on)
@@ -151,10 +100,10 @@ class Matrix:
     def follow_matrix(self, ins):
         """Every lane provides the unset bits of its operands, and gets those of its results. Returns what to
         do afterwards."""
-        if ".load." in ins.opcode or ".store." in ins.opcode:
-            self.check_used(ins, _REGISTER.findall(ins.operands[-1]), "address")  # the rows' distance
+        if ins.op.address is not None:
+            self.check_used(ins, ins.operands[-1].registers, "address")  # the rows' distance
             return lambda: None
-        names = [[r.strip() for r in o.strip("{}").split(",")] for o in ins.operands]
+        names = [o.parts for o in ins.operands]
         for start, registers in zip((_A, _B, _C), names[1:], strict=True):
             for i, register in enumerate(registers[:8]):
                 unset = (
@@ -178,54 +127,50 @@ class Matrix:
 
     # -- mma, wmma.mma -------------------------------------------------------------------------------
 
-    def _multiply(self, ins, shape: str, a: str, b: str, result, flags: int) -> None:
-        """D = A B + C over the warp. result: the type of C and D, or (D, C)."""
-        d, c = result if isinstance(result, tuple) else (result, result)
-        m, n, k = dims(shape)
-        for operand, start, type_, elements in ((1, _A, a, m * k), (2, _B, b, k * n), (3, _C, c, m * n)):
-            registers = [r.strip() for r in ins.operands[operand].strip("{}").split(",")]
-            needed = max(1, elements // 32 // ELEMENTS[type_][1])
-            for i, register in enumerate(registers[:needed]):
-                t = self.register_type(register) or f"b{64 if type_ == 'f64' else 32}"
+    def _multiply(self, ins) -> None:
+        """D = A B + C over the warp."""
+        op, type_ = ins.op, ins.op.elements
+        (m, n, k), flags = op.shape, _WMMA * (op.base == "wmma") | _SATFINITE * ("satfinite" in op.mods)
+        for name, start, elements in (("a", _A, m * k), ("b", _B, k * n), ("c", _C, m * n)):
+            each = max(1, 32 // BITS[type_[name]])
+            for i, register in enumerate(ins.named[name].parts[: max(1, elements // 32 // each)]):
+                t = self.register_type(register) or f"b{max(32, BITS[type_[name]])}"
                 self._give(start + i, self.value(register, t), llvm_type(t))
-        types = ELEMENTS[a][0] | ELEMENTS[b][0] << 4 | ELEMENTS[c][0] << 8 | ELEMENTS[d][0] << 12
+        types = sum(_ELEMENTS[type_[name]] << 4 * i for i, name in enumerate("abcd"))
         self.module.exchanges = True
         self._wait("warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")
-        targets = [t.strip() for t in ins.operands[0].strip("{}").split(",")]
-        for i, target in enumerate(targets):
-            bits = 64 if d == "f64" else 32
+        bits = max(32, BITS[type_["d"]])
+        for i, target in enumerate(ins.named["d"].parts):
             value = self._take(i)
             self.set(target, value if bits == 64 else self.cast("trunc", "i64", value, "i32"), f"b{bits}")
 
     # -- wmma.load, wmma.store -----------------------------------------------------------------------
 
-    def _fragment(
-        self, ins, which: str, layout: str, shape: str, space: str | None, type_: str, store: bool
-    ) -> None:
+    def _fragment(self, ins) -> None:
         """Each lane loads or stores its elements of a matrix in memory, rows (or columns) `stride` elements apart."""
-        m, n, k = dims(shape)
-        rows, columns = {"a": (m, k), "b": (k, n)}.get(which, (m, n))
-        operands = list(ins.operands)
-        registers = [r.strip() for r in operands.pop(1 if store else 0).strip("{}").split(",")]
-        base = self.address(operands[0], space or "generic")
-        if len(operands) > 1:
-            stride = self.cast("zext", "i32", self.value(operands[1], "u32"), "i64")
+        op, space, store = ins.op, ins.op.space, not ins.op.has_result
+        m, n, k = op.shape
+        rows, columns = {"a": (m, k), "b": (k, n)}.get(op.operation, (m, n))
+        registers, by_rows = ins.named["d"].parts, "row" in op.mods
+        base = self.address(ins.address, space)
+        if "s" in ins.named:
+            stride = self.cast("zext", "i32", self.value(ins.named["s"], "u32"), "i64")
         else:
-            stride = str(columns if layout == "row" else rows)
-        element = {"f16": "b16", "bf16": "b16", "s8": "b8", "u8": "b8", "f64": "b64"}.get(type_, "b32")
-        nbytes, per_lane = TYPES[element][1] // 8, rows * columns // 32
+            stride = str(columns if by_rows else rows)
+        element = f"b{BITS[op.type]}"
+        nbytes, per_lane = BITS[element] // 8, rows * columns // 32
         first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
         if self.module.counting:
-            at = (per_lane, columns if layout == "row" else rows, stride, nbytes)
-            self._count_fragment(ins, base, space or "generic", at, store)
+            at = (per_lane, columns if by_rows else rows, stride, nbytes)
+            self._count_fragment(ins, base, space, at, store)
         values, unset, origins = [], [], []
         for i in range(per_lane):
             number = self.op("add i64", first, i)
             row, column = self.op("udiv i64", number, columns), self.op("urem i64", number, columns)
-            major, minor = (row, column) if layout == "row" else (column, row)
+            major, minor = (row, column) if by_rows else (column, row)
             offset = self.op("mul i64", self.op("add i64", self.op("mul i64", major, stride), minor), nbytes)
             address = self.op("add i64", base, offset)
-            pointer = self.checked(ins, address, space or "generic", nbytes, store)
+            pointer = self.checked(ins, address, space, nbytes, store)
             if store:
                 value = self._element(registers, i, element)
                 self.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
@@ -242,7 +187,7 @@ class Matrix:
         if not store:
             self._set_fragment(registers, values, element)
         if unset:
-            origin, bits = self._first_of(origins), TYPES[element][1]
+            origin, bits = self._first_of(origins), BITS[element]
             for register, whole in self._fragment_of(registers, unset, element):
                 self.set_unset(register, whole, 64 if bits == 64 else 32, origin)
 
@@ -264,7 +209,7 @@ class Matrix:
     def _element(self, registers, i: int, element: str, unset: bool = False) -> str:
         """Element i of a fragment in registers; small elements share a register. unset: return its unset bits
         instead."""
-        bits = TYPES[element][1]
+        bits = BITS[element]
         width = 64 if bits == 64 else 32
         each = width // bits
         whole = self.unset(registers[i // each]) if unset else self.value(registers[i // each], f"b{width}")
@@ -273,11 +218,11 @@ class Matrix:
 
     def _set_fragment(self, registers, values, element: str) -> None:
         for register, whole in self._fragment_of(registers, values, element):
-            self.set(register, whole, f"b{64 if TYPES[element][1] == 64 else 32}")
+            self.set(register, whole, f"b{64 if BITS[element] == 64 else 32}")
 
     def _fragment_of(self, registers, values, element: str) -> list[tuple[str, str]]:
         """Elements packed into registers; a fragment with more registers than elements repeats them."""
-        bits = TYPES[element][1]
+        bits = BITS[element]
         width = 64 if bits == 64 else 32
         each = width // bits
         packed = [self._packed(values[i : i + each], bits, width) for i in range(0, len(values), each)]

@@ -12,8 +12,9 @@ from __future__ import annotations
 from ..analyse.access_groups import GAP, SHARED_GAP
 from ..analyse.roots import root_of
 from ..compile.recipes import Check
-from ..ptx.ir import Operand, Variable, operand
-from ..ptx.types import TYPES, is_float, is_signed, llvm_type
+from ..ptx.ir import Address, Immediate, Symbol, Variable, operand
+from ..ptx.op import Op
+from ..ptx.types import BITS, is_float, is_signed, llvm_type
 from ..runtime.abi import (
     INFO_ACQUIRE,
     INFO_ATOMIC,
@@ -29,82 +30,38 @@ from ..runtime.abi import (
     WRITE,
 )
 
-_SPACES = {"global", "shared", "local", "const", "param"}
-_SCOPES = {"cta", "cluster", "gpu", "sys"}
-_CACHE = {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-          "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B"}  # fmt: skip
-_ORDER = {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
-
-_RMW = {
-    "add": "add",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-    "exch": "xchg",
-    "inc": "uinc_wrap",
-    "dec": "udec_wrap",
-}
-_ATOM_TYPES = {
-    "add": "u32 s32 u64 f16 f16x2 bf16 bf16x2 f32 f64", "min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64",
-    "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "exch": "b32 b64", "cas": "b16 b32 b64",
-    "inc": "u32", "dec": "u32",
-}  # fmt: skip
+#: what an atomic does -> LLVM's name for it, where that is another
+_RMW = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 
 
 class Access:
     """Mixin of `lower.Lowering`: what touches memory."""
 
-    def memory(self, ins) -> bool:
-        """Lower ld, ldu, st, atom, red, cvta, isspacep, prefetch; False for any other opcode."""
-        handler = {
-            "ld": self._load, "ldu": self._load, "st": self._store, "atom": self._atomic, "red": self._atomic,
-            "cvta": self._cvta, "isspacep": self._isspacep, "prefetch": self._prefetch, "prefetchu": self._prefetch,
-            "applypriority": self._prefetch, "discard": self._prefetch,
-        }.get(ins.base)  # fmt: skip
-        if handler is None:
-            return False
-        handler(ins)
-        return True
-
-    def _modifiers(self, ins) -> tuple[str, str, int, bool]:
-        """(space, type, lanes, ordered) of a ld or st; unknown modifiers are refused."""
-        *mods, type_ = ins.opcode.split(".")[1:]
-        space, lanes, ordered = "generic", 1, False
-        for mod in mods:
-            name = mod.split("::")[0] if mod.split("::")[0] in _SPACES else mod
-            if name in _SPACES and mod in (name, "shared::cta", "param::entry", "param::func"):
-                space = name
-            elif mod in ("v2", "v4"):
-                lanes = int(mod[1])
-            elif mod in _ORDER:
-                ordered = mod != "weak"
-            elif mod not in _CACHE and mod not in _SCOPES:
-                self.unsupported(ins)
-        if type_ not in TYPES or type_ in ("pred", "f16x2", "bf16x2"):
-            self.unsupported(ins)
-        return space, type_, lanes, ordered
+    def memory(self, ins) -> None:
+        """Lower a load, a store or an atomic."""
+        {"load": self._load, "store": self._store}.get(ins.op.memory, self._atomic)(ins)
 
     # -- addresses ------------------------------------------------------------------------------
 
-    def address(self, operand: Operand, space: str) -> str:
+    def address(self, operand: Address, space: str) -> str:
         """The i64 address in `space` (an offset in the shared window, else a device address).
 
         A 32-bit one wraps around: NVRTC generates `[%r1+2048]` with a %r1 before the start of the window. No
         window is as large as 2 GB, so sign-extending the base has the same effect.
         """
         base, offset = operand.base, operand.offset
-        if self.register_type(base) is not None:
-            address = self.value(base, "u32" if TYPES[self.register_type(base)][1] == 32 else "u64")
-            if TYPES[self.register_type(base)][1] == 32:
-                address = self.cast("sext", "i32", address, "i64")
-        elif base.lstrip("-").isdigit():
+        if isinstance(base, Immediate):
             address = base
+        elif isinstance(base, Symbol):
+            address = self.symbol(base, space == "shared")
+        elif BITS[self.regs[base]] == 32:
+            address = self.cast("sext", "i32", self.value(base, "u32"), "i64")
         else:
-            address = self.symbol(base, window=space == "shared")
+            address = self.value(base, "u64")
         return self.op("add i64", address, offset) if offset else address
 
     def pointer(
-        self, ins, operand: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None
+        self, ins, operand: Address, space: str, nbytes: int, write: bool, flags: int = 0, value=None
     ) -> str:
         """The checked host pointer of an access of `nbytes` (1, 2, 4, 8 or 16).
 
@@ -115,7 +72,7 @@ class Access:
         self.count_access(ins, address, space, nbytes, write, flags)
         return pointer
 
-    def root(self, operand: str) -> Variable | None:
+    def root(self, operand: Address) -> Variable | None:
         """The array that an address operand is meant for, if known."""
         return root_of(operand, self.roots, self.rooted) if self.rooted else None
 
@@ -222,88 +179,79 @@ class Access:
     # -- ld, st -----------------------------------------------------------------------------------
 
     def _load(self, ins) -> None:
-        space, type_, lanes, ordered = self._modifiers(ins)
-        nbytes = TYPES[type_][1] // 8 * lanes
-        if space == "param" and (pointer := self.parameter_pointer(ins.operands[1])):
+        op, operand, nbytes = ins.op, ins.address, ins.op.nbytes
+        if op.space == "param" and (pointer := self.parameter_pointer(operand)):
             align = 1
         else:
-            flags = _order_flags(ins) if ordered or self.races and ins in self.facts.guesses else 0
-            pointer, align = self.pointer(ins, ins.operands[1], space, nbytes, False, flags), nbytes
-        t = llvm_type(type_)
-        targets = _lanes(ins.operands[0])
-        for i, target in enumerate(targets):
+            flags = _order_flags(op) if op.ordering or self.races and ins in self.facts.guesses else 0
+            pointer, align = (
+                self.pointer(ins, operand, op.space, nbytes * op.lanes, False, flags),
+                nbytes * op.lanes,
+            )
+        how = f"load {'volatile ' * bool(op.ordering)}{llvm_type(op.type)}"
+        tag = "" if op.ordering else self.data_tag(self.root(operand))
+        for i, target in enumerate(ins.operands[0].parts):
             where = pointer
             if i:
-                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
-                align = TYPES[type_][1] // 8 if align > 1 else 1
-            tag = "" if ordered else self.data_tag(self.root(ins.operands[1]))
-            value = self.emit(f"load {'volatile ' if ordered else ''}{t}, ptr {where}, align {align}{tag}")
-            self.set(target, value, type_)
-        if ordered:
+                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * nbytes}")
+                align = nbytes if align > 1 else 1
+            self.set(target, self.emit(f"{how}, ptr {where}, align {align}{tag}"), op.type)
+        if op.ordering:
             self.line("fence acquire")
 
     def _store(self, ins) -> None:
-        space, type_, lanes, ordered = self._modifiers(ins)
-        nbytes = TYPES[type_][1] // 8 * lanes
-        if space == "param" and (pointer := self.parameter_pointer(ins.operands[0])):
+        op, operand, nbytes = ins.op, ins.address, ins.op.nbytes
+        if op.space == "param" and (pointer := self.parameter_pointer(operand)):
             align = 1
         else:
-            flags, value = _order_flags(ins) if ordered else 0, self._stored_bits(ins, type_, lanes)
-            pointer, align = self.pointer(ins, ins.operands[0], space, nbytes, True, flags, value), nbytes
-        if ordered:
+            flags, value, align = (
+                _order_flags(op) if op.ordering else 0,
+                self._stored_bits(ins),
+                nbytes * op.lanes,
+            )
+            pointer = self.pointer(ins, operand, op.space, align, True, flags, value)
+        if op.ordering:
             self.line("fence release")
-        t = llvm_type(type_)
-        for i, source in enumerate(_lanes(ins.operands[1])):
+        how = f"store {'volatile ' * bool(op.ordering)}{llvm_type(op.type)}"
+        tag = "" if op.ordering else self.data_tag(self.root(operand))
+        for i, source in enumerate(ins.operands[1].parts):
             where = pointer
             if i:
-                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * TYPES[type_][1] // 8}")
-                align = TYPES[type_][1] // 8 if align > 1 else 1
-            value = self.value(source, type_)
-            tag = "" if ordered else self.data_tag(self.root(ins.operands[0]))
-            self.line(f"store {'volatile ' if ordered else ''}{t} {value}, ptr {where}, align {align}{tag}")
+                where = self.emit(f"getelementptr i8, ptr {pointer}, i64 {i * nbytes}")
+                align = nbytes if align > 1 else 1
+            self.line(f"{how} {self.value(source, op.type)}, ptr {where}, align {align}{tag}")
 
-    def _stored_bits(self, ins, type_: str, lanes: int) -> str | None:
+    def _stored_bits(self, ins) -> str | None:
         """What a store writes, as i64, if racecheck needs to know whether two threads write the same
         value."""
-        if Check.RACES not in self.module.recipe or lanes > 1 or TYPES[type_][1] > 64:
+        if Check.RACES not in self.module.recipe or ins.op.lanes > 1:
             return None
-        bits = TYPES[type_][1]
+        bits = 8 * ins.op.nbytes
         return self.resize(self.value(ins.operands[1], f"b{bits}"), f"i{bits}", "i64")
 
     # -- atom, red ------------------------------------------------------------------------------
 
     def _atomic(self, ins) -> None:
-        mods = ins.opcode.split(".")[1:]
-        type_ = mods[-1]
-        space, operation = "generic", None
-        for mod in mods[:-1]:
-            if mod in ("global", "shared", "shared::cta"):
-                space = mod.split("::")[0]
-            elif mod in _ATOM_TYPES and operation is None:
-                operation = mod
-            elif mod not in _ORDER and mod not in _SCOPES and mod != "noftz":
-                self.unsupported(ins)
-        if operation is None or type_ not in _ATOM_TYPES[operation].split() or type_ in ("bf16", "bf16x2"):
-            self.unsupported(ins)
-        operands = list(ins.operands)
-        target = operands.pop(0) if ins.base == "atom" else "_"
-        t, nbytes = llvm_type(type_), TYPES[type_][1] // 8
-        value = self.value(operands[1], type_)
-        self.compared = (t, value) if operation == "cas" else None
-        pointer = self.pointer(ins, operands[0], space, nbytes, True, INFO_ATOMIC | _order_flags(ins))
+        op, t = ins.op, llvm_type(ins.op.type)
+        value = self.value(ins.named["b"], op.type)
+        compares = op.operation == "cas"
+        self.compared = (t, value) if compares else None
+        pointer = self.pointer(ins, ins.address, op.space, op.nbytes, True, INFO_ATOMIC | _order_flags(op))
         self.compared = None
-        if operation == "cas":
-            new = self.value(operands[2], type_)
+        if compares:
+            new = self.value(ins.named["c"], op.type)
             pair = self.emit(f"cmpxchg ptr {pointer}, {t} {value}, {t} {new} seq_cst seq_cst")
             old = self.emit(f"extractvalue {{ {t}, i1 }} {pair}, 0")
-        elif type_ == "f16x2":
+        elif op.type == "f16x2":
             old = self._atomic_add_half2(pointer, value)
         else:
-            name = _RMW.get(operation) or ("" if is_signed(type_) else "u") + operation
-            if is_float(type_):
-                name = "f" + name
+            name = _RMW.get(op.operation, op.operation)
+            if name in ("min", "max") and not is_signed(op.type):
+                name = f"u{name}"
+            name = "f" * is_float(op.type) + name
             old = self.emit(f"atomicrmw {name} ptr {pointer}, {t} {value} seq_cst")
-        self.set(target, old, type_)
+        if op.has_result:
+            self.set(ins.operands[0], old, op.type)
 
     def _atomic_add_half2(self, pointer: str, value: str) -> str:
         """Two halves in one word: a compare-and-swap loop."""
@@ -327,24 +275,18 @@ class Access:
 
     def _cvta(self, ins) -> None:
         """Only the shared window is separate; every other space uses the arena's own addresses."""
-        *mods, type_ = ins.opcode.split(".")[1:]
-        to = mods[:1] == ["to"]
-        space = (mods[1:] if to else mods)[0].split("::")[0]
-        if space not in _SPACES or type_ not in ("u32", "u64"):
-            self.unsupported(ins)
-        operand = ins.operands[1]
-        if self.register_type(operand) is None and not operand.lstrip("-").isdigit():
-            value = self.symbol(operand, window=space == "shared")
+        type_, shared, operand = ins.op.type, ins.op.space == "shared", ins.operands[1]
+        if isinstance(operand, Symbol):
+            value = self.symbol(operand.name, shared, operand.offset)
         else:
             value = self.value(operand, type_)
-        if space == "shared" and not self.module.raw:
+        if shared and not self.module.raw:
             value = self.resize(value, llvm_type(type_), "i64")
-            value = self.op("sub i64" if to else "add i64", value, self.shared_base)
+            value = self.op("sub i64" if "to" in ins.op.mods else "add i64", value, self.shared_base)
             value = self.resize(value, "i64", llvm_type(type_))
         self.set(ins.operands[0], value, type_)
 
     def _isspacep(self, ins) -> None:
-        space = ins.opcode.split(".")[1].split("::")[0]
         address = self.value(ins.operands[1], "u64")
         worker = self.op("sub i64", address, self.shared_base)
         in_shared = self.op("icmp ult i64", worker, SHARED_WINDOW)
@@ -362,31 +304,14 @@ class Access:
             "const": in_const,
             "param": self.op("icmp ult i64", self.op("sub i64", address, params), PARAM_BYTES),
             "global": self.op("xor i1", self.op("or i1", local, in_const), "true"),
-        }.get(space)
-        if result is None:
-            self.unsupported(ins)
+        }[ins.op.space]
         self.set(ins.operands[0], result, "pred")
 
-    def _prefetch(self, ins) -> None:
-        """A hint, without effect on the results."""
 
-
-def _lanes(operand: str) -> list[str]:
-    """`{%f1, %f2}` -> ["%f1", "%f2"]; a plain operand -> itself."""
-    operand = operand.strip()
-    if operand[0] == "{":
-        return [part.strip() for part in operand[1:-1].split(",")]
-    return [operand]
-
-
-def _order_flags(ins) -> int:
+def _order_flags(op: Op) -> int:
     """How an access that is not a plain one orders others, and its scope."""
-    mods = ins.opcode.split(".")
-    reaches = next((m for m in mods if m in SCOPES), "sys" if "volatile" in mods else "gpu")
-    acquires = "acquire" in mods or "acq_rel" in mods
-    releases = "release" in mods or "acq_rel" in mods
-    flags = INFO_VOLATILE | SCOPES.index(reaches) << SCOPE_SHIFT
-    return flags | INFO_ACQUIRE * acquires | INFO_RELEASE * releases
+    flags = INFO_VOLATILE | SCOPES.index(op.scope) << SCOPE_SHIFT
+    return flags | INFO_ACQUIRE * op.acquires | INFO_RELEASE * op.releases
 
 
 def _windows(granules: int, gap: int) -> list[tuple[int, int]]:

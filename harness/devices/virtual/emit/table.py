@@ -1,8 +1,7 @@
 """The opcode table: which spellings exist, and how each becomes LLVM.
 
-A row's pattern is written in the manual's notation: `{...}` may be left out, `(a|b)` is a choice, `<int>` a
-class of types. A spelling that no row matches, or one with another number of operands than its row
-takes, is `Unsupported`: a modifier or an operand can never be ignored. There are three kinds of bodies:
+A row's pattern is written in the manual's notation, as in `ptx/isa`, which says what operands it has. There are three
+kinds of bodies:
 
 * LLVM text, for `row`: instructions separated by `;`, the last one is the result; `{a}`, `{b}`, `{c}` are the
   operands as the row's type `{t}` (`{s}` in names of intrinsics), `{0}`, `{1}` earlier results;
@@ -97,16 +96,11 @@ def find(opcode: str) -> Row | None:
 
 
 def emit(e, ins) -> bool:
-    """Lower one instruction through the table. False: the table has no such row.
-
-    Errors: Unsupported, naming the instruction and its line, for operands that the row does not take.
-    """
+    """Lower one instruction through the table. False: the table has no such row."""
     found = find(ins.opcode)
     if found is None:
         return False
-    if len(ins.operands) - 1 not in found.operands:
-        e.unsupported(ins)
-    mods = ins.opcode.split(".")[1:]
+    mods = list(ins.op.mods)
     if found.is_statement:
         found.body(e, ins, mods, *ins.operands)
     else:

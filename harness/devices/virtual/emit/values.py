@@ -9,19 +9,10 @@ from __future__ import annotations
 import re
 import struct
 
-from ....errors import Unsupported
-from ..ptx.ir import Function, Instruction, Label, Location
+from ..ptx.ir import Function, Immediate, Label, Negated, Special, operand
 from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
 _CALL = re.compile(r"call (?:fast )?(\S+|<[^>]*>) @([\w.$\"]+)\((.*)\)")
-
-#: refused opcodes -> what a student would call them
-_REFUSED = {
-    "tex.": "textures", "tld4.": "textures", "txq.": "textures", "suld.": "surfaces", "sust.": "surfaces",
-    "sured.": "surfaces", "suq.": "surfaces", "wgmma.": "Hopper's wgmma", "tcgen05.": "Blackwell's tcgen05",
-    "cp.async.bulk": "TMA", "cp.reduce.async.bulk": "TMA", "tensormap.": "TMA", "barrier.cluster": "thread block clusters",
-    "mapa.": "thread block clusters", "getctarank.": "thread block clusters",
-}  # fmt: skip
 
 #: the content of an uninitialised register: a NaN, and an index far outside any array
 POISON = {"i1": "true", "half": "0xH7F7F", "float": "0x7FF7E00000000000", "double": "0x7FF7E7E7E7E7E7E7"}
@@ -91,56 +82,33 @@ class Emitter:
         weights = ", !prof !0" if unlikely else ""
         self.line(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
 
-    def unsupported(self, ins: Instruction):
-        """Refuse an instruction, in a student's words if there are any."""
-        what = f"the PTX instruction `{ins}`"
-        if words := next((w for start, w in _REFUSED.items() if ins.opcode.startswith(start)), ""):
-            what = f"{words} ({what})"
-        at = self.location(ins)
-        raise Unsupported(what, at.file or self.module.name, at.line)
-
-    def location(self, ins: Instruction) -> Location:
-        return ins.at
-
     # -- values -------------------------------------------------------------------------------
 
-    def value(self, operand: str, ptx_type: str) -> str:
-        """An operand (register, constant, special register) as the LLVM type of `ptx_type`."""
-        want = llvm_type(ptx_type)
-        if operand[0] == "!":
-            return self.op("xor i1", self.value(operand[1:], "pred"), "true")
-        if (type_ := self.register_type(operand)) is not None:
-            return self.convert(self.read(operand), llvm_type(type_), want)
-        if operand[0] == "%" or operand == "WARP_SZ":
-            value, have = self.special(operand)
-            return self.convert(value, have, want)
-        return self.constant(operand, ptx_type)
+    def value(self, given: str, ptx_type: str) -> str:
+        """An operand (register, number, special register, negated predicate) as the LLVM type of `ptx_type`."""
+        given, want = operand(given), llvm_type(ptx_type)
+        if isinstance(given, Negated):
+            return self.op("xor i1", self.read(given.register), "true")
+        if isinstance(given, Immediate):
+            return self.constant(given, ptx_type)
+        if isinstance(given, Special):
+            return self.convert(*self.special(given), want)
+        return self.convert(self.read(given), llvm_type(self.regs[given]), want)
 
-    def register_type(self, operand: str) -> str | None:
-        return self.regs.get(operand)
+    def register_type(self, name: str) -> str | None:
+        return self.regs.get(name)
 
-    def constant(self, text: str, ptx_type: str) -> str:
-        want = llvm_type(ptx_type)
-        if literal := _float_literal(text):
-            bits, have = literal
-            if want in ("float", "double"):
-                return float_constant(_as_format(bits, have, want), want)
-            if LLVM_BITS[want] != LLVM_BITS[have]:
-                raise Unsupported(f"the constant {text} as {ptx_type}")
-            return str(bits)
-        octal = re.fullmatch(r"(-?)0([0-7]+)U?", text)
-        try:
-            number = int(f"{octal[1]}0o{octal[2]}" if octal else text.rstrip("U"), 0)
-        except ValueError:
-            raise Unsupported(f"the PTX operand {text!r}") from None
+    def constant(self, given: Immediate, ptx_type: str) -> str:
+        want, number = llvm_type(ptx_type), given.value
+        if given.format:
+            number = _as_format(number, given.format, "f32" if LLVM_BITS[want] == 32 else "f64")
         if want in ("float", "double"):
             return float_constant(number, want)
         if want == "i1":
             return "true" if number else "false"
-        if want not in LLVM_BITS or not want.startswith("i"):
+        if want[0] != "i":
             return self.cast("bitcast", f"i{LLVM_BITS[want]}", str(number), want)
-        number &= (1 << LLVM_BITS[want]) - 1
-        return str(number)
+        return str(number & (1 << LLVM_BITS[want]) - 1)
 
     def convert(self, value: str, have: str, want: str) -> str:
         """Reinterpret: same size bitcast, smaller integers truncated, larger zero-extended."""
@@ -203,12 +171,9 @@ class Emitter:
 
     def set(self, register: str, value: str, ptx_type: str) -> None:
         """Write a register from a value of `ptx_type`; a wider register is sign- or zero-extended."""
-        register = register.strip()
         if register == "_":
             return
-        type_ = self.register_type(register)
-        if type_ is None:
-            raise Unsupported(f"the PTX destination {register!r}")
+        type_ = self.regs[register]
         have, want = llvm_type(ptx_type), llvm_type(type_)
         if LLVM_BITS[have] < LLVM_BITS[want] and is_signed(ptx_type) and not is_float(ptx_type):
             value, have = self.cast("sext", have, value, f"i{LLVM_BITS[want]}"), f"i{LLVM_BITS[want]}"
@@ -219,22 +184,11 @@ class Emitter:
             self.line(f"store {want} {value}, ptr {self.slots[register]}")
 
 
-def _float_literal(text: str) -> tuple[int, str] | None:
-    """(bits, LLVM type) of `0f3F800000`, `0d3FF0000000000000`, `1.5` or `1e-3`; None for anything else."""
-    if text[:2] in ("0f", "0F") and len(text) == 10:
-        return int(text[2:], 16), "float"
-    if text[:2] in ("0d", "0D") and len(text) == 18:
-        return int(text[2:], 16), "double"
-    if re.fullmatch(r"-?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", text):
-        return struct.unpack("<Q", struct.pack("<d", float(text)))[0], "double"
-    return None
-
-
 def _as_format(bits: int, have: str, want: str) -> int:
-    """The bits of a float or double as the other of them, rounded to nearest."""
+    """The bits of an f32 or f64 as those of the other, rounded to nearest."""
     if have == want:
         return bits
-    if have == "float":
+    if have == "f32":
         return struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", bits))[0]))[0]
     number = struct.unpack("<d", struct.pack("<Q", bits))[0]
     try:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from ..emit import opcodes
 from ..emit.table import PACKED
-from ..ptx.ir import Function, Instruction
+from ..ptx.ir import Address, Function, Instruction, Operand, Vector, operand
 from ..ptx.op import CARRY
 from ..ptx.types import TYPES, is_signed, llvm_type
 from ..rewrite.inline import plain_name
@@ -241,8 +241,7 @@ class Following:
         self.label(on)
 
     def _follow_load(self, ins: Instruction):
-        space, type_, lanes, _ = self._modifiers(ins)
-        nbytes, targets = TYPES[type_][1] // 8, _parts(ins.operands[0])
+        space, type_, nbytes, targets = ins.op.space, ins.op.type, ins.op.nbytes, ins.operands[0].parts
         if space == "param" and (found := self._parameter(ins.operands[1])) is not None:
             return lambda: [
                 self._load_parameter(found, i * nbytes, nbytes, t, type_) for i, t in enumerate(targets)
@@ -258,9 +257,8 @@ class Following:
         return after
 
     def _follow_store(self, ins: Instruction):
-        space, type_, lanes, _ = self._modifiers(ins)
-        nbytes, values = TYPES[type_][1] // 8, []
-        for source in _parts(ins.operands[1]):
+        space, nbytes, values = ins.op.space, ins.op.nbytes, []
+        for source in ins.operands[1].parts:
             unset, origin = self.unset(source), "0"
             if source in self.followed:
                 unset = self.resize(unset, self._int(source), f"i{8 * nbytes}")
@@ -282,20 +280,16 @@ class Following:
         """atom, red, mbarrier: their operands, and the memory that they change, must be set."""
         values = [name for o in ins.sources if not o.startswith("[") for name in o.registers]
         self.check_used(ins, values, "atomic")
-        operand = next(o for o in ins.operands if o.startswith("["))
-        space = "shared" if ".shared" in ins.opcode else "global" if ".global" in ins.opcode else "generic"
-        type_ = ins.opcode.rsplit(".", 1)[-1]
-        nbytes = TYPES[type_][1] // 8 if ins.base in ("atom", "red") else 8
-        place = self._place(operand, space)
+        if ins.op.address is None:  # mbarrier.pending_count
+            return lambda: self._set_all(ins)
+        nbytes, place = ins.op.nbytes, self._place(ins.address, ins.op.space)
 
         def after() -> None:
-            if ins.opcode.startswith("mbarrier.pending_count"):
-                return self._set_all(ins)
             unset, origin = self.loaded_unset(ins, place, nbytes)
             self.line(f"store i{8 * nbytes} 0, ptr {self.unset_at(place)}, align 1")
-            if ".exch" in ins.opcode:
+            if ins.op.operation == "exch":
                 return self.set_unset(ins.operands[0], unset, 8 * nbytes, origin)
-            if not ins.opcode.startswith("mbarrier.init"):
+            if ins.op.operation != "init":
                 bad, on = self.fresh_label("unset"), self.fresh_label("set")
                 self.branch(self.op(f"icmp ne i{8 * nbytes}", unset, 0), bad, on, unlikely=True)
                 self.label(bad)
@@ -317,7 +311,7 @@ class Following:
         def after() -> None:
             self._set_all(ins)
             given = self.load_field("Extra", "given_unset")
-            self.set_unset(ins.operands[0].split("|")[0], self.cast("trunc", "i64", given, "i32"), 32,
+            self.set_unset(ins.operands[0].parts[0], self.cast("trunc", "i64", given, "i32"), 32,
                            self.load_field("Extra", "given_from"))  # fmt: skip
 
         return after
@@ -335,11 +329,10 @@ class Following:
                                f"  call void @llvm.memset.p0.i64(ptr {name}, i8 0, i64 {nbytes}, i1 false)"]  # fmt: skip
             self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
 
-    def _parameter(self, operand: str) -> tuple[str, int] | None:
+    def _parameter(self, address: Address) -> tuple[str, int] | None:
         """(LLVM name, offset) of a parameter; None for an address in a register."""
-        name, _, offset = operand.strip()[1:-1].strip().partition("+")
-        pointer, start = self.params.get(name.strip(), (None, 0))
-        return None if pointer is None else (pointer, start + int(offset or 0))
+        pointer, start = self.params.get(address.base, (None, 0))
+        return None if pointer is None else (pointer, start + address.offset)
 
     def _load_parameter(
         self, found: tuple[str, int], more: int, nbytes: int, target: str, type_: str
@@ -440,9 +433,9 @@ class Following:
         """The instruction itself, applied to which bits are unset. data: the operands that it moves."""
         made = {}
 
-        def replaced(operand: str, is_result: bool) -> str:
+        def replaced(given: Operand, is_result: bool) -> Operand:
             parts = []
-            for part in _parts(operand):
+            for part in given.parts:
                 type_ = self.register_type(part)
                 if type_ is None:
                     parts.append(part if is_result else "0")
@@ -453,7 +446,7 @@ class Following:
                     made[part] = part + "'"
                 else:
                     self.known[part + "'"] = self.convert(self.unset(part), self._int(part), llvm_type(type_))
-            return "{" + ", ".join(parts) + "}" if operand.startswith("{") else parts[0]
+            return operand("{" + ", ".join(parts) + "}" if isinstance(given, Vector) else parts[0])
 
         operands = list(ins.operands)
         for i in data:
@@ -484,8 +477,8 @@ class Following:
             return both
         kind = "pred" if t == "i1" else f"b{t[1:]}"
         passes = []
-        for operand, unset in zip(ins.operands[1:], shadows, strict=True):
-            value = self.value(operand, kind)
+        for source, unset in zip(ins.operands[1:], shadows, strict=True):
+            value = self.value(source, kind)
             if ins.base == "or":
                 value = self.op(f"xor {t}", value, -1)
             passes.append(self.op(f"or {t}", value, unset))
@@ -506,8 +499,8 @@ class Following:
     def _by_halves(self, ins: Instruction) -> str:
         """Packed halves: each separately."""
         unset = "0"
-        for operand in ins.operands[1:]:
-            unset = self.op("or i32", unset, self.unset(operand))
+        for source in ins.operands[1:]:
+            unset = self.op("or i32", unset, self.unset(source))
         return self._halves(
             self.op("icmp ne i32", self.op("and i32", unset, 0xFFFF), 0),
             self.op("icmp ugt i32", unset, 0xFFFF),
@@ -525,8 +518,3 @@ class Following:
 
 def _nothing() -> None:
     """After an instruction whose results are not followed."""
-
-
-def _parts(operand: str) -> list[str]:
-    """`{%f1, %f2}` -> ["%f1", "%f2"]; a plain operand -> itself."""
-    return [part.strip() for part in operand.strip("{} ").split(",")]

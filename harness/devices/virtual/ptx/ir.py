@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from .op import Op, find
+from .op import Op, Role, find
 
 # -- operands ------------------------------------------------------------------------------------------
 
@@ -26,6 +26,11 @@ class Operand(str):
 
     __slots__ = ()
     registers: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Operand, ...]:
+        """Of a vector, a pair or the arguments of a call; any other operand is one part."""
+        return (self,)
 
 
 class Register(Operand):
@@ -244,6 +249,21 @@ class Instruction:
     def op(self) -> Op:
         """What its opcode is."""
         return find(self.opcode)
+
+    @cached_property
+    def roles(self) -> tuple[Role, ...]:
+        """What each operand is."""
+        return self.op.roles[len(self.operands)]
+
+    @cached_property
+    def named(self) -> dict[str, Operand]:
+        """The operands by the names that they have in `isa`."""
+        return {role.name: o for role, o in zip(self.roles, self.operands, strict=True)}
+
+    @property
+    def address(self) -> Address:
+        """The operand that is one; the first of two."""
+        return self.operands[self.op.address]
 
     @cached_property
     def sources(self) -> tuple[Operand, ...]:

@@ -1,20 +1,21 @@
 """What an opcode is: one row for each family of spellings. Everybody who wants to know asks `Instruction.op`.
 
-A row has the spellings, the operands and the facts, in the manual's notation and with its sections. In a spelling,
-`{...}` may be left out, `(a|b)` is a choice and `<int>` a class of modifiers. Among operands,
+A row has spellings, operands and facts, in the manual's notation and with its sections. In a spelling,
+`{...}` may be left out, `(a|b)` is a choice, `<int>` a class of modifiers, and what follows `!` says what it does
+among its like (`Op.operation`). A row may go on in a line that is indented further. Among operands,
 
     d, a, b, c    values of the instruction's type, the last of its modifiers that is one; d is written
     a:u32         a value of another type. 2t: twice as wide as the instruction's; t2: the last type but one
     d|p, d{|p}    d, and a predicate that is written too, or may be
-    {, c}         an operand that may be left out; after a `{.<bool>}`, one that is there where the modifier is
+    {, c}         an operand that may be left out; after a `{.<bool>}`, there where the modifier is
     [a]           an address. Where the spelling says .v2 or .v4, the other operand is a vector
     n:imm, label, table         what they say; `...`: see `Instruction.called`, or the marks
 
 The facts:
 
     load store atomic reduction copy    what it does to memory; where, and in what order, its modifiers say
-    branch switch return exit call      where control goes; the first four end a basic block
-    block warp matrix                   who takes part in a collective: `matrix` is a warp, with matrices over its lanes
+    branch switch return exit trap call where control goes; all but a call end a basic block
+    block warp matrix                   who takes part in a collective: `matrix` is a warp, with matrices
     async       it is about copies under way, or the barriers in memory that count their arrival
     waits       through it a thread can wait for what others do to memory
     orders      it orders accesses of the thread before and after it
@@ -24,7 +25,7 @@ The facts:
     takes-carry leaves-carry            CC.CF
     mark        it is the compiler's own: no program may contain it
     moves=ab    it only moves the bits of these operands; the others say where to
-    everything else is what it counts as
+    everything else is what it counts as (`minmax`, of floats, is no operation of `explain/metrics`)
 
 Source: PTX ISA 8.7, section 9.7, for compute capability 8.0.
 """
@@ -73,230 +74,270 @@ CLASSES = {
 #: rows of the manual's sections, each indented below its section
 TABLE = """
 9.7.1 Integer arithmetic
-  (add|sub).<int>                                               d, a, b               integer
-  (add|sub).sat.s32                                             d, a, b               integer
-  mul.(lo|hi).<int>                                             d, a, b               integer
-  mul.wide.<int16_32>                                           d:2t, a, b            integer
-  mad.(lo|hi).<int>                                             d, a, b, c            integer
-  mad.hi.sat.s32                                                d, a, b, c            integer
-  mad.wide.<int16_32>                                           d:2t, a, b, c:2t      integer
-  mul24.(lo|hi).<int32>                                         d, a, b               integer
-  mad24.(lo|hi).<int32>                                         d, a, b, c            integer
-  mad24.hi.sat.s32                                              d, a, b, c            integer
-  sad.<int>                                                     d, a, b, c            integer
-  (div|rem).<int>                                               d, a, b               division
-  (abs|neg).<signed>                                            d, a                  integer
-  (min|max).<int>                                               d, a, b               integer
-  (popc|clz).<bits32>                                           d:u32, a              integer
-  bfind{.shiftamt}.<int32_64>                                   d:u32, a              integer
-  fns.b32                                                       d, a, b, c:s32        integer
-  brev.<bits32>                                                 d, a                  integer moves=a
-  bfe.<int32_64>                                                d, a, b:u32, c:u32    integer moves=a
-  bfi.<bits32>                                                  d, a, b, c:u32, e:u32  integer moves=ab
-  bmsk.(clamp|wrap).b32                                         d, a, b               integer
-  szext.(clamp|wrap).<int32>                                    d, a, b:u32           integer
-  dp4a.<int32>.<int32>                                          d, a:b32, b:b32, c    integer
-  dp2a.(lo|hi).<int32>.<int32>                                  d, a:b32, b:b32, c    integer
+  (add|sub).<int>                                          d, a, b                      integer
+  (add|sub).sat.s32                                        d, a, b                      integer
+  mul.(lo|hi).<int>                                        d, a, b                      integer
+  mul.wide.<int16_32>                                      d:2t, a, b                   integer
+  mad.(lo|hi).<int>                                        d, a, b, c                   integer
+  mad.hi.sat.s32                                           d, a, b, c                   integer
+  mad.wide.<int16_32>                                      d:2t, a, b, c:2t             integer
+  mul24.(lo|hi).<int32>                                    d, a, b                      integer
+  mad24.(lo|hi).<int32>                                    d, a, b, c                   integer
+  mad24.hi.sat.s32                                         d, a, b, c                   integer
+  sad.<int>                                                d, a, b, c                   integer
+  (div|rem).<int>                                          d, a, b                      division
+  (abs|neg).<signed>                                       d, a                         integer
+  (min|max).<int>                                          d, a, b                      integer
+  (popc|clz).<bits32>                                      d:u32, a                     integer
+  bfind{.shiftamt}.<int32_64>                              d:u32, a                     integer
+  fns.b32                                                  d, a, b, c:s32               integer
+  brev.<bits32>                                            d, a                         integer moves=a
+  bfe.<int32_64>                                           d, a, b:u32, c:u32           integer moves=a
+  bfi.<bits32>                                             d, a, b, c:u32, e:u32        integer moves=ab
+  bmsk.(clamp|wrap).b32                                    d, a, b                      integer
+  szext.(clamp|wrap).<int32>                               d, a, b:u32                  integer
+  dp4a.<int32>.<int32>                                     d, a:b32, b:b32, c           integer
+  dp2a.(lo|hi).<int32>.<int32>                             d, a:b32, b:b32, c           integer
 
 9.7.2 Extended precision
-  (add|sub).cc.<int32_64>                                       d, a, b               integer leaves-carry
-  (addc|subc).<int32_64>                                        d, a, b               integer takes-carry
-  (addc|subc).cc.<int32_64>                                     d, a, b               integer takes-carry leaves-carry
-  mad.(lo|hi).cc.<int32_64>                                     d, a, b, c            integer leaves-carry
-  madc.(lo|hi).<int32_64>                                       d, a, b, c            integer takes-carry
-  madc.(lo|hi).cc.<int32_64>                                    d, a, b, c            integer takes-carry leaves-carry
+  (add|sub).cc.<int32_64>                                  d, a, b                      integer leaves-carry
+  (addc|subc).<int32_64>                                   d, a, b                      integer takes-carry
+  (addc|subc).cc.<int32_64>                                d, a, b            integer takes-carry leaves-carry
+  mad.(lo|hi).cc.<int32_64>                                d, a, b, c                   integer leaves-carry
+  madc.(lo|hi).<int32_64>                                  d, a, b, c                   integer takes-carry
+  madc.(lo|hi).cc.<int32_64>                               d, a, b, c         integer takes-carry leaves-carry
 
 9.7.3 Floating point, 9.7.4 half precision
-  testp.(finite|infinite|number|notanumber|normal|subnormal).<float>  d:pred, a
-  copysign.<float>                                              d, a, b
-  (add|sub){.<round>}{.ftz}{.sat}.f32                           d, a, b               add
-  (add|sub){.<round>}.f64                                       d, a, b               add
-  (add|sub){.rn}{.ftz}{.sat}.<half>                             d, a, b               add
-  mul{.<round>}{.ftz}{.sat}.f32                                 d, a, b               mul
-  mul{.<round>}.f64                                             d, a, b               mul
-  mul{.rn}{.ftz}{.sat}.<half>                                   d, a, b               mul
-  (fma|mad).<round>{.ftz}{.sat}.f32                             d, a, b, c            fma
-  (fma|mad).<round>.f64                                         d, a, b, c            fma
-  fma.rn{.ftz}{.sat}.<half>                                     d, a, b, c            fma
-  fma.rn{.ftz}.relu.<half>                                      d, a, b, c            fma
-  fma.rn{.relu}.<bfloat>                                        d, a, b, c            fma
-  div.(approx|full|<round>){.ftz}.f32                           d, a, b               other
-  div.<round>.f64                                               d, a, b               other
-  (rcp|sqrt).(approx|<round>){.ftz}.f32                         d, a                  other
-  (rcp|sqrt).<round>.f64                                        d, a                  other
-  rcp.approx.ftz.f64                                            d, a                  other
-  rsqrt.approx{.ftz}.<float>                                    d, a                  other
-  (sin|cos|lg2|ex2).approx{.ftz}.f32                            d, a                  other
-  tanh.approx.f32                                               d, a                  other
-  (ex2|tanh).approx.<half>                                      d, a                  other
-  (abs|neg){.ftz}.(f32|<half>)                                  d, a
-  (abs|neg).(f64|<bfloat>)                                      d, a
-  (min|max){.ftz}{.NaN}.(f32|<half>)                            d, a, b
-  (min|max).f64                                                 d, a, b
-  (min|max){.NaN}.<bfloat>                                      d, a, b
+  testp.(finite|infinite|number|notanumber|normal|subnormal).<float>
+                                                           d:pred, a
+  copysign.<float>                                         d, a, b
+  (add|sub){.<round>}{.ftz}{.sat}.f32                      d, a, b                      add
+  (add|sub){.<round>}.f64                                  d, a, b                      add
+  (add|sub){.rn}{.ftz}{.sat}.<half>                        d, a, b                      add
+  mul{.<round>}{.ftz}{.sat}.f32                            d, a, b                      mul
+  mul{.<round>}.f64                                        d, a, b                      mul
+  mul{.rn}{.ftz}{.sat}.<half>                              d, a, b                      mul
+  (fma|mad).<round>{.ftz}{.sat}.f32                        d, a, b, c                   fma
+  (fma|mad).<round>.f64                                    d, a, b, c                   fma
+  fma.rn{.ftz}{.sat}.<half>                                d, a, b, c                   fma
+  fma.rn{.ftz}.relu.<half>                                 d, a, b, c                   fma
+  fma.rn{.relu}.<bfloat>                                   d, a, b, c                   fma
+  div.(approx|full|<round>){.ftz}.f32                      d, a, b                      other
+  div.<round>.f64                                          d, a, b                      other
+  (rcp|sqrt).(approx|<round>){.ftz}.f32                    d, a                         other
+  (rcp|sqrt).<round>.f64                                   d, a                         other
+  rcp.approx.ftz.f64                                       d, a                         other
+  rsqrt.approx{.ftz}.<float>                               d, a                         other
+  (sin|cos|lg2|ex2).approx{.ftz}.f32                       d, a                         other
+  tanh.approx.f32                                          d, a                         other
+  (ex2|tanh).approx.<half>                                 d, a                         other
+  (abs|neg){.ftz}.(f32|<half>)                             d, a
+  (abs|neg).(f64|<bfloat>)                                 d, a
+  (min|max){.ftz}{.NaN}.(f32|<half>)                       d, a, b                      minmax
+  (min|max).f64                                            d, a, b                      minmax
+  (min|max){.NaN}.<bfloat>                                 d, a, b                      minmax
 
 9.7.6 Comparison and selection, 9.7.7 of half precision
-  set.(<compare>|<unsigned_compare>){.<bool>}.(u32|s32|f32|f16).<unsigned>     d:t2, a, b{, c:pred}      integer
-  set.<compare>{.<bool>}.(u32|s32|f32|f16).<signed>                            d:t2, a, b{, c:pred}      integer
-  set.(eq|ne){.<bool>}.(u32|s32|f32|f16).<bits>                                d:t2, a, b{, c:pred}      integer
-  set.(<compare>|<unordered>){.<bool>}.(u32|s32|f32|f16).f64                   d:t2, a, b{, c:pred}
-  set.(<compare>|<unordered>){.<bool>}{.ftz}.(u32|s32|f32|f16).f32             d:t2, a, b{, c:pred}
-  set.(<compare>|<unordered>){.<bool>}{.ftz}.(f16|<int16_32>).f16              d:t2, a, b{, c:pred}
-  set.(<compare>|<unordered>){.<bool>}{.ftz}.(f16x2|<int32>).f16x2             d:t2, a, b{, c:pred}
-  setp.(<compare>|<unsigned_compare>){.<bool>}.<unsigned>       d{|p}:pred, a, b{, c:pred}  integer
-  setp.<compare>{.<bool>}.<signed>                              d{|p}:pred, a, b{, c:pred}  integer
-  setp.(eq|ne){.<bool>}.<bits>                                  d{|p}:pred, a, b{, c:pred}  integer
-  setp.(<compare>|<unordered>){.<bool>}.f64                     d{|p}:pred, a, b{, c:pred}
-  setp.(<compare>|<unordered>){.<bool>}{.ftz}.(f32|<half>)      d{|p}:pred, a, b{, c:pred}
-  selp.(<bits>|<int>|<float>)                                   d, a, b, c:pred
-  slct.(<bits>|<int>|<float>).s32                               d:t2, a:t2, b:t2, c   integer
-  slct{.ftz}.(<bits>|<int>|<float>).f32                         d:t2, a:t2, b:t2, c
+  set.(<compare>|<unsigned_compare>){.<bool>}.(u32|s32|f32|f16).<unsigned>
+                                                           d:t2, a, b{, c:pred}         integer
+  set.<compare>{.<bool>}.(u32|s32|f32|f16).<signed>        d:t2, a, b{, c:pred}         integer
+  set.(eq|ne){.<bool>}.(u32|s32|f32|f16).<bits>            d:t2, a, b{, c:pred}         integer
+  set.(<compare>|<unordered>){.<bool>}.(u32|s32|f32|f16).f64
+                                                           d:t2, a, b{, c:pred}
+  set.(<compare>|<unordered>){.<bool>}{.ftz}.(u32|s32|f32|f16).f32
+                                                           d:t2, a, b{, c:pred}
+  set.(<compare>|<unordered>){.<bool>}{.ftz}.(f16|<int16_32>).f16
+                                                           d:t2, a, b{, c:pred}
+  set.(<compare>|<unordered>){.<bool>}{.ftz}.(f16x2|<int32>).f16x2
+                                                           d:t2, a, b{, c:pred}
+  setp.(<compare>|<unsigned_compare>){.<bool>}.<unsigned>  d{|p}:pred, a, b{, c:pred}   integer
+  setp.<compare>{.<bool>}.<signed>                         d{|p}:pred, a, b{, c:pred}   integer
+  setp.(eq|ne){.<bool>}.<bits>                             d{|p}:pred, a, b{, c:pred}   integer
+  setp.(<compare>|<unordered>){.<bool>}.f64                d{|p}:pred, a, b{, c:pred}
+  setp.(<compare>|<unordered>){.<bool>}{.ftz}.(f32|<half>)
+                                                           d{|p}:pred, a, b{, c:pred}
+  selp.(<bits>|<int>|<float>)                              d, a, b, c:pred
+  slct.(<bits>|<int>|<float>).s32                          d:t2, a:t2, b:t2, c          integer
+  slct{.ftz}.(<bits>|<int>|<float>).f32                    d:t2, a:t2, b:t2, c
 
 9.7.8 Logic and shift
-  (and|or|xor).<bits>                                           d, a, b               integer
-  (and|or|xor).pred                                             d, a, b
-  not.<bits>                                                    d, a                  integer
-  not.pred                                                      d, a
-  cnot.<bits>                                                   d, a                  integer
-  lop3.b32                                                      d, a, b, c, n:imm     integer
-  lop3.(or|and).b32                                             d|p, a, b, c, n:imm, q:pred  integer
-  shf.(l|r).(clamp|wrap).b32                                    d, a, b, c:u32        integer moves=ab
-  (shl|shr).<bits>                                              d, a, b:u32           integer moves=a
-  shr.<int>                                                     d, a, b:u32           integer moves=a
+  (and|or|xor).<bits>                                      d, a, b                      integer
+  (and|or|xor).pred                                        d, a, b
+  not.<bits>                                               d, a                         integer
+  not.pred                                                 d, a
+  cnot.<bits>                                              d, a                         integer
+  lop3.b32                                                 d, a, b, c, n:imm            integer
+  lop3.(or|and).b32                                        d|p, a, b, c, n:imm, q:pred  integer
+  shf.(l|r).(clamp|wrap).b32                               d, a, b, c:u32               integer moves=ab
+  (shl|shr).<bits>                                         d, a, b:u32                  integer moves=a
+  shr.<int>                                                d, a, b:u32                  integer moves=a
 
 9.7.9 Data movement and conversion
-  mov.(pred|<bits>|<int>|<float>)                               d, a                  moves=a
-  shfl.sync.(up|down|bfly|idx).b32                              d{|p}, a, b, c, m     warp
-  prmt.b32{.(f4e|b4e|rc8|ecl|ecr|rc16)}                         d, a, b, c            integer moves=ab
-  ld{.weak}{.<space>}{.<load_cache>}{.<prefetch>}{.<vec>}.<data>                  d, [a]                load wide
-  ld{.weak}{.<space>}.<evict>{.<prefetch>}{.<vec>}.<data>                         d, [a]                load wide
-  ld{.<space>}.volatile{.<space>}{.<prefetch>}{.<vec>}.<data>                     d, [a]                load wide waits
-  ld{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<prefetch>}{.<vec>}.<data>    d, [a]                load wide waits
-  ld{.<space>}.acquire.<scope>{.<space>}{.<evict>}{.<prefetch>}{.<vec>}.<data>    d, [a]                load wide waits orders
-  ld.mmio{.relaxed}.sys{.global}.<data>                                           d, [a]                load wide waits
-  ld.global{.<load_cache>}.nc{.<evict>}{.<prefetch>}{.<vec>}.<data>               d, [a]                load wide
-  ldu{.global}{.<vec>}.<data>                                          d, [a]         load wide
-  st{.weak}{.<space>}{.(<store_cache>|<evict>)}{.<vec>}.<data>                    [a], b                store wide
-  st{.<space>}.volatile{.<space>}{.<vec>}.<data>                                  [a], b                store wide
-  st{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<vec>}.<data>                 [a], b                store wide
-  st{.<space>}.release.<scope>{.<space>}{.<evict>}{.<vec>}.<data>                 [a], b                store wide orders
-  st.mmio{.relaxed}.sys{.global}.<data>                                           [a], b                store wide
-  prefetch{.(global|local)}.(L1|L2)                             [a]                   nothing
-  prefetch.global.L2::(evict_last|evict_normal)                 [a]                   nothing
-  prefetchu.L1                                                  [a]                   nothing
-  applypriority{.global}.L2::evict_normal                       [a], n:imm            nothing
-  discard{.global}.L2                                           [a], n:imm            nothing
-  isspacep.<space>                                              d:pred, a:u64
-  cvta{.to}.<space>.(u32|u64)                                   d, a
-  cvt.<integer>.<integer>                                       d:t2, a               wide moves=a
-  cvt.sat.<integer>.<integer>                                   d:t2, a               wide
-  cvt.<round>{.ftz}{.sat}.f32.<integer>                         d:t2, a               wide
-  cvt.<round>{.sat}.(f16|f64).<integer>                         d:t2, a               wide
-  cvt.<round_to_integer>{.ftz}{.sat}.<integer>.f32              d:t2, a               wide
-  cvt.<round_to_integer>{.sat}.<integer>.(f16|f64)              d:t2, a               wide
-  cvt{.<round_to_integer>}{.ftz}{.sat}.f32.f32                  d:t2, a               wide
-  cvt{.<round_to_integer>}{.sat}.(f16.f16|f64.f64)              d:t2, a               wide
-  cvt{.ftz}{.sat}.(f32.f16|f64.f32)                             d:t2, a               wide
-  cvt{.sat}.f64.f16                                             d:t2, a               wide
-  cvt.<round>{.ftz}{.sat}.(f16.f32|f32.f64)                     d:t2, a               wide
-  cvt.<round>{.sat}.f16.f64                                     d:t2, a               wide
-  cvt.f32.bf16                                                  d:t2, a               wide
-  cvt.(rn|rz){.relu}{.satfinite}.bf16.f32                       d:t2, a               wide
-  cvt.(rn|rz).relu{.satfinite}.f16.f32                          d:t2, a               wide
-  cvt.(rn|rz).satfinite.f16.f32                                 d:t2, a               wide
-  cvt.(rn|rz){.relu}{.satfinite}.(f16x2|bf16x2).f32             d:t2, a, b            wide
-  cvt.rna{.satfinite}.tf32.f32                                  d:b32, a              wide
-  cp.async.(ca|cg).shared{::cta}.global{.<prefetch>}            [d], [a], n:imm{, b:ignore}  copy async
-  cp.async.(ca|cg).shared{::cta}.global.L2::cache_hint{.<prefetch>}  [d], [a], n:imm, e:b64  copy async
-  cp.async.commit_group                                                               async
-  cp.async.wait_group                                           n:imm                 async
-  cp.async.wait_all                                                                   async
+  mov.(pred|<bits>|<int>|<float>)                          d, a                         moves=a
+  shfl.sync.!(up|down|bfly|idx).b32                        d{|p}, a, b, c, m            warp
+  prmt.b32{.(f4e|b4e|rc8|ecl|ecr|rc16)}                    d, a, b, c                   integer moves=ab
+  ld{.weak}{.<space>}{.<load_cache>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]                       load wide
+  ld{.weak}{.<space>}.<evict>{.<prefetch>}{.<vec>}.<data>  d, [a]                       load wide
+  ld{.<space>}.volatile{.<space>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]                       load wide waits
+  ld{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]                       load wide waits
+  ld{.<space>}.acquire.<scope>{.<space>}{.<evict>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]                       load wide waits orders
+  ld.mmio{.relaxed}.sys{.global}.<data>                    d, [a]                       load wide waits
+  ld.global{.<load_cache>}.nc{.<evict>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]                       load wide
+  ldu{.global}{.<vec>}.<data>                              d, [a]                       load wide
+  st{.weak}{.<space>}{.(<store_cache>|<evict>)}{.<vec>}.<data>
+                                                           [a], b                       store wide
+  st{.<space>}.volatile{.<space>}{.<vec>}.<data>           [a], b                       store wide
+  st{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<vec>}.<data>
+                                                           [a], b                       store wide
+  st{.<space>}.release.<scope>{.<space>}{.<evict>}{.<vec>}.<data>
+                                                           [a], b                       store wide orders
+  st.mmio{.relaxed}.sys{.global}.<data>                    [a], b                       store wide
+  prefetch{.(global|local)}.(L1|L2)                        [a]                          nothing
+  prefetch.global.L2::(evict_last|evict_normal)            [a]                          nothing
+  prefetchu.L1                                             [a]                          nothing
+  applypriority{.global}.L2::evict_normal                  [a], n:imm                   nothing
+  discard{.global}.L2                                      [a], n:imm                   nothing
+  isspacep.<space>                                         d:pred, a:u64
+  cvta{.to}.<space>.(u32|u64)                              d, a
+  cvt.<integer>.<integer>                                  d:t2, a                      wide moves=a
+  cvt.sat.<integer>.<integer>                              d:t2, a                      wide
+  cvt.<round>{.ftz}{.sat}.f32.<integer>                    d:t2, a                      wide
+  cvt.<round>{.sat}.(f16|f64).<integer>                    d:t2, a                      wide
+  cvt.<round_to_integer>{.ftz}{.sat}.<integer>.f32         d:t2, a                      wide
+  cvt.<round_to_integer>{.sat}.<integer>.(f16|f64)         d:t2, a                      wide
+  cvt{.<round_to_integer>}{.ftz}{.sat}.f32.f32             d:t2, a                      wide
+  cvt{.<round_to_integer>}{.sat}.(f16.f16|f64.f64)         d:t2, a                      wide
+  cvt{.ftz}{.sat}.(f32.f16|f64.f32)                        d:t2, a                      wide
+  cvt{.sat}.f64.f16                                        d:t2, a                      wide
+  cvt.<round>{.ftz}{.sat}.(f16.f32|f32.f64)                d:t2, a                      wide
+  cvt.<round>{.sat}.f16.f64                                d:t2, a                      wide
+  cvt.f32.bf16                                             d:t2, a                      wide
+  cvt.(rn|rz){.relu}{.satfinite}.bf16.f32                  d:t2, a                      wide
+  cvt.(rn|rz).relu{.satfinite}.f16.f32                     d:t2, a                      wide
+  cvt.(rn|rz).satfinite.f16.f32                            d:t2, a                      wide
+  cvt.(rn|rz){.relu}{.satfinite}.(f16x2|bf16x2).f32        d:t2, a, b                   wide
+  cvt.rna{.satfinite}.tf32.f32                             d:b32, a                     wide
+  cp.async.(ca|cg).shared{::cta}.global{.<prefetch>}       [d], [a], n:imm{, b:ignore}  copy async
+  cp.async.(ca|cg).shared{::cta}.global.L2::cache_hint{.<prefetch>}
+                                                           [d], [a], n:imm, e:b64       copy async
+  cp.async.!commit_group                                                                async
+  cp.async.!wait_group                                     n:imm                        async
+  cp.async.!wait_all                                                                    async
 
 9.7.12 Control flow
-  bra{.uni}                                                     label                 branch
-  brx.idx{.uni}                                                 a:u32, table          switch
-  call{.uni}                                                    ...                   call
-  ret{.uni}                                                                           return
-  exit                                                                                exit
+  bra{.uni}                                                label                        branch
+  brx.idx{.uni}                                            a:u32, table                 switch
+  call{.uni}                                               ...                          call
+  ret{.uni}                                                                             return
+  exit                                                                                  exit
 
 9.7.13 Synchronisation and communication
-  (bar|barrier){.cta}.sync{.aligned}                            a:u32{, b:u32}        block
-  (bar|barrier){.cta}.arrive{.aligned}                          a:u32, b:u32          block
-  (bar|barrier){.cta}.red{.aligned}.popc.u32                    d, a{, b}, c:pred     block
-  (bar|barrier){.cta}.red{.aligned}.(and|or).pred               d, a:u32{, b:u32}, c  block
-  bar.warp.sync                                                 m:b32                 warp
-  membar.(cta|gl|sys)                                                                 waits orders
-  fence{.(sc|acq_rel|acquire|release)}.<scope>                                        waits orders
-  fence.proxy.(alias|async|async.global|async.shared::cta)                            waits orders
-  atom<order>{.<at>}<order>.add<order>.(u32|s32|u64|f32|f64)      d, [a], b             atomic waits
-  atom<order>{.<at>}<order>.add<order>.noftz.<half>               d, [a], b             atomic waits
-  atom<order>{.<at>}<order>.(min|max)<order>.<int32_64>           d, [a], b             atomic waits
-  atom<order>{.<at>}<order>.(and|or|xor|exch)<order>.<bits32>     d, [a], b             atomic waits
-  atom<order>{.<at>}<order>.(inc|dec)<order>.u32                  d, [a], b             atomic waits
-  atom<order>{.<at>}<order>.cas<order>.<bits>                     d, [a], b, c          atomic waits
-  red<order>{.<at>}<order>.add<order>.(u32|s32|u64|f32|f64)       [a], b                reduction waits
-  red<order>{.<at>}<order>.add<order>.noftz.<half>                [a], b                reduction waits
-  red<order>{.<at>}<order>.(min|max)<order>.<int32_64>            [a], b                reduction waits
-  red<order>{.<at>}<order>.(and|or|xor)<order>.<bits32>           [a], b                reduction waits
-  red<order>{.<at>}<order>.(inc|dec)<order>.u32                   [a], b                reduction waits
-  vote.sync.(all|any|uni).pred                                  d, a, m:b32           warp
-  vote.sync.ballot.b32                                          d, a:pred, m          warp
-  match.any.sync.<bits32>                                       d:b32, a, m:b32       warp
-  match.all.sync.<bits32>                                       d{|p}:b32, a, m:b32   warp
-  activemask.b32                                                d                     own
-  redux.sync.(add|min|max).<int32>                              d, a, m               warp
-  redux.sync.<bool>.b32                                         d, a, m               warp
-  mbarrier.init{.<shared>}.b64                                  [a], b:u32            async orders
-  mbarrier.inval{.<shared>}.b64                                 [a]                   async orders
-  mbarrier.(arrive|arrive_drop){.<release>}{.<shared>}.b64      d, [a]{, b:u32}       async orders
-  mbarrier.(arrive|arrive_drop).noComplete{.<release>}{.<shared>}.b64  d, [a], b:u32  async orders
-  mbarrier.test_wait{.<acquire>}{.<shared>}.b64                 d:pred, [a], b        async orders waits
-  mbarrier.test_wait.parity{.<acquire>}{.<shared>}.b64          d:pred, [a], b:u32    async orders waits
-  mbarrier.try_wait{.<acquire>}{.<shared>}.b64                  d:pred, [a], b{, c:u32}      async orders waits
-  mbarrier.try_wait.parity{.<acquire>}{.<shared>}.b64           d:pred, [a], b:u32{, c:u32}  async orders waits
-  mbarrier.pending_count.b64                                    d:u32, a              async orders
-  cp.async.mbarrier.arrive{.noinc}{.<shared>}.b64               [a]                   async
+  (bar|barrier){.cta}.!sync{.aligned}                      a:u32{, b:u32}               block
+  (bar|barrier){.cta}.!arrive{.aligned}                    a:u32, b:u32                 block
+  (bar|barrier){.cta}.red{.aligned}.!popc.u32              d, a{, b}, c:pred            block
+  (bar|barrier){.cta}.red{.aligned}.!(and|or).pred         d, a:u32{, b:u32}, c         block
+  bar.!warp.sync                                           m:b32                        warp
+  membar.(cta|gl|sys)                                                                   waits orders
+  fence{.(sc|acq_rel|acquire|release)}.<scope>                                          waits orders
+  fence.proxy.(alias|async|async.global|async.shared::cta)
+                                                                                        waits orders
+  atom<order>{.<at>}<order>.!add<order>.(u32|s32|u64|f32|f64)
+                                                           d, [a], b                    atomic waits
+  atom<order>{.<at>}<order>.!add<order>.noftz.<half>       d, [a], b                    atomic waits
+  atom<order>{.<at>}<order>.!(min|max)<order>.<int32_64>   d, [a], b                    atomic waits
+  atom<order>{.<at>}<order>.!(and|or|xor|exch)<order>.<bits32>
+                                                           d, [a], b                    atomic waits
+  atom<order>{.<at>}<order>.!(inc|dec)<order>.u32          d, [a], b                    atomic waits
+  atom<order>{.<at>}<order>.!cas<order>.<bits>             d, [a], b, c                 atomic waits
+  red<order>{.<at>}<order>.!add<order>.(u32|s32|u64|f32|f64)
+                                                           [a], b                       reduction waits
+  red<order>{.<at>}<order>.!add<order>.noftz.<half>        [a], b                       reduction waits
+  red<order>{.<at>}<order>.!(min|max)<order>.<int32_64>    [a], b                       reduction waits
+  red<order>{.<at>}<order>.!(and|or|xor)<order>.<bits32>   [a], b                       reduction waits
+  red<order>{.<at>}<order>.!(inc|dec)<order>.u32           [a], b                       reduction waits
+  vote.sync.!(all|any|uni).pred                            d, a, m:b32                  warp
+  vote.sync.!ballot.b32                                    d, a:pred, m                 warp
+  match.!any.sync.<bits32>                                 d:b32, a, m:b32              warp
+  match.!all.sync.<bits32>                                 d{|p}:b32, a, m:b32          warp
+  activemask.b32                                           d                            own
+  redux.sync.!(add|min|max).<int32>                        d, a, m                      warp
+  redux.sync.!<bool>.b32                                   d, a, m                      warp
+  mbarrier.!init{.<shared>}.b64                            [a], b:u32                   async orders
+  mbarrier.!inval{.<shared>}.b64                           [a]                          async orders
+  mbarrier.!(arrive|arrive_drop){.<release>}{.<shared>}.b64
+                                                           d, [a]{, b:u32}              async orders
+  mbarrier.!(arrive|arrive_drop).noComplete{.<release>}{.<shared>}.b64
+                                                           d, [a], b:u32                async orders
+  mbarrier.!test_wait{.<acquire>}{.<shared>}.b64           d:pred, [a], b               async orders waits
+  mbarrier.!test_wait.parity{.<acquire>}{.<shared>}.b64    d:pred, [a], b:u32           async orders waits
+  mbarrier.!try_wait{.<acquire>}{.<shared>}.b64            d:pred, [a], b{, c:u32}      async orders waits
+  mbarrier.!try_wait.parity{.<acquire>}{.<shared>}.b64     d:pred, [a], b:u32{, c:u32}  async orders waits
+  mbarrier.!pending_count.b64                              d:u32, a                     async orders
+  cp.async.mbarrier.!arrive{.noinc}{.<shared>}.b64         [a]                          async
 
 9.7.14 Matrices
-  ldmatrix.sync.aligned.m8n8.(x1|x2|x4){.trans}.shared{::cta}.b16                   d, [a]            matrix
-  wmma.load.(a|b).sync.aligned.(row|col).<wmma>{.<at>}.(f16|bf16|<byte>)            d, [a]{, s:u32}   matrix
-  wmma.load.(a|b).sync.aligned.(row|col).m16n16k8{.<at>}.tf32                       d, [a]{, s:u32}   matrix
-  wmma.load.(a|b).sync.aligned.(row|col).m8n8k4{.<at>}.f64                          d, [a]{, s:u32}   matrix
-  wmma.load.c.sync.aligned.(row|col).<wmma>{.<at>}.(f16|f32|s32)                    d, [a]{, s:u32}   matrix
-  wmma.load.c.sync.aligned.(row|col).m16n16k8{.<at>}.f32                            d, [a]{, s:u32}   matrix
-  wmma.load.c.sync.aligned.(row|col).m8n8k4{.<at>}.f64                              d, [a]{, s:u32}   matrix
-  wmma.store.d.sync.aligned.(row|col).<wmma>{.<at>}.(f16|f32|s32)                   [a], d{, s:u32}   matrix
-  wmma.store.d.sync.aligned.(row|col).m16n16k8{.<at>}.f32                           [a], d{, s:u32}   matrix
-  wmma.store.d.sync.aligned.(row|col).m8n8k4{.<at>}.f64                             [a], d{, s:u32}   matrix
-  wmma.mma.sync.aligned.(row|col).(row|col).<wmma>.(f16|f32).(f16|f32){.satfinite}  d, a, b, c        matrix tensor
-  wmma.mma.sync.aligned.(row|col).(row|col).<wmma>.f32.bf16.bf16.f32                d, a, b, c        matrix tensor
-  wmma.mma.sync.aligned.(row|col).(row|col).<wmma>.s32.(s8.s8|u8.u8).s32{.satfinite}  d, a, b, c      matrix
-  wmma.mma.sync.aligned.(row|col).(row|col).m16n16k8.f32.tf32.tf32.f32              d, a, b, c        matrix tensor
-  wmma.mma.sync.aligned.(row|col).(row|col).m8n8k4{.rn}.f64.f64.f64.f64{.rn}        d, a, b, c        matrix tensor
-  mma.sync.aligned.(m16n8k8|m16n8k16).row.col.(f16.f16.f16.f16|f32.f16.f16.f32)     d, a, b, c        matrix tensor
-  mma.sync.aligned.(m16n8k8|m16n8k16).row.col.f32.bf16.bf16.f32                     d, a, b, c        matrix tensor
-  mma.sync.aligned.(m16n8k4|m16n8k8).row.col.f32.tf32.tf32.f32                      d, a, b, c        matrix tensor
-  mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64                                   d, a, b, c        matrix tensor
-  mma.sync.aligned.<mma8>.row.col{.satfinite}.s32.<byte>.<byte>.s32                 d, a, b, c        matrix
+  ldmatrix.sync.aligned.m8n8.(x1|x2|x4){.trans}.shared{::cta}.b16
+                                                           d, [a]                       matrix
+  wmma.load.!(a|b).sync.aligned.(row|col).<wmma>{.<at>}.(f16|bf16|<byte>)
+                                                           d, [a]{, s:u32}              matrix
+  wmma.load.!(a|b).sync.aligned.(row|col).m16n16k8{.<at>}.tf32
+                                                           d, [a]{, s:u32}              matrix
+  wmma.load.!(a|b).sync.aligned.(row|col).m8n8k4{.<at>}.f64
+                                                           d, [a]{, s:u32}              matrix
+  wmma.load.!c.sync.aligned.(row|col).<wmma>{.<at>}.(f16|f32|s32)
+                                                           d, [a]{, s:u32}              matrix
+  wmma.load.!c.sync.aligned.(row|col).m16n16k8{.<at>}.f32  d, [a]{, s:u32}              matrix
+  wmma.load.!c.sync.aligned.(row|col).m8n8k4{.<at>}.f64    d, [a]{, s:u32}              matrix
+  wmma.store.!d.sync.aligned.(row|col).<wmma>{.<at>}.(f16|f32|s32)
+                                                           [a], d{, s:u32}              matrix
+  wmma.store.!d.sync.aligned.(row|col).m16n16k8{.<at>}.f32
+                                                           [a], d{, s:u32}              matrix
+  wmma.store.!d.sync.aligned.(row|col).m8n8k4{.<at>}.f64   [a], d{, s:u32}              matrix
+  wmma.mma.sync.aligned.(row|col).(row|col).<wmma>.(f16|f32).(f16|f32){.satfinite}
+                                                           d, a, b, c                   matrix tensor
+  wmma.mma.sync.aligned.(row|col).(row|col).<wmma>.f32.bf16.bf16.f32
+                                                           d, a, b, c                   matrix tensor
+  wmma.mma.sync.aligned.(row|col).(row|col).<wmma>.s32.(s8.s8|u8.u8).s32{.satfinite}
+                                                           d, a, b, c                   matrix
+  wmma.mma.sync.aligned.(row|col).(row|col).m16n16k8.f32.tf32.tf32.f32
+                                                           d, a, b, c                   matrix tensor
+  wmma.mma.sync.aligned.(row|col).(row|col).m8n8k4{.rn}.f64.f64.f64.f64{.rn}
+                                                           d, a, b, c                   matrix tensor
+  mma.sync.aligned.(m16n8k8|m16n8k16).row.col.(f16.f16.f16.f16|f32.f16.f16.f32)
+                                                           d, a, b, c                   matrix tensor
+  mma.sync.aligned.(m16n8k8|m16n8k16).row.col.f32.bf16.bf16.f32
+                                                           d, a, b, c                   matrix tensor
+  mma.sync.aligned.(m16n8k4|m16n8k8).row.col.f32.tf32.tf32.f32
+                                                           d, a, b, c                   matrix tensor
+  mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64          d, a, b, c                   matrix tensor
+  mma.sync.aligned.<mma8>.row.col{.satfinite}.s32.<byte>.<byte>.s32
+                                                           d, a, b, c                   matrix
 
 9.7.19 Video instructions, 9.7.20 others
-  v(add|sub|avrg|absdiff|min|max)(2|4).<int32>.<int32>.<int32>{.(sat|add)}  d:b32, a:b32, b:b32, c:b32
-  trap                                                                                exit
-  nanosleep.u32                                                 a                     nothing waits
-  pmevent{.mask}                                                n:imm                 nothing
-  brkpt                                                                               nothing
+  v(add|sub|avrg|absdiff|min|max)(2|4).<int32>.<int32>.<int32>{.(sat|add)}
+                                                           d:b32, a:b32, b:b32, c:b32
+  trap                                                                                  trap
+  nanosleep.u32                                            a                            nothing waits
+  pmevent{.mask}                                           n:imm                        nothing
+  brkpt                                                                                 nothing
 
 Not PTX: marks, which passes insert (instrument/insert.py)
-  (note|bump|runtime|turn|enter|leave)                          ...                   mark
-  check.assigned                                                ...                   mark
-  bra.skip                                                      label                 branch mark
+  bra.skip                                                 label                        branch mark
+  (note|bump|runtime|turn|enter|leave)                     ...                          mark
+  check.assigned                                           ...                          mark
 """
 
-#: what is refused -> in a student's words
+#: what is refused, in a student's words -> how its opcodes begin
 REFUSED = {
-    "tex.": "textures", "tld4.": "textures", "txq.": "textures", "suld.": "surfaces", "sust.": "surfaces",
-    "sured.": "surfaces", "suq.": "surfaces", "wgmma.": "Hopper's wgmma", "tcgen05.": "Blackwell's tcgen05",
-    "cp.async.bulk": "TMA", "cp.reduce.async.bulk": "TMA", "tensormap.": "TMA",
-    "barrier.cluster": "thread block clusters", "mapa.": "thread block clusters",
-    "getctarank.": "thread block clusters",
-}  # fmt: skip
+    "textures": ("tex.", "tld4.", "txq."),
+    "surfaces": ("suld.", "sust.", "sured.", "suq."),
+    "Hopper's wgmma": ("wgmma.",),
+    "Blackwell's tcgen05": ("tcgen05.",),
+    "TMA": ("cp.async.bulk", "cp.reduce.async.bulk", "tensormap."),
+    "thread block clusters": ("barrier.cluster", "mapa.", "getctarank."),
+}

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
 
 from .isa import CLASSES, TABLE
-from .types import BYTES, TYPES
+from .types import BITS, BYTES
 
 CARRY = "%carry"  # what takes-carry and leaves-carry are about, as a register
 _MEMORY = ("load", "store", "atomic", "reduction", "copy")
-_FLOW = ("branch", "switch", "return", "exit", "call")
+_FLOW = ("branch", "switch", "return", "exit", "trap", "call")
 _COLLECTIVE = ("block", "warp", "matrix")
-_COUNTS = ("integer", "division", "add", "mul", "fma", "other", "tensor")
+_COUNTS = ("integer", "division", "add", "mul", "fma", "minmax", "other", "tensor")
 _FLAGS = ("mark", "async", "waits", "orders", "own", "nothing", "wide", "takes-carry", "leaves-carry")
 _FACTS = {*_MEMORY, *_FLOW, *_COLLECTIVE, *_COUNTS, *_FLAGS, "moves=a", "moves=ab"}
 _SPACES = ("global", "shared", "local", "const", "param")
 _ORDERING = ("volatile", "mmio", "relaxed", "acquire", "release", "acq_rel")
-_PER_REGISTER = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4}  # elements of a matrix
+_SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Role:
     """One operand. kind: "value" | "address" | "label" | "table" | "imm".
 
     type: what it is read or written as. pair: a predicate may, or must, stand behind it. lanes: the length of a vector,
-    0 where it is none.
+    0 where it is none. name: the letter that it has in the table.
     """
 
     kind: str
@@ -35,36 +35,62 @@ class Role:
     written: bool = False
     pair: str = ""  # "" | "may" | "must"
     lanes: int = 0
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class Op:
     """What one spelling is. Where nothing is said, "" or False.
 
-    types: those among its modifiers. roles: of its operands, by how many there are. memory, flow, collective, counts and
-    the flags: see the table. moves: positions of operands.
+    operation: what it does among its like: "add" of an atomic, "any" of a vote. operands, memory, flow, collective,
+    counts and the flags: see the table.
     """
 
     opcode: str
-    types: tuple[str, ...]
-    roles: dict[int, tuple[Role, ...]]
+    operation: str
+    operands: str
     memory: str
     flow: str
     collective: str
     counts: str
-    moves: tuple[int, ...]
     facts: frozenset[str]
 
     def __hash__(self) -> int:
         return hash(self.opcode)
 
     @cached_property
+    def base(self) -> str:
+        return self.opcode.split(".", 1)[0]
+
+    @cached_property
     def mods(self) -> tuple[str, ...]:
         return tuple(self.opcode.split(".")[1:])
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Those among its modifiers."""
+        return tuple(mod for mod in self.mods if mod in BITS)
 
     @property
     def type(self) -> str:
         return self.types[-1] if self.types else ""
+
+    @cached_property
+    def roles(self) -> dict[int, tuple[Role, ...]]:
+        """How many operands -> what they are."""
+        matches = list(_OPERAND.finditer(self.operands))
+        optional = [m for m in matches if m["optional"]]
+        found = {}
+        for given in range(len(optional) + 1):
+            present = [m for m in matches if m not in optional[given:]]
+            found[len(present)] = tuple(_role(self, m) for m in present)
+        return found
+
+    @cached_property
+    def moves(self) -> tuple[int, ...]:
+        """Which operands' bits it moves, if that is all it does."""
+        names = next((fact.removeprefix("moves=") for fact in self.facts if fact.startswith("moves=")), "")
+        return tuple("dabc".index(name) for name in names)
 
     @cached_property
     def nbytes(self) -> int:
@@ -89,10 +115,20 @@ class Op:
 
     @cached_property
     def scope(self) -> str:
-        old = {"gl": "gpu"} if self.opcode.startswith("membar") else {}
+        """Whom an access or a fence orders, if it orders anybody."""
+        if self.ordering in ("volatile", "mmio"):
+            return "sys"
         return next(
-            (old.get(m, m) for m in self.mods if old.get(m, m) in ("cta", "cluster", "gpu", "sys")), ""
+            (mod for mod in self.mods if mod in _SCOPES), "gpu" if self.memory or "gl" in self.mods else "sys"
         )
+
+    @property
+    def acquires(self) -> bool:
+        return self.ordering in ("acquire", "acq_rel")
+
+    @property
+    def releases(self) -> bool:
+        return self.ordering in ("release", "acq_rel")
 
     @cached_property
     def has_result(self) -> bool:
@@ -113,18 +149,37 @@ class Op:
     @cached_property
     def leaves(self) -> bool:
         """Whether it leaves the function."""
-        return self.flow in ("return", "exit")
+        return self.flow in ("return", "exit", "trap")
 
     @cached_property
     def has_effects(self) -> bool:
         """Whether it does anything beside writing its result."""
         return not self.has_result or bool(self.collective) or self.memory == "atomic" or self.asynchronous
 
+    @cached_property
+    def writes_memory(self) -> bool:
+        return self.memory in ("store", "atomic", "reduction", "copy")
+
+    @property
+    def stores_matrix(self) -> bool:
+        return self.collective == "matrix" and self.operation == "d"
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, N, K) of an instruction about matrices: A has M x K elements, B K x N, C and D M x N."""
+        return tuple(map(int, next(m for m in map(_SHAPE.fullmatch, self.mods) if m).groups()))
+
+    @cached_property
+    def elements(self) -> dict[str, str]:
+        """The types of the elements of those matrices, by the names of the operands that hold them."""
+        if "[" in self.operands:  # wmma.load, wmma.store
+            return {self.operation: self.type}
+        d, a, b, c = self.types if len(self.types) == 4 else (self.types[0], "f16", "f16", self.types[-1])
+        return {"d": d, "a": a, "b": b, "c": c}
+
     asynchronous = property(lambda self: "async" in self.facts)
     waits = property(lambda self: "waits" in self.facts)
-    orders = property(
-        lambda self: "orders" in self.facts or self.ordering in ("acquire", "release", "acq_rel")
-    )
+    orders = property(lambda self: "orders" in self.facts or self.acquires or self.releases)
     mark = property(lambda self: "mark" in self.facts)
     own = property(lambda self: "own" in self.facts)
     nothing = property(lambda self: "nothing" in self.facts)
@@ -137,8 +192,9 @@ class Op:
 def find(opcode: str) -> Op | None:
     """What a full spelling is; None where PTX, as far as it goes here, has none."""
     for pattern, operands, facts in _rows().get(opcode.split(".", 1)[0], ()):
-        if compiled(pattern).fullmatch(opcode):
-            return _op(opcode, pattern, operands, facts.split())
+        if match := compiled(pattern).fullmatch(opcode):
+            operation = match["operation"] if "!" in pattern else ""
+            return _op(opcode, operation, pattern, "" if operands == "..." else operands, facts.split())
     return None
 
 
@@ -148,38 +204,46 @@ def compiled(pattern: str) -> re.Pattern:
         pattern = re.sub(
             r"<(\w+)>", lambda m: CLASSES[m[1]] if m[1] == "order" else f"({CLASSES[m[1]]})", pattern
         )
-    return re.compile(pattern.replace(".", r"\.").replace("{", "(?:").replace("}", ")?"))
+    pattern = re.sub(
+        r"!(\w+|\([^)]*\))", r"(?P<operation>\1)", pattern.replace("{", "(?:").replace("}", ")?")
+    )
+    return re.compile(pattern.replace(".", r"\."))
+
+
+@cache
+def rows() -> tuple[tuple[str, str, str], ...]:
+    """(pattern, operands, facts) of the table."""
+    found = []
+    for line in re.sub(r"\n {10,}", "  ", TABLE).splitlines():
+        if line.startswith("  "):
+            pattern, *columns = re.split(r"\s{2,}", line.strip())
+            facts = columns.pop() if columns and _FACTS.issuperset(columns[-1].split()) else ""
+            found.append((pattern, columns[0] if columns else "", facts))
+    return tuple(found)
 
 
 @cache
 def _rows() -> dict[str, list[tuple[str, str, str]]]:
-    """Opcode up to its first dot -> (pattern, operands, facts) of its rows."""
+    """Opcode up to its first dot -> its rows."""
     found: dict[str, list[tuple[str, str, str]]] = {}
-    for line in TABLE.splitlines():
-        if line.startswith("  "):
-            pattern, *columns = re.split(r"\s{2,}", line.strip())
-            facts = columns.pop() if columns and _FACTS.issuperset(columns[-1].split()) else ""
-            row = pattern, columns[0] if columns else "", facts
-            heads = re.match(r"[^.{<]+", pattern)[0]
-            choices = [part.strip("()").split("|") for part in re.findall(r"\([^)]*\)|[^()]+", heads)]
-            for base in map("".join, product(*choices)):
-                found.setdefault(base, []).append(row)
+    for row in rows():
+        heads = re.match(r"[^.{<]+", row[0])[0]
+        choices = [part.strip("()").split("|") for part in re.findall(r"\([^)]*\)|[^()]+", heads)]
+        for base in map("".join, product(*choices)):
+            found.setdefault(base, []).append(row)
     return found
 
 
-def _op(opcode: str, pattern: str, operands: str, facts: list[str]) -> Op:
-    types = tuple(m for m in opcode.split(".")[1:] if m in TYPES or m == "tf32")
-    roles = _roles(opcode, operands, types)
-    if "<bool>" in pattern and "{, c" in operands:  # the predicate belongs to the operation
-        count = max(roles) if {"and", "or", "xor"} & set(opcode.split(".")) else min(roles)
-        roles = {count: roles[count]}
+def _op(opcode: str, operation: str, pattern: str, operands: str, facts: list[str]) -> Op:
+    if "{.<bool>}" in pattern:  # whose predicate is there where the modifier is
+        combines = not {"and", "or", "xor"}.isdisjoint(opcode.split("."))
+        operands = operands.replace("{, c:pred}", ", c:pred" * combines)
 
     def one(words) -> str:
         return next((fact for fact in facts if fact in words), "")
 
-    moves = next((f.removeprefix("moves=") for f in facts if f.startswith("moves=")), "")
-    return Op(opcode, types, roles, one(_MEMORY), one(_FLOW), one(_COLLECTIVE), one(_COUNTS),
-              tuple("dabc".index(name) for name in moves), frozenset(facts))  # fmt: skip
+    groups = map(one, (_MEMORY, _FLOW, _COLLECTIVE, _COUNTS))
+    return Op(opcode, operation, operands, *groups, frozenset(facts))
 
 
 # -- operands ------------------------------------------------------------------------------------------
@@ -187,49 +251,35 @@ def _op(opcode: str, pattern: str, operands: str, facts: list[str]) -> Op:
 _OPERAND = re.compile(
     r"(?P<optional>\{, )?(?P<name>\[\w\]|\w+)(?P<pair>\{?\|\w\}?)?(?::(?P<type>\w+))?\}?(?:, )?"
 )
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
-def _roles(opcode: str, text: str, types: tuple[str, ...]) -> dict[int, tuple[Role, ...]]:
-    """How many operands -> what they are."""
-    matches = [] if text == "..." else list(_OPERAND.finditer(text))
-    optional = [m for m in matches if m["optional"]]
-    found = {}
-    for given in range(len(optional) + 1):
-        present = [m for m in matches if m not in optional[given:]]
-        found[len(present)] = tuple(_role(opcode, m, types) for m in present)
-    return found
-
-
-def _role(opcode: str, match: re.Match, types: tuple[str, ...]) -> Role:
+def _role(op: Op, match: re.Match) -> Role:
     name, given = match["name"], match["type"]
     if name[0] == "[":
-        return Role("address", written=name == "[d]")
+        return Role("address", written=name == "[d]", name=name[1])
     if name in ("label", "table") or given == "imm":
-        return Role(given or name)
-    lanes = 0
-    if (base := opcode.split(".", 1)[0]) in ("ld", "ldu", "st"):
-        lanes = 4 if ".v4." in opcode else 2 if ".v2." in opcode else 0
-    elif base in ("mma", "wmma", "ldmatrix") and not given:
-        given, lanes = _fragment(opcode, name, types)
-    type_ = {None: types[-1] if types else "", "t2": types[-2] if len(types) > 1 else ""}.get(given, given)
-    if given == "2t":
-        type_ = f"{types[-1][0]}{2 * TYPES[types[-1]][1]}"
+        return Role(given or name, name=name)
+    lanes = op.lanes if op.memory and op.lanes > 1 else 0
+    if op.collective == "matrix" and not given:
+        given, lanes = _fragment(op, name)
     pair = {None: "", "{": "may", "|": "must"}[match["pair"] and match["pair"][0]]
-    store = opcode.startswith("wmma.store")
-    return Role("value", type_, name == "d" and not store, pair, lanes)
+    return Role("value", _type(op, given), name == "d" and not op.stores_matrix, pair, lanes, name)
 
 
-def _fragment(opcode: str, name: str, types: tuple[str, ...]) -> tuple[str, int]:
+def _type(op: Op, given: str | None) -> str:
+    """given: the type in the table, if one is there."""
+    if given == "2t":
+        return f"{op.type[0]}{2 * BITS[op.type]}"
+    return {None: op.type, "t2": op.types[-2] if len(op.types) > 1 else ""}.get(given, given)
+
+
+def _fragment(op: Op, name: str) -> tuple[str, int]:
     """(type, number) of the registers of a lane that hold an operand of a matrix instruction."""
-    mods = opcode.split(".")
-    if mods[0] == "ldmatrix":
-        return "b32", int(next(m for m in mods if m in ("x1", "x2", "x4"))[1])
-    m, n, k = map(int, re.search(r"\.m(\d+)n(\d+)k(\d+)", opcode).groups())
-    if mods[1] in ("load", "store"):
-        name, element = mods[2], types[-1]
-    else:
-        d, a, b, c = types if len(types) == 4 else (types[0], "f16", "f16", types[-1])
-        element = {"d": d, "a": a, "b": b, "c": c}[name]
-    each, number = _PER_REGISTER.get(element, 1), {"a": m * k, "b": k * n}.get(name, m * n) // 32
-    lanes = 8 if mods[0] == "wmma" and element == "f16" and name in "ab" else max(1, number // each)
+    if op.base == "ldmatrix":
+        return "b32", int(next(m for m in op.mods if m in ("x1", "x2", "x4"))[1])
+    (m, n, k), which = op.shape, op.operation or name
+    element = op.elements[which]
+    each, number = max(1, 32 // BITS[element]), {"a": m * k, "b": k * n}.get(which, m * n) // 32
+    lanes = 8 if op.base == "wmma" and element == "f16" and which in "ab" else max(1, number // each)
     return element if element in ("f32", "f64", "s32") else "b32", lanes

@@ -35,7 +35,7 @@ from .ir import (
 )
 from .isa import REFUSED
 from .op import Role
-from .types import BYTES, TYPES
+from .types import BYTES, TYPES, integer_range, is_float
 
 PARAM_BYTES = 4352  # of all parameters of a kernel
 BYTES_OF_OTHERS = 1 << 48  # whether the device has as much is found out when they are asked for
@@ -172,7 +172,7 @@ class _Body:
 
     def refuse(self, ins: Instruction, why: str = "") -> None:
         what = f"the PTX instruction `{ins}`" + f", {why}" * bool(why)
-        if words := next((w for start, w in REFUSED.items() if ins.opcode.startswith(start)), ""):
+        if words := next((w for w, starts in REFUSED.items() if ins.opcode.startswith(starts)), ""):
             what = f"{words} ({what})"
         at = ins.at if ins.at.line else self._called_at()
         raise Unsupported(what, at.file or self.name, at.line)
@@ -198,10 +198,18 @@ class _Body:
                 self.number(ins, operand)
             else:
                 self.target(ins, role, operand)
+        self.limits(ins)
+
+    def limits(self, ins: Instruction) -> None:
+        op = ins.op
         if op.nbytes * op.lanes > 16:
             self.refuse(ins, f"which accesses {op.nbytes * op.lanes} bytes at once")
-        if op.memory == "copy" and ins.operands[2].value not in ((16,) if "cg" in op.mods else (4, 8, 16)):
+        if op.memory == "copy" and ins.named["n"].value not in ((16,) if "cg" in op.mods else (4, 8, 16)):
             self.refuse(ins, "which copies 16 bytes" + ", 8 or 4" * ("ca" in op.mods))
+        if ins.base == "cvt" and "sat" in op.mods and not any(map(is_float, op.types)):
+            (low, high), (source_low, source_high) = map(integer_range, op.types)
+            if low <= source_low and source_high <= high:
+                self.refuse(ins, f"in which every {op.types[1]} is a {op.types[0]}")
 
     def target(self, ins: Instruction, role: Role, operand: Operand) -> None:
         targets = self.function.tables.get(operand, ()) if role.kind == "table" else (operand,)

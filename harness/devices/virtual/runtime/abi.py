@@ -336,7 +336,7 @@ STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
 WAITS = ("ready", "barrier", "warp", "exited", "turn", "change")
 OPS = (
-    "barrier", "syncwarp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
+    "barrier", "bar_warp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
     "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
     "redux_add", "redux_min_s", "redux_max_s", "redux_min_u", "redux_max_u", "redux_and", "redux_or", "redux_xor",
     "exchange", "matrix", "barrier_count", "barrier_and", "barrier_or", "barrier_popc",

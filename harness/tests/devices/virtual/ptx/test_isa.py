@@ -7,8 +7,7 @@ import pytest
 from harness.devices.virtual.emit import opcodes  # noqa: F401  (fills the table)
 from harness.devices.virtual.emit.table import ROWS
 from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.ptx.isa import TABLE
-from harness.devices.virtual.ptx.op import Role, compiled, find
+from harness.devices.virtual.ptx.op import Role, compiled, find, rows
 from harness.tests.conformance.test_table import spellings
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -57,12 +56,12 @@ def test_reads_and_writes(text, wanted_reads, wanted_writes):
 
 def test_every_spelling_that_computes_has_one_row():
     """And as many operands there as where it is lowered."""
-    patterns = [line.split("  ")[1] for line in TABLE.splitlines() if line.startswith("  ")]
+    patterns = [pattern for pattern, _, _ in rows()]
     heads: dict[str, list] = {}
     for pattern in patterns:
         for head in spellings(pattern.split(".")[0].split("{")[0]):
             heads.setdefault(head, []).append(compiled(pattern))
-    for row in (row for rows in ROWS.values() for row in rows):
+    for row in (row for of_base in ROWS.values() for row in of_base):
         for opcode in spellings(row.pattern):
             assert sum(bool(p.fullmatch(opcode)) for p in heads[opcode.split(".")[0]]) == 1, opcode
             assert {count - 1 for count in find(opcode).roles} <= set(row.operands), opcode
@@ -81,7 +80,7 @@ def test_every_spelling_that_computes_has_one_row():
         ("red.global.add.f32", dict(memory="reduction", has_result=False, has_effects=True, orders=False)),
         ("cp.async.ca.shared.global.L2::128B", dict(memory="copy", asynchronous=True, has_result=False)),
         ("bra.uni", dict(flow="branch", ends_block=True, leaves=False)),
-        ("trap", dict(flow="exit", ends_block=True, leaves=True)),
+        ("trap", dict(flow="trap", ends_block=True, leaves=True)),
         ("call.uni", dict(flow="call", ends_block=False)),
         ("barrier.cta.red.aligned.popc.u32", dict(collective="block", has_result=True)),
         ("bar.warp.sync", dict(collective="warp", has_result=False)),
