@@ -7,44 +7,30 @@ pass on the state, and only other instructions that read the register check it (
 
 from __future__ import annotations
 
+from operator import and_
+
 from ..ptx.cfg import basic_blocks
 from ..ptx.ir import Instruction, Label
+from .dataflow import computed_from, through_blocks
 
 
 def maybe_undefined(body, registers) -> set[str]:
     """Registers that a path can read before they are assigned, and those that get copies of them."""
     number = {name: 1 << i for i, name in enumerate(registers)}
     blocks, uses = basic_blocks(body), [_uses(item, number) for item in body]
-    assigned = {start: None for start in blocks}  # None: not reached
-    assigned[0] = 0
-    work = [0]
-    while work:  # forward: what is assigned on every path
-        start = work.pop()
-        state, _ = _through(uses[start : blocks[start][0]], assigned[start])
-        for target in blocks[start][1]:
-            merged = state if assigned[target] is None else assigned[target] & state
-            if merged != assigned[target]:
-                assigned[target] = merged
-                work.append(target)
+
+    def assigned_behind(block: int, state: int) -> int:
+        for _, assigned in uses[block : blocks[block][0]]:
+            state |= assigned
+        return state
+
     found = 0
-    for start, (end, _) in blocks.items():
-        if assigned[start] is not None:
-            found |= _through(uses[start:end], assigned[start])[1]
-    return _with_copies(body, {name for name, bit in number.items() if found & bit}, number)
-
-
-def _with_copies(body, found: set[str], number) -> set[str]:
-    copies = [
-        (i.reads & number.keys(), i.writes) for i in body if isinstance(i, Instruction) and i.base == "mov"
-    ]
-    changed = bool(found)
-    while changed:
-        changed = False
-        for sources, targets in copies:
-            if sources & found and not targets <= found:
-                found |= targets
-                changed = True
-    return found
+    for block, state in through_blocks(blocks, 0, assigned_behind, and_).items():
+        for read, assigned in uses[block : blocks[block][0]]:
+            found |= read & ~state
+            state |= assigned
+    early = {name for name, bit in number.items() if found & bit}
+    return computed_from(body, early, lambda ins: ins.base == "mov")
 
 
 def _uses(item, number) -> tuple[int, int]:
@@ -53,15 +39,6 @@ def _uses(item, number) -> tuple[int, int]:
         return 0, 0
     read = sum({number.get(name, 0) for name in item.reads})
     return read, 0 if item.pred else sum({number.get(name, 0) for name in item.writes})
-
-
-def _through(uses, state: int) -> tuple[int, int]:
-    """(assigned at the end, read while perhaps unassigned) of a block whose items have these `_uses`."""
-    found = 0
-    for read, assigned in uses:
-        found |= read & ~state
-        state |= assigned
-    return state, found
 
 
 def without_value(body) -> set[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ..ptx.ir import Label
+from .dataflow import reached
 
 _ARGUMENT = re.compile(r"\[\s*([\w$.%]+)\s*(?:\+\s*0\s*)?\]")
 _CAST = re.compile(r"__\w+_as_\w+")  # __float_as_int and the like
@@ -48,10 +49,5 @@ def guesses(body) -> set[int]:
                 returned[returns[0]] = values[0]
             else:
                 returned.clear()
-    reached = set()
-    while compared:
-        register = compared.pop()
-        if register not in reached:
-            reached.add(register)
-            compared.extend(sources.get(register, ()))
-    return {p for register in reached for p in loads.get(register, ())}
+    copied = reached(compared, lambda register: sources.get(register, ()))
+    return {p for register in copied for p in loads.get(register, ())}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ..ptx.cfg import basic_blocks
 from ..ptx.ir import Instruction
+from .dataflow import reached
 
 
 class Intervals:
@@ -21,22 +22,21 @@ class Intervals:
     """
 
     def __init__(self, body, tables, may: Callable, must: Callable):
-        self.follow = _successors(body, tables)
-        self.end = len(body)
-        before: list[list[int]] = [[] for _ in self.follow]
-        for position, targets in enumerate(self.follow):
+        after, end = _successors(body, tables), len(body)
+        before: list[list[int]] = [[] for _ in after]
+        for position, targets in enumerate(after):
             for target in targets:
                 before[target].append(position)
         instructions = [(p, i) for p, i in enumerate(body) if isinstance(i, Instruction)]
         barriers = {p for p, i in instructions if may(i)}
-        self.stops = {p for p, i in instructions if must(i)}
+        stops = {p for p, i in instructions if must(i)}
         # positions from which the end can be reached without a barrier
-        self.to_end = _reached({self.end}, before, self.stops)
-        self.to_barrier = _reached(barriers, before, self.stops) | barriers
-        begins = {t for p in barriers for t in self.follow[p] if t in self.to_barrier}
-        if 0 in self.to_barrier:
+        self.to_end = _behind({end}, before, stops)
+        to_barrier = _behind(barriers, before, stops) | barriers
+        begins = {t for p in barriers for t in after[p] if t in to_barrier}
+        if 0 in to_barrier:
             begins.add(0)
-        self.inside = begins | _reached(begins - self.stops, self.follow, self.stops)
+        self.inside = begins | _behind(begins - stops, after, stops)
 
     def final(self) -> set[int]:
         """Positions of the body after which a thread may end, in intervals from which others come to a barrier."""
@@ -46,7 +46,7 @@ class Intervals:
 def passes_freely(body, tables, must: Callable) -> bool:
     """Whether a body has a path from its start to its end without a barrier."""
     stops = {p for p, i in enumerate(body) if isinstance(i, Instruction) and must(i)}
-    return 0 not in stops and len(body) in _reached({0}, _successors(body, tables), stops)
+    return 0 not in stops and len(body) in _behind({0}, _successors(body, tables), stops)
 
 
 def _successors(body, tables) -> list[list[int]]:
@@ -64,14 +64,7 @@ def _successors(body, tables) -> list[list[int]]:
     return follow
 
 
-def _reached(begins, edges, stops) -> set[int]:
-    """Positions reachable from `begins` without passing through `stops`."""
-    found: set[int] = set()
-    work = list(begins)
-    while work:
-        for target in edges[work.pop()]:
-            if target not in found:
-                found.add(target)
-                if target not in stops:
-                    work.append(target)
-    return found
+def _behind(begins, after, stops) -> set[int]:
+    """Positions that can be reached from behind `begins`, up to and including `stops`."""
+    first = {t for p in begins for t in after[p]}
+    return reached(first, lambda p: () if p in stops else after[p])

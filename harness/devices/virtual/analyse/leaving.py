@@ -30,6 +30,7 @@ from functools import cached_property
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import LOOPS, WAYS
+from .dataflow import reached
 
 # the exit of all threads that did not return early; the first bit of a mask
 CLOSING_BRACE = 1
@@ -89,19 +90,11 @@ class Flow:
     def _reached(self, first: int, headers: frozenset[int]) -> set[int]:
         """The blocks that can be reached from one without another iteration of the loops with these headers."""
         if (first, headers) not in self._found:
-            again = {
-                (start, loop.header)
-                for loop in self._loops
-                if loop.header in headers
-                for start in loop.blocks
-            }
-            found, work = set(), [first]
-            while work:
-                start = work.pop()
-                if start not in found:
-                    found.add(start)
-                    work += [t for t in self.blocks[start][1] if (start, t) not in again]
-            self._found[first, headers] = found
+            held = [loop for loop in self._loops if loop.header in headers]
+            again = {(start, loop.header) for loop in held for start in loop.blocks}
+            self._found[first, headers] = reached(
+                [first], lambda start: (t for t in self.blocks[start][1] if (start, t) not in again)
+            )
         return self._found[first, headers]
 
     @cached_property

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
+from .dataflow import dominators, reached
 
 #: threads that run together: in kernels without barriers, and in kernels with
 LANES, LANES_WITH_BARRIERS = 4, 8
@@ -92,14 +93,17 @@ class _Planner:
         self.body, self.registers, self.blocks, self.loops = function.body, function.regs, blocks, loops
         self.in_loops = frozenset().union(*(loop.blocks for loop in loops))
         self.before: dict[int, list[int]] = {start: [] for start in blocks}
+        self.before[_EXIT] = []
         for start in blocks:
             for target in self._follow(start):
-                if target != _EXIT:
-                    self.before[target].append(start)
-        self.dominators = _dominators(0, list(blocks), self.before)
-        after = {start: self._follow(start) for start in blocks}
+                self.before[target].append(start)
+        self.touching: dict[str, list[int]] = {}  # register -> positions of what reads or writes it
+        for position, item in enumerate(self.body):
+            for name in item.reads | item.writes if isinstance(item, Instruction) else ():
+                self.touching.setdefault(name, []).append(position)
+        self.dominators = dominators(0, lambda block: (t for t in self._follow(block) if t != _EXIT))
         # blocks that every path to the end passes through
-        self.after_all = _dominators(_EXIT, [_EXIT, *blocks], after)
+        self.after_all = dominators(_EXIT, self.before.__getitem__)
         self.waits, self.dirty = waits, set(blocks) if waits else self._behind_effects()
         self.apart: set[str] = set()
         self.alone: set[int] = set()
@@ -107,14 +111,12 @@ class _Planner:
         self.regions: list[Region] = []
 
     def plan(self) -> Plan | None:
-        changed = True
-        while changed:
-            changed = False
-            for start, (end, _) in self.blocks.items():
-                for position in range(start, end):
-                    changed |= self._look(position)
-                if self._parts(end - 1, start) and not self._cover(start):
-                    return None
+        if not self.dominators.keys() <= self.after_all.keys():  # a loop that never ends
+            return None
+        self._separate({p for p, i in enumerate(self.body) if isinstance(i, Instruction) and self._own(i)})
+        for start in iter(self._diverging, None):
+            if not self._cover(start):
+                return None
         inside = [r for r in self.regions if not any(_within(r, other) for other in self.regions)]
         for a in inside:
             if any(a.start < b.start < a.end for b in inside):
@@ -156,31 +158,27 @@ class _Planner:
                         together += 8**depth
         return together > alone
 
-    def _look(self, position: int) -> bool:
-        """Records that each thread executes this instruction separately; returns whether that is new."""
-        item = self.body[position]
-        if isinstance(item, Label):
-            return False
-        if position not in self.alone and not self._own(item):
-            return False
-        found = item.writes - self.apart
-        news = bool(found) or position not in self.alone
-        self.apart |= found
-        self.alone.add(position)
-        return news
+    def _separate(self, positions: set[int]) -> None:
+        """Each thread executes these instructions separately, and whatever touches a register that they write."""
+        self.alone |= reached(
+            positions, lambda p: (other for name in self.body[p].writes for other in self.touching[name])
+        )
+        self.apart = {name for position in self.alone for name in self.body[position].writes}
 
     def _own(self, ins: Instruction) -> bool:
-        """Whether an instruction may give threads side by side different results."""
+        """Whether an instruction may give threads side by side different results for the same operands."""
         if ins.base in ("atom", "red") or _ORDERED & set(ins.opcode.split(".")):
             return True
-        used = ins.reads
-        special = (name for name in used if name not in self.registers)
-        return bool((used | ins.writes) & self.apart) or not all(name.startswith(_SAME) for name in special)
+        return not all(name in self.registers or name.startswith(_SAME) for name in ins.reads)
 
     # -- where control flow diverges ------------------------------------------------------------------------
 
-    def _parts(self, position: int, start: int) -> bool:
-        """Whether the block's last instruction is a branch that threads may take differently."""
+    def _diverging(self) -> int | None:
+        """The first block with a branch at its end that threads may take differently, and that is not covered yet."""
+        return next((start for start in self.blocks if start in self.dominators and self._parts(start)), None)
+
+    def _parts(self, start: int) -> bool:
+        position = self.blocks[start][0] - 1
         last = self.body[position]
         if isinstance(last, Label) or last.base not in ("bra", "ret") or not last.pred:
             return False
@@ -196,13 +194,11 @@ class _Planner:
             self.guards.add(position)
             return True
         region = self._region(start)
-        if region is None:
+        if region is None or not region.start <= position < region.end:
             return False
         self.regions.append(region)
-        self.alone.update(p for p in range(region.start, region.end) if isinstance(self.body[p], Instruction))
-        for p in range(region.start, region.end):
-            if isinstance(self.body[p], Instruction):
-                self.apart |= self.body[p].writes
+        inside = range(region.start, region.end)
+        self._separate({p for p in inside if isinstance(self.body[p], Instruction)})
         return True
 
     def _region(self, start: int) -> Region | None:
@@ -260,15 +256,9 @@ class _Planner:
                  if any(isinstance(i, Instruction) and i.base in _EFFECTS for i in self.body[s:end])}  # fmt: skip
         return self._reached(list(found), _EXIT)
 
-    def _reached(self, work: list[int], end: int) -> set[int]:
-        """The blocks of `work` and those reachable from them, except `end`."""
-        found: set[int] = set()
-        while work:
-            block = work.pop()
-            if block not in found:
-                found.add(block)
-                work += [t for t in self._follow(block) if t not in (end, _EXIT)]
-        return found
+    def _reached(self, starts: list[int], end: int) -> set[int]:
+        """These blocks and those that can be reached from them, except `end`."""
+        return reached(starts, lambda block: (t for t in self._follow(block) if t not in (end, _EXIT)))
 
 
 def _may_wait(ins: Instruction) -> bool:
@@ -287,21 +277,3 @@ def _waits_for_block(ins: Instruction) -> bool:
 
 def _within(region: Region, other: Region) -> bool:
     return region != other and other.start <= region.start and region.end <= other.end
-
-
-def _dominators(root: int, nodes: list[int], before: dict[int, list[int]]) -> dict[int, set[int]]:
-    """node -> the nodes that every path from the root to it passes through, including itself."""
-    everything = set(nodes)
-    found = {node: everything for node in nodes}
-    found[root] = {root}
-    changed = True
-    while changed:
-        changed = False
-        for node in nodes:
-            if node == root:
-                continue
-            sets = [found[p] for p in before.get(node, ())]
-            new = set.intersection(*sets) | {node} if sets else {node}
-            if new != found[node]:
-                found[node], changed = new, True
-    return found

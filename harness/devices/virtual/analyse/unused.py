@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ptx.ir import Function, Instruction
+from .dataflow import reached
 
 
 def unused_results(function: Function) -> set[int]:
@@ -22,18 +23,15 @@ def _result(ins: Instruction) -> str:
 
 def _used(body) -> set[str]:
     """Registers, and parameters returned by calls, whose value is stored, passed on, or decides something."""
-    steps = []
-    for ins in reversed(body):
+    decide: set[str] = set()
+    sources: dict[str, set[str]] = {}  # register -> what it is computed from
+    for ins in body:
         if isinstance(ins, Instruction):
-            sources = set(ins.reads)
+            read = set(ins.reads)
             if ins.opcode.startswith("ld.param"):
-                sources.add(ins.operands[1].base)
-            steps.append((ins.op.has_effects, ins.writes, sources))
-    used: set[str] = set()
-    before = -1
-    while len(used) > before:
-        before = len(used)
-        for effect, targets, sources in steps:
-            if effect or not used.isdisjoint(targets):
-                used |= sources
-    return used
+                read.add(ins.operands[1].base)
+            if ins.op.has_effects:
+                decide |= read
+            for target in ins.writes:
+                sources.setdefault(target, set()).update(read)
+    return reached(decide, lambda name: sources.get(name, ()))

@@ -1,0 +1,74 @@
+"""Data flow: what is known at each node of a graph, as the least solution that all its edges agree with.
+
+An analysis says what holds where it starts, what a node hands on to which others, and how two states that meet are
+joined. The graph may be of basic blocks, forwards or backwards, of registers and what is computed from them, or of
+functions and what they call.
+
+Source: Kildall, "A unified approach to global program optimization", POPL 1973.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+from ..ptx.cfg import Blocks
+from ..ptx.ir import Instruction
+
+N = TypeVar("N", bound=Hashable)
+S = TypeVar("S")
+
+
+def solve(
+    start: dict[N, S], flow: Callable[[N, dict[N, S]], Iterable[tuple[N, S]]], join: Callable[[S, S], S]
+) -> dict[N, S]:
+    """The state at each node that is reached from those in `start`.
+
+    flow(node, states): what it hands on: (another node, the state there). join(a, b): of states that meet; it must not
+    change a state more than finitely often.
+    """
+    states, work = dict(start), dict.fromkeys(reversed(start))
+    while work:
+        node, _ = work.popitem()
+        for target, state in flow(node, states):
+            joined = join(states[target], state) if target in states else state
+            if target not in states or joined != states[target]:
+                states[target] = joined
+                work[target] = None
+    return states
+
+
+def reached(start: Iterable[N], after: Callable[[N], Iterable[N]]) -> set[N]:
+    """The nodes of `start`, and all that can be reached from them."""
+    return set(solve(dict.fromkeys(start), lambda node, _: ((t, None) for t in after(node)), lambda a, _: a))
+
+
+def through_blocks(
+    blocks: Blocks, start: S, transfer: Callable[[int, S], S], join: Callable[[S, S], S]
+) -> dict[int, S]:
+    """The state at the beginning of each block that control reaches. transfer(block, state): that at its end."""
+
+    def flow(block: int, states: dict[int, S]) -> Iterable[tuple[int, S]]:
+        state = transfer(block, states[block])
+        return ((target, state) for target in blocks[block][1])
+
+    return solve({0: start}, flow, join)
+
+
+def dominators(root: N, after: Callable[[N], Iterable[N]]) -> dict[N, frozenset[N]]:
+    """Node -> the nodes on every path from the root to it, itself included."""
+    return solve(
+        {root: frozenset([root])},
+        lambda node, found: ((t, found[node] | {t}) for t in after(node)),
+        frozenset.intersection,
+    )
+
+
+def computed_from(body, registers: Iterable[str], carries: Callable[[Instruction], bool]) -> set[str]:
+    """These registers, and those whose values are computed from theirs. carries(ins): whether its results count."""
+    targets: dict[str, list[str]] = {}
+    for ins in body:
+        if isinstance(ins, Instruction) and carries(ins):
+            for name in ins.reads:
+                targets.setdefault(name, []).extend(ins.writes)
+    return reached(registers, lambda name: targets.get(name, ()))
