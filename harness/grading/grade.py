@@ -169,15 +169,15 @@ def on_device(
         outcomes = [trial.outcome for trial in trials]
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee)
+        told = getattr(setups[0].module, "warnings", ())
+        verdict.notes += [w.message for w in told if w.severity == "note"]
         if verdict.diagnosis == "race" and setups[0].device.kind == "cpu":
             shown = next(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
             verdict.timeline = race_timeline.timeline(puzzle, source, shown, setups[0], options.seed)
         if verdict.status == FAILED:
-            verdict.lines = compile_errors.with_warnings(
-                verdict.lines, getattr(setups[0].module, "warnings", ()), source
-            )
+            verdict.lines = compile_errors.with_warnings(verdict.lines, told, source)
         return verdict
 
 

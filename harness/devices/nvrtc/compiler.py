@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.devices.store import Store, cache_root, digest, session_directory
 from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
 
-from . import includes, library
+from . import host_code, includes, library
 from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table
 
@@ -49,6 +49,12 @@ SHIMS: dict[str, str] = {name: "" for name in _IN_PRELUDE}
 SHIMS |= {
     name: f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
     for name in _FROM_CUDA
+}
+_LIBRARIES = {
+    "curand": "cuRAND's device functions are not there: write a small generator, such as xorshift, in the file.",
+    "cutlass/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
+    "cute/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
+    "helper_math.h": "It belongs to CUDA's samples: copy the operators that the kernel needs into the file.",
 }
 SHIMS["algorithm"] = (_HEADERS / "algorithm.h").read_text()
 
@@ -104,7 +110,7 @@ class HeadersLost(DeviceError):
 class Job:
     """A kernel file with all that the compiler reads, so that it opens no file but CUDA's headers.
 
-    headers: text by name. cuda: the folder of CUDA's own headers; "" where none is needed. expressions: template
+    notes: what was left out of it. headers: text by name. cuda: the folder of CUDA's own headers; "" where none is needed. expressions: template
     instances to make, such as "tile<16>". again: its headers were lost once, and have been unpacked again.
     """
 
@@ -114,11 +120,12 @@ class Job:
     cuda: str
     expressions: tuple[str, ...] = ()
     again: bool = False
+    notes: tuple[Diagnostic, ...] = ()
 
     def key(self, *more: str) -> str:
         """A hash of all that decides what the file compiles to, and of `more`. No compiler is loaded."""
         headers = (part for item in sorted(self.headers.items()) for part in item)
-        own = self.name, self.source, "\0".join(self.expressions), str(bool(self.cuda))
+        own = self.name, self.source, "\0".join(self.expressions), str(bool(self.cuda)), *map(str, self.notes)
         return digest(_FORMAT, library.version(), *own, *headers, *more)
 
     def stored(self, flavour: str, arch: str = VIRTUAL) -> Ptx | None:
@@ -144,9 +151,10 @@ def gather(
 
     Errors: CompileError for an include that is refused; DeviceError.
     """
+    source, notes = host_code.without(source, name)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
     cuda = os.fspath(_cuda_headers()) if needs_cuda else ""
-    return Job(source, name, headers, cuda, tuple(name_expressions))
+    return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes)
 
 
 def compile_ptx(
@@ -183,6 +191,8 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
     source, name, headers, expressions = job.source, job.name, job.headers, job.expressions
     found = includes.scan(source, name)
     options = (*FLAVOURS[flavour], f"-arch={arch}", "-std=c++17", f"-include={_PRELUDE}")
+    if "__int128" in source:
+        options += ("--device-int128",)
     if job.cuda:
         headers = headers | _pin_quoted(found, headers, Path(job.cuda))
         options += (f"-I{job.cuda}", f"-I{job.cuda}/cccl")
@@ -197,14 +207,15 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
     allowed = (*headers, job.cuda) if job.cuda else tuple(headers)
     messages = parse_log(log, source, name, found, allowed)
     if output is None:
-        raise CompileError(describe(name, messages, log), messages)
+        raise CompileError(describe(name, messages, log), (*messages, *job.notes))
     text, cubin = output
     if len(text) > _LONGEST:
         raise CompileError(
             f"{name} becomes {len(text) >> 20} MB of PTX, which is too large: "
             "is an initialised array huge, or a loop unrolled very often?"
         )
-    return Ptx(text, *name_table(text, names), tuple(m for m in messages if m.severity == "warning"), cubin)
+    warnings = (*(m for m in messages if m.severity == "warning"), *job.notes)
+    return Ptx(text, *name_table(text, names), warnings, cubin)
 
 
 # --- headers -------------------------------------------------------------------------------------
@@ -226,7 +237,7 @@ def _headers(source, name, found, include_dirs) -> tuple[dict[str, str], bool]:
         elif includes.is_plain(include.name) and _in_cuda(include.name):
             needs_cuda = True
         else:
-            raise includes.refuse(source, name, include, _remedy(include.name, course))
+            raise includes.refuse(source, name, include, _remedy(include.name, include.quoted, course))
     headers |= SHIMS
     if uses_course:
         headers |= course
@@ -234,9 +245,14 @@ def _headers(source, name, found, include_dirs) -> tuple[dict[str, str], bool]:
     return headers, needs_cuda
 
 
-def _remedy(name: str, course: dict[str, str]) -> str:
+def _remedy(name: str, quoted: bool, course: dict[str, str]) -> str:
+    for start, remedy in _LIBRARIES.items():
+        if name.startswith(start):
+            return remedy
     if "." not in name and includes.is_plain(name) and "/" not in name:
         return "A kernel has CUDA's built-in functions and no host library: remove the line."
+    if name.endswith((".h", ".hpp", ".cuh", ".inl", ".cu")) and quoted and not course:
+        return "A kernel file has to hold all that it needs: paste what it uses of that file here."
     offered = ", ".join(sorted(course)[:6])
     return f"It may include {offered + ' and ' if offered else ''}CUDA's headers, such as <cuda_fp16.h>."
 

@@ -28,6 +28,12 @@ _REMEDIES = (
      "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place here"),
     ("A namespace scope variable without memory space annotations",
      "write __device__, __constant__ or constexpr before a variable outside a function"),
+    ("device-side kernel launch could not be processed",
+     "a kernel that launches kernels (dynamic parallelism) is not supported here"),
+    *(
+        (f'identifier "{name}" is undefined', f"GPUs since Volta have no {name}(): write {name}_sync(0xffffffff, ...)")
+        for name in ("__shfl", "__shfl_up", "__shfl_down", "__shfl_xor")
+    ),
 )  # fmt: skip
 
 

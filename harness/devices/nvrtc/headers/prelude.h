@@ -16,6 +16,10 @@ typedef uint64_t uintptr_t;
 typedef int64_t intmax_t;
 typedef uint64_t uintmax_t;
 typedef long int ssize_t;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
 
 #define __builtin_constant_p(...) 0  // what the optimiser knows is nothing to decide by
 
@@ -52,6 +56,38 @@ typedef long int ssize_t;
 #define UINT64_MAX ULLONG_MAX
 #define SIZE_MAX ULONG_MAX
 
+#define INT8_C(x) x
+#define INT16_C(x) x
+#define INT32_C(x) x
+#define INT64_C(x) x##LL
+#define UINT8_C(x) x
+#define UINT16_C(x) x
+#define UINT32_C(x) x##U
+#define UINT64_C(x) x##ULL
+#define INTMAX_C(x) x##LL
+#define UINTMAX_C(x) x##ULL
+#define INTPTR_MAX LLONG_MAX
+#define UINTPTR_MAX ULLONG_MAX
+#define PTRDIFF_MAX LONG_MAX
+#define RAND_MAX INT_MAX
+
+#define PRId8 "d"
+#define PRId16 "d"
+#define PRId32 "d"
+#define PRId64 "lld"
+#define PRIi32 "i"
+#define PRIi64 "lli"
+#define PRIu8 "u"
+#define PRIu16 "u"
+#define PRIu32 "u"
+#define PRIu64 "llu"
+#define PRIx8 "x"
+#define PRIx16 "x"
+#define PRIx32 "x"
+#define PRIx64 "llx"
+#define PRIX32 "X"
+#define PRIX64 "llX"
+
 #define FLT_RADIX 2
 #define FLT_MANT_DIG 24
 #define FLT_DIG 6
@@ -65,6 +101,38 @@ typedef long int ssize_t;
 #define DBL_MAX 1.79769313486231570814527423731704357e+308
 #define DBL_EPSILON 2.22044604925031308084726333618164062e-16
 #define DBL_TRUE_MIN 4.94065645841246544176568792868221372e-324
+
+#define FLT_MAX_EXP 128
+#define FLT_MIN_EXP (-125)
+#define DBL_MAX_EXP 1024
+#define DBL_MIN_EXP (-1021)
+
+// What a host compiler defines by itself.
+#ifndef __FLT_MAX__
+#define __FLT_MAX__ FLT_MAX
+#define __FLT_MIN__ FLT_MIN
+#define __FLT_EPSILON__ FLT_EPSILON
+#define __FLT_DENORM_MIN__ FLT_TRUE_MIN
+#define __FLT_DIG__ FLT_DIG
+#define __FLT_MANT_DIG__ FLT_MANT_DIG
+#define __DBL_MAX__ DBL_MAX
+#define __DBL_MIN__ DBL_MIN
+#define __DBL_EPSILON__ DBL_EPSILON
+#define __DBL_DENORM_MIN__ DBL_TRUE_MIN
+#define __DBL_DIG__ DBL_DIG
+#define __DBL_MANT_DIG__ DBL_MANT_DIG
+#endif
+#ifndef __INT_MAX__
+#define __SCHAR_MAX__ SCHAR_MAX
+#define __SHRT_MAX__ SHRT_MAX
+#define __INT_MAX__ INT_MAX
+#define __LONG_MAX__ LONG_MAX
+#define __LONG_LONG_MAX__ LLONG_MAX
+#define __SIZE_MAX__ SIZE_MAX
+#endif
+#ifndef __CHAR_BIT__
+#define __CHAR_BIT__ CHAR_BIT
+#endif
 
 #define INFINITY (__builtin_bit_cast(float, 0x7f800000))
 #define NAN (__builtin_bit_cast(float, 0x7fc00000))

@@ -344,8 +344,8 @@ def test_what_is_no_include_is_not_refused(source):
     compile_ptx(source + KERNEL)
 
 
-def test_a_host_header_has_its_own_remedy():
-    error = failure("#include <iostream>\n" + KERNEL)
+def test_an_unknown_library_has_its_own_remedy():
+    error = failure("#include <boost>\n" + KERNEL)
     assert "no host library" in str(error) and error.diagnostics[0].line == 1
 
 

@@ -1,0 +1,125 @@
+"""Files for nvcc: their host code is left out, their kernels stay as and where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.devices.nvrtc import compiler, host_code
+from harness.devices.virtual.device import VirtualGPU
+from harness.errors import CompileError
+
+WHOLE = """#include <cstdio>
+#include <vector>
+#include <cuda_runtime.h>
+#define CHECK(call) do { cudaError_t e = (call); if (e != cudaSuccess) exit(1); } while (0)
+#define BLOCK 32
+using std::vector;
+struct Sizes { int n; __device__ int twice() const { return 2 * n; } void print() { printf("%d", n); } };
+struct Timer { cudaEvent_t start; Timer() { cudaEventCreate(&start); } };
+static int runs = 0;
+const int offset = 1;
+__device__ int shifted(int x) { return x + offset; }
+template <typename T> __global__ void fill(T* out, Sizes sizes) {
+    int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < sizes.n) out[i] = shifted(sizes.twice());
+}
+extern "C" __global__ void first(int* out, Sizes sizes) { if (threadIdx.x == 0) out[0] = sizes.n; }
+template <typename T> void launch(vector<T>& v) {
+    fill<T><<<1, BLOCK>>>(v.data(), Sizes{3});
+}
+namespace host { double seconds() { return runs; } }
+int main(int argc, char** argv) {
+    vector<int> v(3); Timer t;
+    CHECK(cudaMalloc(&v, 12));
+    launch(v);
+    return 0;
+}
+"""
+
+
+def test_kernels_of_a_whole_program_run():
+    device = VirtualGPU("full")
+    module = device.compile(WHOLE)
+    out = device.array(np.zeros(4, np.int32), name="out")
+    module.get_function("first")(1, 32, (out, np.int32(7)))
+    assert out.get().tolist() == [7, 0, 0, 0]
+    (note,) = [w for w in module.warnings if w.severity == "note"]
+    assert note.message.startswith("Host code in ") and note.line == 2
+
+
+def test_lines_and_columns_stay():
+    text, _ = host_code.without(WHOLE, "k.cu")
+    assert len(text) == len(WHOLE)
+    for mine, theirs in zip(text.split("\n"), WHOLE.split("\n"), strict=True):
+        assert all(a in (b, " ") for a, b in zip(mine, theirs, strict=True))
+    kept = {line.strip() for line in text.split("\n")}
+    assert "int i = blockIdx.x * BLOCK + threadIdx.x;" in kept and "const int offset = 1;" in kept
+    assert not any(
+        word in text for word in ("main", "Timer t", "vector", "cudaMalloc(&v", "print", "seconds")
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__global__ void k(int* x) { x[0] = helper(1); }  int helper(int a) { return a; }",
+        "#include <cuda_fp16.h>\n// main() calls cudaMalloc\n#define DEVICE __device__\nDEVICE int f() { return 1; }\n",
+        "constexpr int square(int x) { return x * x; }\n__constant__ float w[4];\n__global__ void k(int* x) { x[0] = square(3); }",
+    ],
+)
+def test_device_code_stays(source):
+    """Even where `__device__` is missing: the compiler's error says so."""
+    assert host_code.without(source, "k.cu") == (source, ())
+    with_main = source + "\nint main() { return 0; }"
+    assert host_code.without(with_main, "k.cu")[0].startswith(source)
+
+
+def test_a_helper_without_device_is_named():
+    source = "int helper(int a) { return a; }\n__global__ void k(int* x) { x[0] = helper(1); }\nint main() {}"
+    with pytest.raises(CompileError) as error:
+        compiler.compile_ptx(source)
+    assert any("write __device__ before a function" in d.message for d in error.value.diagnostics)
+    assert (
+        error.value.diagnostics[-1].message
+        == "Host code in line 3 is left out: only kernels and what they call run here."
+    )
+
+
+@pytest.mark.parametrize(
+    "guard, kept",
+    [
+        ("#ifndef __CUDACC_RTC__\n{0}#else\n{1}#endif\n", 1),
+        ("#ifdef __CUDACC_RTC__\n{0}#else\n{1}#endif\n", 0),
+        ("#if !defined(__CUDACC_RTC__)\n{0}#else\n{1}#endif\n", 1),
+        ("#if defined(__CUDACC_RTC__)\n{0}#else\n{1}#endif\n", 0),
+    ],
+)
+def test_guards_for_this_compiler(guard, kept):
+    sides = [
+        "#include <strange_header>\n__device__ int a() { return 1; }\n",
+        "__device__ int b() { return 2; }\n",
+    ]
+    sides = sides if kept else sides[::-1]
+    source = guard.format(*sides) + 'extern "C" __global__ void k(int* x) { x[0] = b(); }\n'
+    text, _ = host_code.without(source, "k.cu")
+    assert "strange_header" not in text and "int b()" in text
+    assert "k" in compiler.compile_ptx(source).kernels
+
+
+@pytest.mark.parametrize(
+    "header, said",
+    [
+        ('"common.h"', "A kernel file has to hold all that it needs"),
+        ("<curand_kernel.h>", "cuRAND's device functions are not there"),
+        ("<cutlass/cutlass.h>", "CUTLASS is not installed"),
+    ],
+)
+def test_headers_that_are_not_there(header, said):
+    with pytest.raises(CompileError, match=said):
+        compiler.compile_ptx(f"#include {header}\n__global__ void k(int* x) {{}}\nint main() {{}}")
+
+
+def test_an_include_of_another_folder_is_still_refused():
+    with pytest.raises(CompileError, match="not a header that a kernel may include"):
+        compiler.compile_ptx('#include <vector>\n#include "/etc/passwd"\n__global__ void k(int* x) {}')
