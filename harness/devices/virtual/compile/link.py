@@ -95,11 +95,10 @@ def prepare_runtime(whole: bool) -> None:
 
 @cache
 def own_text() -> str:
-    """The modules that determine the machine code for a text."""
+    """The files that determine the machine code for a text."""
     folders = ("ptx", "analyse", "rewrite", "instrument", "emit", "compile", "runtime")
-    return "".join(
-        path.read_text() for folder in folders for path in sorted((_VIRTUAL / folder).rglob("*.py"))
-    )
+    files = (path for folder in folders for path in sorted((_VIRTUAL / folder).rglob("*")))
+    return "".join(path.read_text() for path in files if path.suffix in (".py", ".h"))
 
 
 @cache

@@ -23,14 +23,6 @@ BYTES = {name: max(bits // 8, 1) for name, (_, bits) in TYPES.items()}
 
 LLVM_BITS = {llvm: bits for llvm, bits in TYPES.values()}
 
-#: C type of a shared-state field -> (LLVM type, NumPy dtype)
-FIELDS = {
-    "int": ("i32", "i4"),
-    "unsigned": ("i32", "u4"),
-    "unsigned short": ("i16", "u2"),
-    "unsigned long long": ("i64", "u8"),
-}
-
 
 def llvm_type(ptx_type: str) -> str:
     return TYPES[ptx_type][0]

@@ -1,11 +1,8 @@
 // The virtual GPU's own runtime, whose parts are compiled as one (see compile/link.py).
 //
-// CUDA C++ through the same pipeline as a student's kernel, but on host addresses: Env, Thread, Launch,
-// Fault and Cell are declared in abi.py, and functions without a body are found in the process (clock_gettime,
+// CUDA C++ through the same pipeline as a student's kernel, but on host addresses. Structs are declared in
+// state.h, constants in abi.py; functions without a body are found in the process (clock_gettime,
 // bw_printf) or written in LLVM by link.py (call_*). Every rt_* function is called by generated code.
-
-typedef unsigned long long u64;
-typedef unsigned u32;
 
 extern "C" __device__ int clock_gettime(int clock, u64* seconds_and_nanoseconds);
 extern "C" __device__ int bw_printf(u64 launch, u64 format, u64 arguments);

@@ -1,0 +1,266 @@
+// The state that compiled kernels, the runtime and Python share. abi.py reads this file: every struct is declared here
+// once, for all three. A line declares fields of one type. A device address is an offset into the arena; a host
+// address is a pointer of this process.
+
+typedef unsigned long long u64;
+typedef unsigned u32;
+
+// The place where a block runs: one for each slot. A worker (a CPU thread) has one slot or several.
+struct Env {
+    u64 arena;           // host address of device address 0
+    u64 shadow;          // host address of the shadow of device address 0
+    u64 shared_base;     // device address of this slot's shared window
+    u64 local_base;      // device address of this slot's local memory
+    u64 globals_base;    // device address of the module's variables
+    u64 params;          // device address of the kernel's parameters
+    u64 launch;          // host address of the Launch
+    u64 threads;         // host address of Thread[1024]
+    u64 frames;          // host address of the pool of coroutine frames
+    u64 frames_used;
+    u64 frames_size;
+    u64 block_function;  // host address: runs one block
+    u64 start_function;  // host address: starts one thread as a coroutine
+    u64 arena_size;
+    u64 extras;          // host address of Extra[1024]
+    u64 tables;          // host address of Table[32], one for each warp; 0 when nothing is counted
+    u64 counting;        // host address of the Counting
+    u64 cells, colds;    // host addresses of the Cell and the Cold of device address 0; 0 without racecheck
+    u64 quiet;           // host address of a u64 per granule: the interval and the instruction whose reads need no check
+    u64 unset;           // host address of a byte per byte of device memory, its unset bits; 0 when values are not followed
+    u64 traces;          // host address of the Trace of device address 0
+    u64 block;           // linear index of the current block
+    u32 ctaid_x, ctaid_y, ctaid_z;
+    u32 worker, slot;
+    u32 bar;             // time (Launch.now) of the block's last barrier, or of its start
+    u32 shared_tag, global_tag;  // of the cells of shared memory in this interval, and of global memory
+    u32 careful;         // every access is checked in full: it is recorded, or fences order threads
+    u32 noted;           // distinguishes the quiet words of launches that record their steps from those of others
+    u32 symmetric;       // as in the Launch
+    u32 holes;           // threads that have ended after an access that later barriers do not order
+    u32 clocks;          // a thread knows of others by more than barriers of the block and collectives of its warp
+    u32 dirty;           // how many threads still hold such knowledge of this block
+    u32 blind;           // a call is under way whose result is not used
+    u32 final;           // a call after which the thread may end while others go on to a barrier
+    u32 full[32];        // per warp: time of the last collective of all its lanes
+    u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
+    u32 arrived[16];     // per barrier number: arrivals by bar.arrive
+    u32 running;         // the block has threads that have not ended
+    u32 start;           // its threads have not started yet
+    u32 together;        // all of them wait at one plain __syncthreads(), so all may go on
+    u32 faulted;
+    u32 slice;           // back edges left before the next look at the watchdog
+    u32 granted;         // how many the slice had at first
+    u32 calls;           // calls of functions left before such a look
+    u32 moved;           // in this round, a thread has done more than check whether others have moved
+    u32 idle;            // in the last round none did, in any block of the worker
+};
+
+// One CUDA thread of the block that runs in a slot. What a barrier and a loop need lies in the first cache line.
+struct Thread {
+    u64 handle;  // its coroutine
+    u64 steps;   // back edges left before the watchdog barks
+    u32 wait;    // what it waits for: WAIT_*
+    u32 op;      // the collective: OP_*
+    u32 mask;    // member mask, or barrier number
+    u32 site;
+    u32 dead;    // it has faulted or executed `exit`: unwind
+    u32 linear;
+    u32 tid_x, tid_y, tid_z;
+    u32 clock;   // time of its last synchronising event, unless that was a barrier of the block
+    u32 depth;   // of device function calls
+    u32 stack;   // where on the worker's stack the first recursive function was called, in units of 16 bytes
+    u64 arg0, arg1, arg2;  // operands of the collective at which it waits
+    u64 result0, result1;
+    u64 local;      // device address of its local memory
+    u64 local_top;  // first free byte of its local stack
+    u64 local_end;
+};
+
+// What few kernels need of a thread: operands of matrix instructions, pending copies, what fences order, counting.
+struct Extra {
+    u64 cursor;     // host address of the Entry that it is expected to reach next
+    u64 path;       // hash of the calls that led to the current function
+    u64 data[24];   // elements given to a matrix instruction, then its results
+    u64 unset[24];  // which bits of `data` are unset; of a shuffle's operand: the first
+    u64 from;       // their origin
+    u64 given_unset, given_from;  // of what the thread gets
+    u32 copies;
+    u32 group;      // number of the group of copies that is not committed yet
+    u64 copy_to[64], copy_from[64];    // device addresses
+    u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero
+    u32 copy_site[64], copy_group[64];
+    u32 copy_work[64];  // when counting: `work` when the copy was started
+    u32 work;       // grows with what the thread computes in floating point
+    u64 known;      // host address of the Clock with what it knows of others; void unless Env.clocks
+    u64 fences[8];  // two Fences: the last one, and the last one that reached other blocks
+    u32 pending;    // what it has read of others' releases and not acquired: a place in the pool
+    u64 watched, seen;  // what it last looked at that others change (host address), and the value found there
+    u32 watched_site, watched_size;
+    u32 in_vain;    // 1: the value was the same as before; 2: it was another one, after a wait
+    u32 patience, waited_site;  // how many rounds it was to wait the last time, and in which loop
+    u64 kept;       // the last calm access that it made (see races.cu)
+    u32 kept_key, kept_stamp;
+    u32 touched;    // Env.bar when it made an access that may be its last
+    u32 hole;       // it has ended after such an access: the most that others know of it; 0: it has not
+    u64 out;        // its way out of the kernel, and the loops around that (see leaving.py)
+    u64 behind;     // of the place where it waits: the ways out that lie behind it, and the loops around it
+    u32 polls;      // the site at which it waits at the barrier of its grid, while it does
+    u32 turns[16];  // iterations begun of each numbered loop since it reached the loop
+};
+
+// Who has touched a granule, for racecheck (see records.cu). Void when the tag is not that of the interval.
+struct Cell {
+    u32 tag;
+    u32 more;  // the granule's Cold is in use
+    u32 record[8];
+};
+
+// What few granules need beside their Cell.
+struct Cold {
+    u32 record[8];
+    u32 launch;  // Launch.tag of the launch that made the chain
+    u32 chain;   // more records: the place of a Chain in the launch's pool
+    u32 writer, writer_place;  // key of the last strong write
+    u32 seer_place, seer_lane, seer_stamp;  // who has seen that one, and everything before it
+    u32 since;   // of accesses no older than this; after a plain store, those of the next chain: writer_place
+};
+
+// A granule that holds an unset value: where the value came from, and who stored it.
+struct Trace {
+    u64 origin, block;
+    u32 site, thread;
+    u32 copy_site;  // the last copy (cp.async) into it
+    u32 unused;
+};
+
+// Two instructions that race: on which bytes of a granule, in one barrier interval of a block (global memory: of the
+// launch).
+struct Hazard {
+    u64 address, block;
+    u32 interval;
+    u32 site, other_site;
+    u32 kind, other_kind;  // 1 writes, 2 strong, scope << 2
+    u32 bytes, across;     // a bit for each byte; across: those on which different warps race
+};
+
+// One launch, shared by all workers.
+struct Launch {
+    u64 next_block;      // taken with an atomic add
+    u64 blocks;
+    u64 block_multiplier, block_offset;  // the order of blocks: i -> (i * multiplier + offset) % blocks
+    u64 order;           // host address of the linear thread ids of a block, in the order in which they start
+    u64 site_lines;      // host address of a number for each site's line, in their order; 0 when barriers need not match
+    u64 step_budget;
+    u64 deadline;        // nanoseconds of the monotonic clock
+    u64 faults;          // faults seen, kept or not
+    u64 printf_lines;    // lines not taken by Python
+    u32 grid_x, grid_y, grid_z;
+    u32 block_x, block_y, block_z;
+    u32 threads;
+    u32 lanes;           // threads that one coroutine stands for; it has the state of the first of them
+    u32 stop;            // 1: no further block starts; GIVEN_UP: threads end at their next slice as well
+    u32 lock;            // over the records of faults
+    u32 kept;            // records in use
+    u32 printf_open;
+    u32 shared_bytes;    // of a block, guards included
+    u32 shared_static;   // as CUDA counts it, without guards
+    u32 shared_dynamic;
+    u32 check_sync;
+    u32 suspect;         // something unset was read: run again, in code that follows such values
+    u64 unset_argument;  // device address of one of printf's
+    u32 slots;           // blocks that a worker runs in turns
+    u32 grid_sync;       // blocks wait for one another at the barrier of their grid, and threads report it
+    u64 grid_workspace;  // device address of what cooperative groups synchronise a grid with
+    u32 now;             // racecheck's time: the number of synchronising events so far
+    u32 tag;             // of cells of global memory in this launch
+    u32 symmetric;       // SYMMETRIC_* bits: which events order threads alike
+    u32 ordered;         // the kernel has fences, releases or acquires
+    u32 finals;          // it has accesses that may be a thread's last while others go on to a barrier
+    u32 silent;          // the pool is used up: races are no longer reported
+    u32 races, hazard_count;
+    u32 serial;          // strong writes so far
+    u64 pool, pool_used, pool_size;  // host address; bytes
+    u32 nodes, nodes_left;  // room for records in the pool
+    u64 hazards, places; // host addresses of tables at the start of the pool
+    u32 looks, most_looks;  // looks at memory that has changed, in this round: those left, and how many at first
+    u64 turns;           // loads after which a thread let others run, so far
+    u64 ticks;           // what clocks show
+    u64 chance;          // random bits, for who waits how long
+    u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
+};
+
+// Something that racecheck looked at: an access, or an event that synchronises threads, one step for each that takes
+// part.
+struct Step {
+    u64 address;   // of a barrier: its number
+    u64 value, block;
+    u32 site, thread;
+    u32 what, info;
+    u32 serial;    // of an event in which several threads take part; of an arrival: the barrier's number
+    u32 interval;  // Env.bar
+};
+
+// What is counted in a launch (see counters.cu).
+struct Counting {
+    u64 segments, accesses;  // host addresses of Segment[], Access[]
+    u64 totals;       // host address of Total[], three for each access: global, shared, local
+    u64 split;        // entries that had to be added up before every lane had passed them
+    u64 idle_copies;  // waited for by threads that had computed nothing since they started them
+    u64 busiest;      // summed over blocks: requests to global memory by the warp of the block that makes most
+    u64 kept, kept_end;  // host addresses: where the next Request goes, if there is room
+};
+
+// Code without a branch, a call or a wait: all of it is executed, or none.
+struct Segment {
+    u32 first, accesses;   // its accesses
+    u32 bytes;             // of an Entry for it
+    u32 unused;
+    u64 warps, threads;    // how often it was executed
+    u64 divergent;         // executions in which the branch at its end went both ways
+    u64 overlapped;        // of `threads`, those that had copies (cp.async) pending
+};
+
+// One access of one warp, kept for those who want to look at single ones.
+struct Request {
+    u32 access, space, block, warp;
+    u32 addresses[32];
+};
+
+struct Access {
+    u32 size, space, atomic, unused;
+};
+
+struct Total {
+    u64 requests, lanes, sectors, sectors_ideal;
+    u64 wavefronts, wavefronts_ideal, serial;
+};
+
+// One execution of a segment by lanes of a warp. For each access, u32[32] follows: the addresses of the lanes.
+struct Entry {
+    u64 key;
+    u32 mask;     // lanes that have been here
+    u32 bytes;
+    u32 taken;    // lanes that took the branch at its end
+    u32 segment, creator;
+    u32 copying;  // lanes that arrived with copies (cp.async) pending
+};
+
+// The entries of one warp that further lanes may reach.
+struct Table {
+    u64 base, top, end;  // host addresses of the entries
+    u64 index;           // host address of offsets of entries + 1, by hash
+    u32 index_size;      // 0: there is none
+    u32 entries;
+    u32 creators;        // lanes that made them
+    u32 requests;        // to global memory, of the warp in this block
+    u32 most;            // in the first table of a block: the most requests of a warp
+    u32 unused;
+};
+
+// A record of a fault, for explain/faults.py.
+struct Fault {
+    u64 address, block, extra, other_block;
+    u32 kind, site, thread, other_site, other_thread;
+    u32 count;
+    u32 slot;
+};
