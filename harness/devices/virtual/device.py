@@ -19,8 +19,9 @@ from .compile.build import Built, build, build_ptx
 from .compile.link import Executable
 from .compile.modules import KernelInfo
 from .compile.recipes import BUILDS, RECIPES, Check
-from .explain.faults import Diagnosis, unset_outputs
+from .explain.faults import Diagnosis
 from .explain.owners import local_name
+from .explain.unset import unset_outputs
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.printf import Output

@@ -13,22 +13,13 @@ import numpy as np
 from ....course.cuda_text import read
 from ....errors import KernelFault, Place
 from ...nvrtc.symbols import demangle
-from ..ptx.types import TYPES
 from ..run.arena import Owner
 from ..run.printf import c_string
 from ..runtime.abi import (
-    DTYPES,
-    FAULT,
     FAULTS,
-    GRANULE,
     INFO_ATOMIC,
     INFO_SHARED,
     INFO_WRITE,
-    ORIGIN_ADDRESS,
-    ORIGIN_KIND,
-    ORIGIN_SITE,
-    ORIGINS,
-    SLOT_BYTES,
     STOP_AFTER,
     TIMEOUT_BLOCKS,
     TIMEOUT_CALLED,
@@ -36,16 +27,16 @@ from ..runtime.abi import (
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
     USE,
-    USES,
 )
+from . import barriers, unset
 from .owners import Owners, element
 from .races import Race, Told
+from .wording import coordinates, named, space_name, triple
 
 NOTES = {"exited-early", "same-write"}
 RACES = {"race", "warp-race"}
 _LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
 _COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
-_SPACES = {"shared": "__shared__", "local": "__local__", "const": "__constant__"}  # any other is __global__
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
 _NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointer plus an index
 
@@ -81,20 +72,17 @@ class Diagnosis:
 
     def _fault(self, record, fields: dict | None = None) -> KernelFault:
         kind = FAULTS[record["kind"]]
-        describe = {
-            "out-of-bounds": self._access, "misaligned": self._access, "read-only": self._access,
-            "timeout": self._timeout, "assert": self._assert, "trap": self._trap,
-            "stack-overflow": self._stack, "barrier-divergence": self._barrier, "shuffle-mask": self._mask,
-            "exited-early": self._early, "uninitialised-read": self._unset, "same-write": self._same_write,
-            "went-round": self._round, "missing-block": self._missing_block,
-        }  # fmt: skip
-        fields = describe[kind](kind, record) if fields is None else fields
+        fields = _DESCRIBE[kind](self, record) if fields is None else fields
         place = fields.pop("place", None) or self.place(record["site"], record["thread"], record["block"])
         fault = KernelFault(
-            file=place.file, line=place.line, thread=place.thread, block=place.block,
-            source=self.source_line(place.line), count=int(record["count"]),
+            file=place.file,
+            line=place.line,
+            thread=place.thread,
+            block=place.block,
+            source=self.source_line(place.line),
+            count=int(record["count"]),
             **{"kind": kind, "severity": "note" if kind in NOTES else "error", **fields},
-        )  # fmt: skip
+        )
         if kind in _COUNTED and fault.count > 1:
             fault.explanation += f" {'Many' if self.stopped else fault.count} threads do this."
         return fault
@@ -102,8 +90,12 @@ class Diagnosis:
     def place(self, site: int, thread: int, block: int) -> Place:
         at, text = self.run.module.lowered.sites[site]
         line = at.line or self._definition(text or self.run.kernel.info.name)
-        return Place(at.file or self.run.module.name, line, coordinates(thread, self.run.block),
-                     coordinates(block, self.run.grid))  # fmt: skip
+        return Place(
+            at.file or self.run.module.name,
+            line,
+            coordinates(thread, self.run.block),
+            coordinates(block, self.run.grid),
+        )
 
     def _definition(self, kernel: str) -> int:
         """The line where a kernel is defined, for what belongs to no line of it; 0 where it is not found."""
@@ -134,8 +126,9 @@ class Diagnosis:
 
     # -- kinds --------------------------------------------------------------------------------------
 
-    def _access(self, kind: str, record) -> dict:
-        info, address, owner = int(record["extra"]), self.address(record), self.owner(record)
+    def _access(self, record) -> dict:
+        kind, info = FAULTS[record["kind"]], int(record["extra"])
+        address, owner = self.address(record), self.owner(record)
         size = info & 255
         verb, done = _VERBS[_access_name(info)]
         headline = f"Invalid {space_name(owner)} {verb} of size {size} bytes"
@@ -144,8 +137,11 @@ class Diagnosis:
         if owner is None:
             return dict(kind="invalid-address", headline=headline, explanation=_nowhere(done, address))
         if not owner.nbytes and owner.space != "shared":
-            return dict(headline=headline, array=owner.name if owner.name.isidentifier() else "",
-                        explanation=f"This {done} outside {owner.name}.")  # fmt: skip
+            return dict(
+                headline=headline,
+                array=owner.name if owner.name.isidentifier() else "",
+                explanation=f"This {done} outside {owner.name}.",
+            )
         fields = dict(array=owner.name, shape=owner.describe_shape(), headline=headline)
         if kind == "read-only":
             why = "is an input (const): kernels may only read it"
@@ -191,14 +187,14 @@ class Diagnosis:
         what = f"0x{address:x}"
         if owner and owner.nbytes:
             what = element(owner, address)
-            fields |= _named(owner, address)
+            fields |= named(owner, address)
         offset = address % size
         return fields | dict(
             explanation=f"This {done} {size} bytes at once starting at {what}, whose address is {offset} past a multiple"
             f" of {size}."
         )
 
-    def _timeout(self, kind: str, record) -> dict:
+    def _timeout(self, record) -> dict:
         headline = "the launch timed out and was terminated"
         what = {
             TIMEOUT_SPENT: "A thread ran this loop, or one around it, more than 100 million times: does its condition ever become false?",
@@ -211,11 +207,11 @@ class Diagnosis:
         )
         return dict(headline=headline, explanation=what)
 
-    def _assert(self, kind: str, record) -> dict:
+    def _assert(self, record) -> dict:
         message = c_string(self.run.arena, int(record["address"]))
         return dict(headline=f"Assertion `{message}` failed", explanation=f"assert({message}) is false here.")
 
-    def _trap(self, kind: str, record) -> dict:
+    def _trap(self, record) -> dict:
         _, text = self.run.module.lowered.sites[record["site"]]
         if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
             what = (
@@ -224,115 +220,18 @@ class Diagnosis:
             return dict(
                 kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
             )
-        return dict(kind="assert", headline="an illegal instruction was encountered",
-                    explanation="The kernel called __trap().")  # fmt: skip
+        return dict(
+            kind="assert",
+            headline="an illegal instruction was encountered",
+            explanation="The kernel called __trap().",
+        )
 
-    def _stack(self, kind: str, record) -> dict:
+    def _stack(self, record) -> dict:
         if record["extra"]:
             what = f"Calls are nested more than {int(record['extra']) - 1} deep: does the recursion end?"
         else:
             what = "The local arrays of this thread do not fit into its local memory."
         return dict(headline="Stack overflow", explanation=what)
-
-    def _barrier(self, kind: str, record) -> dict:
-        place = self.place(record["site"], record["thread"], record["block"])
-        waiting, wanted = int(record["extra"]), int(record["address"]) >> 32
-        fields = dict(headline="Barrier error detected. Divergent thread(s) in block")
-        who = (
-            f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier"
-        )
-        if not record["other_site"]:
-            if wanted:
-                return fields | dict(
-                    explanation=f"{who}, which needs {wanted} threads: the others never arrive."
-                )
-            return fields | dict(explanation=f"{who}, which never opens: the others never arrive.")
-        other = self.place(record["other_site"], record["other_thread"], record["block"])
-        where = f"line {other.line}" if other.line != place.line else "another call of it on the same line"
-        return fields | dict(
-            other=other,
-            explanation=f"{who}; thread {triple(other.thread)} waits at {where}. Every thread of the block must reach"
-            " the same __syncthreads().",
-        )
-
-    def _mask(self, kind: str, record) -> dict:
-        mask, round_ = int(record["address"]) & 0xFFFFFFFF, int(record["address"]) >> 32
-        extra, others = int(record["extra"]) & 0xFFFFFFFF, int(record["extra"]) >> 32
-        lane = int(record["thread"]) % 32
-        if not mask >> lane & 1:
-            return dict(headline="Barrier error detected. Invalid arguments",
-                        explanation=f"The mask 0x{mask:08x} leaves out lane {lane}, although it makes this call.")  # fmt: skip
-        lanes = round_ or extra
-        one = lanes & lanes - 1 == 0
-        how = (
-            f"take{'s' * one} no part in this call"
-            if round_
-            else f"{'has' if one else 'have'} returned before this call"
-        )
-        fields = dict(headline="Barrier error detected. Divergent thread(s) in warp",
-                      explanation=f"The mask 0x{mask:08x} names {_lanes(lanes)}, which {how}.")  # fmt: skip
-        if record["other_site"]:
-            other = self.place(record["other_site"], record["other_thread"], record["block"])
-            what = f"names {_lanes(extra)}, which never make{'s' * one} this call: thread {triple(other.thread)} waits at line {other.line}"
-            if others:
-                what = f"differs from that of thread {triple(other.thread)}, 0x{others:08x}: all lanes that a mask names must pass the same mask"
-            fields |= dict(other=other, explanation=f"The mask 0x{mask:08x} {what}.")
-        return fields
-
-    def _unset(self, kind: str, record) -> dict:
-        """The line that first read the unset value, and the line where that matters."""
-        origin, use = int(record["extra"]), int(record["address"])
-        site, begun = origin >> ORIGIN_SITE, ORIGINS[origin >> ORIGIN_KIND & 15]
-        place = self.place(site, record["thread"], record["block"])
-        used = self.place(record["site"], record["thread"], record["block"])
-        if begun == "register":
-            fields = self._variable(site)
-        elif begun == "lane":
-            fields = self._lane(origin & ORIGIN_ADDRESS, int(record["thread"]))
-        else:
-            fields = self._unwritten(site, origin & ORIGIN_ADDRESS, record)
-        if used.line != place.line:
-            stored = use >> 8
-            owner = self.owners.find(stored, int(record["site"]), False, 0) if stored else None
-            name = element(owner, stored) if owner and owner.nbytes else "an array"
-            fields["explanation"] += f" {_MATTERS[USES[use & 255]].format(line=used.line, element=name)}"
-            fields["other"] = used
-        return fields | dict(place=place)
-
-    def _unwritten(self, site: int, address: int, record) -> dict:
-        """Memory that was never written."""
-        slot = max(0, address - self.run.arena.slots_start) // SLOT_BYTES
-        owner = self.owners.find(address, site, False, slot)
-        size = _access_size(self.run.module.lowered.sites[site][1])
-        fields = dict(
-            headline=f"Uninitialized {space_name(owner)} memory read" + f" of size {size} bytes" * bool(size)
-        )
-        if owner is None or not owner.nbytes:
-            what = owner.name if owner else "memory"
-            return fields | dict(explanation=f"This reads {what}, which was not written there.")
-        what = f"This reads {element(owner, address)}, which was never written."
-        if record["other_site"]:
-            copy = self.place(record["other_site"], record["thread"], record["block"])
-            what = (f"This reads {element(owner, address)}, but its copy, started at line {copy.line}, may not have"
-                    " finished: commit its group, and note that a wait for all but the newest n groups covers it only once"
-                    " n more groups have been committed.")  # fmt: skip
-        return fields | _named(owner, address) | dict(explanation=what)
-
-    def _variable(self, site: int) -> dict:
-        """A variable in a register."""
-        register, _, function = self.run.module.lowered.sites[site][1].partition(" of ")
-        name = self.owners.variable(function, register)
-        what = f"{name} has no value here" if name else "A variable used here has no value"
-        return dict(headline="Uninitialized variable read", array=name,
-                    explanation=f"{what}: it was never assigned on the path this thread took.")  # fmt: skip
-
-    def _lane(self, lane: int, thread: int) -> dict:
-        """A lane that a shuffle reads from but that does not take part in it."""
-        threads = self.run.block[0] * self.run.block[1] * self.run.block[2]
-        last = thread // 32 * 32 + lane >= threads
-        why = f"does not exist: the block has {threads} threads" if last else "its mask leaves out"
-        return dict(headline="Uninitialized value of a shuffle",
-                    explanation=f"This shuffle asks for the value of lane {lane}, which {why}.")  # fmt: skip
 
     def _of_race(self, told: Told) -> KernelFault:
         fault = self._fault(told.shown.record, self._race(told))
@@ -346,11 +245,13 @@ class Diagnosis:
         """
         race = told.shown
         count, (before, now) = int(race.record["count"]), race.accesses
-        headline = (f"Race reported between {before} access at {race.first.file}:{race.first.line}"
-                    f" and {now} access at {race.last.file}:{race.last.line} [{count} hazard{'s' * (count != 1)}]")  # fmt: skip
+        headline = (
+            f"Race reported between {before} access at {race.first.file}:{race.first.line}"
+            f" and {now} access at {race.last.file}:{race.last.line} [{count} hazard{'s' * (count != 1)}]"
+        )
         fields = dict(kind="race", headline=headline, other=race.first, explanation=told.explanation())
         if race.owner:
-            fields |= _named(race.owner, int(race.record["address"]))
+            fields |= named(race.owner, int(race.record["address"]))
         if race.kind == "warp-race" and not (told.by_owner and race.owner and race.owner.space == "global"):
             fields["severity"] = "warning"
         return fields
@@ -374,86 +275,41 @@ class Diagnosis:
         if here.block == other.block:
             return f"Threads {triple(min(here.thread, other.thread))} and {triple(max(here.thread, other.thread))}"
         first, second = sorted((here, other), key=lambda p: p.block[::-1])
-        return (f"Thread {triple(first.thread)} of block {triple(first.block)} and thread {triple(second.thread)} of"
-                f" block {triple(second.block)}")  # fmt: skip
+        return (
+            f"Thread {triple(first.thread)} of block {triple(first.block)} and thread {triple(second.thread)} of"
+            f" block {triple(second.block)}"
+        )
 
-    def _same_write(self, kind: str, record) -> dict:
+    def _same_write(self, record) -> dict:
         """Two threads stored one value in one element: harmless, but it explains a kernel that is slow or wrong."""
         here = self.place(record["site"], record["thread"], record["block"])
         other = self.place(record["other_site"], record["other_thread"], record["other_block"])
         name = self.named(record, self.owner(record))
-        return dict(headline="Several threads write the same element", other=other,
-                    explanation=f"{self.both(here, other)} both write {name}; each element should belong to one thread.")  # fmt: skip
-
-    def _round(self, kind: str, record) -> dict:
-        gone, waiting = int(record["extra"]), int(record["address"])
-        first = triple(coordinates(record["other_thread"], self.run.block))
-        who = f"thread {first} went" if gone == 1 else f"{gone} others went"
-        whose = "" if gone == 1 else f", the first of them thread {first}"
         return dict(
-            kind="barrier-divergence", headline="Barrier error detected. Divergent thread(s) in block",
-            explanation=f"{waiting} thread{'s' * (waiting != 1)} of the block wait{'s' * (waiting == 1)} at this barrier; {who}"
-            f" around it{whose}. Put it where every thread of the block passes, not in a branch or loop that some skip.",
-        )  # fmt: skip
-
-    def _missing_block(self, kind: str, record) -> dict:
-        waiting, missing = int(record["address"]), int(record["extra"])
-        block = triple(coordinates(record["other_block"], self.run.grid))
-        rest = f", nor do{'es' * (missing == 2)} {missing - 1} more" if missing > 1 else ""
-        return dict(
-            kind="barrier-divergence", headline="Barrier error detected. Divergent block(s) in grid",
-            explanation=f"{waiting} block{'s' * (waiting != 1)} wait{'s' * (waiting == 1)} at this barrier of the grid; block"
-            f" {block} never arrives{rest}. Every block of the grid must reach the same grid.sync().",
-        )  # fmt: skip
-
-    def _early(self, kind: str, record) -> dict:
-        gone = int(record["extra"])
-        return dict(kind="barrier-divergence", headline="Divergent thread(s) in block",
-                    explanation=f"{gone} thread{'s' * (gone != 1)} had returned before this barrier:"
-                    " it does not wait for them.")  # fmt: skip
+            headline="Several threads write the same element",
+            other=other,
+            explanation=f"{self.both(here, other)} both write {name}; each element should belong to one thread.",
+        )
 
 
-#: the effect of an unset value in a later line than the one that reads it
-_MATTERS = {
-    "branch": "Which way the thread goes at line {line} depends on it.",
-    "address": "An address at line {line} is computed from it.",
-    "atomic": "The atomic operation at line {line} uses it.",
-    "collective": "The barrier or warp function at line {line} uses it.",
-    "operand": "Line {line} uses it.",
-    "printf": "Line {line} prints it.",
-    "read": "Line {line} uses it.",
-    "output": "It goes into {element}, which line {line} stores.",
+#: kind of a record -> what is to be said of it, beside its place
+_DESCRIBE = {
+    "out-of-bounds": Diagnosis._access,
+    "misaligned": Diagnosis._access,
+    "read-only": Diagnosis._access,
+    "timeout": Diagnosis._timeout,
+    "assert": Diagnosis._assert,
+    "trap": Diagnosis._trap,
+    "stack-overflow": Diagnosis._stack,
+    "barrier-divergence": barriers.barrier,
+    "shuffle-mask": barriers.mask,
+    "exited-early": barriers.early,
+    "went-round": barriers.went_round,
+    "missing-block": barriers.missing_block,
+    "uninitialised-read": unset.unset,
+    "same-write": Diagnosis._same_write,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
-
-
-def unset_outputs(arena) -> np.ndarray:
-    """A record for each line that stored something unset in an array, if it is still there when the launch
-    ends."""
-    found = {}
-    for _, places in arena.stored_unset():
-        traces = arena.traces[places // GRANULE]
-        lines = traces["site"].astype(np.uint64) << np.uint64(32) | traces["origin"] >> np.uint64(ORIGIN_SITE)
-        for line, first in zip(*np.unique(lines, return_index=True), strict=True):
-            found.setdefault(int(line), (int(places[first]), traces[first]))
-    records = np.zeros(len(found), DTYPES["Fault"])
-    for record, (place, trace) in zip(records, found.values(), strict=True):
-        record["kind"], record["address"], record["extra"] = (
-            FAULT["uninitialised-read"],
-            place << 8 | USE["output"],
-            trace["origin"],
-        )
-        record["site"], record["thread"], record["block"], record["count"] = (
-            trace["site"],
-            trace["thread"],
-            trace["block"],
-            1,
-        )
-        if ORIGINS[int(trace["origin"]) >> ORIGIN_KIND & 15] == "copying":
-            record["other_site"] = arena.traces[(int(trace["origin"]) & ORIGIN_ADDRESS) // GRANULE][
-                "copy_site"
-            ]
-    return records
 
 
 def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
@@ -466,8 +322,11 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
     racing = {f.array for _, f in found if f.kind == "race"}
     masks = {f.line for _, f in found if f.kind == "shuffle-mask"}
     told = set()
-    places = {(f.thread, f.block, f.other.line if f.other else f.line) for r, f in found
-              if f.kind == "uninitialised-read" and int(r["address"]) & 255 == USE["address"]}  # fmt: skip
+    places = {
+        (f.thread, f.block, f.other.line if f.other else f.line)
+        for r, f in found
+        if f.kind == "uninitialised-read" and int(r["address"]) & 255 == USE["address"]
+    }
     order = []
     for _, f in found:
         rank = 1
@@ -484,24 +343,6 @@ def _in_order(found: list[tuple[np.void, KernelFault]]) -> list[KernelFault]:
     return [f for _, f in sorted(order, key=lambda o: (o[0], o[1].severity == "warning"))]
 
 
-def _access_size(text: str) -> int:
-    """Bytes that one thread reads with a PTX instruction; 0 if unknown."""
-    opcode = text.split(" ")[1 if text.startswith("@") else 0].split(".")
-    if opcode[0] not in ("ld", "ldu", "atom", "red") or opcode[-1] not in TYPES:
-        return 0
-    return TYPES[opcode[-1]][1] // 8 * next((int(m[1]) for m in opcode if m in ("v2", "v4")), 1)
-
-
-def space_name(owner: Owner | None) -> str:
-    return _SPACES.get(owner.space, "__global__") if owner else "__global__"
-
-
-def _named(owner: Owner, address: int) -> dict:
-    """The fields that name an element; a variable that is not an array has no index."""
-    index = "" if element(owner, address) == owner.name else owner.element(address)
-    return dict(array=owner.name, index=index, shape=owner.describe_shape())
-
-
 def _nowhere(done: str, address: int) -> str:
     """An address that belongs to no array."""
     if abs(address) < _NEAR:
@@ -514,22 +355,3 @@ def _nowhere(done: str, address: int) -> str:
 
 def _access_name(info: int) -> str:
     return "Atomic" if info & INFO_ATOMIC else "Write" if info & INFO_WRITE else "Read"
-
-
-def _lanes(mask: int) -> str:
-    """`lane 3`, `lanes 0-15`, `16 lanes`."""
-    lanes = [i for i in range(32) if mask >> i & 1]
-    if len(lanes) == 1:
-        return f"lane {lanes[0]}"
-    if lanes and lanes[-1] - lanes[0] == len(lanes) - 1:
-        return f"lanes {lanes[0]}-{lanes[-1]}"
-    return f"{len(lanes)} lanes"
-
-
-def triple(c: tuple[int, int, int]) -> str:
-    return f"({','.join(map(str, c))})"
-
-
-def coordinates(linear: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:
-    linear = int(linear)
-    return linear % extent[0], linear // extent[0] % extent[1], linear // (extent[0] * extent[1])

@@ -98,11 +98,10 @@ class Owners:
             shape, itemsize = self._shape(name, plain, size)
             result.append(Owner(plain, base + offset, size, "shared", shape, itemsize))
         size = self.run.shared_mem
-        asked = f"the launch asks for {size} bytes of dynamic shared memory" if size else ""
+        asked = f"the launch asks for {f'{size} bytes of' if size else 'no'} dynamic shared memory"
         for name in self._dynamic_names():
-            itemsize = self._shape(name, demangle(name), size)[1]
-            result.append(Owner(demangle(name), base + info.dynamic_offset, size, "shared", (), itemsize,
-                                remark=asked or "the launch asks for no dynamic shared memory"))  # fmt: skip
+            start, itemsize = base + info.dynamic_offset, self._shape(name, demangle(name), size)[1]
+            result.append(Owner(demangle(name), start, size, "shared", itemsize=itemsize, remark=asked))
         return result
 
     def _dynamic_names(self) -> list[str]:

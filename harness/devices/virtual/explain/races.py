@@ -13,6 +13,7 @@ from ....course.cuda_text import Piece, read
 from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
+from .wording import triple
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
 _LANES_MEET = {"shfl", "vote", "match", "redux", "activemask"}  # beside bar.warp.sync
@@ -35,23 +36,29 @@ class Paths:
         """Is there a path from one of these places to another? barriers: it may not go through one."""
         return any(
             place in self._reached(function, at, barriers)
-            for function, at in start for other, place in end if other == function
-        )  # fmt: skip
+            for function, at in start
+            for other, place in end
+            if other == function
+        )
 
     def barriers_after(self, start: Iterable[tuple[str, int]]) -> set[int]:
         """The lines of the first barriers on the paths from these places."""
         return {
             self._bodies[function][i].at.line
-            for function, at in start for i in self._reached(function, at, True) if self._stops(function, i)
-        }  # fmt: skip
+            for function, at in start
+            for i in self._reached(function, at, True)
+            if self._stops(function, i)
+        }
 
     def places(self, at, text: str) -> list[tuple[str, int]]:
         """Where the instruction `text` of this line stands, as (function, position); in the functions that call its
         own, where they call it."""
         found = [
-            (name, i) for name, body in self._bodies.items() for i, item in enumerate(body)
+            (name, i)
+            for name, body in self._bodies.items()
+            for i, item in enumerate(body)
             if isinstance(item, Instruction) and item.at == at and str(item) == text
-        ]  # fmt: skip
+        ]
         for function, _ in found:
             found += [(name, i) for name, i in self._calls.get(function, ()) if (name, i) not in found]
         return found
@@ -207,9 +214,11 @@ class Told:
         who = self._who()
         # it goes on until its wait, past barriers
         if self.diagnosis.is_copy(race.first) and first == "Write":
-            return (f"A copy{self._line()} started by {who} fills {self._element()}; this thread {_VERBS[last]} it. Put a"
-                    " __syncthreads() between the wait for the copy and this use, and another between this use and"
-                    " the next copy.")  # fmt: skip
+            return (
+                f"A copy{self._line()} started by {who} fills {self._element()}; this thread {_VERBS[last]} it. Put a"
+                " __syncthreads() between the wait for the copy and this use, and another between this use and"
+                " the next copy."
+            )
         both = "and so does this thread" if first == last else f"and this thread {_VERBS[last]} it"
         return f"{who[0].upper()}{who[1:]} {_VERBS[first]} {self._element()}{self._line()}, {both}; {self._why()}."
 
@@ -228,8 +237,8 @@ class Told:
     def _who(self) -> str:
         race = self.shown
         if race.of_blocks:
-            return f"thread {_triple(race.first.thread)} of block {_triple(race.first.block)}"
-        return f"thread {_triple(race.first.thread)}{' of the same warp' * (race.kind == 'warp-race')}"
+            return f"thread {triple(race.first.thread)} of block {triple(race.first.block)}"
+        return f"thread {triple(race.first.thread)}{' of the same warp' * (race.kind == 'warp-race')}"
 
     # -- what to do -----------------------------------------------------------------------------------
 
@@ -262,8 +271,10 @@ class Told:
         """For an element that several threads write at one place."""
         race = self.shown
         if self.between_passes:
-            return ("If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
-                    f" put a {self._barrier()} between them.")  # fmt: skip
+            return (
+                "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
+                f" put a {self._barrier()} between them."
+            )
         if self.updates:
             return "An element that several threads update needs atomicAdd or another atomic, or a single thread that does it for all."
         parts = "the thread's and the block's number" if race.of_blocks else "the thread's number"
@@ -330,7 +341,3 @@ class Told:
     def _named(self, race: Race, line: int) -> list[Piece]:
         """The elements of the array that a line names."""
         return read(self.diagnosis.run.module.source).subscripts(race.owner.name if race.owner else "", line)
-
-
-def _triple(c: tuple[int, int, int]) -> str:
-    return f"({','.join(map(str, c))})"
