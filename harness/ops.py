@@ -57,9 +57,7 @@ class Operators:
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
         self.kernels = KernelCalls(device, mine, course)
 
-    def convolution(
-        self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    ):  # fmt: skip
+    def convolution(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         """aten::convolution: the output (N, K, ...) of input (N, C, ...), weight (K, C / groups, ...), or
         (C, K / groups, ...) if transposed, and bias (K,) or None.
 

@@ -37,9 +37,15 @@ REMOTE = (
     "nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster",
 )  # fmt: skip
 KEYS = {
-    "h": "hint", "p": "picture", "c": "counters", "l": "list",
-    "n": "next", "b": "back", "r": "reset", "q": "quit",
-}  # fmt: skip
+    "h": "hint",
+    "p": "picture",
+    "c": "counters",
+    "l": "list",
+    "n": "next",
+    "b": "back",
+    "r": "reset",
+    "q": "quit",
+}
 COMMANDS = {"h": "hint", "p": "picture", "c": "profile"}  # keys that run a verb
 BAR = 20  # columns
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])?")  # arrow keys and the like
@@ -236,10 +242,14 @@ class Watcher:
             environment = os.environ | {"COLUMNS": str(terminal_width(sys.stdout))}
             try:
                 done = subprocess.run(
-                    [sys.executable, "-m", "harness", *arguments], stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS,
-                    cwd=self.course.root, env=environment,
-                )  # fmt: skip
+                    [sys.executable, "-m", "harness", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=SECONDS,
+                    cwd=self.course.root,
+                    env=environment,
+                )
                 text = done.stdout.decode("utf-8", "replace")
             except subprocess.TimeoutExpired:
                 text = f"backwarp {' '.join(arguments)} did not finish within {SECONDS} seconds."

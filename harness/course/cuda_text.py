@@ -23,13 +23,21 @@ STATEMENTS = (
     "break_statement", "continue_statement", "goto_statement", "labeled_statement", "case_statement",
 )  # fmt: skip
 _DECLARATIONS = (
-    "declaration", "parameter_declaration", "optional_parameter_declaration", "field_declaration",
+    "declaration",
+    "parameter_declaration",
+    "optional_parameter_declaration",
+    "field_declaration",
     "for_range_loop",
-)  # fmt: skip
+)
 _DECLARATORS = (
-    "init_declarator", "array_declarator", "pointer_declarator", "reference_declarator",
-    "parenthesized_declarator", "function_declarator", "attributed_declarator",
-)  # fmt: skip
+    "init_declarator",
+    "array_declarator",
+    "pointer_declarator",
+    "reference_declarator",
+    "parenthesized_declarator",
+    "function_declarator",
+    "attributed_declarator",
+)
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
 
 

@@ -9,9 +9,14 @@ from ..errors import CourseError
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint8")
 C_TYPES = {
-    "float32": "float", "float64": "double", "float16": "__half", "int32": "int", "int64": "long long",
-    "uint32": "unsigned int", "uint8": "unsigned char",
-}  # fmt: skip
+    "float32": "float",
+    "float64": "double",
+    "float16": "__half",
+    "int32": "int",
+    "int64": "long long",
+    "uint32": "unsigned int",
+    "uint8": "unsigned char",
+}
 
 
 def require(condition: object, message: str) -> None:

@@ -11,8 +11,12 @@ from .sentences import nth_line, source_line
 
 MOST_ERRORS, MOST_WARNINGS = 3, 2  # messages shown
 CAUSES = (
-    "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range",
-)  # fmt: skip
+    "before its value is set",
+    "has no effect",
+    "assignment",
+    "missing return",
+    "subscript out of range",
+)
 
 
 def compile_error(error: CompileError, source: str = "") -> list[str]:
@@ -41,16 +45,22 @@ def decimal(message: str) -> str:
 
 
 REMEDIES = (
-    (r"without execution space",
-     "Mark a helper that the kernel calls as __device__; main and other host code do not belong here."),
+    (
+        r"without execution space",
+        "Mark a helper that the kernel calls as __device__; main and other host code do not belong here.",
+    ),
     (r"modifiable lvalue", "{name} is const, so it can only be read: write to the output instead."),
     (r"\buint3\b|\bdim3\b", "Write the axis too: blockIdx.x, threadIdx.x, blockDim.x or gridDim.x."),
-    (r"pointer-to-object type",
-     "Arrays are flat here: compute the element's position and write {name}[position]."),
-    (r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined',
-     "There is no std in a kernel; print with printf."),
+    (
+        r"pointer-to-object type",
+        "Arrays are flat here: compute the element's position and write {name}[position].",
+    ),
+    (
+        r'namespace "std"|followed by "::"|"(std|cout|endl)" is undefined',
+        "There is no std in a kernel; print with printf.",
+    ),
     (r'expected a "}"', "A } is missing: every { needs its own }."),
-)  # fmt: skip
+)
 
 
 def remedy(d: Diagnostic, source: str = "") -> str:

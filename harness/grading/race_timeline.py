@@ -121,8 +121,10 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, no_barri
         return {"kind": "blocks", "updates": updates}
     if no_barrier:
         return {"kind": "one thread", "lines": lines, "updates": updates}
-    passes = [sum(s.site == racing.site and s.at <= racing.at for s in steps)
-              for racing, steps in zip(pair, own, strict=True)]  # fmt: skip
+    passes = [
+        sum(s.site == racing.site and s.at <= racing.at for s in steps)
+        for racing, steps in zip(pair, own, strict=True)
+    ]
     if a.line == b.line and passes[0] == passes[1]:
         changing = {s.thread for s in events if s.line == a.line and s.kind != "read"}
         if {a.thread, b.thread} <= changing:

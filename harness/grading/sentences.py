@@ -15,13 +15,18 @@ from ..errors import Coordinates, KernelFault, LaunchError
 from .compare import Mismatch, show_pair
 
 WORDS = {  # for the kinds of faults
-    "out-of-bounds": "an access outside an array", "uninitialised-read": "the use of an uninitialised value",
-    "race": "a race", "barrier-divergence": "a barrier that not all threads reach",
+    "out-of-bounds": "an access outside an array",
+    "uninitialised-read": "the use of an uninitialised value",
+    "race": "a race",
+    "barrier-divergence": "a barrier that not all threads reach",
     "timeout": "an endless loop",
-    "misaligned": "a misaligned access", "invalid-address": "an access through a bad pointer",
-    "read-only": "a write to an input", "shuffle-mask": "a wrong mask", "assert": "a failed assertion",
+    "misaligned": "a misaligned access",
+    "invalid-address": "an access through a bad pointer",
+    "read-only": "a write to an input",
+    "shuffle-mask": "a wrong mask",
+    "assert": "a failed assertion",
     "stack-overflow": "a stack overflow",
-}  # fmt: skip
+}
 # these end the thread, which then writes nothing more
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only"}
 FOLLOWS = "Probably a consequence"

@@ -92,9 +92,11 @@ def bar(training: Training) -> Iterator[Callable[[Training], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("epoch {task.fields[epoch]}"), BarColumn(), TextColumn("{task.fields[text]}"),
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as shown:
         task = shown.add_task("", total=training.steps, completed=training.step, epoch="", text="")
 
@@ -118,13 +120,15 @@ def result(training: Training, choices: Mapping[str, Choice], program: LeNetProg
     steps = training.net.timing["mean_loss"][0] or 1
     kernels = [
         {
-            "kernel": role, "puzzle": c.puzzle.id,
-            "function": role if c.then else c.kernel.name, "whose": c.whose,
+            "kernel": role,
+            "puzzle": c.puzzle.id,
+            "function": role if c.then else c.kernel.name,
+            "whose": c.whose,
             "launches_per_step": round(training.net.timing[role][0] / steps, 3),
             "ms_per_step": round(training.net.timing[role][1] / steps * 1e3, 4),
         }
         for role, c in choices.items()
-    ]  # fmt: skip
+    ]
     return {
         "format": 1,
         "settings": asdict(training.settings),

@@ -188,8 +188,11 @@ def lines(report: dict) -> list[str]:
 )
 def main(batch: int, target: str | None) -> None:
     """Measure LeNet's training step on this machine."""
-    report = {"machine": platform.processor() or platform.machine(), "python": platform.python_version(),
-              **measure(batch, available_cores())}  # fmt: skip
+    report = {
+        "machine": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        **measure(batch, available_cores()),
+    }
     if target == "-":
         json.dump(report, sys.stdout, indent=2)
         print()

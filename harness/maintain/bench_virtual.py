@@ -139,8 +139,14 @@ def product(name: str, source: str, n: int, tile: int, block) -> Workload:
     """A product of two n x n matrices, `tile` x `tile` elements a block."""
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((n, n), np.float32) for _ in range(2))
-    job = samples.Job([samples.Launch("matmul", (n // tile, n // tile), block, "a b c n")], dict(a=a, b=b),
-                      dict(c=a @ b), scalars=samples.i32(n=n), rtol=1e-3, atol=1e-3)  # fmt: skip
+    job = samples.Job(
+        [samples.Launch("matmul", (n // tile, n // tile), block, "a b c n")],
+        dict(a=a, b=b),
+        dict(c=a @ b),
+        scalars=samples.i32(n=n),
+        rtol=1e-3,
+        atol=1e-3,
+    )
     return Workload(name, source, job, n**3, "matmul")
 
 
@@ -328,8 +334,13 @@ def main(only: tuple[str, ...], target: str | None) -> None:
                     "\n" * (name == next(iter(SAMPLES))) + "\n".join(lines(rows[-1], rows[0].get("c"))),
                     flush=True,
                 )
-    report = {"machine": platform.processor() or platform.machine(), "cores": cores,
-              "unit": "10^9 multiply-adds/s", "python": platform.python_version(), "rows": rows}  # fmt: skip
+    report = {
+        "machine": platform.processor() or platform.machine(),
+        "cores": cores,
+        "unit": "10^9 multiply-adds/s",
+        "python": platform.python_version(),
+        "rows": rows,
+    }
     if target == "-":
         json.dump(report, sys.stdout, indent=2)
         print()

@@ -34,10 +34,14 @@ def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
     if {"batch", *(f"{a}_out" for a in "DHW" if a in takes)} - dims.keys():
         return {}
     if {"n_in", "n_out"} <= takes:
-        m, k, n = (dims[name] for name in {
-            "output": ("batch", "n_in", "n_out"), "grad_weights": ("n_out", "batch", "n_in"),
-            "grad_input": ("batch", "n_out", "n_in"),
-        }[output])  # fmt: skip
+        m, k, n = (
+            dims[name]
+            for name in {
+                "output": ("batch", "n_in", "n_out"),
+                "grad_weights": ("n_out", "batch", "n_in"),
+                "grad_input": ("batch", "n_out", "n_in"),
+            }[output]
+        )
         return {"operation": "matmul", "m": m, "k": k, "n": n}
     if not {"C_in", "C_out"} <= takes or not takes & {"F", "R"} or output not in ("output", *MASKS):
         return {}
@@ -54,10 +58,13 @@ def job_of(kernel: Kernel, dims: Mapping[str, int]) -> dict:
     return {
         "operation": "convolution" if output == "output" else "convolution_backward",
         "mask": MASKS.get(output),
-        "input": [dims["batch"], dims["C_in"], *(dims[a.upper()] for a in axes)], "weight": weight,
+        "input": [dims["batch"], dims["C_in"], *(dims[a.upper()] for a in axes)],
+        "weight": weight,
         "output": [dims["batch"], dims["C_out"], *(dims[f"{a.upper()}_out"] for a in axes)],
-        "transposed": transposed(kernel), "groups": groups, **options,
-    }  # fmt: skip
+        "transposed": transposed(kernel),
+        "groups": groups,
+        **options,
+    }
 
 
 def measure(job: dict) -> dict:

@@ -101,10 +101,15 @@ def counted(course: Course, ladder: Ladder, number: str, shape: str, opener=None
     launches = report.kernels
     full = puzzle.full_dims(shape_of(puzzle, shape).case)
     rung = {
-        "ladder": ladder.name, "puzzle": puzzle.id, "kernels": list(kernels), "shape": shape, "exact": True,
-        "formula_flop": launches[0].flops, "least_bytes": once(puzzle, ladder.output, full),
+        "ladder": ladder.name,
+        "puzzle": puzzle.id,
+        "kernels": list(kernels),
+        "shape": shape,
+        "exact": True,
+        "formula_flop": launches[0].flops,
+        "least_bytes": once(puzzle, ladder.output, full),
         "counters": {name: sum(m.counters[name] for m in launches) for name in KEPT},
-    }  # fmt: skip
+    }
     for gate in puzzle.gates:  # like puzzle 32's: half as much again as its tiles have to move
         if (
             gate.quantity == "global_bytes"
@@ -128,9 +133,11 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
     first = report.kernels[0]
     milliseconds = figures.chained(report, first)
     found = {
-        "device": report.verdict.device, "date": time.strftime("%Y-%m-%d"), "milliseconds": milliseconds,
+        "device": report.verdict.device,
+        "date": time.strftime("%Y-%m-%d"),
+        "milliseconds": milliseconds,
         "tflops": first.work / milliseconds / 1e9,
-    }  # fmt: skip
+    }
     rows = [row for row in first.baseline.get("rows", ()) if not row["tf32"]]
     if rows:
         library = min(statistics.median(row["milliseconds"]) for row in rows)
@@ -153,7 +160,10 @@ def measure(course: Course, device: str, data: dict | None, only: str = "") -> d
         click.echo(f"{ladder.name} {number}: {moved(kept[-1]):,} bytes", err=True)
     order = [ladder.name for ladder in LADDERS]
     return {
-        "format": 1, "date": time.strftime("%Y-%m-%d"), "command": COMMAND, "device": "virtual GPU",
+        "format": 1,
+        "date": time.strftime("%Y-%m-%d"),
+        "command": COMMAND,
+        "device": "virtual GPU",
         "versions": {name: metadata.version(name) for name in SOFTWARE},
         "rungs": sorted(kept, key=lambda rung: order.index(rung["ladder"])),
-    }  # fmt: skip
+    }

@@ -120,7 +120,11 @@ def document(profile: Profile) -> dict:
     kernels = []
     for k in profile.kernels:
         entry = {
-            "kernel": k.kernel, "case": k.case, "dims": k.dims, "grid": k.grid, "block": k.block,
+            "kernel": k.kernel,
+            "case": k.case,
+            "dims": k.dims,
+            "grid": k.grid,
+            "block": k.block,
             "sectors_per_load_request": metrics.sectors_per_request(k.counters),
             "sectors_per_store_request": metrics.sectors_per_request(k.counters, "store"),
             "shared_conflicts": metrics.shared_conflicts(k.counters),
@@ -130,8 +134,9 @@ def document(profile: Profile) -> dict:
             "nsight_compute": {m.ncu: k.counters[name] for name, m in metrics.METRICS.items() if m.ncu},
             "resources": asdict(k.resources) if k.resources else None,
             "occupancy": asdict(k.occupancy) | {"share": k.occupancy.share, "arch": ptxas.ARCH}
-            if k.occupancy else None,
-        }  # fmt: skip
+            if k.occupancy
+            else None,
+        }
         kernels.append(entry)
     v = profile.verdict
     return {

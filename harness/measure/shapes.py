@@ -20,8 +20,13 @@ from ..course.declare import Array, Case, Kernel, Puzzle
 from ..errors import CourseError
 
 #: a library's name -> the puzzles' names for it, of which the first that a puzzle has is used
-LAYER = {"N": ("batch", "n", "patterns"), "C": ("C_in", "C", "n_in", "classes"), "K": ("C_out", "n_out"),
-         "P": ("H_out",), "Q": ("W_out",)}  # fmt: skip
+LAYER = {
+    "N": ("batch", "n", "patterns"),
+    "C": ("C_in", "C", "n_in", "classes"),
+    "K": ("C_out", "n_out"),
+    "P": ("H_out",),
+    "Q": ("W_out",),
+}
 PRODUCT = {"M": ("batch", "rows"), "N": ("n_out", "columns"), "K": ("n_in",)}
 OPTIONS = {"stride": 1, "pad": 0, "dilation": 1, "groups": 1}
 LARGEST = 2**31 - 1  # elements of an array: kernels count in int

@@ -164,9 +164,11 @@ def shares(m: Measured, peak) -> str:
     _, best = intensities(m)
     compute, roof = getattr(peak, m.arithmetic), peak.limit(best, m.arithmetic)
     share = f"{percent(m.tflops / compute)} of its {compute:g} TFLOP/s {m.arithmetic}"
-    return (f"{peak.name}: {share}, {memory}; "
-            f"roofline at {best:.1f} FLOP per byte: {roof:.3g} TFLOP/s ({bound(best, peak, m.arithmetic)}), "
-            f"of which {percent(m.tflops / roof)}")  # fmt: skip
+    return (
+        f"{peak.name}: {share}, {memory}; "
+        f"roofline at {best:.1f} FLOP per byte: {roof:.3g} TFLOP/s ({bound(best, peak, m.arithmetic)}), "
+        f"of which {percent(m.tflops / roof)}"
+    )
 
 
 def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
@@ -191,9 +193,13 @@ def document(report: BenchResult) -> dict:
     for m in report.kernels:
         moved, best = intensities(m)
         entry = {
-            **asdict(m), "blocks": m.blocks, "exact": bool(m.counters) and not m.sampled,
-            "flop": m.work, "flop_per_byte_moved": moved, "flop_per_least_byte": best,
-        }  # fmt: skip
+            **asdict(m),
+            "blocks": m.blocks,
+            "exact": bool(m.counters) and not m.sampled,
+            "flop": m.work,
+            "flop_per_byte_moved": moved,
+            "flop_per_least_byte": best,
+        }
         if m.median:
             entry |= {"median_ms": m.median, "tflops": m.tflops, "gigabytes_per_second": m.gigabytes}
         if report.peak and m.work:

@@ -78,8 +78,9 @@ def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> s
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Backwarp</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n<body>\n'
-        + "\n".join(body) + "\n</body></html>\n"
-    )  # fmt: skip
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
 
 
 def section(verdict: Verdict, puzzle: Puzzle) -> str:

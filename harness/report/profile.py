@@ -170,11 +170,17 @@ def barriers(counts: dict) -> str:
 
 #: headings of the columns and what is in them; an empty column is left out
 CELLS = (
-    ("global\nreq.", requests), ("sect./\nreq.", sectors), ("\nideal", ideal_sectors),
-    ("bytes\nmoved", moved), ("shared\nreq.", shared_requests), ("confl./\nreq.", conflicts),
+    ("global\nreq.", requests),
+    ("sect./\nreq.", sectors),
+    ("\nideal", ideal_sectors),
+    ("bytes\nmoved", moved),
+    ("shared\nreq.", shared_requests),
+    ("confl./\nreq.", conflicts),
     ("local\nreq.", local_requests),
-    ("\nFLOP", work), ("diver-\ngent", divergence), ("bar-\nriers", barriers),
-)  # fmt: skip
+    ("\nFLOP", work),
+    ("diver-\ngent", divergence),
+    ("bar-\nriers", barriers),
+)
 
 
 def wrap(line: str, width: int) -> list[str]:
@@ -199,8 +205,13 @@ def totals(kernel: KernelProfile) -> list[tuple[str, str]]:
     """(what, text) for each line of the summary."""
     counts = kernel.counters
     shape = f"grid {' x '.join(map(str, kernel.grid))}, blocks of {' x '.join(map(str, kernel.block))}"
-    found = [("launch", f"{shape}: {scaled(counts['warp_instructions'])} warp instructions, "
-              f"{c.lanes_per_instruction(counts):.1f} of 32 lanes active")]  # fmt: skip
+    found = [
+        (
+            "launch",
+            f"{shape}: {scaled(counts['warp_instructions'])} warp instructions, "
+            f"{c.lanes_per_instruction(counts):.1f} of 32 lanes active",
+        )
+    ]
     if c.global_requests(counts):
         asked = sum(counts[f"global_{kind}_bytes"] for kind in ("load", "store"))
         parts = [

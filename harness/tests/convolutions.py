@@ -27,9 +27,7 @@ class Layer:
     @property
     def aten(self) -> tuple:
         """The parameters in the order of aten::convolution."""
-        return (
-            self.stride, self.padding, self.dilation, self.transposed, self.output_padding, self.groups,
-        )  # fmt: skip
+        return (self.stride, self.padding, self.dilation, self.transposed, self.output_padding, self.groups)
 
 
 @st.composite

@@ -90,8 +90,9 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
             "book.activeCellIndex = arguments[0];"
             "if (arguments[1]) book.activeCell.model.sharedModel.setSource(arguments[1]);"
             "book.mode = 'edit'; book.activeCell.editor.focus();",
-            index, text,
-        )  # fmt: skip
+            index,
+            text,
+        )
         browser.switch_to.active_element.send_keys(Keys.SHIFT, Keys.ENTER)
 
     browser.get(f"{lab}lab/tree/notebooks/00_start.ipynb?token=course&reset")

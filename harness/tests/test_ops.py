@@ -29,9 +29,12 @@ ROOT = Path(harness.__file__).resolve().parent.parent
 PLAIN = (1, 0, 1, False, 0, 1)  # stride, padding, dilation, transposed, output_padding, groups
 ALL = (True, True, True)
 EVERY_TIME = settings(
-    max_examples=150, derandomize=True, deadline=None, database=None,
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -226,8 +229,11 @@ def test_a_kernel_without_an_instance_is_named(school, unchecked_device):
 
 
 def test_a_fault_names_the_array_of_the_student(school):
-    course = changed(school, "if (h < 0 || h >= H || w < 0 || w >= W) continue;\n                float pixel",
-                     "float pixel")  # fmt: skip
+    course = changed(
+        school,
+        "if (h < 0 || h >= H || w < 0 || w >= W) continue;\n                float pixel",
+        "float pixel",
+    )
     with pytest.raises(KernelFault) as found:
         ops.Operators("cpu", mine=True, course=course).convolution(X, W, None, 1, 1, 1, False, 0, 1)
     assert found.value.array == "input" and found.value.file == "13_conv2d_general/kernel.cu"
@@ -292,9 +298,12 @@ def cupy(monkeypatch):
         name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")
     }
     module = SimpleNamespace(
-        ndarray=OnTheGpu, from_dlpack=lambda x: x, ascontiguousarray=lambda a: a, **made,
+        ndarray=OnTheGpu,
+        from_dlpack=lambda x: x,
+        ascontiguousarray=lambda a: a,
+        **made,
         cuda=SimpleNamespace(get_current_stream=lambda: stream),
-    )  # fmt: skip
+    )
     monkeypatch.setattr(kernel_calls, "cupy", lambda: module)
     monkeypatch.setattr(gpu_worker, "Context", OnTheVirtualGpu)
     yield

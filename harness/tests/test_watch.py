@@ -43,9 +43,14 @@ class Terminal:
         environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent), "TERM": "xterm"}
         environment.pop("NO_COLOR", None)
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "harness", "watch", *arguments], stdin=slave, stdout=slave, stderr=slave, cwd=root,
-            env=environment, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "harness", "watch", *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=root,
+            env=environment,
+            start_new_session=True,
+        )
         os.close(slave)
         self.text, self.mark = "", 0
 
@@ -199,9 +204,15 @@ def test_a_worker_that_dies_is_replaced(course, watching):
 
 def test_without_a_terminal_it_grades_until_it_is_ended(course):
     environment = os.environ | {"PYTHONPATH": str(Path(harness.__file__).parent.parent)}
-    with subprocess.Popen([sys.executable, "-m", "harness", "watch", "01"], cwd=course, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, text=True, env=environment,
-                          preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL)) as child:  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness", "watch", "01"],
+        cwd=course,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    ) as child:
         try:
             lines = [next(child.stdout) for _ in range(3)]
             child.send_signal(signal.SIGINT)  # which a job in a shell's background has been told to ignore

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 import numpy
 
 from harness.devices.child import Child
-from harness.devices.launching import (  # fmt: skip
+from harness.devices.launching import (
     CompiledFile,
     Launch,
     Limits,
@@ -317,18 +317,20 @@ class GpuKernel:
         faults = []
         for array in (a for a in args if isinstance(a, GpuArray) and a._handle in damaged):
             index, count = damaged[array._handle]
-            faults.append(KernelFault(
-                "out-of-bounds",
-                f"Invalid __global__ write of size {array.dtype.itemsize} bytes",
-                array.damaged(index, count),
-                file=self.module._request[1],
-                line=0,
-                array=array.name,
-                index=str(index),
-                shape="[" + ", ".join(
-                    f"{axis}={n}" for axis, n in zip(array.axes, array.shape)
-                ) + "]" if len(array.axes) == len(array.shape) else str(list(array.shape)),
-            ))  # fmt: skip
+            faults.append(
+                KernelFault(
+                    "out-of-bounds",
+                    f"Invalid __global__ write of size {array.dtype.itemsize} bytes",
+                    array.damaged(index, count),
+                    file=self.module._request[1],
+                    line=0,
+                    array=array.name,
+                    index=str(index),
+                    shape="[" + ", ".join(f"{axis}={n}" for axis, n in zip(array.axes, array.shape)) + "]"
+                    if len(array.axes) == len(array.shape)
+                    else str(list(array.shape)),
+                )
+            )
             damaged.pop(array._handle)
         if faults:
             faults[0].more, faults[0].launch = faults[1:], launch

@@ -129,9 +129,12 @@ def _hidden(root: Node) -> Iterator[Node]:
         asked = n.child_by_field_name("name") or n.child_by_field_name("condition")
         text = re.sub(r"\s", "", asked.text.decode()) if asked else ""
         if text not in (
-            "__CUDACC_RTC__", "defined(__CUDACC_RTC__)", "!defined(__CUDACC_RTC__)", "defined__CUDACC_RTC__",
+            "__CUDACC_RTC__",
+            "defined(__CUDACC_RTC__)",
+            "!defined(__CUDACC_RTC__)",
+            "defined__CUDACC_RTC__",
             "!defined__CUDACC_RTC__",
-        ):  # fmt: skip
+        ):
             continue
         other = n.child_by_field_name("alternative")
         if (n.children[0].type == "#ifndef") == text.startswith(

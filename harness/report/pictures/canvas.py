@@ -182,8 +182,10 @@ def corner(at: tuple[float, float], shape: tuple[int, ...], flat: int, side: flo
     rows, columns = (shape[-2] if len(shape) > 1 else 1), shape[-1]
     plane, within = divmod(flat, rows * columns)
     row, column = divmod(within, columns)
-    return (at[0] + side * (plane % across * (columns + 0.5) + column),
-            at[1] + side * (plane // across * (rows + 0.5) + row))  # fmt: skip
+    return (
+        at[0] + side * (plane % across * (columns + 0.5) + column),
+        at[1] + side * (plane // across * (rows + 0.5) + row),
+    )
 
 
 def in_cells(values: np.ndarray) -> list[str]:

@@ -91,5 +91,11 @@ def legend(pen: Pen, y: float) -> None:
 
 
 def legend_items() -> Mapping[str, str]:
-    return {RIGHT: "right", colour(10): "10 times what is allowed", colour(1e3): "1,000 times",
-            colour(1e6): "a million", UNWRITTEN: "not written", NOT_A_NUMBER: "NaN or infinite"}  # fmt: skip
+    return {
+        RIGHT: "right",
+        colour(10): "10 times what is allowed",
+        colour(1e3): "1,000 times",
+        colour(1e6): "a million",
+        UNWRITTEN: "not written",
+        NOT_A_NUMBER: "NaN or infinite",
+    }

@@ -21,9 +21,11 @@ from .probe import Runner
 
 TOP = 75  # above the first array, in pixels
 PARAMETERS = (
-    ("stride", "stride", 1), ("pad", "padding", 0), ("dilation", "dilation", 1),
+    ("stride", "stride", 1),
+    ("pad", "padding", 0),
+    ("dilation", "dilation", 1),
     ("out_pad", "output_padding", 0),
-)  # fmt: skip
+)
 
 
 def draw_impulse(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:

@@ -17,10 +17,14 @@ BEGIN, END = "<!-- python -m harness.maintain.ladder -->", "<!-- end of the ladd
 BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in pictures.py
 #: how a rung differs from the one before
 WORDS = {
-    "09": "a thread per weight", "21": "a block per weight", "22": "batch split, a filter row per block",
-    "32": "tiles, nothing stored", "02": "a thread per element", "26": "tiles in shared memory",
+    "09": "a thread per weight",
+    "21": "a block per weight",
+    "22": "batch split, a filter row per block",
+    "32": "tiles, nothing stored",
+    "02": "a thread per element",
+    "26": "tiles in shared memory",
     "27": "64 elements per thread",
-}  # fmt: skip
+}
 
 
 def number(rung: dict) -> str:
@@ -83,8 +87,13 @@ def table(data: dict) -> list[str]:
         rows += [[f"*{ladder.title}*", *[""] * (len(heads) - 1)]] if found else []
         for rung in found:
             n = rung["counters"]
-            row = [name(rung), scaled(moved(rung), "B"), f"{c.sectors_per_request(n):.1f}",
-                   f"{intensity(rung):.2f}", scaled(n["warp_instructions"])]  # fmt: skip
+            row = [
+                name(rung),
+                scaled(moved(rung), "B"),
+                f"{c.sectors_per_request(n):.1f}",
+                f"{intensity(rung):.2f}",
+                scaled(n["warp_instructions"]),
+            ]
             rows.append(row + (time_cells(rung.get("gpu")) if timed else []))
     lines = ["| " + " | ".join(row).strip() + " |" for row in rows]
     devices = ", ".join(dict.fromkeys(f"{gpu['device']}, {gpu['date']}" for gpu in timed))

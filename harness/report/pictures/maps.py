@@ -129,8 +129,9 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0",
         of_case(case.name, "32 of 120 rows and 32 of 256 columns; rules between sectors", ": "),
-        panels, {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
-    )  # fmt: skip
+        panels,
+        {"read": "read by a lane", "moved": "moved along, not used", "": "not moved"},
+    )
 
 
 def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
@@ -232,10 +233,15 @@ def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
     d = puzzle.full_dims(case)
     sizes = {
         "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
-        "input": ((d["C_in"] * d["H"], d["W"]), "(c,h) x w", (0, d["H"]),
-                  [(c * d["H"], f"c={c}") for c in range(d["C_in"])], 26),
+        "input": (
+            (d["C_in"] * d["H"], d["W"]),
+            "(c,h) x w",
+            (0, d["H"]),
+            [(c * d["H"], f"c={c}") for c in range(d["C_in"])],
+            26,
+        ),
         "output": ((d["C_out"], d["width"]), "k x (p,q)", (4, 4), [(0, "k=0")], 19),
-    }  # fmt: skip
+    }
     panels = []
     for name, (shape, axes, rule, down, side) in sizes.items():
         cells, texts = steps_of_a_block(found, name, 1, shape)
@@ -276,9 +282,13 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
         f"{kernel.name}: thread (1,2) of 4 x 4 in block (0,0), which has 32 x 32 of C",
         of_case(case.name, "a thread's numbers lie in two groups of four, 16 apart"),
         [panels, [square]],
-        {"read": "read by this thread", "moved": "by another", "written": "written by this thread",
-         "other": "by another"},
-    )  # fmt: skip
+        {
+            "read": "read by this thread",
+            "moved": "by another",
+            "written": "written by this thread",
+            "other": "by another",
+        },
+    )
 
 
 def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
@@ -323,8 +333,9 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     return draw(
         f"{kernel.name}: tile {tile}, split 0, with tiles of {side} x {side}",
         of_case(case.name, "the number is the element of the input that was read there"),
-        [[panel] for panel in panels], legend,
-    )  # fmt: skip
+        [[panel] for panel in panels],
+        legend,
+    )
 
 
 def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
@@ -346,8 +357,12 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
         panels.append([Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
                             down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
-    return draw(f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
-                of_case(case.name, "the number is blockIdx.y of the block that touched the element"), panels, legend)  # fmt: skip
+    return draw(
+        f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
+        of_case(case.name, "the number is blockIdx.y of the block that touched the element"),
+        panels,
+        legend,
+    )
 
 
 def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
@@ -372,11 +387,17 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
     rows, stretches = steps_of_a_block(found, "input", 0, found.arrays["input"][1][-2:])
     shapes = [" x ".join(map(str, cells.shape)) for cells in (matrix, tiles, rows)]
     panels = [
-        Panel(["gradient, by group", f"k x (c,r,s) = {shapes[0]}"], matrix, 22, texts,
-              rule=(columns, dims["C_out"] // dims["groups"]), down=[(0, "k=0")]),
+        Panel(
+            ["gradient, by group", f"k x (c,r,s) = {shapes[0]}"],
+            matrix,
+            22,
+            texts,
+            rule=(columns, dims["C_out"] // dims["groups"]),
+            down=[(0, "k=0")],
+        ),
         Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
         Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
-    ]  # fmt: skip
+    ]
     legend = {
         "step 0": "group, stretch 0",
         "step 1": "1",
@@ -387,8 +408,9 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
     return draw(
         "All groups in one launch; all rows once",
         f"tiles of {side} x {side}; stretches of 2 rows; numbers: group, stretch",
-        [[panel] for panel in panels], legend,
-    )  # fmt: skip
+        [[panel] for panel in panels],
+        legend,
+    )
 
 
 MAPS = {

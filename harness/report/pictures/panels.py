@@ -14,10 +14,15 @@ from .canvas import COLOURS, FAINT, INK, LETTER, Pen
 EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
 #: the states of a cell, and how each is drawn
 INKS = {
-    "": "#ffffff", "read": "#2b7bba", "moved": COLOURS["read"],
-    "written": COLOURS["write"], "other": "#f6d58e",
-    "step 0": "#08519c", "step 1": "#6baed6", "step 2": "#deebf7",
-}  # fmt: skip
+    "": "#ffffff",
+    "read": "#2b7bba",
+    "moved": COLOURS["read"],
+    "written": COLOURS["write"],
+    "other": "#f6d58e",
+    "step 0": "#08519c",
+    "step 1": "#6baed6",
+    "step 2": "#deebf7",
+}
 DARK = {"read", "step 0"}
 
 

@@ -77,13 +77,18 @@ def advice(found: dict[str, Any]) -> list[str]:
         return [f"No barrier orders blocks: give each block its own elements{atomic}."]
     if missing["kind"] == "one thread":
         lines = " and ".join(map(str, missing["lines"]))
-        return [f"Both threads change it in line{'s' * (len(missing['lines']) > 1)} {lines}, which no barrier orders:",
-                f"give each element a thread of its own{atomic}."]  # fmt: skip
+        return [
+            f"Both threads change it in line{'s' * (len(missing['lines']) > 1)} {lines}, which no barrier orders:",
+            f"give each element a thread of its own{atomic}.",
+        ]
     barrier = "__syncwarp()" if found["same_warp"] else "__syncthreads()"
     also = ", or __syncthreads()," if found["same_warp"] else ""
     if missing["kind"] == "within":
-        return [f"Line {missing['line']} reads what another thread writes in it: a {barrier}{also} belongs "
-                "between", "reading into a variable and writing."]  # fmt: skip
+        return [
+            f"Line {missing['line']} reads what another thread writes in it: a {barrier}{also} belongs "
+            "between",
+            "reading into a variable and writing.",
+        ]
     if missing["after"] == missing["before"]:
         return [f"A {barrier}{also} belongs after line {missing['after']}, before the loop reaches it again."]
     again = " is reached again" if missing["again"] else ""

@@ -98,9 +98,13 @@ def outputs(d: Mapping[str, int]) -> np.ndarray:
 def forward(d: Mapping[str, int]) -> Product:
     taps = d["C_in"] * d["R"] * d["S"]
     weights = np.arange(d["C_out"] * taps).reshape(d["C_out"], taps)
-    return Product("implicit_gemm_forward", Matrix("weights", ("k", "(c,r,s)"), weights),
-                   Matrix("input", ("(c,r,s)", "(b,p,q)"), windows(d), True),
-                   Matrix("output", ("k", "(b,p,q)"), outputs(d)), block=(1, 0))  # fmt: skip
+    return Product(
+        "implicit_gemm_forward",
+        Matrix("weights", ("k", "(c,r,s)"), weights),
+        Matrix("input", ("(c,r,s)", "(b,p,q)"), windows(d), True),
+        Matrix("output", ("k", "(b,p,q)"), outputs(d)),
+        block=(1, 0),
+    )
 
 
 def backward_weights(d: Mapping[str, int]) -> Product:
@@ -108,10 +112,14 @@ def backward_weights(d: Mapping[str, int]) -> Product:
     matrix, positions = windows(d).T, d["batch"] * d["H_out"] * d["W_out"]
     end = -(-positions // d["splits"])
     sums = np.arange(d["C_out"] * matrix.shape[1]).reshape(d["C_out"], -1)
-    return Product("conv2d_backward_weights_split",
-                   Matrix("grad_output", ("k", "(b,p,q)"), outputs(d)[:, :end]),
-                   Matrix("input", ("(b,p,q)", "(c,r,s)"), matrix[:end], True),
-                   Matrix("partial", ("k", "(c,r,s)"), sums), block=(1, 0), note="split 0")  # fmt: skip
+    return Product(
+        "conv2d_backward_weights_split",
+        Matrix("grad_output", ("k", "(b,p,q)"), outputs(d)[:, :end]),
+        Matrix("input", ("(b,p,q)", "(c,r,s)"), matrix[:end], True),
+        Matrix("partial", ("k", "(c,r,s)"), sums),
+        block=(1, 0),
+        note="split 0",
+    )
 
 
 def backward_data(d: Mapping[str, int]) -> Product:
@@ -128,11 +136,14 @@ def backward_data(d: Mapping[str, int]) -> Product:
     grads = np.where(inside, ((b * d["C_out"] + k) * d["H_out"] + p) * d["W_out"] + q, -1)
     weights = ((k.T * d["C_in"] + c) * d["R"] + r.T) * d["S"] + s.T
     elements = ((b * d["C_in"] + c) * d["H"] + h) * d["W"] + w
-    return Product("conv2d_backward_input", Matrix("weights", ("c", "(k,r,s)"), weights, True),
-                   Matrix("grad_output", ("(k,r,s)", "(b,h,w)"), grads, True),
-                   Matrix("grad_input", ("c", "(b,h,w)"), elements),
-                   block=(0, class_h * d["stride_w"] + class_w),
-                   note=f"class ({class_h},{class_w})")  # fmt: skip
+    return Product(
+        "conv2d_backward_input",
+        Matrix("weights", ("c", "(k,r,s)"), weights, True),
+        Matrix("grad_output", ("(k,r,s)", "(b,h,w)"), grads, True),
+        Matrix("grad_input", ("c", "(b,h,w)"), elements),
+        block=(0, class_h * d["stride_w"] + class_w),
+        note=f"class ({class_h},{class_w})",
+    )
 
 
 # -- the walk ------------------------------------------------------------------------------------------------
@@ -168,8 +179,11 @@ def walk(puzzle: Puzzle, source: str) -> Walk:
         step.a = {(m, k) for m, k in np.argwhere(np.isin(p.a.places, list(from_a))).tolist()}
         first = min(k for _, k in step.a) // SIDE * SIDE
         step.depth = first, min(first + SIDE, p.b.places.shape[0])
-        step.b = {(k, n) for k, n in np.argwhere(np.isin(p.b.places, list(from_b))).tolist()
-                  if step.depth[0] <= k < step.depth[1] and n in columns}  # fmt: skip
+        step.b = {
+            (k, n)
+            for k, n in np.argwhere(np.isin(p.b.places, list(from_b))).tolist()
+            if step.depth[0] <= k < step.depth[1] and n in columns
+        }
     return Walk(p, {n: shape for n, (_, shape) in found.arrays.items()}, steps, written, case.name)
 
 
@@ -241,9 +255,12 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
     legend |= {"written": "written"} if last else {}
     block = f"block ({p.block[0]},{p.block[1]})" + (f", {p.note}" if p.note else "")
     steps = f"{len(found.steps)} steps" if together else f"step {now} of 0 to {len(found.steps) - 1}"
-    return draw(f"{p.kernel}: {block}, tiles of {SIDE} x {SIDE}, {steps}",
-                of_case(found.case, f"a number is the element of {p.b.name} that was read there"),
-                [[picture, lower], [upper, sums]], legend)  # fmt: skip
+    return draw(
+        f"{p.kernel}: {block}, tiles of {SIDE} x {SIDE}, {steps}",
+        of_case(found.case, f"a number is the element of {p.b.name} that was read there"),
+        [[picture, lower], [upper, sums]],
+        legend,
+    )
 
 
 def heading(m: Matrix) -> list[str]:

@@ -90,8 +90,11 @@ def timeline_picture(title: str, note: str, runs: dict[int, list[Event]]) -> Fig
         draw_panel(pen, found, stages, y, unit)
         y += (stages + 1) * ROW + PANEL
     x = 20.0
-    for colour, says in ((COLOURS["read"], "copies under way"), (COLOURS["write"], "tiles multiplied"),
-                         ("#ffffff", "not in use")):  # fmt: skip
+    for colour, says in (
+        (COLOURS["read"], "copies under way"),
+        (COLOURS["write"], "tiles multiplied"),
+        ("#ffffff", "not in use"),
+    ):
         pen.cell(x, bottom - 22, colour, side=16)
         pen.text(x + 22, bottom - 14, says, "label")
         x += 22 + LETTER * len(says) + 24

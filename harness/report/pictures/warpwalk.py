@@ -54,8 +54,10 @@ def sentence(r: Request, name: str, elements: np.ndarray, kind: str) -> str:
     sectors = len(np.unique(r.addresses[r.addresses >= 0] // SECTOR))
     verb = {"read": "reads", "write": "writes"}[kind]
     lanes = int((r.addresses >= 0).sum())
-    return (f"line {r.line} {verb} {name}: {lanes} lane{'s' * (lanes != 1)}, {len(elements)} element"
-            f"{'s' * (len(elements) != 1)}, {sectors} sector{'s' * (sectors != 1)}")  # fmt: skip
+    return (
+        f"line {r.line} {verb} {name}: {lanes} lane{'s' * (lanes != 1)}, {len(elements)} element"
+        f"{'s' * (len(elements) != 1)}, {sectors} sector{'s' * (sectors != 1)}"
+    )
 
 
 def warp_picture(puzzle: Puzzle, case: Case, kernel: Kernel, source: str) -> Figure:

@@ -47,21 +47,33 @@ CASES = [
 for t, c in INTS.items():
     n = int(t[1:])
     w = "unsigned long long" if n == 64 else "unsigned"
-    for op, f in {"+": operator.add, "-": operator.sub, "*": operator.mul,
-                  "&": operator.and_, "|": operator.or_, "^": operator.xor}.items():  # fmt: skip
+    for op, f in {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "&": operator.and_,
+        "|": operator.or_,
+        "^": operator.xor,
+    }.items():
         CASES.append(Case(f"({c})(({w})a {op} ({w})b)", f"{t} {t} -> {t}", f))
     CASES += [
         Case(f"({c})(0 - ({w})a)", f"{t} -> {t}", operator.neg),
         Case(f"({c})~a", f"{t} -> {t}", operator.inv),
         Case(f"({c})(({w})a << (b & {n - 1}))", f"{t} u32 -> {t}", lambda a, b, n=n: a << b % n),
         Case(f"({c})(a >> (b & {n - 1}))", f"{t} u32 -> {t}", lambda a, b, n=n: a >> b % n),
-        Case(f"b == 0 || b == ({c})-1 ? a : ({c})(a / b)", f"{t} {t} -> {t}",
-             lambda a, b, n=n, t=t: a if b in (0, wrap(-1, t)) else quotient(a, b)),
-        Case(f"b == 0 || b == ({c})-1 ? a : ({c})(a % b)", f"{t} {t} -> {t}",
-             lambda a, b, n=n, t=t: a if b in (0, wrap(-1, t)) else a - b * quotient(a, b)),
+        Case(
+            f"b == 0 || b == ({c})-1 ? a : ({c})(a / b)",
+            f"{t} {t} -> {t}",
+            lambda a, b, n=n, t=t: a if b in (0, wrap(-1, t)) else quotient(a, b),
+        ),
+        Case(
+            f"b == 0 || b == ({c})-1 ? a : ({c})(a % b)",
+            f"{t} {t} -> {t}",
+            lambda a, b, n=n, t=t: a if b in (0, wrap(-1, t)) else a - b * quotient(a, b),
+        ),
         Case("(a < b ? a : b)", f"{t} {t} -> {t}", min),
         Case("(a > b ? a : b)", f"{t} {t} -> {t}", max),
-    ]  # fmt: skip
+    ]
     CASES += [Case(f"a {op} b", f"{t} {t} -> pred", f) for op, f in COMPARE.items()]
     CASES += [Case(f"({c})a", f"{s} -> {t}", int) for s in (*INTS, "pred") if s != t]
 for t in ("s32", "u32", "s64", "u64"):
@@ -75,12 +87,15 @@ CASES += [
     Case("__vimin_s32_relu(a, b)", "s32 s32 -> s32", lambda a, b: max(min(a, b), 0)),
     Case("__dp2a_hi(a, b, c)", "s32 s32 s32 -> s32", partial(dp2a, "s32", "s32", 2)),
     Case("__dp2a_lo(a, b, c)", "u32 u32 u32 -> u32", partial(dp2a, "u32", "u32", 0)),
-    Case("__dp4a(a, (int)b, c) + __umul24(a, c)", "s32 u32 s32 -> u32",
-         lambda a, b, c: dp4a("s32", "s32", a & 0xFFFFFFFF, b, c) + product24("u32", a, c)),
+    Case(
+        "__dp4a(a, (int)b, c) + __umul24(a, c)",
+        "s32 u32 s32 -> u32",
+        lambda a, b, c: dp4a("s32", "s32", a & 0xFFFFFFFF, b, c) + product24("u32", a, c),
+    ),
     Case("(a & 1) && b", "u32 pred -> pred", lambda a, b: bool(a & 1) and b),
     Case("a != b", "pred pred -> pred", operator.ne),
     Case("!a", "pred -> pred", operator.not_),
-]  # fmt: skip
+]
 
 # -- words as vectors of bytes and shorts --------------------------------------------------------------------
 
@@ -100,8 +115,10 @@ def clamped(n: int, signed: bool, function):
 for n, count in ((8, 4), (16, 2)):
     both = {"add": operator.add, "sub": operator.sub}
     for name, f in both.items():
-        CASES += [Case(f"__v{name}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, False, f)),
-                  Case(f"__v{name}ss{count}(a, b)", "u32 u32 -> u32", partial(simd, n, True, clamped(n, True, f)))]  # fmt: skip
+        CASES += [
+            Case(f"__v{name}{count}(a, b)", "u32 u32 -> u32", partial(simd, n, False, f)),
+            Case(f"__v{name}ss{count}(a, b)", "u32 u32 -> u32", partial(simd, n, True, clamped(n, True, f))),
+        ]
         # CUDA's header makes two halves by a signed shift that overflows, which NVRTC takes as a promise
         if n == 8:
             CASES.append(
@@ -127,9 +144,14 @@ for n, count in ((8, 4), (16, 2)):
         Case(f"__vhaddu{count}(a, b)", "u32 u32 -> u32", partial(simd, n, False, lambda x, y: x + y >> 1)),
         Case(f"__vneg{count}(a)", "u32 -> u32", partial(simd, n, True, lambda x, y: -x)),
         Case(f"__vabs{count}(a)", "u32 -> u32", partial(simd, n, True, lambda x, y: abs(x))),
-        Case(f"__vsadu{count}(a, b)", "u32 u32 -> u32",
-             lambda a, b, n=n: sum(abs(x - y) for x, y in zip(parts(a, "u32", n), parts(b, "u32", n), strict=True))),
-    ]  # fmt: skip
+        Case(
+            f"__vsadu{count}(a, b)",
+            "u32 u32 -> u32",
+            lambda a, b, n=n: sum(
+                abs(x - y) for x, y in zip(parts(a, "u32", n), parts(b, "u32", n), strict=True)
+            ),
+        ),
+    ]
 
 # -- floating point ------------------------------------------------------------------------------------------
 
@@ -164,8 +186,10 @@ def remainder(f: exact.Format, a: int, b: int):
     return f.round(abs(x) % y * (-1 if x < 0 else 1), "rn", f.is_negative(a))
 
 
-FLOATS = {"f32": ("f", "__uint_as_float(0x7fffffffu)", "__float_as_uint"),
-          "f64": ("", "__longlong_as_double(0x7fffffffffffffffll)", "__double_as_longlong")}  # fmt: skip
+FLOATS = {
+    "f32": ("f", "__uint_as_float(0x7fffffffu)", "__float_as_uint"),
+    "f64": ("", "__longlong_as_double(0x7fffffffffffffffll)", "__double_as_longlong"),
+}
 for t, (suffix, nan, as_bits) in FLOATS.items():
     f, integer = FORMATS[t], {"f32": "u32", "f64": "u64"}[t]
     CASES += [
@@ -181,13 +205,16 @@ for t, (suffix, nan, as_bits) in FLOATS.items():
         Case(f"fmod{suffix}(a, b)", f"{t} {t} -> {t}", partial(remainder, f)),
         Case("-a", f"{t} -> {t}", partial(one, lambda f, x: x ^ f.sign, f)),
         Case(f"fabs{suffix}(a)", f"{t} -> {t}", partial(one, lambda f, x: x & ~f.sign, f)),
-        Case(f"copysign{suffix}(a, b == b ? b : 1)", f"{t} {t} -> {t}",
-             lambda a, b, f=f: NAN if f.is_nan(a) else a & ~f.sign | (0 if f.is_nan(b) else b & f.sign)),
+        Case(
+            f"copysign{suffix}(a, b == b ? b : 1)",
+            f"{t} {t} -> {t}",
+            lambda a, b, f=f: NAN if f.is_nan(a) else a & ~f.sign | (0 if f.is_nan(b) else b & f.sign),
+        ),
         Case("isnan(a)", f"{t} -> pred", partial(PROPERTIES["notanumber"], f)),
         Case("isinf(a)", f"{t} -> pred", partial(PROPERTIES["infinite"], f)),
         Case("isfinite(a)", f"{t} -> pred", partial(PROPERTIES["finite"], f)),
         Case(f"{as_bits}(a == a ? a : {nan})", f"{t} -> {integer}", partial(bits, f)),
-    ]  # fmt: skip
+    ]
     # one operand may be known to be a number, or both
     for name, sign in (("fmin", 1), ("fmax", -1)):
         CASES += [
@@ -220,8 +247,10 @@ def relu(op, f: exact.Format, *operands: int):
     return result if result is NAN or not f.is_negative(result) else 0
 
 
-HALF = {"f16": (F16, "__ushort_as_half", "__half_as_ushort"),
-        "bf16": (BF16, "__ushort_as_bfloat16", "__bfloat16_as_ushort")}  # fmt: skip
+HALF = {
+    "f16": (F16, "__ushort_as_half", "__half_as_ushort"),
+    "bf16": (BF16, "__ushort_as_bfloat16", "__bfloat16_as_ushort"),
+}
 for t, (f, from_bits, as_bits) in HALF.items():
     two = f"{t}x2"
     pair = "halves2" + {"f16": "half2", "bf16": "bfloat162"}[t]
@@ -232,10 +261,13 @@ for t, (f, from_bits, as_bits) in HALF.items():
         Case(f"{high}(a)", f"{two} -> {t}", lambda a: a >> 16),
         Case("__lowhigh2highlow(a)", f"{two} -> {two}", lambda a: a >> 16 | (a & 0xFFFF) << 16),
         Case(f"{from_bits}(a)", f"u16 -> {t}", lambda a: a),
-        Case(f"{as_bits}(__hisnan(a) ? {from_bits}((unsigned short)0x7fff) : a)", f"{t} -> u16",
-             lambda a, f=f: 0x7FFF if f.is_nan(a) else a),
+        Case(
+            f"{as_bits}(__hisnan(a) ? {from_bits}((unsigned short)0x7fff) : a)",
+            f"{t} -> u16",
+            lambda a, f=f: 0x7FFF if f.is_nan(a) else a,
+        ),
         Case("__hisnan(a)", f"{t} -> pred", f.is_nan),
-    ]  # fmt: skip
+    ]
     for name, g, _ in (("neg", lambda f, x: x ^ f.sign, 1), ("abs", lambda f, x: x & ~f.sign, 1)):
         g = partial(one, g, f)
         CASES += [
@@ -245,14 +277,21 @@ for t, (f, from_bits, as_bits) in HALF.items():
     for name, sign in (("min", 1), ("max", -1)):
         for nan in ("", "_nan"):
             g = partial(chosen, f, bool(nan), sign)
-            CASES += [Case(f"__h{name}{nan}(a, b)", f"{t} {t} -> {t}", g),
-                      Case(f"__h{name}2{nan}(a, b)", f"{two} {two} -> {two}", lanes(g))]  # fmt: skip
+            CASES += [
+                Case(f"__h{name}{nan}(a, b)", f"{t} {t} -> {t}", g),
+                Case(f"__h{name}2{nan}(a, b)", f"{two} {two} -> {two}", lanes(g)),
+            ]
     for name, op in (("lt", operator.lt), ("ge", operator.ge), ("eq", operator.eq), ("ne", operator.ne)):
         for unordered in ("", "u"):
             g = partial(ordered, f, op, bool(unordered))
             CASES.append(Case(f"__h{name}{unordered}(a, b)", f"{t} {t} -> pred", g))
-            CASES.append(Case(f"__h{name}{unordered}2(a, b)", f"{two} {two} -> {two}",
-                              lambda a, b, g=g, f=f: lanes(lambda x, y: f.one * g(x, y))(a, b)))  # fmt: skip
+            CASES.append(
+                Case(
+                    f"__h{name}{unordered}2(a, b)",
+                    f"{two} {two} -> {two}",
+                    lambda a, b, g=g, f=f: lanes(lambda x, y: f.one * g(x, y))(a, b),
+                )
+            )
     for name, mode in (("floor", "rmi"), ("ceil", "rpi"), ("trunc", "rzi"), ("rint", "rni")):
 
         def integral(a, f=f, mode=mode):
@@ -356,8 +395,10 @@ def shuffled(source, width: int):
 
     def function(a, *b):
         lanes_ = [source(lane % width, *(x[lane] for x in b)) for lane in range(WARP)]
-        return [a[lane // width * width + at] if at is not None and 0 <= at < width else a[lane]
-                for lane, at in enumerate(lanes_)]  # fmt: skip
+        return [
+            a[lane // width * width + at] if at is not None and 0 <= at < width else a[lane]
+            for lane, at in enumerate(lanes_)
+        ]
 
     return function
 
@@ -371,13 +412,21 @@ for t in ("s32", "u32", "s64", "u64", "f32", "f64", "f16", "f16x2", "bf16", "bf1
                 _exchange(f"__shfl_up_sync(~0u, a, {n}, {width})", f"{t} -> {t}", WARP, shuffled(lambda i, n=n: i - n, width)),
                 _exchange(f"__shfl_down_sync(~0u, a, {n}, {width})", f"{t} -> {t}", WARP, shuffled(lambda i, n=n: i + n, width)),
             ]  # fmt: skip
-    EXCHANGES.append(_exchange("__shfl_sync(~0u, a, b & 31, 16)", f"{t} u32 -> {t}", WARP,
-                               shuffled(lambda i, b: b % 16, 16)))  # fmt: skip
+    EXCHANGES.append(
+        _exchange(
+            "__shfl_sync(~0u, a, b & 31, 16)", f"{t} u32 -> {t}", WARP, shuffled(lambda i, b: b % 16, 16)
+        )
+    )
 for t in C_TYPES:
     EXCHANGES += [
         _exchange("moved(a, b)", f"{t} u32 -> {t}", BLOCK, lambda a, b: [a[i % 64] for i in b]),
-        _exchange("moved(a, threadIdx.x * 5 + 3)", f"{t} -> {t}", BLOCK, lambda a: [a[(i * 5 + 3) % 64] for i in range(64)]),
-    ]  # fmt: skip
+        _exchange(
+            "moved(a, threadIdx.x * 5 + 3)",
+            f"{t} -> {t}",
+            BLOCK,
+            lambda a: [a[(i * 5 + 3) % 64] for i in range(64)],
+        ),
+    ]
 
 
 def bytes_of(values, nbytes: int) -> bytes:

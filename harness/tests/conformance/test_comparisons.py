@@ -10,8 +10,14 @@ import pytest
 from harness.tests.conformance.exact import F16, order
 from harness.tests.conformance.ptx_rows import FORMATS, Case, check
 
-ORDERED = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
-           "ge": operator.ge}  # fmt: skip
+ORDERED = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 UNSIGNED = {"lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
 BOOLEAN = {"and": lambda t, c: t and c, "or": lambda t, c: t or c, "xor": lambda t, c: t != c}
 FLOAT_NAMES = (*ORDERED, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
@@ -180,9 +186,14 @@ for t in KINDS:
         SELECT.append(Case(f"slct{ftz}.{t}.f32 d, a, b, c", f"{t} {t} f32 -> {t}", chosen))
 
 GROUPS = {
-    "setp": SETP, "combined": COMBINED, "packed": PACKED, "sink": SINK, "set": SET, "set packed": SET_PACKED,
+    "setp": SETP,
+    "combined": COMBINED,
+    "packed": PACKED,
+    "sink": SINK,
+    "set": SET,
+    "set packed": SET_PACKED,
     "select": SELECT,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)

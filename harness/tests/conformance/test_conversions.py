@@ -135,9 +135,13 @@ def modes(to: str, source: str) -> list[str]:
     return [f".{m}" for m in ROUND] if WIDTH[to] < WIDTH[source] else [""]
 
 
-BETWEEN_FLOATS = [case(f"{mode}{ftz}{sat}", to, source, partial(between, to, source, mode, ftz, sat))
-                  for to in FLOATS for source in FLOATS for mode in modes(to, source)
-                  for ftz, sat in options(to, source)]  # fmt: skip
+BETWEEN_FLOATS = [
+    case(f"{mode}{ftz}{sat}", to, source, partial(between, to, source, mode, ftz, sat))
+    for to in FLOATS
+    for source in FLOATS
+    for mode in modes(to, source)
+    for ftz, sat in options(to, source)
+]
 
 # -- bfloat16, pairs, tf32 ---------------------------------------------------------------------------
 
@@ -169,9 +173,12 @@ for mode in ("rn", "rz"):
                 mods = f".{mode}{relu}{finite}"
                 FORMATS_OF_NETWORKS += [
                     Case(f"cvt{mods}.{t}.f32 d, a", f"f32i -> {t}", convert),
-                    Case(f"cvt{mods}.{t}x2.f32 d, a, b", f"f32 f32 -> {t}x2",
-                         lambda a, b, convert=convert: (convert(b), convert(a))),
-                ]  # fmt: skip
+                    Case(
+                        f"cvt{mods}.{t}x2.f32 d, a, b",
+                        f"f32 f32 -> {t}x2",
+                        lambda a, b, convert=convert: (convert(b), convert(a)),
+                    ),
+                ]
 FORMATS_OF_NETWORKS += [
     Case(f"cvt.rna{s}.tf32.f32 d, a", "f32i -> b32", partial(tf32, s)) for s in ("", ".satfinite")
 ]
@@ -188,8 +195,14 @@ FORMATS_OF_NETWORKS += [
     ),
 ]
 
-GROUPS = {"integers": INTEGERS, "wider": WIDER, "to float": TO_FLOAT, "from float": FROM_FLOAT,
-          "between floats": BETWEEN_FLOATS, "networks": FORMATS_OF_NETWORKS}  # fmt: skip
+GROUPS = {
+    "integers": INTEGERS,
+    "wider": WIDER,
+    "to float": TO_FLOAT,
+    "from float": FROM_FLOAT,
+    "between floats": BETWEEN_FLOATS,
+    "networks": FORMATS_OF_NETWORKS,
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -36,8 +36,11 @@ def rounded(op: str, type_: str, mode: str, ftz: str, sat: str, *operands: int) 
 def arithmetic(op: str, type_: str, mode: str, ftz: str = "", sat: str = "") -> Case:
     names = ", ".join("abc"[: OPERANDS[op]])
     types = " ".join([type_] * OPERANDS[op])
-    return Case(f"{op}{mode}{ftz}{sat}.{type_} d, {names}", f"{types} -> {type_}",
-                partial(rounded, op, type_, mode, ftz, sat))  # fmt: skip
+    return Case(
+        f"{op}{mode}{ftz}{sat}.{type_} d, {names}",
+        f"{types} -> {type_}",
+        partial(rounded, op, type_, mode, ftz, sat),
+    )
 
 
 SINGLE = {
@@ -207,8 +210,11 @@ def quotient(kind: str, ftz: str, a: int, b: int):
     return Near(number(F32, right), relative=2.0**-22, absolute=2 * TINY)
 
 
-APPROXIMATE += [Case(f"div.{kind}{ftz}.f32 d, a, b", "f32 f32 -> f32", partial(quotient, kind, ftz))
-                for kind in ("approx", "full") for ftz in ("", ".ftz")]  # fmt: skip
+APPROXIMATE += [
+    Case(f"div.{kind}{ftz}.f32 d, a, b", "f32 f32 -> f32", partial(quotient, kind, ftz))
+    for kind in ("approx", "full")
+    for ftz in ("", ".ftz")
+]
 
 
 def upper_word(function, a: int):
@@ -234,8 +240,12 @@ UPPER = [
 
 GROUPS = {
     **{f"f32 {mode}": cases for mode, cases in SINGLE.items()},
-    "f64": DOUBLE, "signs": SIGNS, "constants": CONSTANTS, "approximate": APPROXIMATE, "upper word": UPPER,
-}  # fmt: skip
+    "f64": DOUBLE,
+    "signs": SIGNS,
+    "constants": CONSTANTS,
+    "approximate": APPROXIMATE,
+    "upper word": UPPER,
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)

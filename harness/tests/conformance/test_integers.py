@@ -118,9 +118,12 @@ for t in ("u32", "s32"):
             Case(f"dp2a.hi.{t}.{u} d, a, b, c", "b32 b32 b32 -> b32", partial(dp2a, t, u, 2)),
         ]
 PRODUCTS.append(
-    Case("mad24.hi.sat.s32 d, a, b, c", "s32 s32 s32 -> s32",
-         lambda a, b, c: int32(signed(product24("s32", a, b) >> 16, 32) + c))
-)  # fmt: skip
+    Case(
+        "mad24.hi.sat.s32 d, a, b, c",
+        "s32 s32 s32 -> s32",
+        lambda a, b, c: int32(signed(product24("s32", a, b) >> 16, 32) + c),
+    )
+)
 
 
 # -- division ----------------------------------------------------------------------------------------
@@ -139,11 +142,17 @@ def by_zero(n: int, a: int) -> int:
 DIVISION = []
 for t in INTS:
     DIVISION += [
-        Case(f"div.{t} d, a, b", f"{t} {t} -> {t}",
-             lambda a, b, n=bits(t): quotient(a, b) if b else by_zero(n, a)),
-        Case(f"rem.{t} d, a, b", f"{t} {t} -> {t}",
-             lambda a, b, n=bits(t): a - b * quotient(a, b) if b else by_zero(n, a)),
-    ]  # fmt: skip
+        Case(
+            f"div.{t} d, a, b",
+            f"{t} {t} -> {t}",
+            lambda a, b, n=bits(t): quotient(a, b) if b else by_zero(n, a),
+        ),
+        Case(
+            f"rem.{t} d, a, b",
+            f"{t} {t} -> {t}",
+            lambda a, b, n=bits(t): a - b * quotient(a, b) if b else by_zero(n, a),
+        ),
+    ]
 
 # -- chains of carries: 128-bit and 96-bit numbers from the pieces that are there --------------------
 
@@ -167,12 +176,18 @@ for t in ("u32", "s32"):
 for t in ("u64", "s64"):
     CARRIES += [
         Case(f"add.cc.{t} d, a, b; addc.{t} d, 0, 0", f"b64 b64 -> {t}", lambda a, b: a + b >> 64),
-        Case(f"add.cc.{t} d, a, b; addc.cc.{t} d, a, b; addc.{t} d, 0, 0", f"b64 b64 -> {t}",
-             lambda a, b: a + b + (a + b >> 64) >> 64),
+        Case(
+            f"add.cc.{t} d, a, b; addc.cc.{t} d, a, b; addc.{t} d, 0, 0",
+            f"b64 b64 -> {t}",
+            lambda a, b: a + b + (a + b >> 64) >> 64,
+        ),
         Case(f"sub.cc.{t} d, a, b; subc.{t} d, 0, 0", f"b64 b64 -> {t}", lambda a, b: -(a < b)),
-        Case(f"sub.cc.{t} d, a, b; subc.cc.{t} d, a, b; subc.{t} d, 0, 0", f"b64 b64 -> {t}",
-             lambda a, b: -(a < b + (a < b))),
-    ]  # fmt: skip
+        Case(
+            f"sub.cc.{t} d, a, b; subc.cc.{t} d, a, b; subc.{t} d, 0, 0",
+            f"b64 b64 -> {t}",
+            lambda a, b: -(a < b + (a < b)),
+        ),
+    ]
 for t in ("u32", "s32", "u64", "s64"):
     n = bits(t)
     low = lambda x, n=n: x & (1 << n) - 1  # noqa: E731
@@ -259,11 +274,17 @@ def extend(wrap: bool, is_signed: bool, a: int, n: int) -> int:
 
 
 FIELDS = [
-    Case(".reg .b32 %y; and.b32 %y, b, 31; fns.b32 d, a, %y, c", "b32 u32 s32 -> b32",
-         lambda a, b, c: nth_set(a, b & 31, c))
-]  # fmt: skip
-FIELDS += [Case(f"fns.b32 d, a, {i}, {j}", "b32 -> b32", lambda a, i=i, j=j: nth_set(a, i, j))
-           for i in (0, 3, 16, 31) for j in (0, 1, -1, 2, -2, 5, -7, 32, -32)]  # fmt: skip
+    Case(
+        ".reg .b32 %y; and.b32 %y, b, 31; fns.b32 d, a, %y, c",
+        "b32 u32 s32 -> b32",
+        lambda a, b, c: nth_set(a, b & 31, c),
+    )
+]
+FIELDS += [
+    Case(f"fns.b32 d, a, {i}, {j}", "b32 -> b32", lambda a, i=i, j=j: nth_set(a, i, j))
+    for i in (0, 3, 16, 31)
+    for j in (0, 1, -1, 2, -2, 5, -7, 32, -32)
+]
 for n in (32, 64):
     FIELDS += [
         Case(f"popc.b{n} d, a", f"b{n} -> u32", lambda a: a.bit_count()),
@@ -273,10 +294,13 @@ for n in (32, 64):
     for t in (f"u{n}", f"s{n}"):
         FIELDS += [
             Case(f"bfind.{t} d, a", f"{t} -> u32", lambda a, n=n: highest(a, n)),
-            Case(f"bfind.shiftamt.{t} d, a", f"{t} -> u32",
-                 lambda a, n=n: n - 1 - highest(a, n) if highest(a, n) >= 0 else -1),
+            Case(
+                f"bfind.shiftamt.{t} d, a",
+                f"{t} -> u32",
+                lambda a, n=n: n - 1 - highest(a, n) if highest(a, n) >= 0 else -1,
+            ),
             Case(f"bfe.{t} d, a, b, c", f"{t} n n -> {t}", partial(extract, n, t[0] == "s")),
-        ]  # fmt: skip
+        ]
     FIELDS += [
         Case(
             f"bfi.b{n} d, a, b, {start}, c",
@@ -344,17 +368,24 @@ def lop3_bool(table: str, op: str, a: int, b: int, c: int, q: bool) -> bool:
 
 
 PERMUTE = [Case("prmt.b32 d, a, b, c", "b32 b32 b32 -> b32", permute)]
-PERMUTE += [Case(f"prmt.b32 d, a, b, {s:#x}", "b32 b32 -> b32", lambda a, b, s=s: permute(a, b, s))
-            for s in (0x3210, 0x0123, 0x7531, 0xBA98, 0x5410, 0x1032)]  # fmt: skip
+PERMUTE += [
+    Case(f"prmt.b32 d, a, b, {s:#x}", "b32 b32 -> b32", lambda a, b, s=s: permute(a, b, s))
+    for s in (0x3210, 0x0123, 0x7531, 0xBA98, 0x5410, 0x1032)
+]
 PERMUTE += [
     Case(f"prmt.b32.{m} d, a, b, c", "b32 b32 n -> b32", partial(permute_by, m)) for m in PERMUTATIONS
 ]
 _Q = ".reg .pred %q, %w; setp.lt.u32 %q, a, 99; "
 PERMUTE += [
-    Case(_Q + f"lop3.{op}.b32 %t|d, a, b, c, {table}, {q}%q", "b32 b32 b32 -> pred",
-         lambda a, b, c, op=op, table=table, q=q: lop3_bool(table, op, a, b, c, (a < 99) != bool(q)))
-    for op in ("or", "and") for table in ("0x80", "0x96") for q in ("", "!")
-]  # fmt: skip
+    Case(
+        _Q + f"lop3.{op}.b32 %t|d, a, b, c, {table}, {q}%q",
+        "b32 b32 b32 -> pred",
+        lambda a, b, c, op=op, table=table, q=q: lop3_bool(table, op, a, b, c, (a < 99) != bool(q)),
+    )
+    for op in ("or", "and")
+    for table in ("0x80", "0x96")
+    for q in ("", "!")
+]
 TRUTH_TABLES = [
     Case(f"lop3.b32 d, a, b, c, {t:#x}", "b32 b32 b32 -> b32", partial(truth, t)) for t in range(256)
 ]
@@ -404,8 +435,11 @@ CONSTANTS = [
     Case("div.s32 d, a, -1", "s32 -> s32", lambda a: quotient(a, -1)),
     Case("div.u64 d, a, 0", "u64 -> u64", partial(by_zero, 64)),
     Case("rem.s32 d, a, 0", "s32 -> s32", partial(by_zero, 32)),
-    Case("rem.s64 d, -9223372036854775808, a", "s64 -> s64",
-         lambda a: -(1 << 63) - a * quotient(-(1 << 63), a) if a else -1),
+    Case(
+        "rem.s64 d, -9223372036854775808, a",
+        "s64 -> s64",
+        lambda a: -(1 << 63) - a * quotient(-(1 << 63), a) if a else -1,
+    ),
     Case("shl.b32 d, a, 33", "b32 -> b32", lambda a: 0),
     Case("shr.s32 d, a, 33", "s32 -> s32", lambda a: -1 if a < 0 else 0),
     Case("shr.u64 d, a, 63", "u64 -> u64", lambda a: a >> 63),
@@ -418,7 +452,7 @@ CONSTANTS = [
     Case("min.s32 d, -5, a", "s32 -> s32", lambda a: min(-5, a)),
     Case("max.u16 d, a, 65000", "u16 -> u16", lambda a: max(a, 65000)),
     Case("shf.l.wrap.b32 d, a, a, 7", "b32 -> b32", lambda a: a << 7 | a >> 25),
-]  # fmt: skip
+]
 
 GROUPS = {
     "arithmetic": ARITHMETIC, "logic": LOGIC, "products": PRODUCTS, "division": DIVISION, "carries": CARRIES,

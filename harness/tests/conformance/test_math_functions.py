@@ -113,11 +113,16 @@ LARGE_ARGUMENTS = tuple(
 EXACT = tuple(
     Function(name, (0, 0), function, domain)
     for name, function in (
-        ("floorf", np.floor), ("ceilf", np.ceil), ("truncf", np.trunc), ("rintf", np.rint), ("fabsf", np.abs),
-        ("nearbyintf", np.rint), ("roundf", away_from_ties),
+        ("floorf", np.floor),
+        ("ceilf", np.ceil),
+        ("truncf", np.trunc),
+        ("rintf", np.rint),
+        ("fabsf", np.abs),
+        ("nearbyintf", np.rint),
+        ("roundf", away_from_ties),
     )
     for domain in ((-70.0, 70.0), ANY)
-)  # fmt: skip
+)
 TWO_ARGUMENTS = (
     Function("powf", (4, 2), np.power, (0.01, 20.0)),
     Function("atan2f", (3, 2), np.arctan2, ANY),

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from harness.course.checkout import Course, open_course, read_source
-from harness.course.declare import (  # fmt: skip
+from harness.course.declare import (
     Case,
     Float,
     In,

@@ -76,9 +76,12 @@ def test_variables_and_their_extents():
         name: (v.type, values.extents(v)) for name, v in found.items() if v.extents and v.name != "pool"
     }
     assert shapes == {
-        "weights": ("float", (32, 3)), "tile": ("float2", (16, 17)), "other": ("float2", (3,)),
-        "rows": ("int", (4,)), "high": ("int", (2,)),
-    }  # fmt: skip
+        "weights": ("float", (32, 3)),
+        "tile": ("float2", (16, 17)),
+        "other": ("float2", (3,)),
+        "rows": ("int", (4,)),
+        "high": ("int", (2,)),
+    }
     assert found["pool"].words == ("extern", "__shared__") and found["pool"].extents == (None,)
     assert found["i"].value.code == "blockIdx.x * blockDim.x + threadIdx.x" and found["p"].pointer
     assert "alignas(16)" in found["tile"].words and found["LAST"].type == "enum" and found["s"].type == "char"
@@ -144,8 +147,10 @@ def test_tokens_are_outside_of_comments_and_directives():
 def test_macros():
     file = CudaText("#define A 1 // one\n#define F(x, y) x \\\n + y\n#define EMPTY\nint a = F(A, 2);\n")
     assert [(m.name, m.value.split(), m.parameters) for m in file.macros] == [
-        ("A", ["1", "//", "one"], None), ("F", ["x", "+", "y"], ("x", "y")), ("EMPTY", [], None),
-    ]  # fmt: skip
+        ("A", ["1", "//", "one"], None),
+        ("F", ["x", "+", "y"], ("x", "y")),
+        ("EMPTY", [], None),
+    ]
 
 
 def test_macros_that_stand_for_specifiers_or_statements():

@@ -116,11 +116,17 @@ def test_a_limit_is_of_the_sizes_and_of_what_the_file_chose(tmp_path):
 
 
 NOT_NEEDED = {
-    "local_bytes": ("float v[4] = {a[i], b[i], 0.0f, 0.0f}; v[3 & n + i] += 0.0f; float x = v[0] + v[1];", "float x"),
+    "local_bytes": (
+        "float v[4] = {a[i], b[i], 0.0f, 0.0f}; v[3 & n + i] += 0.0f; float x = v[0] + v[1];",
+        "float x",
+    ),
     "global_atomic_operations": ("c[i] = a[i]; atomicAdd(&c[i], b[i]); float x = c[i];", "atomicAdd"),
-    "shared_atomic_serial": ("__shared__ float s[1024]; s[threadIdx.x] = a[i]; atomicAdd(&s[threadIdx.x], b[i]); "
-                             "float x = s[threadIdx.x];", "atomicAdd"),
-}  # fmt: skip
+    "shared_atomic_serial": (
+        "__shared__ float s[1024]; s[threadIdx.x] = a[i]; atomicAdd(&s[threadIdx.x], b[i]); "
+        "float x = s[threadIdx.x];",
+        "atomicAdd",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", NOT_NEEDED)

@@ -21,10 +21,11 @@ CASES = (
     Case("exact", {"N": 8}, values="integers"),
 )
 DOUBLE = Kernel(
-    "twice", (In("x", n="N"), Out("y", n="N"), Int("N")),
+    "twice",
+    (In("x", n="N"), Out("y", n="N"), Int("N")),
     launch=lambda d, t: Launch(ceil_div(d["N"], t.get("THREADS", 32)), 32),
     reference=lambda a, d: 2 * a["x"],
-)  # fmt: skip
+)
 SQUARE = Kernel(
     "square",
     (In("x", n="N"), Out("z", n="N"), Int("N")),
@@ -286,9 +287,10 @@ def test_beside_a_fault_stands_what_the_completed_cases_show(puzzle):
     assert not any("runs to its end" in line for line in other.lines) and other.next == "backwarp hint 01"
 
 
-@pytest.mark.parametrize(("first", "later", "shown"), [
-    ("warning", "error", "exact"), ("warning", "warning", "tiny"), ("error", "error", "tiny"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "later", "shown"),
+    [("warning", "error", "exact"), ("warning", "warning", "tiny"), ("error", "error", "tiny")],
+)
 def test_a_race_between_warps_is_shown_before_one_inside_a_warp(puzzle, first, later, shown):
     """What is said of the smaller block, a __syncwarp(), is not enough for the larger."""
 

@@ -73,7 +73,11 @@ MISTAKES = {
     ),
     "no guard": ([(GUARD, "")], "out-of-bounds", ["thread (4,0,0)", "grad_output[b=1,"]),
     "never ends": ([("float sum = 0.0f;", "float sum = 0.0f; while (true);")], "timeout", ["kernel.cu:"]),
-    "no batch loop": ([(LOOPS, LOOPS.replace("b < batch", "b < 1"))], "loop over the batch stops after image 0", ["batch item 0 alone"]),
+    "no batch loop": (
+        [(LOOPS, LOOPS.replace("b < batch", "b < 1"))],
+        "loop over the batch stops after image 0",
+        ["batch item 0 alone"],
+    ),
     "wrong name": ([("backward_weights(", "bw_weights(")], "missing-kernel", ["conv2d_bw_weights", "Rename"]),
     "a parameter too many": (
         [("int C_out, int F) {", "int C_out, int F, int more) {")],
@@ -85,7 +89,7 @@ MISTAKES = {
         "signature",
         ["Parameter 9", "8 bytes", "int F"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -55,7 +55,7 @@ BUILDS = {
             "i += f30(i) & 0;",
             doubling("__device__ int f{n}(int x) {{ return 3 * x; }}",
                      "__device__ __forceinline__ int f{n}(int x) {{ return f{before}(x) + f{before}(x + 1); }}", 30),
-        ),  # fmt: skip
+        ),
         TOO_LONG,
     ),
     "functions with a barrier that double": (
@@ -63,7 +63,7 @@ BUILDS = {
             "f30();",
             doubling("__device__ void f{n}() {{ __syncthreads(); }}",
                      "__device__ __noinline__ void f{n}() {{ f{before}(); f{before}(); }}", 30),
-        ),  # fmt: skip
+        ),
         TOO_LONG,
     ),
     "a huge array with values": (kernel("i += t[i] & 0;", "__device__ int t[100000000] = {1};"), TOO_LONG),

@@ -85,12 +85,18 @@ def test_the_ticker_speaks_late_on_a_terminal_only():
     assert file.getvalue() == ""
 
 
-@pytest.mark.parametrize(("body", "says"), [
-    ("", ["a thread without an element must return first."]),
-    ("// return;\nc[0] = 1;", ["a thread without an element must return first."]),
-    ("if (i > 99) return;", ["the test that makes threads without an element return lets this one through."]),
-    ("__syncthreads();", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("", ["a thread without an element must return first."]),
+        ("// return;\nc[0] = 1;", ["a thread without an element must return first."]),
+        (
+            "if (i > 99) return;",
+            ["the test that makes threads without an element return lets this one through."],
+        ),
+        ("__syncthreads();", []),
+    ],
+)
 def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_another(body, says):
     puzzle = open_course(Path(__file__).resolve().parent).load("01")
     kernel, case = puzzle.kernels[0], puzzle.cases[0]
@@ -102,12 +108,15 @@ def test_a_thread_too_many_is_told_to_leave_where_threads_do_not_wait_for_one_an
     assert all(line.startswith("This is thread number 12 of the launch") for line in lines)
 
 
-@pytest.mark.parametrize(("body", "says"), [
-    ("  if (idx >= n) return;\n  part[i] = 0;\n  __syncthreads();", ["Line 2 lets threads return"]),
-    ("  part[i] = 0;\n  __syncthreads();\n  if (idx >= n) return;", []),
-    ("  // some return;\n  __syncthreads();", []),
-    ("  if (idx >= n) return;", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("  if (idx >= n) return;\n  part[i] = 0;\n  __syncthreads();", ["Line 2 lets threads return"]),
+        ("  part[i] = 0;\n  __syncthreads();\n  if (idx >= n) return;", []),
+        ("  // some return;\n  __syncthreads();", []),
+        ("  if (idx >= n) return;", []),
+    ],
+)
 def test_threads_that_have_returned_fill_nothing(body, says):
     kernel = open_course(Path(__file__).resolve().parent).load("19").kernels[0]
     source = f"{K}{kernel.name}(float* c) {{\n{body}\n}}\n"

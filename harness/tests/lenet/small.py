@@ -11,8 +11,13 @@ from harness.lenet import data
 
 ROOT = Path(harness.__file__).parents[1]
 DIGITS = data.load()
-FEW = replace(DIGITS, train_images=DIGITS.train_images[:20], train_labels=DIGITS.train_labels[:20],
-              test_images=DIGITS.test_images[:9], test_labels=DIGITS.test_labels[:9])  # fmt: skip
+FEW = replace(
+    DIGITS,
+    train_images=DIGITS.train_images[:20],
+    train_labels=DIGITS.train_labels[:20],
+    test_images=DIGITS.test_images[:9],
+    test_labels=DIGITS.test_labels[:9],
+)
 
 
 def course_in(folder: Path) -> Course:

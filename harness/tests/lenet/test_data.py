@@ -163,8 +163,13 @@ def test_images_and_labels_of_two_sets(folder):
         load("mnist", folder)
 
 
-@pytest.mark.parametrize(("name", "says"), [("cifar", "no data set 'cifar'; there is digits and mnist"),
-                                            ("digits", "--data-dir goes with --data mnist")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("cifar", "no data set 'cifar'; there is digits and mnist"),
+        ("digits", "--data-dir goes with --data mnist"),
+    ],
+)
 def test_names_and_folders_that_do_not_fit(folder, name, says):
     with pytest.raises(DataError, match=says):
         load(name, folder)
@@ -201,8 +206,11 @@ def mirrors(folder, monkeypatch, tmp_path_factory):
     return asked, bad
 
 
-@pytest.mark.parametrize("does", [OSError("no route to host"), ValueError("404"), b"a page that says: log in first"],
-                         ids=["no network", "not found", "another file"])  # fmt: skip
+@pytest.mark.parametrize(
+    "does",
+    [OSError("no route to host"), ValueError("404"), b"a page that says: log in first"],
+    ids=["no network", "not found", "another file"],
+)
 def test_what_one_mirror_does_not_have_comes_from_the_next_and_is_kept(mirrors, does):
     asked, bad = mirrors
     bad["does"] = does

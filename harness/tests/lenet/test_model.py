@@ -209,11 +209,14 @@ def test_what_a_step_moves_is_counted_and_less_with_later_kernels(monkeypatch):
         ("09=", "write it like --use 09=21"),
         ("09=96", "there is no puzzle 96 yet; `backwarp list` shows the available puzzles"),
         ("01=97", "--use 01=97: LeNet has no kernel from 01_vector_add"),
-        ("09=04", r"no kernel of 04_relu has the arrays of one of 09_conv2d_backward_weights \(conv2d_backward_weights "
-                  r"with grad_output, input, grad_weights; .*\), so it cannot stand in"),
+        (
+            "09=04",
+            r"no kernel of 04_relu has the arrays of one of 09_conv2d_backward_weights \(conv2d_backward_weights "
+            r"with grad_output, input, grad_weights; .*\), so it cannot stand in",
+        ),
         ("10=97", "no kernel of 97_later has the arrays of one of 10_conv2d_backward_input"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_stand_in_is_refused_in_a_sentence(course, use, says):
     add(course, "97_later", *later())
     with pytest.raises(CourseError, match=says) as told:

@@ -209,11 +209,16 @@ def test_ctrl_c_twice_ends_at_once(train, interrupted):
     ("options", "command"),
     [
         (TrainOptions(), "backwarp train --resume"),
-        (TrainOptions(kernels="solutions", use=("09=21", "07=26")),
-         "backwarp train --resume --kernels solutions --use 09=21 --use 07=26"),
-        (TrainOptions(data="mnist", data_dir=Path("my data")), "backwarp train --resume --data-dir 'my data'"),
+        (
+            TrainOptions(kernels="solutions", use=("09=21", "07=26")),
+            "backwarp train --resume --kernels solutions --use 09=21 --use 07=26",
+        ),
+        (
+            TrainOptions(data="mnist", data_dir=Path("my data")),
+            "backwarp train --resume --data-dir 'my data'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_command_that_goes_on(options, command):
     assert resuming(options) == command
 
@@ -221,8 +226,14 @@ def test_the_command_that_goes_on(options, command):
 # ---- going on ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("options", "says"), [({"epochs": 3}, "--epochs 2, not 3"), ({"seed": 1}, "--seed 0, not 1"),
-                                               ({"data": "mnist"}, "--data digits, not mnist")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"epochs": 3}, "--epochs 2, not 3"),
+        ({"seed": 1}, "--seed 0, not 1"),
+        ({"data": "mnist"}, "--data digits, not mnist"),
+    ],
+)
 def test_other_settings_than_those_of_the_checkpoint(train, options, says):
     assert train(epochs=2) == 0
     with pytest.raises(

@@ -379,8 +379,10 @@ def test_tensor_cores_are_told_by_the_instructions():
     ptx += "{ mma.sync.aligned.m16n8k8.row.col.f32.tf32 }"
     ptx += "\n.entry halves(\n) { wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16 }"
     assert [bench.arithmetic(ptx, name) for name in ("plain", "fast", "halves")] == [
-        "float32", "tf32", "half",
-    ]  # fmt: skip
+        "float32",
+        "tf32",
+        "half",
+    ]
 
 
 def test_peaks():

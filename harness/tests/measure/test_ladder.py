@@ -122,9 +122,14 @@ def test_rungs_stand_under_the_roof():
 def timed():
     """The figures with one rung measured on a GPU (made up for the test)."""
     data = copy.deepcopy(DATA)
-    data["rungs"][0]["gpu"] = {"device": "NVIDIA A100-SXM4-80GB", "date": "2026-01-02", "milliseconds": 1.0,
-                               "tflops": 0.25,
-                               "library": "cuDNN 9", "share_of_library": 0.125}  # fmt: skip
+    data["rungs"][0]["gpu"] = {
+        "device": "NVIDIA A100-SXM4-80GB",
+        "date": "2026-01-02",
+        "milliseconds": 1.0,
+        "tflops": 0.25,
+        "library": "cuDNN 9",
+        "share_of_library": 0.125,
+    }
     return data
 
 

@@ -99,9 +99,13 @@ def test_inputs_are_left_alone(sizes):
     arrays = x, w, bias, g = layer(sizes)
     before = [a.copy() for a in arrays]
     results = [
-        dense.forward(x, w, bias), dense.backward_input(g, w), dense.backward_weights(g, x),
-        dense.backward_bias(g), dense.relu(x), dense.relu_backward(x, x),
-    ]  # fmt: skip
+        dense.forward(x, w, bias),
+        dense.backward_input(g, w),
+        dense.backward_weights(g, x),
+        dense.backward_bias(g),
+        dense.relu(x),
+        dense.relu_backward(x, x),
+    ]
     for array, old in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, old)
         assert not any(np.shares_memory(array, result) for result in results)
@@ -118,9 +122,14 @@ def test_empty_batch():
 def test_results_are_float64_whatever_comes_in(dtype):
     x = np.array([[3, -2]], dtype)
     results = [
-        dense.matmul(x, x.T), dense.forward(x, x, x[0, :1]), dense.backward_input(x[:, :1], x),
-        dense.backward_weights(x, x), dense.backward_bias(x), dense.relu(x), dense.relu_backward(x, x),
-    ]  # fmt: skip
+        dense.matmul(x, x.T),
+        dense.forward(x, x, x[0, :1]),
+        dense.backward_input(x[:, :1], x),
+        dense.backward_weights(x, x),
+        dense.backward_bias(x),
+        dense.relu(x),
+        dense.relu_backward(x, x),
+    ]
     assert [result.dtype for result in results] == [np.float64] * len(results)
 
 

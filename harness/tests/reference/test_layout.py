@@ -9,9 +9,14 @@ from reference import layout
 
 SIZES = {"N": 2, "C": 3, "H": 4, "W": 5, "K": 6, "R": 2, "S": 7}
 PAIRS = [
-    ("NCHW", "NHWC"), ("NHWC", "NCHW"), ("KCRS", "RSCK"), ("RSCK", "KCRS"), ("KCRS", "KRSC"), ("kc", "CK"),
+    ("NCHW", "NHWC"),
+    ("NHWC", "NCHW"),
+    ("KCRS", "RSCK"),
+    ("RSCK", "KCRS"),
+    ("KCRS", "KRSC"),
+    ("kc", "CK"),
     ("NCHW", "NCHW"),
-]  # fmt: skip
+]
 
 
 def numbered(source):

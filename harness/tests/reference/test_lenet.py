@@ -25,9 +25,14 @@ def test_shapes_are_those_of_the_figure():
         name: v[name].shape[1:] for name in ("conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "logits")
     }
     assert shapes == {
-        "conv1": (6, 24, 24), "pool1": (6, 12, 12), "conv2": (16, 8, 8), "pool2": (16, 4, 4),
-        "fc1": (120,), "fc2": (84,), "logits": (10,),
-    }  # fmt: skip
+        "conv1": (6, 24, 24),
+        "pool1": (6, 12, 12),
+        "conv2": (16, 8, 8),
+        "pool2": (16, 4, 4),
+        "fc1": (120,),
+        "fc2": (84,),
+        "logits": (10,),
+    }
     assert sum(np.prod(shape) for shape in lenet.PARAMETERS.values()) == 44_426
     for name, values in v.items():
         if name.startswith("grad_"):

@@ -96,9 +96,11 @@ def test_empty_batch_has_no_mean():
 def test_results_are_float64_and_inputs_left_alone(dtype):
     z, labels = np.array([[3, -2, 1]], dtype), np.array([1], np.uint8)
     results = [
-        loss.softmax(z), loss.log_softmax(z), loss.cross_entropy(z, labels),
+        loss.softmax(z),
+        loss.log_softmax(z),
+        loss.cross_entropy(z, labels),
         loss.cross_entropy_backward(z, labels),
-    ]  # fmt: skip
+    ]
     assert [result.dtype for result in results] == [np.float64] * 4
     assert z.tolist() == [[3, -2, 1]] and labels.tolist() == [1]
 

@@ -35,11 +35,16 @@ LAYERS = {
 DILATED = {
     "dilation": ((2, 2, 7, 6), dict(window=(3, 2), stride=2, dilation=(2, 3)), (2, 2, 2, 2)),
     "dilation and padding": (
-        (1, 2, 7, 6), dict(window=3, stride=(2, 1), padding=1, dilation=(1, 2)), (1, 2, 4, 4)),
+        (1, 2, 7, 6),
+        dict(window=3, stride=(2, 1), padding=1, dilation=(1, 2)),
+        (1, 2, 4, 4),
+    ),
     "dilation, rounded up": (
-        (1, 2, 8, 6), dict(window=(3, 2), stride=3, padding=(1, 0), dilation=(2, 3), ceil_mode=True),
-        (1, 2, 3, 2)),
-}  # fmt: skip
+        (1, 2, 8, 6),
+        dict(window=(3, 2), stride=3, padding=(1, 0), dilation=(2, 3), ceil_mode=True),
+        (1, 2, 3, 2),
+    ),
+}
 MEANS = {
     "as it is": {},
     "without the padding": dict(count_include_pad=False),

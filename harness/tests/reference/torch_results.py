@@ -51,9 +51,12 @@ def drawn() -> list[tuple[Layer, Mask]]:
     for transposed in (False, True):
         checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
         same = settings(
-            max_examples=OF_A_KIND, derandomize=True, deadline=None, database=None,
+            max_examples=OF_A_KIND,
+            derandomize=True,
+            deadline=None,
+            database=None,
             suppress_health_check=checks,
-        )  # fmt: skip
+        )
         same(given(layers(transposed), masks)(lambda layer, mask: found.append((layer, mask))))()
     return found
 

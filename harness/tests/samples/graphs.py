@@ -26,8 +26,11 @@ def floyd_warshall(rng, n):
     for t in range(tiles):
         for phase, grid in ((0, 1), (1, (tiles, 2)), (2, (tiles, tiles))):
             launches.append(Launch("relax_tiles", grid, (16, 16), f"tiled n v{t} p{phase}"))
-    return Job(launches, state=dict(plain=(distance, expected), tiled=(distance, expected)),
-               scalars=i32(n=n, p0=0, p1=1, p2=2, **{f"v{v}": v for v in range(max(n, 1))}))  # fmt: skip
+    return Job(
+        launches,
+        state=dict(plain=(distance, expected), tiled=(distance, expected)),
+        scalars=i32(n=n, p0=0, p1=1, p2=2, **{f"v{v}": v for v in range(max(n, 1))}),
+    )
 
 
 def neighbours_of(rng, vertices: int, edges: int) -> np.ndarray:

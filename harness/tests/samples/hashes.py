@@ -34,9 +34,12 @@ def murmur(rng, count):
     text = np.frombuffer(b"".join(texts) or b"x", np.uint8)
     starts = np.cumsum([0, *map(len, texts)]).astype(np.int32)
     hashes = np.array([murmur3(t, 42) for t in texts], np.uint32)
-    return Job([Launch("murmur", ceil_div(count, 32), 32, "text starts hashes count seed")],
-               inputs=dict(text=text, starts=starts), outputs=dict(hashes=hashes),
-               scalars=i32(count=count) | dict(seed=np.uint32(42)))  # fmt: skip
+    return Job(
+        [Launch("murmur", ceil_div(count, 32), 32, "text starts hashes count seed")],
+        inputs=dict(text=text, starts=starts),
+        outputs=dict(hashes=hashes),
+        scalars=i32(count=count) | dict(seed=np.uint32(42)),
+    )
 
 
 @sample(dict(count=1), dict(count=40))
@@ -48,10 +51,12 @@ def md5(rng, count):
         for m, n in zip(messages, lengths, strict=True)
     ]
     sines = np.floor(abs(np.sin(np.arange(1, 65))) * 2**32).astype(np.uint32)
-    return Job([Launch("md5", ceil_div(count, 32), 32, "messages lengths digests sines count width")],
-               inputs=dict(messages=messages, lengths=lengths, sines=sines),
-               outputs=dict(digests=np.frombuffer(b"".join(digests), np.uint32).reshape(count, 4).copy()),
-               scalars=i32(count=count, width=55))  # fmt: skip
+    return Job(
+        [Launch("md5", ceil_div(count, 32), 32, "messages lengths digests sines count width")],
+        inputs=dict(messages=messages, lengths=lengths, sines=sines),
+        outputs=dict(digests=np.frombuffer(b"".join(digests), np.uint32).reshape(count, 4).copy()),
+        scalars=i32(count=count, width=55),
+    )
 
 
 @sample(dict(n=1), dict(n=200))
@@ -79,5 +84,9 @@ def spin_lock(rng, n):
     for k in set(keys.tolist()):
         mine = x[keys == k]
         expected[k] = 0, len(mine), mine.min(), mine.max()
-    return Job([Launch("spin_lock", ceil_div(n, 64), 64, "x keys buckets n")], inputs=dict(x=x, keys=keys),
-               state=dict(buckets=(np.zeros((5, 4), np.int32), expected.view(np.int32).reshape(5, 4))), scalars=i32(n=n))  # fmt: skip
+    return Job(
+        [Launch("spin_lock", ceil_div(n, 64), 64, "x keys buckets n")],
+        inputs=dict(x=x, keys=keys),
+        state=dict(buckets=(np.zeros((5, 4), np.int32), expected.view(np.int32).reshape(5, 4))),
+        scalars=i32(n=n),
+    )

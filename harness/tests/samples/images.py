@@ -53,9 +53,12 @@ def stencil_3d(rng, nx, ny, nz):
         + p[1:-1, 1:-1, :-2]
         + p[1:-1, 1:-1, 2:]
     )
-    return Job([Launch("stencil_3d", (ceil_div(nx, 16), ceil_div(ny, 8)), (16, 8), "a out nx ny nz centre side")],
-               inputs=dict(a=a), outputs=dict(out=(0.4 * a + 0.1 * sides).astype(np.float32)),
-               scalars=i32(nx=nx, ny=ny, nz=nz) | dict(centre=np.float32(0.4), side=np.float32(0.1)))  # fmt: skip
+    return Job(
+        [Launch("stencil_3d", (ceil_div(nx, 16), ceil_div(ny, 8)), (16, 8), "a out nx ny nz centre side")],
+        inputs=dict(a=a),
+        outputs=dict(out=(0.4 * a + 0.1 * sides).astype(np.float32)),
+        scalars=i32(nx=nx, ny=ny, nz=nz) | dict(centre=np.float32(0.4), side=np.float32(0.1)),
+    )
 
 
 @sample(dict(width=4, height=1), dict(width=52, height=7))
@@ -65,9 +68,12 @@ def sobel(rng, width, height):
     gx = (p[:-2, 2:] + 2 * p[1:-1, 2:] + p[2:, 2:]) - (p[:-2, :-2] + 2 * p[1:-1, :-2] + p[2:, :-2])
     gy = (p[2:, :-2] + 2 * p[2:, 1:-1] + p[2:, 2:]) - (p[:-2, :-2] + 2 * p[:-2, 1:-1] + p[:-2, 2:])
     edges = np.minimum(abs(gx) + abs(gy), 255)
-    return Job([Launch("sobel", (ceil_div(width, 128), height), 32, "image out width height limit")],
-               inputs=dict(image=image), outputs=dict(out=np.where(edges >= 120, edges, 0).astype(np.uint8)),
-               scalars=i32(width=width, height=height) | dict(limit=np.uint32(120)))  # fmt: skip
+    return Job(
+        [Launch("sobel", (ceil_div(width, 128), height), 32, "image out width height limit")],
+        inputs=dict(image=image),
+        outputs=dict(out=np.where(edges >= 120, edges, 0).astype(np.uint8)),
+        scalars=i32(width=width, height=height) | dict(limit=np.uint32(120)),
+    )
 
 
 @sample(dict(width=8, height=8), dict(width=40, height=24))
@@ -76,9 +82,14 @@ def dct8x8(rng, width, height):
     u, i = np.mgrid[:8, :8]
     basis = np.cos((2 * i + 1) * u * np.pi / 16) * np.where(u == 0, np.sqrt(1 / 8), 0.5)
     tiles = image.reshape(height // 8, 8, width // 8, 8).transpose(0, 2, 1, 3).reshape(-1, 8, 8) - 128.0
-    return Job([Launch("dct8x8", ceil_div(len(tiles), 4), 32, "image out width tiles")], inputs=dict(image=image),
-               outputs=dict(out=(basis @ tiles @ basis.T).astype(np.float32)),
-               scalars=i32(width=width, tiles=len(tiles)), rtol=1e-4, atol=1e-3)  # fmt: skip
+    return Job(
+        [Launch("dct8x8", ceil_div(len(tiles), 4), 32, "image out width tiles")],
+        inputs=dict(image=image),
+        outputs=dict(out=(basis @ tiles @ basis.T).astype(np.float32)),
+        scalars=i32(width=width, tiles=len(tiles)),
+        rtol=1e-4,
+        atol=1e-3,
+    )
 
 
 @sample(dict(rows=3))
@@ -99,8 +110,12 @@ def walsh_transform(rng, log_n):
     for step in range(log_n):
         pairs = out.reshape(2, -1, 2, 1 << step)
         out = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], 2).reshape(2, n)
-    return Job([Launch("walsh_transform", 2, n // 4, "x out log_n", 4 * n)], inputs=dict(x=x), outputs=dict(out=out),
-               scalars=i32(log_n=log_n))  # fmt: skip
+    return Job(
+        [Launch("walsh_transform", 2, n // 4, "x out log_n", 4 * n)],
+        inputs=dict(x=x),
+        outputs=dict(out=out),
+        scalars=i32(log_n=log_n),
+    )
 
 
 @sample(dict(width=20, height=11))
@@ -117,8 +132,11 @@ def mandelbrot(rng, width, height):
         x = np.where(inside, xx - yy + cx, x)
         xx, yy = x * x, y * y
     launch = Launch("mandelbrot", 2, (16, 16), "image width height left top step limit")
-    return Job([launch, launch], outputs=dict(image=count),
-               scalars=i32(width=width, height=height, limit=limit) | dict(left=left, top=top, step=step))  # fmt: skip
+    return Job(
+        [launch, launch],
+        outputs=dict(image=count),
+        scalars=i32(width=width, height=height, limit=limit) | dict(left=left, top=top, step=step),
+    )
 
 
 @sample(dict(words=1, height=1), dict(words=3, height=10))
@@ -130,5 +148,9 @@ def game_of_life(rng, words, height):
     def packed(bits):
         return np.packbits(bits.astype(np.uint8), axis=1, bitorder="little").view(np.uint32)
 
-    return Job([Launch("game_of_life", (ceil_div(words, 4), ceil_div(height, 8)), (4, 8), "grid next words height")],
-               inputs=dict(grid=packed(cells)), outputs=dict(next=packed(after)), scalars=i32(words=words, height=height))  # fmt: skip
+    return Job(
+        [Launch("game_of_life", (ceil_div(words, 4), ceil_div(height, 8)), (4, 8), "grid next words height")],
+        inputs=dict(grid=packed(cells)),
+        outputs=dict(next=packed(after)),
+        scalars=i32(words=words, height=height),
+    )

@@ -14,9 +14,14 @@ def nbody(rng, n):
     bodies = rng.standard_normal((n, 4)).astype(np.float32)
     d = bodies[None, :, :3].astype(float) - bodies[:, None, :3]
     strength = bodies[None, :, 3] / ((d**2).sum(2) + np.float32(0.01)) ** 1.5
-    return Job([Launch("nbody", ceil_div(n, 64), 64, "bodies acceleration n softening")], inputs=dict(bodies=bodies),
-               outputs=dict(acceleration=(d * strength[..., None]).sum(1).astype(np.float32)),
-               scalars=i32(n=n) | dict(softening=np.float32(0.01)), rtol=1e-4, atol=1e-3)  # fmt: skip
+    return Job(
+        [Launch("nbody", ceil_div(n, 64), 64, "bodies acceleration n softening")],
+        inputs=dict(bodies=bodies),
+        outputs=dict(acceleration=(d * strength[..., None]).sum(1).astype(np.float32)),
+        scalars=i32(n=n) | dict(softening=np.float32(0.01)),
+        rtol=1e-4,
+        atol=1e-3,
+    )
 
 
 @sample(dict(n=1), dict(n=333))
@@ -30,10 +35,14 @@ def black_scholes(rng, n):
     d1 = (np.log(s / x) + (r + v * v / 2) * t) / (v * np.sqrt(t))
     d2 = d1 - v * np.sqrt(t)
     call = s * normal(d1) - x * np.exp(-r * t) * normal(d2)
-    return Job([Launch("black_scholes", 2, 64, "spot strike years call put n rate volatility")],
-               inputs=dict(spot=spot, strike=strike, years=years),
-               outputs=dict(call=call.astype(np.float32), put=(call - s + x * np.exp(-r * t)).astype(np.float32)),
-               scalars=i32(n=n) | dict(rate=rate, volatility=volatility), rtol=1e-4, atol=2e-5)  # fmt: skip
+    return Job(
+        [Launch("black_scholes", 2, 64, "spot strike years call put n rate volatility")],
+        inputs=dict(spot=spot, strike=strike, years=years),
+        outputs=dict(call=call.astype(np.float32), put=(call - s + x * np.exp(-r * t)).astype(np.float32)),
+        scalars=i32(n=n) | dict(rate=rate, volatility=volatility),
+        rtol=1e-4,
+        atol=2e-5,
+    )
 
 
 @sample(dict(count=3))
@@ -58,8 +67,12 @@ def binomial_options(rng, count):
             value = np.maximum(held, strike - spot * up ** (2.0 * i[: step + 1] - step))
         prices.append(value[0])
     raw = options.view(float).reshape(count, 5)
-    return Job([Launch("binomial_options", count, 65, "options prices")], inputs=dict(options=raw),
-               outputs=dict(prices=np.array(prices)), rtol=1e-9)  # fmt: skip
+    return Job(
+        [Launch("binomial_options", count, 65, "options prices")],
+        inputs=dict(options=raw),
+        outputs=dict(prices=np.array(prices)),
+        rtol=1e-9,
+    )
 
 
 def philox(counter: np.ndarray, key: int) -> np.ndarray:
@@ -82,10 +95,12 @@ def monte_carlo_pi(rng, blocks, rounds):
     words = philox(counters.reshape(-1, 4), seed)
     half = (words >> np.uint64(1)).reshape(-1, 2, 2)
     hits = ((half**2).sum(2) < np.uint64(1 << 62)).sum()
-    return Job([Launch("monte_carlo_pi", blocks, 64, "hits samples rounds seed")],
-               outputs=dict(samples=words[::rounds, 0].astype(np.uint32)),
-               state=dict(hits=(np.zeros(1, np.uint64), np.array([hits], np.uint64))),
-               scalars=i32(rounds=rounds) | dict(seed=np.uint32(seed)))  # fmt: skip
+    return Job(
+        [Launch("monte_carlo_pi", blocks, 64, "hits samples rounds seed")],
+        outputs=dict(samples=words[::rounds, 0].astype(np.uint32)),
+        state=dict(hits=(np.zeros(1, np.uint64), np.array([hits], np.uint64))),
+        scalars=i32(rounds=rounds) | dict(seed=np.uint32(seed)),
+    )
 
 
 @sample(dict(n=2, steps=1), dict(n=70, steps=9))
@@ -94,5 +109,9 @@ def split_barrier(rng, n, steps):
     line = start.astype(float)
     for _ in range(steps):
         line = np.concatenate([line[:1], 0.25 * line[:-2] + 0.5 * line[1:-1] + 0.25 * line[2:], line[-1:]])
-    return Job([Launch("split_barrier", 1, 96, "start out n steps", 2 * 96 * 4)], inputs=dict(start=start),
-               outputs=dict(out=line.astype(np.float32)), scalars=i32(n=n, steps=steps))  # fmt: skip
+    return Job(
+        [Launch("split_barrier", 1, 96, "start out n steps", 2 * 96 * 4)],
+        inputs=dict(start=start),
+        outputs=dict(out=line.astype(np.float32)),
+        scalars=i32(n=n, steps=steps),
+    )

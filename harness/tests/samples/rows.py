@@ -11,8 +11,12 @@ from harness.tests.samples import Job, Launch, ceil_div, i32, sample
 def online_softmax(rng, rows, columns):
     x = (5 * rng.standard_normal((rows, columns))).astype(np.float32)
     weights = np.exp(x.astype(float) - x.max(1, keepdims=True))
-    return Job([Launch("online_softmax", rows, 96, "x out columns")], inputs=dict(x=x), scalars=i32(columns=columns),
-               outputs=dict(out=(weights / weights.sum(1, keepdims=True)).astype(np.float32)))  # fmt: skip
+    return Job(
+        [Launch("online_softmax", rows, 96, "x out columns")],
+        inputs=dict(x=x),
+        scalars=i32(columns=columns),
+        outputs=dict(out=(weights / weights.sum(1, keepdims=True)).astype(np.float32)),
+    )
 
 
 @sample(dict(rows=1, columns=2), dict(rows=3, columns=201))
@@ -21,9 +25,14 @@ def layer_norm(rng, rows, columns):
     gain, bias = rng.standard_normal((2, columns)).astype(np.float32)
     wide = x.astype(float)
     out = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * gain + bias
-    return Job([Launch("layer_norm", rows, 96, "x gain bias out columns epsilon")],
-               inputs=dict(x=x, gain=gain, bias=bias), outputs=dict(out=out.astype(np.float32)),
-               scalars=i32(columns=columns) | dict(epsilon=np.float32(1e-5)), rtol=1e-4, atol=1e-5)  # fmt: skip
+    return Job(
+        [Launch("layer_norm", rows, 96, "x gain bias out columns epsilon")],
+        inputs=dict(x=x, gain=gain, bias=bias),
+        outputs=dict(out=out.astype(np.float32)),
+        scalars=i32(columns=columns) | dict(epsilon=np.float32(1e-5)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 @sample(
@@ -73,8 +82,12 @@ def adam(rng, n):
         m2 / s["correction1"] / (np.sqrt(v2 / s["correction2"]) + s["epsilon"]) + s["decay"] * w
     )
     after = {name: x.astype(np.float32) for name, x in (("w", w2), ("m", m2), ("v", v2))}
-    return Job([Launch("adam", ceil_div(n, 128), 32, "w g m v n step")], inputs=dict(g=g),
-               state=dict(w=(w, after["w"]), m=(m, after["m"]), v=(v, after["v"])), scalars=i32(n=n) | dict(step=step))  # fmt: skip
+    return Job(
+        [Launch("adam", ceil_div(n, 128), 32, "w g m v n step")],
+        inputs=dict(g=g),
+        state=dict(w=(w, after["w"]), m=(m, after["m"]), v=(v, after["v"])),
+        scalars=i32(n=n) | dict(step=step),
+    )
 
 
 @sample(dict(count=1, width=1), dict(count=20, width=70))

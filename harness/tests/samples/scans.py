@@ -35,8 +35,13 @@ def block_scan(rng, n):
 @sample(dict(n=1), dict(n=257), dict(n=999))
 def warp_scan(rng, n):
     x = rng.standard_normal(n).astype(np.float32)
-    return Job([Launch("warp_scan", 1, 128, "x out n")], inputs=dict(x=x),
-               outputs=dict(out=np.cumsum(x, dtype=float).astype(np.float32)), scalars=i32(n=n), atol=1e-4)  # fmt: skip
+    return Job(
+        [Launch("warp_scan", 1, 128, "x out n")],
+        inputs=dict(x=x),
+        outputs=dict(out=np.cumsum(x, dtype=float).astype(np.float32)),
+        scalars=i32(n=n),
+        atol=1e-4,
+    )
 
 
 @sample(dict(lengths=(1,)), dict(lengths=(5, 0, 33, 100, 1, 64, 31)))
@@ -59,16 +64,26 @@ def segmented_reduction(rng, lengths):
 def last_block_reduction(rng, n, blocks):
     x = rng.standard_normal(n).astype(np.float32)
     launch = Launch("last_block_reduction", blocks, 128, "x partial sum n")
-    return Job([launch, launch], inputs=dict(x=x), outputs=dict(sum=np.array([x.sum(dtype=float)], np.float32)),
-               state=dict(partial=(np.full(blocks, np.nan, np.float32), None)), scalars=i32(n=n), atol=1e-4)  # fmt: skip
+    return Job(
+        [launch, launch],
+        inputs=dict(x=x),
+        outputs=dict(sum=np.array([x.sum(dtype=float)], np.float32)),
+        state=dict(partial=(np.full(blocks, np.nan, np.float32), None)),
+        scalars=i32(n=n),
+        atol=1e-4,
+    )
 
 
 @sample(dict(n=3), dict(n=4099))
 def histogram(rng, n):
     data = rng.integers(0, 256, n).astype(np.uint8) // rng.integers(1, 9, n).astype(np.uint8)
     counts = np.bincount(data, minlength=256).astype(np.uint32)
-    return Job([Launch("histogram", 3, 128, "data counts n")], inputs=dict(data=data),
-               state=dict(counts=(np.zeros(256, np.uint32), counts)), scalars=i32(n=n))  # fmt: skip
+    return Job(
+        [Launch("histogram", 3, 128, "data counts n")],
+        inputs=dict(data=data),
+        state=dict(counts=(np.zeros(256, np.uint32), counts)),
+        scalars=i32(n=n),
+    )
 
 
 @sample(dict(n=1), dict(n=1000))
@@ -99,9 +114,13 @@ def stream_compaction(rng, n):
 def lookback_scan(rng, n):
     x = whole(rng, n)
     blocks = ceil_div(n, 128)
-    return Job([Launch("lookback_scan", blocks, 128, "x out status n")], inputs=dict(x=x),
-               outputs=dict(out=np.cumsum(x).astype(np.int32)),
-               state=dict(status=(np.zeros(blocks, np.uint64), None)), scalars=i32(n=n))  # fmt: skip
+    return Job(
+        [Launch("lookback_scan", blocks, 128, "x out status n")],
+        inputs=dict(x=x),
+        outputs=dict(out=np.cumsum(x).astype(np.int32)),
+        state=dict(status=(np.zeros(blocks, np.uint64), None)),
+        scalars=i32(n=n),
+    )
 
 
 @sample(dict(n=1), dict(n=1001))
@@ -130,13 +149,21 @@ def tiled_reduction(rng, n):
 def pipeline(rng, count):
     rows = rng.standard_normal((count, 128)).astype(np.float32)
     turned = np.array([np.roll(row, -i) for i, row in enumerate(rows)])
-    return Job([Launch("pipeline", 1, 128, "rows out count")], inputs=dict(rows=rows),
-               outputs=dict(out=np.cumsum(turned, axis=0, dtype=float).astype(np.float32)), scalars=i32(count=count))  # fmt: skip
+    return Job(
+        [Launch("pipeline", 1, 128, "rows out count")],
+        inputs=dict(rows=rows),
+        outputs=dict(out=np.cumsum(turned, axis=0, dtype=float).astype(np.float32)),
+        scalars=i32(count=count),
+    )
 
 
 @sample(dict(chunks=1), dict(chunks=5))
 def warp_specialised(rng, chunks):
     x = rng.standard_normal((chunks, 96)).astype(np.float32)
     out = sum(np.roll(row, -c).astype(float) for c, row in enumerate(x)).astype(np.float32)
-    return Job([Launch("warp_specialised", 1, 128, "x out chunks")], inputs=dict(x=x), outputs=dict(out=out),
-               scalars=i32(chunks=chunks))  # fmt: skip
+    return Job(
+        [Launch("warp_specialised", 1, 128, "x out chunks")],
+        inputs=dict(x=x),
+        outputs=dict(out=out),
+        scalars=i32(chunks=chunks),
+    )

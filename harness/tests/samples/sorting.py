@@ -32,8 +32,12 @@ def bitonic_sort(rng, n):
     def check(got):
         assert (got["values"][:n] == order[:n]).all()
 
-    return Job(launches, state=dict(keys=(keys, keys[order]), values=(values, None)),
-               scalars=scalars | dict(whole=np.uint32(0)), check=check)  # fmt: skip
+    return Job(
+        launches,
+        state=dict(keys=(keys, keys[order]), values=(values, None)),
+        scalars=scalars | dict(whole=np.uint32(0)),
+        check=check,
+    )
 
 
 @sample(dict(n=1, shift=0), dict(n=777, shift=8))
@@ -56,8 +60,12 @@ def radix_sort(rng, n, shift):
 @sample(dict(na=1, nb=0), dict(na=100, nb=333))
 def merge_path(rng, na, nb):
     a, b = (np.sort(rng.integers(0, 500, n)).astype(np.int32) for n in (na, nb))
-    return Job([Launch("merge_path", ceil_div(na + nb, 320), 64, "a na b nb out")], inputs=dict(a=a, b=b),
-               outputs=dict(out=np.sort(np.concatenate([a, b]))), scalars=i32(na=na, nb=nb))  # fmt: skip
+    return Job(
+        [Launch("merge_path", ceil_div(na + nb, 320), 64, "a na b nb out")],
+        inputs=dict(a=a, b=b),
+        outputs=dict(out=np.sort(np.concatenate([a, b]))),
+        scalars=i32(na=na, nb=nb),
+    )
 
 
 @sample(dict(columns=3), dict(columns=200))
@@ -70,5 +78,9 @@ def top_k(rng, columns):
     if missing > 0:
         order = np.pad(order, ((0, 0), (0, missing)), constant_values=-1)
         values = np.pad(values, ((0, 0), (0, missing)), constant_values=-np.inf)
-    return Job([Launch("top_k", rows, 32, "x values indices columns")], inputs=dict(x=x),
-               outputs=dict(values=values, indices=order), scalars=i32(columns=columns))  # fmt: skip
+    return Job(
+        [Launch("top_k", rows, 32, "x values indices columns")],
+        inputs=dict(x=x),
+        outputs=dict(values=values, indices=order),
+        scalars=i32(columns=columns),
+    )

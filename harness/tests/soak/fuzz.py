@@ -108,9 +108,12 @@ def puzzle_job(puzzle, rng: Random) -> Job:
         inputs={p.name: arrays[p.name] for p in kernel.arrays if p.role == "in"},
         outputs={p.name: np.zeros(p.shape(dims), p.dtype) for p in kernel.arrays if p.role == "out"},
         state={p.name: (arrays[p.name], None) for p in kernel.arrays if p.role == "inout"},
-        scalars={p.name: np.dtype(p.dtype).type(p.resolve(dims)) for p in kernel.params if p.name not in
-                 {a.name for a in kernel.arrays}},
-    )  # fmt: skip
+        scalars={
+            p.name: np.dtype(p.dtype).type(p.resolve(dims))
+            for p in kernel.params
+            if p.name not in {a.name for a in kernel.arrays}
+        },
+    )
 
 
 # -- one mutant ----------------------------------------------------------------------------------------------

@@ -21,8 +21,10 @@ _ALIKE = (
     "+= -= *= /= = |= &= ^=".split(),
 )
 _TYPES = "int unsigned float double short char bool half size_t long".split()
-_WORDS = ("if else for while do return const void extern struct template typename sizeof static switch case break continue"
-          " inline constexpr namespace using auto").split()  # fmt: skip
+_WORDS = (
+    "if else for while do return const void extern struct template typename sizeof static switch case break continue"
+    " inline constexpr namespace using auto"
+).split()
 _PLACES = [f"{name}.{axis}" for name in ("threadIdx", "blockIdx", "blockDim", "gridDim") for axis in "xy"]
 _PTX_TYPES = "s32 u32 b32 s64 u64 b64 f32 f64 s16 u16 b16 s8 u8 f16 pred".split()
 _PTX_TESTS = "eq ne lt le gt ge ltu leu gtu geu equ neu lo ls hi hs num nan".split()
@@ -161,8 +163,10 @@ _CUDA = (
     *(_lines(edit, _statement) for edit in (_delete, _repeat, _swap, _move)),
     _lines(_delete, _barrier),
     *(_operator, _number, _name) * 2,
-    _type, _place, _condition,
-)  # fmt: skip
+    _type,
+    _place,
+    _condition,
+)
 
 
 # -- PTX --------------------------------------------------------------------------------------------------
@@ -212,8 +216,10 @@ _PTX = (
     _lines(_delete, _barrier),
     _in_instruction(r"%[a-z]+\d+", _other_register),
     _in_instruction(r"(?<=[ \[+])-?\d+(?=[,;\]])", _other_number),
-    _in_instruction(rf"(?<=\.)(?:{'|'.join(_PTX_TYPES)})(?=[ \t.])", lambda m, text, rng: rng.choice(_PTX_TYPES)),
+    _in_instruction(
+        rf"(?<=\.)(?:{'|'.join(_PTX_TYPES)})(?=[ \t.])", lambda m, text, rng: rng.choice(_PTX_TYPES)
+    ),
     _in_instruction(rf"(?<=setp\.)(?:{'|'.join(_PTX_TESTS)})\b", lambda m, text, rng: rng.choice(_PTX_TESTS)),
     _in_instruction(r"@!?(?=%p)", lambda m, text, rng: "@" if m[0] == "@!" else "@!"),
     _in_instruction(r"\$L\w+", _other_label),
-)  # fmt: skip
+)

@@ -132,9 +132,12 @@ class Bench:
         _, quick = self.launch(program, schedule, 0)
         if quick != faults:
             return "\n".join(
-                ["without a trace the faults differ:", *(f"- {f}" for f in faults if f not in quick),
-                 *(f"+ {f}" for f in quick if f not in faults)]
-            )  # fmt: skip
+                [
+                    "without a trace the faults differ:",
+                    *(f"- {f}" for f in faults if f not in quick),
+                    *(f"+ {f}" for f in quick if f not in faults),
+                ]
+            )
         return ""
 
     def different(self, rows: np.ndarray, expected: set[Hazard], found: set[Hazard]) -> set[Hazard]:
@@ -185,8 +188,10 @@ class Bench:
                 ]
                 scope = f" scope {step.scope}" * step.strong
                 value = f" value {step.value}" * (step.value is not None)
-                lines.append(f"{step[:2]} line {self.line(step.site)}: {step.address:#x} + {step.size} {' '.join(words)}{scope}{value}"
-                             + " <" * near)  # fmt: skip
+                lines.append(
+                    f"{step[:2]} line {self.line(step.site)}: {step.address:#x} + {step.size} {' '.join(words)}{scope}{value}"
+                    + " <" * near
+                )
             else:
                 lines.append(str(step))
         return [line if len(line) < 400 else f"{line[:200]} ... {line[-100:]}" for line in lines[:200]]

@@ -38,8 +38,10 @@ def test_an_error_in_another_flavour_is_a_plain_key_error():
 
 
 def test_kernels_are_found_by_plain_name():
-    ptx = compile_ptx(KERNEL + "__global__ void tile(float* a, int n, double* d) { a[n] = *d; }\n"
-                      "namespace a::b { __global__ void c(int* x) { *x = 1; } }\n")  # fmt: skip
+    ptx = compile_ptx(
+        KERNEL + "__global__ void tile(float* a, int n, double* d) { a[n] = *d; }\n"
+        "namespace a::b { __global__ void c(int* x) { *x = 1; } }\n"
+    )
     assert set(ptx.kernels) == {"k", "tile", "c"}
     assert ptx.find("k") == "k"
     assert ptx.find("tile") == "_Z4tilePfiPd"
@@ -88,11 +90,14 @@ def test_without_any_include():
 
 def test_every_shim_compiles():
     text = "".join(f"#include <{name}>\n" for name in SHIMS)
-    compile_ptx(text + """__global__ void k(float* a) {
+    compile_ptx(
+        text
+        + """__global__ void k(float* a) {
         a[0] = std::max(a[0], std::numeric_limits<float>::infinity());
         std::array<int, 3> x = {1, 2, 3}; std::swap(x[0], x[1]);
         a[1] = std::is_same<float, decltype(a[0] + 1)>::value + x[0] + std::min(1, 2) + std::sqrt(2.0);
-    }""")  # fmt: skip
+    }"""
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,8 +177,10 @@ def test_many_messages_and_long_lines_are_cut():
 
 
 def test_template_context_is_kept():
-    error = failure("template <class T> __device__ T f(T x) { return x.foo(); }\n"
-                    "__global__ void k(float* a) {\n  a[0] = f(1.0f);\n}\n")  # fmt: skip
+    error = failure(
+        "template <class T> __device__ T f(T x) { return x.foo(); }\n"
+        "__global__ void k(float* a) {\n  a[0] = f(1.0f);\n}\n"
+    )
     first = error.diagnostics[0]
     assert first.line == 1 and "class type" in first.message and "at line 3" in first.message
 
@@ -181,8 +188,10 @@ def test_template_context_is_kept():
 def test_notes_follow_their_error():
     error = failure("__device__ void f(int a, float* b) {}\n__global__ void k(float* a) { f(a, a); }\n")
     assert [d.severity for d in error.diagnostics] == ["error"]
-    error = failure("__device__ void f(int a) {}\n__device__ void f(float a, int b) {}\n"
-                    "__global__ void k(float* a) { f(a, a); }\n")  # fmt: skip
+    error = failure(
+        "__device__ void f(int a) {}\n__device__ void f(float a, int b) {}\n"
+        "__global__ void k(float* a) { f(a, a); }\n"
+    )
     assert [(d.severity, d.line) for d in error.diagnostics] == [("error", 3), ("note", 2), ("note", 1)]
     assert "argument types are: (float *, float *)" in error.diagnostics[0].message
 
@@ -220,8 +229,10 @@ def test_warnings_are_the_students_own():
 
 
 def test_template_recursion_ends():
-    error = failure("template <int N> struct A { static const int v = A<N + 1>::v; };\n"
-                    "__global__ void k(int* a) { *a = A<0>::v; }\n")  # fmt: skip
+    error = failure(
+        "template <int N> struct A { static const int v = A<N + 1>::v; };\n"
+        "__global__ void k(int* a) { *a = A<0>::v; }\n"
+    )
     assert "excessive recursion" in str(error)
 
 
@@ -399,8 +410,10 @@ def test_processes_in_parallel_share_one_cache(tmp_path):
     program = """from harness.devices.nvrtc.compiler import compile_ptx
 print(compile_ptx('#include <cuda_fp16.h>\\n__global__ void k(half* a) {}').kernels)"""
     environment = os.environ | {"BACKWARP_CACHE": str(tmp_path)}
-    runs = [subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
-            for _ in range(3)]  # fmt: skip
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
     for run in runs:
         assert run.communicate(timeout=60)[0].strip() == b"('k',)" and run.returncode == 0
     assert not list(tmp_path.glob(".headers-*"))

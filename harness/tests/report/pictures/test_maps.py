@@ -41,8 +41,11 @@ def test_requests_are_listed_warp_by_warp_with_the_addresses_of_the_lanes(counti
     for warp in (0, 1):
         load, store, again, out = (r for r in launch.requests if r.warp == warp)
         assert [(r.line, r.kind, r.space) for r in (load, store, again, out)] == [
-            (4, "load", "global"), (4, "store", "shared"), (6, "load", "shared"), (6, "store", "global"),
-        ]  # fmt: skip
+            (4, "load", "global"),
+            (4, "store", "shared"),
+            (6, "load", "shared"),
+            (6, "store", "global"),
+        ]
         threads = np.arange(32) + 32 * warp
         assert np.array_equal(load.addresses, a + 4 * (threads ^ 1)) and load.size == 4
         odd = threads % 2 == 1

@@ -185,9 +185,12 @@ def no_text_overlaps(picture):
 
 @pytest.mark.parametrize(
     ("number", "element", "reached"),
-    [("13", 24, [5, 7, 9, 10, 12, 14]), ("14", 13, [12, 13, 16, 17, 20, 21]),
-     ("16", 5, [9, 11, 13, 17, 19, 21, 25, 27, 29])],
-)  # fmt: skip
+    [
+        ("13", 24, [5, 7, 9, 10, 12, 14]),
+        ("14", 13, [12, 13, 16, 17, 20, 21]),
+        ("16", 5, [9, 11, 13, 17, 19, 21, 25, 27, 29]),
+    ],
+)
 def test_an_impulse_reaches_the_outputs_that_it_is_under(number, element, reached, monkeypatch):
     puzzle = COURSE.load(number)
     case = next(c for c in puzzle.cases if c.name == "one_pixel")

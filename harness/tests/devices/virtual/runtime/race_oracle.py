@@ -340,8 +340,11 @@ def read_hazards(rows: np.ndarray) -> set[Hazard]:
         *(rows[f].tolist() for f in fields)
     ):
         pair = sorted([(site, kind), (other, other_kind)])
-        found |= {Hazard(address + i, block, *pair, FURTHER if across >> i & 1 else ONE_WARP)
-                  for i in range(4) if bytes_ >> i & 1}  # fmt: skip
+        found |= {
+            Hazard(address + i, block, *pair, FURTHER if across >> i & 1 else ONE_WARP)
+            for i in range(4)
+            if bytes_ >> i & 1
+        }
     return furthest(found)
 
 

@@ -46,10 +46,14 @@ PROFILES = {
     "atomics": Profile(strong=4, collectives=2),
     "blocks": Profile(strong=3, orders=("cta",), messages=4, named=1),
     "fences": Profile(strong=3, orders=("cta", "gpu", "sys"), messages=5, collectives=3, masks=True, named=1),
-    "waits": Profile(2, strong=2, orders=("cta", "gpu", "sys"), messages=6, waits=True, loops=0, collectives=1, masks=True),
+    "waits": Profile(
+        2, strong=2, orders=("cta", "gpu", "sys"), messages=6, waits=True, loops=0, collectives=1, masks=True
+    ),
     "grid": Profile(2, grid=3, strong=1, collectives=1),
-    "all": Profile(2, strong=2, orders=("cta", "gpu", "sys"), messages=3, collectives=2, masks=True, named=2, grid=1),
-}  # fmt: skip
+    "all": Profile(
+        2, strong=2, orders=("cta", "gpu", "sys"), messages=3, collectives=2, masks=True, named=2, grid=1
+    ),
+}
 
 
 @dataclass
@@ -76,13 +80,17 @@ class Program:
 
     def source(self) -> str:
         """The kernel. w, l: warp and lane; r: what has been read."""
-        head = [f'extern "C" __global__ void {self.name}(unsigned char* g) {{  // <<<{self.blocks}, {self.threads}>>>',
-                "    unsigned t = threadIdx.x, b = blockIdx.x, w = t / 32, l = t % 32, r = 0;"]  # fmt: skip
+        head = [
+            f'extern "C" __global__ void {self.name}(unsigned char* g) {{  // <<<{self.blocks}, {self.threads}>>>',
+            "    unsigned t = threadIdx.x, b = blockIdx.x, w = t / 32, l = t % 32, r = 0;",
+        ]
         if self.shared:
-            head += [f"    __shared__ __align__(16) unsigned char s[{BYTES}];",
-                     "    unsigned char* p = t < 2048 ? s : g;",
-                     f"    if (t == 0) for (int i = 0; i < {BYTES // 4}; i++) ((unsigned*)s)[i] = 0;",
-                     "    __syncthreads();"]  # fmt: skip
+            head += [
+                f"    __shared__ __align__(16) unsigned char s[{BYTES}];",
+                "    unsigned char* p = t < 2048 ? s : g;",
+                f"    if (t == 0) for (int i = 0; i < {BYTES // 4}; i++) ((unsigned*)s)[i] = 0;",
+                "    __syncthreads();",
+            ]
         body = [f"    {line}" for s in self.statements for line in s.lines()]
         return "\n".join([*head, *body, "}"])
 
@@ -154,8 +162,14 @@ class _Writer:
     def statement(self, in_loop: bool = False) -> list[Statement]:
         """One statement, or some that belong together."""
         p = self.profile
-        choices = [(self.access, ACCESSES), (self.sync, p.barriers * self.calm), (self.collective, p.collectives),
-                   (self.fence, 2 * len(p.orders)), (self.grid, p.grid * self.calm), (lambda: self.named(in_loop), p.named)]  # fmt: skip
+        choices = [
+            (self.access, ACCESSES),
+            (self.sync, p.barriers * self.calm),
+            (self.collective, p.collectives),
+            (self.fence, 2 * len(p.orders)),
+            (self.grid, p.grid * self.calm),
+            (lambda: self.named(in_loop), p.named),
+        ]
         if not in_loop:
             choices += [(lambda: [self.leave()], p.leaves), (self.loop, p.loops), (self.message, p.messages)]
         do, weights = zip(*choices, strict=True)
@@ -206,10 +220,15 @@ class _Writer:
                 "0xffffffff" if whole and self.rng.random() < 0.7 else hex(sum(1 << lane for lane in lanes))
             )
             mine = f"w == {w}" if whole else f"w == {w} && ({mask}u >> l & 1)"
-            code = self.rng.choice((
-                f"__syncwarp({mask})", f"__syncwarp({mask})", f"r += __ballot_sync({mask}, t & 1)",
-                f"r += __shfl_sync({mask}, r, {min(lanes)})", f"r += __any_sync({mask}, r)",
-            ))  # fmt: skip
+            code = self.rng.choice(
+                (
+                    f"__syncwarp({mask})",
+                    f"__syncwarp({mask})",
+                    f"r += __ballot_sync({mask}, t & 1)",
+                    f"r += __shfl_sync({mask}, r, {min(lanes)})",
+                    f"r += __any_sync({mask}, r)",
+                )
+            )
             if (
                 whole
                 and mask == "0xffffffff"
@@ -271,10 +290,16 @@ class _Writer:
         n, rng = self.program.threads, self.rng
         some = [t for t in (0, 1, 2, 31, 32, 33, 63, 64, 65, n - 1) if t < n]
         found = rng.choices(
-            (f"t == {rng.choice(some)}", f"l == {rng.choice((0, 1, 31))}", f"l < {rng.choice((2, 3, 4))}",
-             f"t % 16 == {rng.randrange(4)}", f"w == {rng.randrange(len(self.warps))}", "true"),
+            (
+                f"t == {rng.choice(some)}",
+                f"l == {rng.choice((0, 1, 31))}",
+                f"l < {rng.choice((2, 3, 4))}",
+                f"t % 16 == {rng.randrange(4)}",
+                f"w == {rng.randrange(len(self.warps))}",
+                "true",
+            ),
             (8, 4, 4, 3, 2, 1),
-        )[0]  # fmt: skip
+        )[0]
         if self.program.blocks > 1 and rng.random() < 0.25:
             found += f" && b == {rng.randrange(self.program.blocks)}"
         return found
@@ -316,9 +341,11 @@ class _Writer:
         place, type_ = f"*({TYPES[size]}*)({self.place(size, memory)})", TYPES[size]
         how = self.rng.choice(("read", "read", "write", "write", "both"))
         if size == 16:
-            return {"read": f"r += {place}.x;".replace("*(", "(*(", 1).replace(").x", ")).x"),
-                    "write": f"{place} = make_uint4(r, 1, t, 2);",
-                    "both": f"uint4 x = {place}; x.y += 1; {place} = x;"}[how]  # fmt: skip
+            return {
+                "read": f"r += {place}.x;".replace("*(", "(*(", 1).replace(").x", ")).x"),
+                "write": f"{place} = make_uint4(r, 1, t, 2);",
+                "both": f"uint4 x = {place}; x.y += 1; {place} = x;",
+            }[how]
         if how == "read":
             return f"r += ({type_}){place};"
         return f"{place} = {self.value()};" if how == "write" else f"{place} += 1;"
@@ -359,8 +386,14 @@ class _Writer:
     def asm_update(self, size: int = 0, place: str = "", target: str = "") -> str:
         size = size or self.rng.choice(ATOMIC)
         place, order = place or self.place(size), self.order("acquire", "release", "acq_rel")
-        operation = self.rng.choice((f"add.u{8 * size} %0, [%1], 1", f"exch.b{8 * size} %0, [%1], 1",
-                                     f"cas.b{8 * size} %0, [%1], 0, 1", f"cas.b{8 * size} %0, [%1], 1, 2"))  # fmt: skip
+        operation = self.rng.choice(
+            (
+                f"add.u{8 * size} %0, [%1], 1",
+                f"exch.b{8 * size} %0, [%1], 1",
+                f"cas.b{8 * size} %0, [%1], 0, 1",
+                f"cas.b{8 * size} %0, [%1], 1, 2",
+            )
+        )
         return self.asm(f"atom.{order}.{operation};", size, place, target)
 
     def asm(self, text: str, size: int, place: str, target: str) -> str:
@@ -400,8 +433,14 @@ class _Writer:
             found += self.access(group)
         for _ in range(self.rng.choice((1, 1, 2))):
             who = self.rng.choice((self.thread(), "l == 0", "l < 2"))
-            use = self.rng.choice((f"r += *(unsigned*)({data});", f"*(unsigned*)({data}) = 3;",
-                                   f"*(unsigned*)({flag}) = 1;", self.tell(flag)))  # fmt: skip
+            use = self.rng.choice(
+                (
+                    f"r += *(unsigned*)({data});",
+                    f"*(unsigned*)({data}) = 3;",
+                    f"*(unsigned*)({flag}) = 1;",
+                    self.tell(flag),
+                )
+            )
             found.append(self.one(f"if ({who}) {{ {self.look(flag)} {self.maybe_fence()} {use} }} }}", group))
         return found
 
@@ -410,21 +449,31 @@ class _Writer:
 
     def tell(self, flag: str) -> str:
         """Set a flag, in one of many ways."""
-        return self.rng.choice((
-            self.store(4, flag, "1"), self.store(4, flag, "1"), f"*(volatile unsigned*)({flag}) = 1;",
-            f"{{ {self.asm_update(4, flag)} }}", self.atomic(flag), f"*(unsigned*)({flag}) = 1;",
-        ))  # fmt: skip
+        return self.rng.choice(
+            (
+                self.store(4, flag, "1"),
+                self.store(4, flag, "1"),
+                f"*(volatile unsigned*)({flag}) = 1;",
+                f"{{ {self.asm_update(4, flag)} }}",
+                self.atomic(flag),
+                f"*(unsigned*)({flag}) = 1;",
+            )
+        )
 
     def look(self, flag: str) -> str:
         """Go on where the flag is set; the brace stays open."""
         # a loop with an end: what it waits for may not come
         if self.profile.waits and self.rng.random() < 0.2:
             return f"unsigned y = 0; for (int k = 0; k < 3 && !y; k++) {{ {self.load(4, flag, 'y = x;')} }} if (y) {{"
-        return self.rng.choice((
-            f"{self.load(4, flag, 'if (x) {')}", f"{self.load(4, flag, 'if (x) {')}",
-            f"if (*(volatile unsigned*)({flag})) {{", f"{self.asm_update(4, flag, 'if (x) {')}",
-            f"if (atomicAdd{SUFFIXES[self.rng.choice(self.profile.scopes)]}((unsigned*)({flag}), 0)) {{",
-        ))  # fmt: skip
+        return self.rng.choice(
+            (
+                f"{self.load(4, flag, 'if (x) {')}",
+                f"{self.load(4, flag, 'if (x) {')}",
+                f"if (*(volatile unsigned*)({flag})) {{",
+                f"{self.asm_update(4, flag, 'if (x) {')}",
+                f"if (atomicAdd{SUFFIXES[self.rng.choice(self.profile.scopes)]}((unsigned*)({flag}), 0)) {{",
+            )
+        )
 
     def locked(self, memory: str, flag: str) -> str:
         """A lock, taken with more or less care."""

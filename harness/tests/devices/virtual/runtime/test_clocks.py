@@ -44,9 +44,13 @@ def test_a_lock_orders_what_it_guards(block, grid):
         pytest.param(_LOCK, "atomicExch(&lock, 0)", id="no fence before it is given back"),
         pytest.param(_LOCK.replace(" __threadfence()", ""), _UNLOCK, id="no fence after it is taken"),
         pytest.param("atomicAdd(&lock, 1)", "__threadfence()", id="nothing is handed over"),
-        pytest.param("if (threadIdx.x % 3) { while (atomicCAS(&lock, 0, 1)) {} __threadfence(); }", "if (threadIdx.x % 3) { __threadfence(); atomicExch(&lock, 0); }", id="some do not take it"),
+        pytest.param(
+            "if (threadIdx.x % 3) { while (atomicCAS(&lock, 0, 1)) {} __threadfence(); }",
+            "if (threadIdx.x % 3) { __threadfence(); atomicExch(&lock, 0); }",
+            id="some do not take it",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_no_lock_guards(lock, unlock):
     source = locked(lock, unlock)
     fault = found(source, zeros(1), block=64)

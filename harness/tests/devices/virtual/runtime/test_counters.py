@@ -149,8 +149,11 @@ class Ptx:
 
     def __init__(self, program: Program):
         self.serial, self.functions = 0, []
-        entry = self.function(program.body, ".visible .entry k(.param .u64 data)", "ld.param.u64 %rd1, [data];\n"
-                              "mov.u32 %r1, %tid.x;")  # fmt: skip
+        entry = self.function(
+            program.body,
+            ".visible .entry k(.param .u64 data)",
+            "ld.param.u64 %rd1, [data];\nmov.u32 %r1, %tid.x;",
+        )
         head = '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "kernel.ptx"\n'
         self.text = head + "\n".join(self.functions) + entry
 
@@ -162,8 +165,10 @@ class Ptx:
         saved = getattr(self, "registers", 0)
         self.registers = 20
         body = self.nodes(nodes, [], None, "DONE")
-        text = (f"{header} {{\n.reg .b32 %r<{self.registers + 1}>;\n.reg .b64 %rd<9>;\n.reg .pred %p<3>;\n"
-                f".loc 1 1 0\n{prologue}\n{body}\nDONE:\nret;\n}}\n")  # fmt: skip
+        text = (
+            f"{header} {{\n.reg .b32 %r<{self.registers + 1}>;\n.reg .b64 %rd<9>;\n.reg .pred %p<3>;\n"
+            f".loc 1 1 0\n{prologue}\n{body}\nDONE:\nret;\n}}\n"
+        )
         self.registers = saved
         return text
 
@@ -187,23 +192,29 @@ class Ptx:
         )
 
     def load_(self, n, counters, labels, end) -> str:
-        return (f"{self.mix(counters, n.seeds)}\nrem.u32 %r2, %r2, {WORDS};\nmul.wide.u32 %rd2, %r2, 4;\n"
-                "add.s64 %rd3, %rd1, %rd2;\nld.global.u32 %r4, [%rd3];")  # fmt: skip
+        return (
+            f"{self.mix(counters, n.seeds)}\nrem.u32 %r2, %r2, {WORDS};\nmul.wide.u32 %rd2, %r2, 4;\n"
+            "add.s64 %rd3, %rd1, %rd2;\nld.global.u32 %r4, [%rd3];"
+        )
 
     def if_(self, n, counters, labels, end) -> str:
         no, after = self.fresh("NO"), self.fresh("AFTER")
-        return (f"{self.mix(counters, n.seeds)}\nand.b32 %r2, %r2, 4;\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra {no};\n"
-                f"{self.nodes(n.body, counters, labels, end)}\nbra {after};\n{no}:\n"
-                f"{self.nodes(n.other, counters, labels, end)}\n{after}:")  # fmt: skip
+        return (
+            f"{self.mix(counters, n.seeds)}\nand.b32 %r2, %r2, 4;\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra {no};\n"
+            f"{self.nodes(n.body, counters, labels, end)}\nbra {after};\n{no}:\n"
+            f"{self.nodes(n.other, counters, labels, end)}\n{after}:"
+        )
 
     def loop_(self, n, counters, labels, end) -> str:
         head, next_, out = self.fresh("HEAD"), self.fresh("NEXT"), self.fresh("OUT")
         i, trips = self.register(), self.register()
         count = f"mov.u32 {trips}, {n.seeds[0] % 4};" if n.kind == "repeat" else f"rem.u32 {trips}, %r2, 7;"
-        return (f"{self.mix(counters, n.seeds)}\n{count}\nmov.u32 {i}, 0;\n{head}:\n"
-                f"setp.ge.u32 %p1, {i}, {trips};\n@%p1 bra {out};\n"
-                f"{self.nodes(n.body, [*counters, i], (out, next_), end)}\n{next_}:\nadd.u32 {i}, {i}, 1;\n"
-                f"bra {head};\n{out}:")  # fmt: skip
+        return (
+            f"{self.mix(counters, n.seeds)}\n{count}\nmov.u32 {i}, 0;\n{head}:\n"
+            f"setp.ge.u32 %p1, {i}, {trips};\n@%p1 bra {out};\n"
+            f"{self.nodes(n.body, [*counters, i], (out, next_), end)}\n{next_}:\nadd.u32 {i}, {i}, 1;\n"
+            f"bra {head};\n{out}:"
+        )
 
     repeat_ = loop_
 
@@ -221,8 +232,10 @@ class Ptx:
         header = f".func {name}(.param .u64 pointer_0, .param .b32 lane_0)"
         text = self.function(n.body, header, "ld.param.u64 %rd1, [pointer_0];\nld.param.u32 %r1, [lane_0];")
         self.functions.append(text)
-        return ("{\n.param .b64 a;\nst.param.b64 [a], %rd1;\n.param .b32 b;\nst.param.b32 [b], %r1;\n"
-                f"call.uni {name}, (a, b);\n}}")  # fmt: skip
+        return (
+            "{\n.param .b64 a;\nst.param.b64 [a], %rd1;\n.param .b32 b;\nst.param.b32 [b], %r1;\n"
+            f"call.uni {name}, (a, b);\n}}"
+        )
 
     def barrier_(self, n, counters, labels, end) -> str:
         return "bar.sync 0;"
@@ -230,8 +243,10 @@ class Ptx:
     def half_(self, n, counters, labels, end) -> str:
         """The first 16 lanes wait for one another."""
         after = self.fresh("AFTER")
-        return (f"mov.u32 %r2, %laneid;\nsetp.ge.u32 %p1, %r2, 16;\n@%p1 bra {after};\nbar.warp.sync 0xffff;\n"
-                f"{after}:")  # fmt: skip
+        return (
+            f"mov.u32 %r2, %laneid;\nsetp.ge.u32 %p1, %r2, 16;\n@%p1 bra {after};\nbar.warp.sync 0xffff;\n"
+            f"{after}:"
+        )
 
     def syncwarp_(self, n, counters, labels, end) -> str:
         return "bar.warp.sync 0xffffffff;"

@@ -171,7 +171,7 @@ HARMLESS = {
     "one value": [write(A, value=5), write(AWAY, value=5)],
     "one large value": [write(A, size=8, value=2**64 - 1), write(AWAY, size=8, value=2**64 - 1)],
     "a failed compare-and-swap": [load(A, X), read(AWAY)],
-}  # fmt: skip
+}
 RACY = {
     "a write and a read": ([write(A, site=FIRST), read(WARP)], (FIRST, WRITE), (LAST, 0), FURTHER, 4),
     "lanes": ([read(A, site=FIRST), write(LANE)], (FIRST, 0), (LAST, WRITE), ONE_WARP, 4),
@@ -253,8 +253,13 @@ def raced(steps: list, observation: bool) -> set[Hazard]:
     # program order, and barriers
     base = [[i < j and bool(mine[i] & mine[j]) for j in range(n)] for i in range(n)]
     for i, step in enumerate(steps):
-        met = [j for j in range(i, n) if isinstance(step, Arrive) and isinstance(steps[j], Sync)
-               and (steps[j].threads[0][0], steps[j].barrier) == (step.block, step.barrier)]  # fmt: skip
+        met = [
+            j
+            for j in range(i, n)
+            if isinstance(step, Arrive)
+            and isinstance(steps[j], Sync)
+            and (steps[j].threads[0][0], steps[j].barrier) == (step.block, step.barrier)
+        ]
         for j in met[:1]:
             base[i][j] = True
     observes, sees_part = _observes(steps, 1), _observes(steps, 8)

@@ -6,10 +6,16 @@ import os
 memcpyHostToDevice, memcpyDeviceToHost = 1, 2
 cudaLimitPrintfFifoSize = 1
 _LIMITS = {
-    "ThreadsPerBlock": 1024, "BlockDimX": 1024, "BlockDimY": 1024, "BlockDimZ": 64,
-    "GridDimX": 2**31 - 1, "GridDimY": 65535, "GridDimZ": 65535,
-    "SharedMemoryPerBlock": 49152, "SharedMemoryPerBlockOptin": 232448,
-}  # fmt: skip
+    "ThreadsPerBlock": 1024,
+    "BlockDimX": 1024,
+    "BlockDimY": 1024,
+    "BlockDimZ": 64,
+    "GridDimX": 2**31 - 1,
+    "GridDimY": 65535,
+    "GridDimZ": 65535,
+    "SharedMemoryPerBlock": 49152,
+    "SharedMemoryPerBlockOptin": 232448,
+}
 for _name in _LIMITS:
     globals()[f"cudaDevAttrMax{_name}"] = _name
 
