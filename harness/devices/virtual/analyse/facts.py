@@ -14,8 +14,8 @@ from .barriers import Barriers
 from .cas_loops import guesses
 from .intervals import Intervals
 from .leaving import Ways
+from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
-from .roots import origins, rooted
 from .unused import unused_results
 from .waits import Waits
 
@@ -132,12 +132,12 @@ class Facts:
         return {n: v for n, v in everything.items() if v.space in ("local", "shared") and not v.extern}
 
     @cached_property
-    def _origins(self) -> dict[str, frozenset[str | None]]:
-        return origins(self.function.body, self.arrays, self.known.waits.hands_back)
+    def _origins(self) -> dict[str, Origins]:
+        return Values(self.known.waits.pointers, self.function).found
 
     @cached_property
     def roots(self) -> dict[str, str]:
-        """Register -> the one of these variables that every address it holds was computed from."""
+        """Register -> the one variable that every address it holds was computed from."""
         return rooted(self._origins)
 
     @cached_property

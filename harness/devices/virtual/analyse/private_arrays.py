@@ -9,14 +9,11 @@ for LLVM here.
 from __future__ import annotations
 
 import math
-import re
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.ir import Function, Instruction, Label
-from ..ptx.types import TYPES
-from .roots import root_of, rooted
+from ..ptx.ir import Address, Function, Instruction, Label, Operand, Symbol
+from .pointers import Origins, root_of, rooted
 
-_REGISTER = re.compile(r"%[\w$.]+")
 _MOST_BYTES = 2048  # bytes of a function's arrays: a coroutine may have to keep them in its frame
 _LONGEST = 64  # iterations of a loop that is unrolled
 # instructions that one is unrolled into, including its inner loops; the same for a whole function
@@ -25,48 +22,50 @@ _PASSES_ON = {"mov", "cvta", "cvt", "add"}
 _WAITS = {"bar", "barrier", "call", "enter"}
 
 
-def private(function: Function, found: dict[str, frozenset[str | None]]) -> set[str]:
+def private(function: Function, found: dict[str, Origins]) -> set[str]:
     """Names of the local variables that only plain accesses of this function, to whole granules, can touch.
 
-    found: the function's `roots.origins`, at least for its local variables.
+    found: its `pointers.Values.found`.
     """
     own = {name: v for name, v in function.variables.items() if v.space == "local"}
     roots = rooted(found)
-    seen = {name for o in found.values() if len(o) > 1 for name in o}
+    held = {name: {o.name for o in origins if o.is_variable} for name, origins in found.items()}
+    seen = {name for key, names in held.items() if key not in roots for name in names}
     for ins in function.body:
         if isinstance(ins, Instruction):
-            seen |= _given_away(ins, found, roots, own)
+            seen |= _given_away(ins, held, roots, own)
     left = [name for name in own if name not in seen]
     return set(left) if sum(own[name].size for name in left) <= _MOST_BYTES else set()
 
 
-def _given_away(ins: Instruction, found, roots, own) -> set[str]:
+def _given_away(ins: Instruction, held: dict[str, set[str]], roots, own) -> set[str]:
     """The variables that an instruction uses other than to read or write an element or compute another
     address."""
-    names = {name for o in ins.operands for word in (*_REGISTER.findall(o), *_words(o))
-             for name in found.get(word, {word}) if name in own}  # fmt: skip
-    if not names or ins.base in _PASSES_ON and found.get(ins.operands[0]):
+
+    def used(operands) -> set[str]:
+        return {v for o in operands for name in _names(o) for v in held.get(name, {name}) if v in own}
+
+    names = used(ins.operands)
+    if not names or ins.base in _PASSES_ON and ins.operands[0] in held:
         return set()
     place = {"ld": 1, "st": 0}.get(ins.base)
-    if place is None or ins.pred or ".param" in ins.opcode:
-        return names
-    *mods, type_ = ins.opcode.split(".")[1:]
-    if {"volatile", "relaxed", "acquire", "release"} & set(mods) or TYPES.get(type_, ("", 0))[1] < 32:
+    if place is None or ins.op.space == "param" or ins.op.ordering or ins.op.nbytes < 4:
         return names
     root = root_of(ins.operands[place], roots, own)
-    other = " ".join(o for i, o in enumerate(ins.operands) if i != place)
-    inside = {n for word in _REGISTER.findall(other) for n in found.get(word, ())}
-    return names - {root.name} | (inside & own.keys()) if root else names
+    others = used(o for i, o in enumerate(ins.operands) if i != place)
+    return names - {root.name} | others if root else names
 
 
-def _words(operand: str) -> list[str]:
-    return re.findall(r"[A-Za-z_$][\w$.]*", operand)
+def _names(operand: Operand) -> tuple[str, ...]:
+    """The registers in an operand, or the variable."""
+    symbol = operand.base if isinstance(operand, Address) else operand
+    return (symbol.name,) if isinstance(symbol, Symbol) else operand.registers
 
 
 def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> set[int]:
     """Positions of the back edges of loops of known length over these arrays, short enough to be unrolled.
 
-    They need not be counted for the watchdog. roots: from `roots.rooted`. arrays: names of local variables.
+    They need not be counted for the watchdog. roots: from `pointers.rooted`. arrays: names of local variables.
     """
     if not arrays:
         return set()

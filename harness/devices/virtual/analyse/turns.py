@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..ptx.ir import Function, Instruction
 from .cas_loops import guesses
-from .roots import HandsBack, origins, root_of, rooted
+from .pointers import Pointers, Values, root_of, rooted
 from .unused import unused_results
 
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
@@ -23,16 +23,15 @@ def reads_order(ins: Instruction) -> bool:
     return ins.base == "atom" or _is_ordered_load(ins)
 
 
-def turns(function: Function, hands_over: Callable[[str], bool], hands_back: HandsBack) -> set[int]:
+def turns(function: Function, hands_over: Callable[[str], bool], pointers: Pointers) -> set[int]:
     """Positions in the body after which others come between.
 
     hands_over(name): whether what a function returns may come from such a load, in which no turn is taken.
-    hands_back: as in `roots`.
     """
     body = function.body
     home = [(i, ins) for i, ins in enumerate(body) if isinstance(ins, Instruction) and not ins.at.trusted]
     loads = {i for i, ins in home if _is_ordered_load(ins)}
-    found = loads - _own(function, loads, hands_back) | {i for i in guesses(body) if not body[i].at.trusted}
+    found = loads - _own(function, loads, pointers) | {i for i in guesses(body) if not body[i].at.trusted}
     results = {i for i, ins in home if ins.base == "atom" or ins.base == "call" and _returns(ins, hands_over)}
     return found | (results - unused_results(function) if results else set())
 
@@ -46,10 +45,10 @@ def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:
     return bool(returns) and hands_over(name)
 
 
-def _own(function: Function, loads: set[int], hands_back: HandsBack) -> set[int]:
+def _own(function: Function, loads: set[int], pointers: Pointers) -> set[int]:
     """Those of the loads that read a volatile variable of the thread's own."""
     mine = {name: v for name, v in function.variables.items() if v.space == "local"}
     if not (mine and loads):
         return set()
-    roots = rooted(origins(function.body, mine, hands_back))
+    roots = rooted(Values(pointers, function).found)
     return {i for i in loads if root_of(function.body[i].operands[1], roots, mine)}

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, called, defined, grid_waits, has_loop, spinning_loops
 from ..ptx.ir import Instruction
-from .roots import handed_back
+from .pointers import Pointers
 from .turns import reads_order, turns
 
 _WAITING_LOADS = re.compile(
@@ -32,7 +32,7 @@ class Waits:
         self._waits: dict[str, bool] = {}
         self._turns: dict[str, frozenset[Instruction]] = {}
         self._takes_turns: dict[str, bool] = {}
-        self._hands_back: dict[str, int | None] = {}
+        self.pointers = Pointers(graph.module)
 
     def may_wait(self, name: str) -> bool:
         """Whether a function may suspend."""
@@ -65,7 +65,7 @@ class Waits:
         """Instructions of a function after which it lets others come between."""
         if name not in self._turns:
             function = self.graph.functions[name]
-            found = turns(function, self._hands_over, self.hands_back) if function.body else ()
+            found = turns(function, self._hands_over, self.pointers) if function.body else ()
             self._turns[name] = frozenset(function.body[p] for p in found)
         return self._turns[name]
 
@@ -144,11 +144,3 @@ class Waits:
         return self.graph.any(name, lambda i: i.base == "atom") and not self.graph.any(
             name, lambda i: i.base in ("bra", "brx")
         )
-
-    def hands_back(self, name: str) -> int | None:
-        """Which parameter of a function the address that it returns was computed from."""
-        if name not in self._hands_back:
-            self._hands_back[name] = None  # for recursion
-            if function := self.graph.functions.get(name):
-                self._hands_back[name] = handed_back(function, self.hands_back)
-        return self._hands_back[name]

@@ -10,7 +10,7 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 from __future__ import annotations
 
 from ..analyse.access_groups import GAP, SHARED_GAP
-from ..analyse.roots import root_of
+from ..analyse.pointers import root_of
 from ..compile.recipes import Check
 from ..ptx.ir import Address, Immediate, Symbol, Variable, operand
 from ..ptx.op import Op
@@ -80,7 +80,7 @@ class Access:
         self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None, root=None
     ) -> str:
         """Like `pointer`, for an i64 address already computed, without counting the access. root: see
-        `roots`."""
+        `pointers`."""
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"

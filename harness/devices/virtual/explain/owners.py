@@ -10,7 +10,7 @@ import numpy as np
 
 from ...nvrtc.symbols import demangle, symbol_names
 from ..analyse import debuginfo
-from ..analyse.provenance import Origin, Provenance, calls
+from ..analyse.pointers import Likely, Origin, calls
 from ..ptx import parse as ptx
 from ..ptx.callgraph import align_up
 from ..ptx.ir import Instruction
@@ -149,8 +149,8 @@ class Owners:
         return ""
 
     @cached_property
-    def provenance(self) -> Provenance:
-        return Provenance(self.parsed, self.run.kernel.info.name)
+    def pointers(self) -> Likely:
+        return Likely(self.parsed, self.run.kernel.info.name)
 
     @cached_property
     def _variables(self) -> dict[Owner, str]:
@@ -164,7 +164,7 @@ class Owners:
         }
 
     def _origins(self, site: int) -> set[Origin]:
-        origins = self.provenance.origins(*self.module.lowered.sites[site])
+        origins = self.pointers.origins(*self.module.lowered.sites[site])
         return set() if any(o.kind == _UNKNOWN for o in origins) else origins
 
     def _of_origin(self, origin: Origin, address: int) -> Owner | None:

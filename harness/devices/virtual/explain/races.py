@@ -173,7 +173,7 @@ class Told:
 
     @cached_property
     def paths(self) -> Paths:
-        return Paths(self.diagnosis.owners.provenance.functions, warp=self.shown.kind == "warp-race")
+        return Paths(self.diagnosis.owners.pointers.functions, warp=self.shown.kind == "warp-race")
 
     @cached_property
     def places(self) -> tuple[list, list]:

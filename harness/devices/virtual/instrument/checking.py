@@ -30,7 +30,7 @@ from ..runtime.abi import (
 class FullChecks:
     """Mixin of `function.Lowering`: `check_fully` for an access."""
 
-    roots: dict[str, str]  # see roots.rooted
+    roots: dict[str, str]  # see pointers.rooted
     rooted: dict[str, Variable]
     written: set[tuple[str, int]]  # addresses, as LLVM's values, that hold something, and how much
     compared: tuple[str, str] | None  # type and value that a compare-and-swap compares with

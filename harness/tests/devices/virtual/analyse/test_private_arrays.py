@@ -9,8 +9,8 @@ import pytest
 
 from harness.devices import open_device
 from harness.devices.nvrtc.compiler import compile_ptx
+from harness.devices.virtual.analyse.pointers import Pointers, Values, rooted
 from harness.devices.virtual.analyse.private_arrays import private, short_loops
-from harness.devices.virtual.analyse.roots import origins, rooted
 from harness.devices.virtual.ptx import parse as ptx
 from harness.devices.virtual.rewrite import drop_identities, split_depots
 from harness.errors import KernelFault
@@ -191,10 +191,7 @@ def looked_at(source: str) -> tuple[set[str], int]:
     drop_identities.run(module)
     names = split_depots.run(module)
     function = module.functions["k"]
-    everything = {
-        n: v for n, v in {**module.variables, **function.variables}.items() if v.space in ("local", "shared")
-    }
-    came_from = origins(function.body, everything, lambda name: None)
+    came_from = Values(Pointers(module), function).found
     found = private(function, came_from)
     return {names[n].name if n in names else "p" for n in found}, len(
         short_loops(function, rooted(came_from), found)

@@ -10,7 +10,7 @@ import pytest
 from harness.course.cuda_text import CudaText
 from harness.devices.nvrtc.compiler import compile_ptx
 from harness.devices.virtual.analyse import debuginfo
-from harness.devices.virtual.analyse.provenance import WHOLE, Origin, Provenance
+from harness.devices.virtual.analyse.pointers import WHOLE, Likely, Origin
 from harness.devices.virtual.explain.declarations import declared_shape, local_arrays, template_values
 from harness.devices.virtual.explain.owners import local_name
 from harness.devices.virtual.ptx import parse as ptx
@@ -235,7 +235,7 @@ __device__ __noinline__ float get(const float* p, int j) {{
 @pytest.mark.parametrize("flavour", ["debug", "fast"])
 def test_where_pointers_came_from(flavour):
     module = ptx.parse(compile_ptx(POINTERS, "kernel.cu", flavour).text, "kernel.cu")
-    provenance = Provenance(module, "k")
+    pointers = Likely(module, "k")
     lines = {n: text.split("// ")[1] for n, text in enumerate(POINTERS.splitlines(), 1) if "// " in text}
     found: dict[str, set] = {}
     for function in module.functions.values():
@@ -245,7 +245,7 @@ def test_where_pointers_came_from(flavour):
             mark = lines[ins.at.line]
             is_write = ins.base in ("st", "red", "atom")
             if is_write and "%SP" not in ins.operands[0] or mark in ("GET", "WALK") or ins.base == "call":
-                found.setdefault(mark, set()).update(provenance.origins(ins.at, str(ins)))
+                found.setdefault(mark, set()).update(pointers.origins(ins.at, str(ins)))
 
     def param(number: int, offset: int = 0) -> Origin:
         return Origin("param", f"k_param_{number}", offset, "k")
@@ -266,7 +266,7 @@ def test_where_pointers_came_from(flavour):
 
 def test_an_instruction_that_is_not_there():
     module = ptx.parse(compile_ptx(POINTERS, "kernel.cu", "fast").text, "kernel.cu")
-    assert Provenance(module, "k").origins(ptx.Location("kernel.cu", 3), "ld.f32 %f1, [%rd1]") == set()
+    assert Likely(module, "k").origins(ptx.Location("kernel.cu", 3), "ld.f32 %f1, [%rd1]") == set()
 
 
 # --- local variables taken apart -------------------------------------------------------------------------
