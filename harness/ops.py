@@ -74,9 +74,19 @@ class Operators:
         return sums.make(output, bias, weights=weight, **{source: input})
 
     def convolution_backward(
-        self, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
-        groups, output_mask: Sequence[bool],
-    ):  # fmt: skip
+        self,
+        grad_output,
+        input,
+        weight,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask: Sequence[bool],
+    ):
         """aten::convolution_backward: (grad_input, grad_weight, grad_bias), as input, weight and bias are.
 
         output_mask: three booleans; a gradient that is not wanted is None. Errors: as for `convolution`.
@@ -169,9 +179,18 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 def convolution_backward(
-    grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
+    grad_output,
+    input,
+    weight,
+    bias_sizes,
+    stride,
+    padding,
+    dilation,
+    transposed,
+    output_padding,
+    groups,
     output_mask,
-):  # fmt: skip
+):
     """See Operators.convolution_backward."""
     options = stride, padding, dilation, transposed, output_padding, groups
     return default().convolution_backward(grad_output, input, weight, bias_sizes, *options, output_mask)

@@ -33,9 +33,7 @@ from .report.text import show, show_verdict, terminal_width, wrap
 
 POLL = 0.2  # seconds between polls on file systems that report no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
-REMOTE = (
-    "nfs", "cifs", "smb", "9p", "sshfs", "vboxsf", "drvfs", "virtiofs", "prl_fs", "afs", "ceph", "gluster",
-)  # fmt: skip
+REMOTE = "nfs cifs smb 9p sshfs vboxsf drvfs virtiofs prl_fs afs ceph gluster".split()
 KEYS = {
     "h": "hint",
     "p": "picture",
@@ -110,8 +108,15 @@ class Grader(threading.Thread):
 class Watcher:
     """One puzzle at a time; `run` returns when the student quits."""
 
-    def __init__(self, course: Course, progress: Progress, puzzle_id: str,
-                 device: str = "auto", seed: int | None = None, poll: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        course: Course,
+        progress: Progress,
+        puzzle_id: str,
+        device: str = "auto",
+        seed: int | None = None,
+        poll: bool = False,
+    ):
         self.course, self.progress, self.poll = course, progress, poll
         self.events: queue.Queue = queue.Queue()
         self.grader = Grader(self.events, device, seed)
@@ -192,9 +197,11 @@ class Watcher:
         """Report every change in the puzzle's folder: editors write through temporary files."""
         try:
             if not self.poll and not is_remote(puzzle.folder.resolve()):
-                for _ in watch(puzzle.folder, watch_filter=lambda _, path: Path(path).name == puzzle.file,
-                               debounce=DEBOUNCE, step=10, stop_event=stop, rust_timeout=500, recursive=False,
-                               raise_interrupt=False):  # fmt: skip
+                how = {"debounce": DEBOUNCE, "step": 10, "rust_timeout": 500, "recursive": False}
+                own = lambda _, path: Path(path).name == puzzle.file  # noqa: E731
+                for _ in watch(
+                    puzzle.folder, watch_filter=own, stop_event=stop, raise_interrupt=False, **how
+                ):
                     self.events.put(("file", puzzle.id))
         except (OSError, RuntimeError) as error:  # for example, the system has no watches left
             self.events.put(("output", f"The file is checked {1 / POLL:.0f} times a second ({error})."))

@@ -12,9 +12,18 @@ Pair = tuple[int, int]
 
 
 def size(
-    batch: int, C_in: int, H: int, W: int, C_out: int, R: int, S: int,
-    stride: Pair = (1, 1), pad: Pair = (0, 0), dilation: Pair = (1, 1), **more: int,
-) -> dict[str, int]:  # fmt: skip
+    batch: int,
+    C_in: int,
+    H: int,
+    W: int,
+    C_out: int,
+    R: int,
+    S: int,
+    stride: Pair = (1, 1),
+    pad: Pair = (0, 0),
+    dilation: Pair = (1, 1),
+    **more: int,
+) -> dict[str, int]:
     """The dims of a case; pairs are (rows, columns). more: groups and the like."""
     pairs = {"stride": stride, "pad": pad, "dilation": dilation}
     both = {f"{name}_{axis}": n for name, pair in pairs.items() for axis, n in zip("hw", pair)}
@@ -64,29 +73,31 @@ def stress_cases(**more: int) -> tuple[Case, ...]:
     A kernel that keeps an index in 8 or 16 bits fails one of them. Each has few products, even for a kernel
     that tries every position of an image where a few would do.
     """
-    return (
-        Case("tall_images", size(2, 1, 263, 3, 1, 3, 2, **more), stress=True,
-             note="more rows than a byte can count"),
-        Case("wide_images", size(129, 1, 3, 330, 1, 2, 3, threads=1, **more), stress=True,
-             note="more pixels, and blocks, than 16 bits can count"),
-        Case("many_channels", size(2, 261, 1, 1, 257, 1, 1, threads=96, **more), stress=True,
-             note="more weights than 16 bits can count"),
-        Case("filter_257x1", size(1, 1, 259, 2, 2, 257, 1, **more), stress=True,
-             note="more taps in a column than a byte can count"),
-        Case("filter_1x257", size(1, 2, 2, 259, 1, 1, 257, **more), stress=True,
-             note="more taps in a row than a byte can count"),
-    )  # fmt: skip
+    cases = {
+        "tall_images": (size(2, 1, 263, 3, 1, 3, 2), "more rows than a byte can count"),
+        "wide_images": (
+            size(129, 1, 3, 330, 1, 2, 3, threads=1),
+            "more pixels, and blocks, than 16 bits can count",
+        ),
+        "many_channels": (size(2, 261, 1, 1, 257, 1, 1, threads=96), "more weights than 16 bits can count"),
+        "filter_257x1": (size(1, 1, 259, 2, 2, 257, 1), "more taps in a column than a byte can count"),
+        "filter_1x257": (size(1, 2, 2, 259, 1, 1, 257), "more taps in a row than a byte can count"),
+    }
+    return stress(cases, more)
 
 
 def stress_cases_of_tiles(**more: int) -> tuple[Case, ...]:
     """The same for kernels that compute tiles: two sides of the matrices are long at a time."""
-    return (
-        Case("many_filters", size(1, 2, 1, 261, 257, 1, 1, **more), stress=True,
-             note="an output of more elements than 16 bits can count"),
-        Case("tall_image", size(1, 257, 259, 1, 2, 1, 1, **more), stress=True,
-             note="an input of more elements than 16 bits can count"),
-        *stress_cases(**more)[2:],
-    )  # fmt: skip
+    cases = {
+        "many_filters": (size(1, 2, 1, 261, 257, 1, 1), "an output of more elements than 16 bits can count"),
+        "tall_image": (size(1, 257, 259, 1, 2, 1, 1), "an input of more elements than 16 bits can count"),
+    }
+    return stress(cases, more) + stress_cases(**more)[2:]
+
+
+def stress(cases: Mapping[str, tuple[dict, str]], more: Mapping[str, int]) -> tuple[Case, ...]:
+    """name: (dims, note) -> the cases. more: further dims, of all of them."""
+    return tuple(Case(name, {**dims, **more}, stress=True, note=note) for name, (dims, note) in cases.items())
 
 
 def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:

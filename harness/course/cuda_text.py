@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 BRANCHES = ("if_statement", "switch_statement", "conditional_expression")
-STATEMENTS = (
-    *LOOPS, "if_statement", "switch_statement", "expression_statement", "declaration", "return_statement",
-    "break_statement", "continue_statement", "goto_statement", "labeled_statement", "case_statement",
-)  # fmt: skip
+STATEMENTS = """
+    if_statement switch_statement expression_statement declaration return_statement break_statement
+    continue_statement goto_statement labeled_statement case_statement
+""".split()
+STATEMENTS += LOOPS
 _DECLARATIONS = (
     "declaration",
     "parameter_declaration",
@@ -303,9 +304,16 @@ class CudaText:
             outer = first_of(outer, "template_declaration", "linkage_specification", "function_definition")
         parameters = [v for p in listed.named_children for v in self._declared(p, node)] if listed else []
         yield Function(
-            self, node, _last_name(Piece(self, name)), self._words(node), tuple(parameters), templates,
-            Piece(self, body), Piece(self, whole), name.start_point[0] + 1,
-        )  # fmt: skip
+            self,
+            node,
+            _last_name(Piece(self, name)),
+            self._words(node),
+            tuple(parameters),
+            templates,
+            Piece(self, body),
+            Piece(self, whole),
+            name.start_point[0] + 1,
+        )
 
     def _words(self, node: Node) -> tuple[str, ...]:
         """static, const, __shared__ and the like of a declaration."""
@@ -353,8 +361,16 @@ class CudaText:
         for name in names:
             if name.type in ("identifier", "field_identifier"):
                 yield Variable(
-                    self, node, self._code(name), type_, words, pointer, tuple(extents[::-1]), self._piece(value), scope
-                )  # fmt: skip
+                    self,
+                    node,
+                    self._code(name),
+                    type_,
+                    words,
+                    pointer,
+                    tuple(extents[::-1]),
+                    self._piece(value),
+                    scope,
+                )
 
     def _piece(self, node: Node | None) -> Piece | None:
         return Piece(self, node) if node else None

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
 FUNCTIONS = ("function_definition", "lambda_expression")
 #: what a name declared in it is not known outside of
-SCOPES = (
-    *LOOPS, *FUNCTIONS, "translation_unit", "compound_statement", "if_statement", "switch_statement",
-    "catch_clause", "declaration_list", "field_declaration_list", "template_declaration",
-)  # fmt: skip
+SCOPES = """
+    translation_unit compound_statement if_statement switch_statement catch_clause declaration_list
+    field_declaration_list template_declaration
+""".split()
+SCOPES += (*LOOPS, *FUNCTIONS)
 CONDITIONALS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
 LITERALS = ("string_literal", "raw_string_literal", "char_literal")
 

@@ -24,11 +24,23 @@ SIZES = {name: size for size, names in _TYPES_OF_SIZE.items() for name in names.
 _INTEGERS = {name for name in SIZES if "int" in name} - {"int2", "uint2", "int4", "uint4"}
 _INTEGERS |= {"unsigned", "signed", "char", "short", "long", "bool", "size_t", "auto"}
 _OPERATORS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_,
-    "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift, "<": operator.lt, ">": operator.gt,
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "&&": lambda a, b: bool(a and b),
+    "||": lambda a, b: bool(a or b),
+}
 _UNARY = {"-": operator.neg, "+": operator.pos, "~": operator.invert, "!": operator.not_}
 _LARGEST = 1 << 63
 _LONGEST = 400  # characters of an expression

@@ -346,9 +346,20 @@ def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict, t
     costs = {line: what.of_line(counts) for line, counts in counters["lines"].items()}
     worst = max(filter(None, costs), key=costs.get, default=0)
     share = costs[worst] / sum(costs.values()) if worst and costs[worst] > 0 else 0.0
-    return Measure(" and ".join(names(gate, puzzle)), case.name, case.dims, gate.quantity,
-                   value, floor(most) if isinstance(value, int) else most, gate.below,
-                   worst if share else 0, share, gate.says or what.says, gate.hint, bool(gate.says))  # fmt: skip
+    return Measure(
+        " and ".join(names(gate, puzzle)),
+        case.name,
+        case.dims,
+        gate.quantity,
+        value,
+        floor(most) if isinstance(value, int) else most,
+        gate.below,
+        worst if share else 0,
+        share,
+        gate.says or what.says,
+        gate.hint,
+        bool(gate.says),
+    )
 
 
 # -- as sentences ------------------------------------------------------------------------------------------

@@ -79,16 +79,25 @@ def from_fault(
         next((s.line for s in steps.barriers(blocks[0]) if s.interval > intervals[0]), 0) if together else 0
     )
     return {
-        "array": fault.array, "index": fault.index, "begins": begins, "ends": ends,
-        "threads": [list(p.thread) for p in places], "blocks": [list(p.block) for p in places],
+        "array": fault.array,
+        "index": fault.index,
+        "begins": begins,
+        "ends": ends,
+        "threads": [list(p.thread) for p in places],
+        "blocks": [list(p.block) for p in places],
         "same_warp": together and threads[0] // 32 == threads[1] // 32,
         "events": [
-            {"who": who, "access": s.kind, "line": s.line,
-             "text": nth_line(source, s.line).strip(), "race": s in pair}
+            {
+                "who": who,
+                "access": s.kind,
+                "line": s.line,
+                "text": nth_line(source, s.line).strip(),
+                "race": s in pair,
+            }
             for _, who, s in around(events, pair)
         ],
         "missing": missing(pair, own, [s for *_, s in events], together, fault.no_barrier),
-    }  # fmt: skip
+    }
 
 
 def linear(at: tuple[int, int, int], extent: tuple[int, int, int]) -> int:

@@ -46,9 +46,21 @@ ROLES = {
 #: sizes that no array reveals: LeNet's strides and the like, and the threads of a block if a puzzle leaves
 #: them open
 SIZES = {
-    "stride": 1, "stride_h": 1, "stride_w": 1, "padding": 0, "pad": 0, "pad_h": 0, "pad_w": 0,
-    "dilation": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1, "threads": 128, "tx": 16, "ty": 16,
-}  # fmt: skip
+    "stride": 1,
+    "stride_h": 1,
+    "stride_w": 1,
+    "padding": 0,
+    "pad": 0,
+    "pad_h": 0,
+    "pad_w": 0,
+    "dilation": 1,
+    "dilation_h": 1,
+    "dilation_w": 1,
+    "groups": 1,
+    "threads": 128,
+    "tx": 16,
+    "ty": 16,
+}
 
 WORTH_COMPILING = 2.0  # total seconds that a launch may take before it gets a kernel compiled for its sizes
 SOLUTION, YOURS = "the solution's", "yours"

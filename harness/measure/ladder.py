@@ -23,11 +23,11 @@ DATA = Path(__file__).with_name("ladder.json")
 COMMAND = "python -m harness.maintain.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
 #: the counters of a launch that are stored
-KEPT = (
-    "flops_fp32", "global_load_requests", "global_store_requests", "global_load_sectors",
-    "global_store_sectors", "global_atomic_sectors", "shared_load_wavefronts", "shared_store_wavefronts",
-    "shared_load_conflicts", "shared_store_conflicts", "barriers", "warp_instructions", "thread_instructions",
-)  # fmt: skip
+KEPT = """
+    flops_fp32 global_load_requests global_store_requests global_load_sectors global_store_sectors
+    global_atomic_sectors shared_load_wavefronts shared_store_wavefronts shared_load_conflicts
+    shared_store_conflicts barriers warp_instructions thread_instructions
+""".split()
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,25 @@ _CONV2 = "N=64,C=6,H=12,W=12,K=16,R=5,S=5"
 _PADDED = "N=16,C=32,H=58,W=58,K=64,R=3,S=3"  # for kernels without padding: the zeros are in the array
 _PRODUCT = "M=512,N=512,K=512"
 LADDERS = (
-    Ladder("lenet_conv2", "Weight gradient of LeNet's second layer, 64 images", "grad_weights",
-           tuple((n, _CONV2) for n in ("09", "21", "22", "32"))),
-    Ladder("layer_56", "Weight gradient of 16,32,56,56 -> 64, 3x3, padding 1", "grad_weights",
-           (*((n, _PADDED) for n in ("09", "21", "22")), ("32", "N=16,C=32,H=56,W=56,K=64,R=3,S=3,pad=1"))),
-    Ladder("product", "Product of two matrices of 512 x 512", "C",
-           tuple((n, _PRODUCT) for n in ("02", "26", "27"))),
-)  # fmt: skip
+    Ladder(
+        "lenet_conv2",
+        "Weight gradient of LeNet's second layer, 64 images",
+        "grad_weights",
+        tuple((n, _CONV2) for n in ("09", "21", "22", "32")),
+    ),
+    Ladder(
+        "layer_56",
+        "Weight gradient of 16,32,56,56 -> 64, 3x3, padding 1",
+        "grad_weights",
+        (*((n, _PADDED) for n in ("09", "21", "22")), ("32", "N=16,C=32,H=56,W=56,K=64,R=3,S=3,pad=1")),
+    ),
+    Ladder(
+        "product",
+        "Product of two matrices of 512 x 512",
+        "C",
+        tuple((n, _PRODUCT) for n in ("02", "26", "27")),
+    ),
+)
 
 
 def load(path: Path = DATA) -> dict:

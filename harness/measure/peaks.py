@@ -33,10 +33,17 @@ class Peak:
 
 PEAKS = (
     Peak("H200", 66.9, 494.7, 989.4, 4.8, "NVIDIA H200 data sheet", ("NVIDIA H200",)),
-    Peak("H100", 66.9, 494.7, 989.4, 3.35, "NVIDIA H100 data sheet and architecture white paper, SXM5",
-         ("NVIDIA H100 80GB HBM3",)),
+    Peak(
+        "H100",
+        66.9,
+        494.7,
+        989.4,
+        3.35,
+        "NVIDIA H100 data sheet and architecture white paper, SXM5",
+        ("NVIDIA H100 80GB HBM3",),
+    ),
     Peak("A100", 19.5, 156.0, 312.0, 2.039, "NVIDIA A100 data sheet, SXM 80 GB", ("NVIDIA A100-SXM4-80GB",)),
-)  # fmt: skip
+)
 
 
 def of_device(name: str) -> Peak | None:

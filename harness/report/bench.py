@@ -214,7 +214,15 @@ def document(report: BenchResult) -> dict:
         kernels.append(entry)
     v = report.verdict
     return {
-        "format": 1, "puzzle": v.puzzle, "file": v.file, "status": v.status, "kind": v.kind, "lines": v.lines,
-        "device": v.device, "device_kind": v.device_kind, "dims": report.dims,
-        "peak": asdict(report.peak) if report.peak else None, "kernels": kernels,
-    }  # fmt: skip
+        "format": 1,
+        "puzzle": v.puzzle,
+        "file": v.file,
+        "status": v.status,
+        "kind": v.kind,
+        "lines": v.lines,
+        "device": v.device,
+        "device_kind": v.device_kind,
+        "dims": report.dims,
+        "peak": asdict(report.peak) if report.peak else None,
+        "kernels": kernels,
+    }

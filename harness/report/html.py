@@ -35,8 +35,8 @@ td:first-child, th:first-child { text-align: left } img { max-width: 100% } a { 
 
 def recorder(width: int = WIDTH) -> Console:
     """A console that shows nothing; what is printed to it can be exported as HTML."""
-    return Console(record=True, width=width, file=io.StringIO(), force_terminal=True, force_jupyter=False,
-                   color_system="truecolor", highlight=False)  # fmt: skip
+    how = {"force_terminal": True, "force_jupyter": False, "color_system": "truecolor", "highlight": False}
+    return Console(record=True, width=width, file=io.StringIO(), **how)
 
 
 def as_html(console: Console) -> str:

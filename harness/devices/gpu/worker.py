@@ -365,9 +365,7 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-VERBS = (
-    "hello", "compile", "set_constant", "array", "set", "empty", "get", "free", "intact", "launch", "time",
-)  # fmt: skip
+VERBS = "hello compile set_constant array set empty get free intact launch time".split()
 
 
 def main() -> None:

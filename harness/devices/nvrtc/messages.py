@@ -24,17 +24,26 @@ _AT_LINE = re.compile(r"at line (\d+)(?: of (\S+))?")
 # Advice about an option that a student cannot set; the second message is what nvcc users need.
 _FLAG_ADVICE = re.compile(r" Consider using -default-device flag .*")
 _REMEDIES = (
-    ("A function without execution space annotations",
-     "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place here"),
-    ("A namespace scope variable without memory space annotations",
-     "write __device__, __constant__ or constexpr before a variable outside a function"),
-    ("device-side kernel launch could not be processed",
-     "a kernel that launches kernels (dynamic parallelism) is not supported here"),
+    (
+        "A function without execution space annotations",
+        "write __device__ before a function that a kernel calls; host code (main, <<<>>>) has no place here",
+    ),
+    (
+        "A namespace scope variable without memory space annotations",
+        "write __device__, __constant__ or constexpr before a variable outside a function",
+    ),
+    (
+        "device-side kernel launch could not be processed",
+        "a kernel that launches kernels (dynamic parallelism) is not supported here",
+    ),
     *(
-        (f'identifier "{name}" is undefined', f"GPUs since Volta have no {name}(): write {name}_sync(0xffffffff, ...)")
+        (
+            f'identifier "{name}" is undefined',
+            f"GPUs since Volta have no {name}(): write {name}_sync(0xffffffff, ...)",
+        )
         for name in ("__shfl", "__shfl_up", "__shfl_down", "__shfl_xor")
     ),
-)  # fmt: skip
+)
 
 
 def parse_log(

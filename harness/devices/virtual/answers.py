@@ -25,8 +25,25 @@ DEVICE_SETTINGS = (
 
 CODEC = Codec(
     (
-        errors.CompileError, errors.Diagnostic, errors.DeviceError, errors.KernelFault, errors.LaunchError,
-        errors.Place, errors.Unsupported,
-        HeadersLost, Job, Built, CountedAccess, CountedSegment, KernelInfo, Launch, Location, Lowered, Parameter, Ptx, Request, Variable,
+        errors.CompileError,
+        errors.Diagnostic,
+        errors.DeviceError,
+        errors.KernelFault,
+        errors.LaunchError,
+        errors.Place,
+        errors.Unsupported,
+        HeadersLost,
+        Job,
+        Built,
+        CountedAccess,
+        CountedSegment,
+        KernelInfo,
+        Launch,
+        Location,
+        Lowered,
+        Parameter,
+        Ptx,
+        Request,
+        Variable,
     )
-)  # fmt: skip
+)

@@ -239,8 +239,8 @@ def save_gif(figures: Sequence[Figure], target: Path, seconds: float = 1.2) -> N
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
         images[-1] = images[-1].quantize(64, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     lasts = [int(1000 * seconds)] * (len(images) - 1) + [int(2000 * seconds)]
-    images[0].save(target, save_all=True, append_images=images[1:], duration=lasts, loop=0, optimize=True,
-                   comment=described(figures).encode())  # fmt: skip
+    how = {"append_images": images[1:], "duration": lasts, "comment": described(figures).encode()}
+    images[0].save(target, save_all=True, loop=0, optimize=True, **how)
 
 
 def verdict_picture(verdict: Verdict) -> tuple[Figure, str] | None:

@@ -124,8 +124,18 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
             cells[divmod(lane, columns)] = "read"
         heading = [says, f"{len(np.unique(elements // floats))} sectors for 128 bytes"]
         names = [(i, f"{i}") for i in (0, 8, 16, 24)]
-        panels.append([Panel(heading, cells, 10, rule=(floats, 0), across=[(0, "i=0"), *names[1:]],
-                            down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))])])  # fmt: skip
+        panels.append(
+            [
+                Panel(
+                    heading,
+                    cells,
+                    10,
+                    rule=(floats, 0),
+                    across=[(0, "i=0"), *names[1:]],
+                    down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))],
+                )
+            ]
+        )
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0",
         of_case(case.name, "32 of 120 rows and 32 of 256 columns; rules between sectors", ": "),
@@ -154,8 +164,18 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
             cells[row, column] = "read" if (row, column) in own else "moved"
             texts[row, column] = str(reads[row, column])
         heading = [says, f"{reads.sum()} reads for {len(own)} outputs"]
-        panels.append([Panel(heading, cells, 28, texts, across=[(i, f"w={i}") for i in range(0, columns, 2)],
-                             down=[(i, f"h={i}") for i in range(rows)])])  # fmt: skip
+        panels.append(
+            [
+                Panel(
+                    heading,
+                    cells,
+                    28,
+                    texts,
+                    across=[(i, f"w={i}") for i in range(0, columns, 2)],
+                    down=[(i, f"h={i}") for i in range(rows)],
+                )
+            ]
+        )
     return draw(
         f"{kernel.name}: how often block (1,1) reads the input, channel 0",
         of_case(case.name, "tiles of 4 x 4: outputs p = 4 to 6, q = 4 to 7", ", "),
@@ -220,8 +240,19 @@ def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
         shape = found.arrays[p.name][1]
         cells, texts = steps_of_a_block(found, p.name, across + 1, shape)
         heading = [p.name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
-        panels.append([Panel(heading, cells, 19, texts, rule=(4, 4), across=[(0, f"{p.letters[1]}=0")],
-                             down=[(0, f"{p.letters[0]}=0")])])  # fmt: skip
+        panels.append(
+            [
+                Panel(
+                    heading,
+                    cells,
+                    19,
+                    texts,
+                    rule=(4, 4),
+                    across=[(0, f"{p.letters[1]}=0")],
+                    down=[(0, f"{p.letters[0]}=0")],
+                )
+            ]
+        )
     note = of_case(case.name, "the number is the step along K in which an element is read")
     return draw(f"{kernel.name}: block (1,1), tiles of 4 x 4", note, panels, STEPS)
 
@@ -354,8 +385,18 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
                 cells[place], texts[place] = inks[request.block // wide], str(request.block // wide)
         names = next(p.letters for p in kernel.arrays if p.name == name)[-2:]
         heading = [f"{name}, {says}", f"{' x '.join(names)} = {' x '.join(map(str, shape))}"]
-        panels.append([Panel(heading, cells, 34, texts, across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
-                            down=[(i, f"{names[0]}={i}") for i in range(shape[0])])])  # fmt: skip
+        panels.append(
+            [
+                Panel(
+                    heading,
+                    cells,
+                    34,
+                    texts,
+                    across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
+                    down=[(i, f"{names[0]}={i}") for i in range(shape[0])],
+                )
+            ]
+        )
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
     return draw(
         f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",

@@ -19,10 +19,26 @@ from harness.tests.conformance.test_floats import PROPERTIES
 from harness.tests.conformance.test_integers import dp2a, dp4a, parts, product24, quotient
 from harness.tests.conformance.test_intrinsics import CONVERSIONS, HALVES, INTEGERS, ROUNDED, lanes
 
-INTS = {"u8": "unsigned char", "s8": "signed char", "u16": "unsigned short", "s16": "short",
-        "u32": "unsigned", "s32": "int", "u64": "unsigned long long", "s64": "long long"}  # fmt: skip
-C_TYPES = {**INTS, "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "f16x2": "__half2",
-           "bf16x2": "__nv_bfloat162", "pred": "bool"}  # fmt: skip
+INTS = {
+    "u8": "unsigned char",
+    "s8": "signed char",
+    "u16": "unsigned short",
+    "s16": "short",
+    "u32": "unsigned",
+    "s32": "int",
+    "u64": "unsigned long long",
+    "s64": "long long",
+}
+C_TYPES = {
+    **INTS,
+    "f32": "float",
+    "f64": "double",
+    "f16": "__half",
+    "bf16": "__nv_bfloat16",
+    "f16x2": "__half2",
+    "bf16x2": "__nv_bfloat162",
+    "pred": "bool",
+}
 COMPARE = {
     "<": operator.lt,
     "<=": operator.le,
@@ -454,17 +470,25 @@ def everywhere(function):
 
 EXCHANGES += [
     _exchange("byte_of(a, b)", "u64 u32 -> u8", BLOCK, lambda a, b: [bytes_of(a, 8)[i % 512] for i in b]),
-    _exchange("gathered(a, b)", "u8 u32 -> u64", BLOCK,
-              lambda a, b: [int.from_bytes(bytes(a)[i % 8 * 8 :][:8], "little") for i in b]),
+    _exchange(
+        "gathered(a, b)",
+        "u8 u32 -> u64",
+        BLOCK,
+        lambda a, b: [int.from_bytes(bytes(a)[i % 8 * 8 :][:8], "little") for i in b],
+    ),
     _exchange("quarter(a, b, c)", "u32 u32 u32 -> u32", BLOCK, quarters),
     _exchange("__ballot_sync(~0u, a)", "pred -> u32", WARP, everywhere(ballot)),
     _exchange("__any_sync(~0u, a)", "pred -> pred", WARP, everywhere(any)),
     _exchange("__all_sync(~0u, a)", "pred -> pred", WARP, everywhere(all)),
     _exchange("__match_any_sync(~0u, a & 3)", "u32 -> u32", WARP, lambda a: alike([x & 3 for x in a])),
     _exchange("__match_any_sync(~0u, a)", "u64 -> u32", WARP, alike),
-    *(_exchange(f"__reduce_{op}_sync(~0u, a)", f"{t} -> {t}", WARP, everywhere(f))
-      for t in ("u32", "s32") for op, f in (("add", sum), ("min", min), ("max", max))),
-    *(_exchange(f"__reduce_{op}_sync(~0u, a)", "u32 -> u32", WARP,
-                everywhere(lambda a, f=f: reduce(f, a)))
-      for op, f in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor))),
-]  # fmt: skip
+    *(
+        _exchange(f"__reduce_{op}_sync(~0u, a)", f"{t} -> {t}", WARP, everywhere(f))
+        for t in ("u32", "s32")
+        for op, f in (("add", sum), ("min", min), ("max", max))
+    ),
+    *(
+        _exchange(f"__reduce_{op}_sync(~0u, a)", "u32 -> u32", WARP, everywhere(lambda a, f=f: reduce(f, a)))
+        for op, f in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor))
+    ),
+]

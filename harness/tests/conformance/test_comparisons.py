@@ -83,10 +83,17 @@ SETP = [
     for ftz in flushes(t)
 ]
 COMBINED = [
-    Case(f"setp.{name}.{op}{ftz}.{t} d|e, a, b, {sign}c", f"{t} {t} pred -> pred|pred",
-         partial(combined, name, t, ftz, op, sign))
-    for t in SCALARS for name in names(t)[::5] for op in BOOLEAN for ftz in flushes(t) for sign in ("", "!")
-]  # fmt: skip
+    Case(
+        f"setp.{name}.{op}{ftz}.{t} d|e, a, b, {sign}c",
+        f"{t} {t} pred -> pred|pred",
+        partial(combined, name, t, ftz, op, sign),
+    )
+    for t in SCALARS
+    for name in names(t)[::5]
+    for op in BOOLEAN
+    for ftz in flushes(t)
+    for sign in ("", "!")
+]
 PACKED = [
     Case(f"setp.{name}{ftz}.f16x2 d|e, a, b", "f16x2 f16x2 -> pred|pred", partial(per_lane, name, ftz, ""))
     for name in FLOAT_NAMES

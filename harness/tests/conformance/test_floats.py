@@ -19,8 +19,16 @@ def rcp(f, a: int, mode: str = "rn") -> int:
     return exact.div(f, f.one, a, mode)
 
 
-FUNCTIONS = {"add": exact.add, "sub": exact.sub, "mul": exact.mul, "div": exact.div, "fma": exact.fma,
-             "mad": exact.fma, "sqrt": exact.sqrt, "rcp": rcp}  # fmt: skip
+FUNCTIONS = {
+    "add": exact.add,
+    "sub": exact.sub,
+    "mul": exact.mul,
+    "div": exact.div,
+    "fma": exact.fma,
+    "mad": exact.fma,
+    "sqrt": exact.sqrt,
+    "rcp": rcp,
+}
 
 
 def rounded(op: str, type_: str, mode: str, ftz: str, sat: str, *operands: int) -> int:

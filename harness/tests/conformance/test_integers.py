@@ -455,10 +455,18 @@ CONSTANTS = [
 ]
 
 GROUPS = {
-    "arithmetic": ARITHMETIC, "logic": LOGIC, "products": PRODUCTS, "division": DIVISION, "carries": CARRIES,
-    "shifts": SHIFTS, "fields": FIELDS, "permute": PERMUTE, "truth tables": TRUTH_TABLES, "simd": SIMD,
+    "arithmetic": ARITHMETIC,
+    "logic": LOGIC,
+    "products": PRODUCTS,
+    "division": DIVISION,
+    "carries": CARRIES,
+    "shifts": SHIFTS,
+    "fields": FIELDS,
+    "permute": PERMUTE,
+    "truth tables": TRUTH_TABLES,
+    "simd": SIMD,
     "constants": CONSTANTS,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -18,10 +18,18 @@ from harness.tests.conformance.test_floats import rounded
 from harness.tests.conformance.test_integers import dp2a, dp4a, funnel, nth_set, permute, product24
 
 C_TYPES = {
-    "s16": "short", "s32": "int", "s64": "long long", "u32": "unsigned", "u64": "unsigned long long",
-    "f16": "__half", "f32": "float", "f64": "double", "bf16": "__nv_bfloat16", "f16x2": "__half2",
+    "s16": "short",
+    "s32": "int",
+    "s64": "long long",
+    "u32": "unsigned",
+    "u64": "unsigned long long",
+    "f16": "__half",
+    "f32": "float",
+    "f64": "double",
+    "bf16": "__nv_bfloat16",
+    "f16x2": "__half2",
     "bf16x2": "__nv_bfloat162",
-}  # fmt: skip
+}
 
 INTEGERS = [
     Case("__brev(a)", "u32 -> u32", lambda a: int(f"{a:032b}"[::-1], 2)),

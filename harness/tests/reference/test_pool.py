@@ -299,8 +299,16 @@ def test_sizes_drawn_at_random_equal_pytorch():
     F = torch.nn.functional
     random, compared = np.random.default_rng(5), 0
     for _ in range(600):
-        draw = {name: tuple(map(int, random.integers(low, high, 2))) for name, low, high in (
-            ("size", 1, 9), ("window", 1, 5), ("stride", 1, 6), ("padding", 0, 3), ("dilation", 1, 4))}  # fmt: skip
+        draw = {
+            name: tuple(map(int, random.integers(low, high, 2)))
+            for name, low, high in (
+                ("size", 1, 9),
+                ("window", 1, 5),
+                ("stride", 1, 6),
+                ("padding", 0, 3),
+                ("dilation", 1, 4),
+            )
+        }
         size, window, stride, padding, dilation = draw.values()
         ceil_mode, include = bool(random.integers(2)), bool(random.integers(2))
         override = int(random.integers(-2, 8)) or None

@@ -26,15 +26,23 @@ def text(verdict, width=100):
 
 def wrong(**changes):
     fields = {
-        "puzzle": "09_conv2d_backward_weights", "file": "kernel.cu", "kind": "wrong", "kernel": "weights",
-        "device": "virtual GPU", "seed": 7, "next": "backwarp hint 09",
-        "case": "batch_odd", "case_number": 2, "case_total": 6, "dims": {"batch": 2, "C_in": 3},
+        "puzzle": "09_conv2d_backward_weights",
+        "file": "kernel.cu",
+        "kind": "wrong",
+        "kernel": "weights",
+        "device": "virtual GPU",
+        "seed": 7,
+        "next": "backwarp hint 09",
+        "case": "batch_odd",
+        "case_number": 2,
+        "case_total": 6,
+        "dims": {"batch": 2, "C_in": 3},
         "lines": [
             "grad_weights[k=0] = -1.1718, expected 0.4412   (107 of 108 elements differ)",
             "This is batch 0 alone.",
         ],
         "cases": [CaseResult("a", {}, "weights", PASSED), CaseResult("b", {}, "weights", FAILED, "wrong")],
-    }  # fmt: skip
+    }
     return Verdict(**fields | changes)
 
 

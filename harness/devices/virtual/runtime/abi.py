@@ -60,8 +60,13 @@ LOCAL_START = 2 * SHARED_WINDOW  # in a slot
 #: the part of a block's shared memory that CUDA reserves, by the names of PTX; cooperative groups use the second half
 RESERVED_BYTES = 1024
 _RESERVED_START = SHARED_WINDOW - 2 * RESERVED_BYTES
-RESERVED = {"begin": _RESERVED_START, "0": _RESERVED_START, "1": _RESERVED_START + RESERVED_BYTES // 2,
-            "end": _RESERVED_START + RESERVED_BYTES, "cap": RESERVED_BYTES}  # fmt: skip
+RESERVED = {
+    "begin": _RESERVED_START,
+    "0": _RESERVED_START,
+    "1": _RESERVED_START + RESERVED_BYTES // 2,
+    "end": _RESERVED_START + RESERVED_BYTES,
+    "cap": RESERVED_BYTES,
+}
 SHARED_START = 1024  # device memory starts here, so that a null pointer belongs to no array
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
@@ -98,11 +103,10 @@ HAZARDS = 1 << 18  # room for them
 LATE = 1 << 31  # events after which racecheck's time starts over
 PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 
-FAULTS = (
-    "none", "out-of-bounds", "misaligned", "read-only", "timeout", "assert", "trap", "stack-overflow",
-    "barrier-divergence", "shuffle-mask", "exited-early", "uninitialised-read", "race",
-    "warp-race", "same-write", "went-round", "missing-block",
-)  # fmt: skip
+FAULTS = """
+    none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
+    shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
+""".split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
 ORIGIN_ADDRESS = (1 << ORIGIN_KIND) - 1
@@ -115,12 +119,11 @@ SPACES = ("global", "shared", "local", "generic", "target")
 STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
 WAITS = ("ready", "barrier", "warp", "exited", "turn", "change")
-OPS = (
-    "barrier", "bar_warp", "shfl_up", "shfl_down", "shfl_bfly", "shfl_idx",
-    "vote_all", "vote_any", "vote_uni", "vote_ballot", "match_any", "match_all",
-    "redux_add", "redux_min_s", "redux_max_s", "redux_min_u", "redux_max_u", "redux_and", "redux_or", "redux_xor",
-    "exchange", "matrix", "barrier_count", "barrier_and", "barrier_or", "barrier_popc",
-)  # fmt: skip
+OPS = """
+    barrier bar_warp shfl_up shfl_down shfl_bfly shfl_idx vote_all vote_any vote_uni vote_ballot match_any
+    match_all redux_add redux_min_s redux_max_s redux_min_u redux_max_u redux_and redux_or redux_xor
+    exchange matrix barrier_count barrier_and barrier_or barrier_popc
+""".split()
 FAULT = {name: i for i, name in enumerate(FAULTS)}
 WAIT = {name: i for i, name in enumerate(WAITS)}
 OP = {name: i for i, name in enumerate(OPS)}

@@ -51,8 +51,15 @@ def test_the_map_of_an_output():
     )
 
 
-SHAPES = [((5,), "n"), ((4, 6), "mn"), ((3, 2, 5), "bhw"), ((4, 3, 3, 2), "kcrs"), ((16, 6, 5, 5), "kcrs"), ((1, 1, 1, 1), "kcrs"),
-          ((2, 64, 3, 3), "kcrs")]  # fmt: skip
+SHAPES = [
+    ((5,), "n"),
+    ((4, 6), "mn"),
+    ((3, 2, 5), "bhw"),
+    ((4, 3, 3, 2), "kcrs"),
+    ((16, 6, 5, 5), "kcrs"),
+    ((1, 1, 1, 1), "kcrs"),
+    ((2, 64, 3, 3), "kcrs"),
+]
 
 
 @pytest.mark.parametrize(("shape", "letters"), SHAPES)

@@ -37,13 +37,17 @@ def constant(sign: int, f: exact.Format, number: int, a: int):
 
 
 CASES = [
-    Case(f"{make}; {op}{nan}.{t} d, {'e, a' if swapped else 'a, e'}", f"{t} u16 -> {t}",
-         partial(pick, sign, t, nan, swapped))
+    Case(
+        f"{make}; {op}{nan}.{t} d, {'e, a' if swapped else 'a, e'}",
+        f"{t} u16 -> {t}",
+        partial(pick, sign, t, nan, swapped),
+    )
     for t, make in KNOWN.items()
     for op, sign in (("min", 1), ("max", -1))
-    for nan in ("", ".NaN") if (t, nan) != ("f64", ".NaN")
+    for nan in ("", ".NaN")
+    if (t, nan) != ("f64", ".NaN")
     for swapped in (False, True)
-]  # fmt: skip
+]
 CASES += [
     Case(f"{op}.f32 d, a, 0f{number:08X}", "f32 -> f32", partial(constant, sign, exact.F32, number))
     for op, sign in (("min", 1), ("max", -1))

@@ -161,8 +161,9 @@ def test_wmma_half(m, n, k, layouts, checks):
 def test_wmma_double():
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((8, 4)), rng.standard_normal((4, 8))
-    source = _WMMA.format(T="double", E="double", D="double", shape="8, 8, 4", la="row_major", lb="row_major",
-                          lda=4, ldb=8, n=8)  # fmt: skip
+    source = _WMMA.format(
+        T="double", E="double", D="double", shape="8, 8, 4", la="row_major", lb="row_major", lda=4, ldb=8, n=8
+    )
     out = zeros((8, 8), np.float64, checks="memory")
     run(source, a, b, out, checks="memory")
     np.testing.assert_allclose(out.get(), 2 * a @ b + 1, rtol=1e-14)
@@ -209,12 +210,16 @@ def in_a_warp(body: str, given, out) -> None:
 @pytest.mark.parametrize("trans", ["", "_trans"])
 def test_wrapper_of_two_matrices(trans):
     a, out = np.arange(128, dtype=np.float16).reshape(16, 8), zeros((32, 2), np.uint32)
-    in_a_warp(f"""__shared__ __align__(16) __half tile[16 * 8];
+    in_a_warp(
+        f"""__shared__ __align__(16) __half tile[16 * 8];
 for (int i = lane; i < 128; i += 32) tile[i] = in[i];
 __syncthreads();
 unsigned r[2];
 ldmatrix_x2{trans}(r, &tile[lane % 16 * 8]);
-for (int i = 0; i < 2; i++) out[2 * lane + i] = r[i];""", a, out)  # fmt: skip
+for (int i = 0; i < 2; i++) out[2 * lane + i] = r[i];""",
+        a,
+        out,
+    )
     got = np.ascontiguousarray(out.get()).view(np.float16).reshape(32, 2, 2)
     pieces = a.reshape(2, 8, 8).swapaxes(1, 2) if trans else a.reshape(2, 8, 8)
     assert (got == pieces.reshape(2, 8, 4, 2).transpose(1, 2, 0, 3).reshape(32, 2, 2)).all()

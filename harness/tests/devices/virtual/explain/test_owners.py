@@ -191,8 +191,13 @@ def test_an_index_counts_elements_of_the_declared_type(name, says, flavour):
 def test_local_arrays_of_a_function():
     found = local_arrays(SOURCE, 6, 14)
     assert found == [
-        ("acc", (2, 8), 8), ("a", (4,), 4), ("c", (4,), 4), ("odd", (2, 19), 4), ("unknown", (4,), 4), ("z", (5,), 2),
-    ]  # fmt: skip
+        ("acc", (2, 8), 8),
+        ("a", (4,), 4),
+        ("c", (4,), 4),
+        ("odd", (2, 19), 4),
+        ("unknown", (4,), 4),
+        ("z", (5,), 2),
+    ]
 
 
 def test_names_in_symbols():

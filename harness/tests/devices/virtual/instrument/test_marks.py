@@ -32,8 +32,11 @@ def instrumented(check, body: str, before: str = ""):
 
 
 def test_a_register_that_may_be_unassigned_has_a_flag():
-    kernel = instrumented(registers, "mov.u32 %r4, 1; @%p1 mov.u32 %r1, %r4; mov.b64 %rd1, {%r1, %r3};"
-                                     "add.u32 %r4, %r1, %r4; st.u64 [%rd2], %rd1; ret;")  # fmt: skip
+    kernel = instrumented(
+        registers,
+        "mov.u32 %r4, 1; @%p1 mov.u32 %r1, %r4; mov.b64 %rd1, {%r1, %r3};"
+        "add.u32 %r4, %r1, %r4; st.u64 [%rd2], %rd1; ret;",
+    )
     assert printed(kernel) == lines("""
         mov.pred %p1.set, 0;
         mov.pred %r1.set, 0;

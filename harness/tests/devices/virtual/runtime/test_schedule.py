@@ -83,10 +83,17 @@ def launch(dev, kernels, name: str, grid: int, block: int):
     return done, int(g.get().sum())
 
 
-@pytest.mark.parametrize("name, grid, block, seed", [
-    ("spin", 16, 256, 0), ("spin", 128, 32, 2), ("ticket", 64, 64, 1), ("exchange", 16, 256, 3), ("of_eight", 16, 256, 0),
-    ("of_a_block", 4, 1024, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, grid, block, seed",
+    [
+        ("spin", 16, 256, 0),
+        ("spin", 128, 32, 2),
+        ("ticket", 64, 64, 1),
+        ("exchange", 16, 256, 3),
+        ("of_eight", 16, 256, 0),
+        ("of_a_block", 4, 1024, 1),
+    ],
+)
 def test_a_lock_with_thousands_of_contenders(kernels, dev, name, grid, block, seed):
     """Each makes some dozens of steps, wherever it stands in the queue, and not some thousands."""
     dev.schedule, dev.keep_steps, dev.time_limit = seed, STEPS, 300
