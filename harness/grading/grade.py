@@ -150,13 +150,7 @@ def on_device(
             setups = open_setups(options, opener, stack)
             first = setups[0].device
             verdict.device, verdict.device_kind, verdict.device_reason = first.name, first.kind, first.reason
-            pace = Pace(options.patience)
-            trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
-            for setup in setups:
-                prepare(setup, puzzle, source, name)
-                done = run_cases(puzzle, setup, trials, tunables(source), options)
-                if done < len(trials) or any(trial.outcome.kind for trial in trials):
-                    break
+            trials, done = run_all(puzzle, setups, source, name, options)
         except DeviceError as e:
             verdict.next = "backwarp doctor"
             return end(verdict, Stop("device", str(e).splitlines(), ERROR))
@@ -179,6 +173,21 @@ def on_device(
         if verdict.status == FAILED:
             verdict.lines = compile_errors.with_warnings(verdict.lines, told, source)
         return verdict
+
+
+def run_all(
+    puzzle: Puzzle, setups: list[Setup], source: str, name: str, options: Options
+) -> tuple[list[Trial], int]:
+    """Every kernel in every case, in one build after the other until one fails: (trials, how many of them were
+    completed). Errors: Stop, DeviceError."""
+    pace, done = Pace(options.patience), 0
+    trials = [Trial(Outcome(c, k), pace) for c in in_order(puzzle) for k in puzzle.kernels_of(c)]
+    for setup in setups:
+        prepare(setup, puzzle, source, name)
+        done = run_cases(puzzle, setup, trials, tunables(source), options)
+        if done < len(trials) or any(trial.outcome.kind for trial in trials):
+            break
+    return trials, done
 
 
 def through_gates(

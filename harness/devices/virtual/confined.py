@@ -332,12 +332,8 @@ class ConfinedKernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launch and wait. Errors: LaunchError, KernelFault."""
         module, device = self.module, self.module.device
-        grid, block = triple(grid, "grid"), triple(block, "block")
-        check_launch(self, grid, block, shared_mem)
-        check_arguments(self.name, self.params, tuple(args), ConfinedArray, device)
-        packed = [("array", a.handle) if isinstance(a, ConfinedArray) else ("value", a) for a in args]
+        request = self._request(grid, block, args, shared_mem)
         limit = 3 * device.time_limit + GRACE + START
-        request = module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()
         answer = device.process.ask("launch", *request, limit=limit, verbs={"build": module.better})
         module.quick, lines, found = answer
         launch = found if isinstance(found, Launch) else getattr(found, "launch", None)
@@ -346,3 +342,23 @@ class ConfinedKernel:
         if isinstance(found, KernelFault | LaunchError):
             raise found
         return found
+
+    def variants(self, constant: str, choices, grid, block, args, outputs, shared_mem: int = 0, seconds=1.0):
+        """See device.Kernel.variants."""
+        request = self._request(grid, block, args, shared_mem)
+        chosen = constant, np.ascontiguousarray(choices), [a.handle for a in outputs], seconds
+        limit = seconds + self.module.device.time_limit + GRACE + START
+        answer = self.module.device.process.ask("variants", *request, *chosen, limit=limit)
+        well, found = answer if isinstance(answer, tuple) and len(answer) == 2 else (None, ())
+        shapes = [(int(np.sum(well)), *a.shape) for a in outputs]
+        if not isinstance(well, np.ndarray) or [getattr(f, "shape", None) for f in found] != shapes:
+            raise DeviceError("the process that runs kernels answers nonsense")
+        return well, found
+
+    def _request(self, grid, block, args, shared_mem: int) -> tuple:
+        module, device = self.module, self.module.device
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        check_launch(self, grid, block, shared_mem)
+        check_arguments(self.name, self.params, tuple(args), ConfinedArray, device)
+        packed = [("array", a.handle) if isinstance(a, ConfinedArray) else ("value", a) for a in args]
+        return module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()

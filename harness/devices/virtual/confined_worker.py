@@ -85,9 +85,7 @@ class Handles:
 
     def launch(self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict):
         """(whether the code is still that of a quick build, its lines by site where steps are kept, what came of it)"""
-        module = self.modules[module]
-        vars(module.device).update(settings)
-        arguments = tuple(self.arrays[value] if kind == "array" else value for kind, value in packed)
+        module, arguments = self._prepared(module, packed, settings)
         try:
             found = module.get_function(name)(grid, block, arguments, shared_mem)
         except KernelFault as fault:
@@ -97,6 +95,22 @@ class Handles:
         if launch is not None and launch.steps is not None:
             lines, launch.steps = launch.steps.lines, launch.steps.rows
         return module.quick, lines, found
+
+    def do_variants(
+        self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict, constant: str, choices,
+        outputs, seconds: float,
+    ):  # fmt: skip
+        """As Kernel.variants."""
+        module, arguments = self._prepared(module, packed, settings)
+        outputs = [self.arrays[handle] for handle in outputs]
+        kernel = module.get_function(name)
+        return kernel.variants(constant, choices, grid, block, arguments, outputs, shared_mem, seconds)
+
+    def _prepared(self, module: int, packed, settings: dict) -> tuple[Module, tuple]:
+        """The module, its device set as that of the parent, and the arguments of a launch."""
+        module = self.modules[module]
+        vars(module.device).update(settings)
+        return module, tuple(self.arrays[value] if kind == "array" else value for kind, value in packed)
 
 
 VERBS = (

@@ -19,7 +19,7 @@ from .compile.build import Built, build, build_ptx
 from .compile.link import Executable
 from .compile.modules import KernelInfo
 from .compile.recipes import BUILDS, RECIPES, Check
-from .explain.faults import Diagnosis
+from .explain.faults import NOTES, Diagnosis
 from .explain.owners import local_name
 from .explain.unset import unset_outputs
 from .ptx.types import BYTES
@@ -337,6 +337,21 @@ class Kernel:
             finally:
                 module.seconds += time.perf_counter() - started
 
+    def variants(
+        self, constant: str, choices, grid, block, args, outputs, shared_mem: int = 0, seconds: float = 1.0
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Launch once for each row of `choices`, which goes into a __constant__ variable. Each launch begins
+        with the memory as it is now, and that is how it is left.
+
+        Returns (for each launch, whether it ended without a fault; each output of those that did, stacked).
+        A faulting launch is not diagnosed. The first result is shorter than `choices` where `seconds` were
+        not enough. Errors: LaunchError.
+        """
+        grid, block = triple(grid, "grid"), triple(block, "block")
+        with self.module.device.launching:
+            self.module.device.arena.settle()
+            return Run(self, grid, block, args, shared_mem).variants(constant, choices, outputs, seconds)
+
 
 class Run:
     """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
@@ -376,7 +391,52 @@ class Run:
             self.module.track()
             return Run(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
+    def variants(self, constant: str, choices, outputs, seconds: float):
+        """See Kernel.variants."""
+        before, end = self.arena.snapshot(), time.monotonic() + seconds
+        symbol, fits = constant_bytes(self.module.compiled, constant, choices[0])
+        start = self.module.variables_owner.start + self.module.lowered.variables[symbol][0]
+        chosen = self.arena.bytes[start : start + fits.size]
+        marks = bool(self.device.recipe.checks & {Check.INITIALISED, Check.RACES, Check.SEGMENTS})
+        launch, block = self._set_up()
+        fresh, well, found = launch.copy(), [], [[] for _ in outputs]
+        for choice in np.ascontiguousarray(choices):
+            if time.monotonic() > end:
+                break
+            if marks:
+                launch, block = self._set_up()
+            else:
+                launch[:] = fresh
+                launch["deadline"] = deadline(self.device.time_limit)
+            chosen[:] = choice.reshape(-1).view(np.uint8)
+            with Output(self.arena, launch):
+                self.workers.run(self.module.executable.run, block, launch, self.kernel.info.recursive)
+            self.device.events = int(launch["now"][0])
+            if self.arena.pool:
+                self.arena.pool.end(launch)
+            kinds = {abi.FAULTS[kind] for kind in self._records(launch)["kind"]}
+            well.append(not launch["suspect"][0] and kinds <= NOTES)
+            if well[-1]:
+                for rows, output in zip(found, outputs, strict=True):
+                    rows.append(output.get())
+            self.arena.restore(before)
+        return np.array(well, bool), [
+            np.array(rows, output.dtype).reshape(-1, *output.shape) for rows, output in zip(found, outputs)
+        ]
+
     def _launch(self, opposite: bool = False) -> Launch:
+        launch, block = self._set_up(opposite)
+        with Output(self.arena, launch) as output:
+            self.workers.run(self.module.executable.run, block, launch, self.kernel.info.recursive)
+        self.device.events = int(launch["now"][0])
+        if launch["suspect"][0]:
+            if self.arena.pool:
+                self.arena.pool.end(launch)
+            raise _Suspect
+        return self._result(launch, output)
+
+    def _set_up(self, opposite: bool = False) -> tuple[np.ndarray, int]:
+        """The record of a launch, and the address of what runs a block."""
         self.arena.bytes[self.device._workspace.start :][:64] = 0
         self._mark_shared()
         self.workers.shape_threads(self.block, self.slots)
@@ -391,19 +451,19 @@ class Run:
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
         self._follow()
-        with Output(self.arena, launch) as output:
-            self.workers.run(executable.run, block, launch, info.recursive)
-        self.device.events = int(launch["now"][0])
-        if launch["suspect"][0]:
-            if self.arena.pool:
-                self.arena.pool.end(launch)
-            raise _Suspect
+        return launch, block
+
+    def _records(self, launch: np.ndarray) -> np.ndarray:
+        return self._memory[launch.nbytes :].view(abi.DTYPES["Fault"])[: int(launch["kept"][0])]
+
+    def _result(self, launch: np.ndarray, output: Output) -> Launch:
+        """What a launch has found; KernelFault if that is a fault."""
         result = Launch(output.text, int(launch["printf_lines"][0]))
         if self.device.tally:
             result.counters = self.device.tally.result()
             result.requests = self.device.tally.requests()
         if launch["turns"][0]:
-            result.turns = info.turns
+            result.turns = self.kernel.info.turns
         if self.arena.pool:
             self.arena.pool.end(launch)
         if self.device.keep_steps:
@@ -411,7 +471,7 @@ class Run:
             lines = np.array([at.line for at, _ in self.module.lowered.sites], np.int64)
             result.steps = Steps(rows, lines)
             result.hazards = self.arena.pool.hazards()
-        records = self._memory[launch.nbytes :].view(abi.DTYPES["Fault"])[: int(launch["kept"][0])]
+        records = self._records(launch)
         if self.module.tracking and launch["stop"][0] != abi.GIVEN_UP:
             records = np.concatenate([records, unset_outputs(self.arena)])
         if len(records):

@@ -1,0 +1,153 @@
+"""What a repair may change, and how the change reads in the file.
+
+An operation is a C++ expression over the operands of the place that is changed: `e`, what stands there, or its
+two sides `l` and `r`, and the variables `a` and `b` that are put in. The same text is compiled (schemata.py) and
+shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...course.cuda_text import Piece
+
+PRECEDENCE = {
+    "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6,
+    "&": 5, "^": 4, "|": 3, "&&": 2, "||": 1,
+}  # fmt: skip
+UNARY, ATOM = 11, 12
+_UNARY_KINDS = ("unary_expression", "cast_expression", "pointer_expression", "update_expression")
+_WORD = re.compile(r"\b[eablr]\b")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """code: see above. says: what kind of change it is. cost: the smaller, the sooner it is tried."""
+
+    code: str
+    says: str
+    cost: float
+
+    @cached_property
+    def operands(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.code))
+
+
+def _operations(says: str, *pairs: tuple[str, float]) -> tuple[Operation, ...]:
+    return tuple(Operation(code, says, cost) for code, cost in pairs)
+
+
+INTEGER = (
+    *_operations("another value", ("a", 1.0)),
+    *_operations("a term", ("e + a", 1.5), ("e - a", 1.5), ("a - e", 2.2)),
+    *_operations("a factor", ("e * a", 1.7), ("e / a", 2.0), ("e % a", 2.9)),
+    *_operations("a term", ("a * b + e", 3.0), ("e * a + b", 3.2), ("a - b - e", 3.4), ("e - a * b", 3.6)),
+    *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
+    *_operations("a factor", ("e * a * b", 3.8)),
+)  # fmt: skip
+FLOAT = (
+    *_operations("another value", ("a", 1.2), ("-e", 1.5)),
+    *_operations("a term", ("e + a", 2.0), ("e - a", 2.0)),
+    *_operations("a factor", ("e * a", 2.0), ("e / a", 2.2)),
+)
+BINARY = (
+    *_operations("an operator", ("l + r", 1.0), ("l - r", 1.0), ("l * r", 1.0), ("l / r", 1.2), ("l % r", 1.2)),
+    *_operations("an operator", ("l & r", 2.0), ("l | r", 2.0), ("l ^ r", 2.0), ("l << r", 2.0), ("l >> r", 2.0)),
+    *_operations("a term or factor", ("l", 0.9), ("r", 0.9)),
+    *_operations("the order of two operands", ("r - l", 1.4), ("r / l", 1.6), ("r % l", 1.6)),
+)  # fmt: skip
+FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]", o.code))
+RELATION = (
+    *_operations("a comparison", ("l < r", 1.0), ("l <= r", 1.0), ("l > r", 1.0), ("l >= r", 1.0)),
+    *_operations("a comparison", ("l == r", 1.1), ("l != r", 1.1)),
+)
+LOGICAL = (
+    *_operations("a logical operator", ("l && r", 1.0), ("l || r", 1.0)),
+    *_operations("a condition", ("l", 1.5), ("r", 1.5)),
+)
+CONDITION = (
+    *_operations("a condition", ("!e", 1.3), ("true", 2.4), ("false", 2.4)),
+    *_operations("a condition", ("e && a < b", 2.6), ("e || a >= b", 2.6), ("e && a >= b", 2.8)),
+    *_operations("a condition", ("e || a < b", 2.8), ("e && a == b", 3.0), ("e || a != b", 3.0)),
+    *_operations("a condition", ("e && a != b", 3.0), ("e || a == b", 3.0)),
+)  # fmt: skip
+GUARD = (
+    *_operations("a statement too many", ("false", 0.95)),
+    *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),
+)
+ASSIGN = (
+    *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
+    *_operations("how it is stored", ("l /= r", 1.2)),
+)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`text[start:end]` replaced by `after`. says: what kind of change it is."""
+
+    start: int
+    end: int
+    after: str
+    says: str
+
+    def apply(self, text: str) -> str:
+        return text[: self.start] + self.after + text[self.end :]
+
+
+def replaced(piece: Piece, operation: Operation, a: str = "", b: str = "") -> Edit:
+    """The edit that puts an operation in the place of an expression."""
+    operands = {"a": (a, strength_of(a)), "b": (b, strength_of(b)), "e": _operand(piece)}
+    if left := piece.part("left"):
+        operands |= {"l": _operand(left), "r": _operand(piece.part("right"))}
+    text, strength = filled(operation.code, operands)
+    if strength < _needed(piece):
+        text = f"({text})"
+    return Edit(piece.start, piece.end, text, operation.says)
+
+
+def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
+    """(the code with its operands, in parentheses where needed; how strongly it binds)."""
+    parts = re.split(r"(\b[eablr]\b)", code)
+    strengths = [PRECEDENCE[sign] for sign in code.split() if sign in PRECEDENCE]
+    for i in range(1, len(parts), 2):
+        text, strength = operands[parts[i]]
+        before, after = (PRECEDENCE.get(parts[j].strip(), 0) for j in (i - 1, i + 1))
+        if parts[i - 1].endswith(("-", "!")) and not before:
+            before = UNARY
+        wrong = strength < max(before, after) or strength == before and before < UNARY
+        parts[i] = f"({text})" if wrong else text
+    weakest = min(strengths, default=UNARY if code[0] in "-!" else ATOM)
+    return "".join(parts), operands[code][1] if code in operands else weakest
+
+
+def strength_of(text: str) -> int:
+    return UNARY if text.startswith("-") else ATOM
+
+
+def _operand(piece: Piece) -> tuple[str, int]:
+    return piece.code, _strength(piece)
+
+
+def _strength(piece: Piece) -> int:
+    """How strongly an expression binds: what binds more needs parentheses around it."""
+    if piece.kind == "binary_expression":
+        return PRECEDENCE.get(piece.part("operator").code, 0)
+    if piece.kind in ("conditional_expression", "assignment_expression", "comma_expression"):
+        return 0
+    return UNARY if piece.kind in _UNARY_KINDS else ATOM
+
+
+def _needed(piece: Piece) -> int:
+    """How strongly an expression must bind to stand where this one stands without parentheses."""
+    outer = piece.outer
+    if outer is None:
+        return 0
+    if outer.kind == "binary_expression":
+        return PRECEDENCE.get(outer.part("operator").code, 0) + (outer.part("right") == piece)
+    if outer.kind in _UNARY_KINDS:
+        return UNARY
+    if outer.kind == "conditional_expression":
+        return 1
+    return ATOM if outer.kind in ("field_expression", "subscript_expression", "call_expression") else 0

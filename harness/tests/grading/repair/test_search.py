@@ -1,0 +1,64 @@
+"""A repair is one change that makes the file pass: every one that is found is applied, and the file graded again."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.course.checkout import Course
+from harness.grading.grade import Options
+from harness.grading.repair.search import repairs
+from harness.maintain.check import graded
+
+COURSE = Course(Path(harness.__file__).resolve().parent.parent)
+SECONDS = 300  # on a busy machine too
+
+
+@cache
+def puzzle(number: str):
+    return COURSE.load(COURSE.resolve(number))
+
+
+def found(number: str, old: str, new: str):
+    """(the repairs of the solution with one text replaced, the line of the text)."""
+    solution = puzzle(number).solution_path.read_text(encoding="utf-8")
+    assert solution.count(old) == 1
+    wrong = solution.replace(old, new)
+    verdict = graded(puzzle(number), wrong, Options("cpu"))
+    assert not verdict.passed
+    return repairs(puzzle(number), wrong, verdict, seconds=SECONDS), wrong.count(
+        "\n", 0, wrong.index(new)
+    ) + 1
+
+
+@pytest.mark.parametrize(
+    "number, old, new, repaired",
+    [
+        ("02", "A[row * K + k]", "A[row * N + k]", ("N", "K")),  # another variable
+        ("02", "k < K", "k <= K", ("k <= K", "k < K")),  # a fault
+        ("02", "sum += A", "sum = A", None),
+        ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
+    ],
+)
+def test_a_change_is_found_in_its_line_and_makes_the_file_pass(number, old, new, repaired):
+    found_repairs, line = found(number, old, new)
+    best = found_repairs[0].as_dict()
+    assert best["line"] == line and best["kind"]
+    assert repaired is None or (best["before"], best["after"]) == repaired
+    for repair in found_repairs:
+        assert graded(puzzle(number), repair.text, Options("cpu")).passed
+
+
+def test_nothing_is_said_of_what_no_single_change_repairs():
+    solution = puzzle("02").solution_path.read_text(encoding="utf-8")
+    wrong = solution.replace("A[row * K + k]", "1.0f").replace("B[k * N + col]", "2.0f")
+    verdict = graded(puzzle("02"), wrong, Options("cpu"))
+    assert verdict.kind == "wrong" and repairs(puzzle("02"), wrong, verdict, seconds=SECONDS) == []
+
+
+def test_a_right_kernel_is_not_searched():
+    verdict = graded(puzzle("01"), puzzle("01").solution_path.read_text(encoding="utf-8"), Options("cpu"))
+    assert repairs(puzzle("01"), "", verdict) == []
