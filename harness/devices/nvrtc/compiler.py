@@ -54,9 +54,9 @@ _LIBRARIES = {
     "curand": "cuRAND's device functions are not there: write a small generator, such as xorshift, in the file.",
     "cutlass/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
     "cute/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
-    "helper_math.h": "It belongs to CUDA's samples: copy the operators that the kernel needs into the file.",
 }
-SHIMS["algorithm"] = (_HEADERS / "algorithm.h").read_text()
+SHIMS |= {name: (_HEADERS / name).read_text() for name in ("algorithm.h", "helper_math.h")}
+SHIMS["algorithm"] = SHIMS.pop("algorithm.h")
 
 VIRTUAL = "compute_80"  # the architecture that the virtual GPU is like
 _COMPLETE = ".complete"
@@ -151,7 +151,7 @@ def gather(
 
     Errors: CompileError for an include that is refused; DeviceError.
     """
-    source, notes = host_code.without(source, name)
+    source, notes = host_code.without(source, name, _has_header)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
     cuda = os.fspath(_cuda_headers()) if needs_cuda else ""
     return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes)
@@ -265,6 +265,10 @@ def _course_headers(directories: tuple[str, ...]) -> dict[str, str]:
         for path in sorted(p for p in root.rglob("*") if p.suffix in (".cuh", ".h", ".hpp", ".inl")):
             headers.setdefault(path.relative_to(root).as_posix(), path.read_text(errors="replace"))
     return headers
+
+
+def _has_header(name: str) -> bool:
+    return name in SHIMS or includes.is_plain(name) and (name.startswith(tuple(_LIBRARIES)) or _in_cuda(name))
 
 
 def _in_cuda(name: str) -> bool:

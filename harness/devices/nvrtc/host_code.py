@@ -9,7 +9,7 @@ says so better.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,8 +35,9 @@ HEADERS = frozenset(
 )
 # of Thrust's headers, those with something for kernels
 _THRUST = re.compile(r"thrust/(?!(?:pair|tuple|complex|functional|swap|extrema|detail/.*)\.h)")
+_PROGRAM = re.compile(r"<<<|\bmain\s*\(|\bcuda[A-Z]\w*\s*\(")
 _SIGN = re.compile(
-    r"<<<|\bmain\s*\(|\bcuda[A-Z]\w*\s*\(|__CUDACC_RTC__|#\s*include\s*[<\"](?:thrust/|(?:"
+    rf"{_PROGRAM.pattern}|__CUDACC_RTC__|#\s*include\s*[<\"](?:thrust/|(?:"
     + "|".join(map(re.escape, sorted(HEADERS)))
     + r")[>\"])"
 )
@@ -44,6 +45,18 @@ _LEAD = re.compile(r"[\w \t]*\Z")  # a macro before a declaration
 _INCLUDE = re.compile(r"[<\"]([^>\"]*)[>\"]")
 _DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__|__shared__|__managed__|__grid_constant__)\b")
 _INSIDE = ("declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "ERROR")
+_HOST_NAMESPACES = (
+    "std::chrono",
+    "std::filesystem",
+    "std::string_literals",
+    "std::placeholders",
+    "std::this_thread",
+)
+_VARIABLES = ("declaration", "field_declaration")
+_PARAMETERS = (
+    "parameter_declaration", "optional_parameter_declaration", "type_parameter_declaration",
+    "variadic_parameter_declaration",
+)  # fmt: skip
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 
@@ -57,20 +70,30 @@ class Item:
     called: set[str] = field(default_factory=set)
     device: bool = False
     function: bool = False
+    host: bool = False  # beyond doubt: it is main, launches kernels or calls CUDA's runtime
 
     def is_named_in(self, words: set[str], called: set[str]) -> bool:
         return bool(self.names & (called if self.function else words))
 
 
-def without(source: str, name: str) -> tuple[str, tuple[Diagnostic, ...]]:
-    """The source with its host code blanked, so that lines and columns stay; a note that says where it was."""
+def without(source: str, name: str, has: Callable[[str], bool]) -> tuple[str, tuple[Diagnostic, ...]]:
+    """The source with its host code blanked, so that lines and columns stay; a note that says where it was.
+
+    has: whether there is a header of a name. In a file with host code, any other <header> belongs to that.
+    """
     if not _SIGN.search(source):
         return source, ()
+    program = bool(_PROGRAM.search(source))
     from harness.course import cuda_tree
 
     root = cuda_tree.parse(source)
     dead = list(_hidden(root))
-    dead += [n for n in cuda_tree.walk(root) if n.type == "preproc_include" and is_host(_header(n))]
+    dead += [
+        n
+        for n in cuda_tree.walk(root)
+        if n.type == "preproc_include"
+        and (is_host(h := _header(n)) or program and b"<" in n.text and not has(h))
+    ]
     skipped = {n.id for n in dead}
     dead += _unneeded(_items(root, source, skipped))
     if not dead:
@@ -163,8 +186,8 @@ def _items(root: Node, source: str, skipped: set[int]) -> list[Item]:
                 pass
             elif n.type in _INSIDE:
                 stack.append(n)
-            elif n.type in ("namespace_definition", "linkage_specification") and body:
-                stack.append(body if body.type == "declaration_list" else n)
+            elif body and body.type == "declaration_list":
+                stack.append(body)
             elif n.is_named and n.type != "comment":
                 methods = [_item(m, source, m.start_byte, device) for m in _methods(n)]
                 methods = [m for m in methods if not m.device]
@@ -194,7 +217,14 @@ def _item(n: Node, source: str, start: int, device: set[str], methods: Iterable[
     body = inner.child_by_field_name("body") if item.function else None
     head = source[start : body.start_byte if body else n.end_byte]
     words = set(re.findall(r"\w+", head))
+    variables = {v for d in _all(n, *_VARIABLES) for v in _declared(d)} | {
+        _declarator_name(p) for p in _all(n, *_PARAMETERS)
+    }
+    item.words -= variables - item.names
     item.device = bool(_DEVICE.search(head) or words & device or "constexpr" in words)
+    item.host = not item.device and (
+        "main" in item.names or item.function and bool(_PROGRAM.search(n.text.decode()))
+    )
     if inner.type.startswith("preproc_") and (value := inner.child_by_field_name("value")):
         item.words |= (named := set(re.findall(r"[A-Za-z_]\w*", value.text.decode())))
         item.called |= named
@@ -225,14 +255,16 @@ def _declared(n: Node) -> Iterator[str]:
         if name := n.child_by_field_name("name"):
             yield _last_word(name)
         yield from (_last_word(c) for c in _all(n, "enumerator"))
-    elif n.type in ("function_definition", "declaration", "type_definition"):
+    elif n.type in ("function_definition", "type_definition", "template_instantiation", *_VARIABLES):
         for declarator in n.children_by_field_name("declarator"):
             yield _declarator_name(declarator)
         kind = n.child_by_field_name("type")
         if kind and kind.child_by_field_name("body"):
             yield from _declared(kind)
-    elif n.type == "using_declaration" and not any(c.type == "namespace" for c in n.children):
-        yield _last_word(n.named_children[-1])
+    elif n.type == "using_declaration":
+        used = n.named_children[-1].text.decode()
+        if used in _HOST_NAMESPACES or not any(c.type == "namespace" for c in n.children):
+            yield _last_word(n.named_children[-1])
     elif n.type in ("preproc_def", "preproc_function_def"):
         yield n.child_by_field_name("name").text.decode()
 
@@ -250,22 +282,23 @@ def _last_word(n: Node) -> str:
     return words[-1] if words else ""
 
 
-def _all(n: Node, kind: str) -> Iterator[Node]:
+def _all(n: Node, *kinds: str) -> Iterator[Node]:
     from harness.course import cuda_tree
 
-    return (c for c in cuda_tree.walk(n) if c.type == kind)
+    return (c for c in cuda_tree.walk(n) if c.type in kinds)
 
 
 def _unneeded(items: list[Item]) -> Iterator[Node]:
     """The declarations that device code does not name, not even through others."""
     words, called = set(), set()
-    needed = [i for i in items if "main" not in i.names and (i.device or not i.names)]
-    waiting = [i for i in items if i not in needed and "main" not in i.names]
+    needed = [i for i in items if i.device or not i.names]
+    waiting = [i for i in items if i not in needed and not i.host]
     while needed:
         for item in needed:
             words |= item.words
             called |= item.called
         needed = [i for i in waiting if i.is_named_in(words, called)]
         waiting = [i for i in waiting if i not in needed]
-    waiting += [i for i in items if "main" in i.names]
-    yield from (i.node for i in waiting if not i.node.type.startswith("preproc_"))
+    yield from (
+        i.node for i in (*waiting, *(i for i in items if i.host)) if not i.node.type.startswith("preproc_")
+    )

@@ -20,6 +20,8 @@ typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
+typedef unsigned long long CUtexObject;
+typedef unsigned long long CUsurfObject;
 
 #define __builtin_constant_p(...) 0  // what the optimiser knows is nothing to decide by
 

@@ -49,7 +49,7 @@ def test_kernels_of_a_whole_program_run():
 
 
 def test_lines_and_columns_stay():
-    text, _ = host_code.without(WHOLE, "k.cu")
+    text, _ = host_code.without(WHOLE, "k.cu", compiler._has_header)
     assert len(text) == len(WHOLE)
     for mine, theirs in zip(text.split("\n"), WHOLE.split("\n"), strict=True):
         assert all(a in (b, " ") for a, b in zip(mine, theirs, strict=True))
@@ -70,9 +70,9 @@ def test_lines_and_columns_stay():
 )
 def test_device_code_stays(source):
     """Even where `__device__` is missing: the compiler's error says so."""
-    assert host_code.without(source, "k.cu") == (source, ())
+    assert host_code.without(source, "k.cu", compiler._has_header) == (source, ())
     with_main = source + "\nint main() { return 0; }"
-    assert host_code.without(with_main, "k.cu")[0].startswith(source)
+    assert host_code.without(with_main, "k.cu", compiler._has_header)[0].startswith(source)
 
 
 def test_a_helper_without_device_is_named():
@@ -102,9 +102,21 @@ def test_guards_for_this_compiler(guard, kept):
     ]
     sides = sides if kept else sides[::-1]
     source = guard.format(*sides) + 'extern "C" __global__ void k(int* x) { x[0] = b(); }\n'
-    text, _ = host_code.without(source, "k.cu")
+    text, _ = host_code.without(source, "k.cu", compiler._has_header)
     assert "strange_header" not in text and "int b()" in text
     assert "k" in compiler.compile_ptx(source).kernels
+
+
+def test_a_program_may_include_any_library():
+    source = """#include <GL/glut.h>
+extern "C" bool is_power(unsigned x);
+extern "C" __global__ void k(int* x) { x[0] = 1; }
+using namespace std::chrono;
+extern "C" void run() { k<<<1, 1>>>(0); }
+"""
+    assert compiler.compile_ptx(source).kernels == ("k",)
+    with pytest.raises(CompileError, match="not a header"):
+        compiler.compile_ptx("#include <GL/glut.h>\n__global__ void k(int* x) {}")
 
 
 @pytest.mark.parametrize(
@@ -123,3 +135,20 @@ def test_headers_that_are_not_there(header, said):
 def test_an_include_of_another_folder_is_still_refused():
     with pytest.raises(CompileError, match="not a header that a kernel may include"):
         compiler.compile_ptx('#include <vector>\n#include "/etc/passwd"\n__global__ void k(int* x) {}')
+
+
+def test_vector_operators_of_the_samples():
+    device = VirtualGPU("full")
+    source = """#include <helper_math.h>
+extern "C" __global__ void k(float* out) {
+    float3 a = make_float3(1, 2, 3), b = make_float3(4.0f);
+    float4 c = make_float4(a * b - 1.0f, dot(a, b));
+    out[0] = c.x; out[1] = c.y; out[2] = c.z; out[3] = c.w;
+    int2 d = make_int2(7, -9) / 2;
+    out[4] = d.x; out[5] = d.y; out[6] = length(make_float2(3, 4));
+    out[7] = clamp(make_float2(3, 4), 0, 3.5f).y; out[8] = cross(a, -b).x; out[9] = lerp(a, b, 0.5f).z;
+    a += a; a *= 2; out[10] = a.y; out[11] = max(make_uint2(1, 5), make_uint2(3)).y;
+}"""
+    out = device.array(np.zeros(12, np.float32), name="out")
+    device.compile(source).get_function("k")(1, 1, (out,))
+    assert out.get().tolist() == [3, 7, 11, 24, 3, -4, 5, 3.5, 4, 3.5, 8, 5]
