@@ -96,7 +96,7 @@ class Handles:
             lines, launch.steps = launch.steps.lines, launch.steps.rows
         return module.quick, lines, found
 
-    def do_variants(
+    def variants(
         self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict, constant: str, choices,
         outputs, seconds: float,
     ):  # fmt: skip
@@ -115,7 +115,7 @@ class Handles:
 
 VERBS = (
     *("runtime", "open", "close", "array", "empty", "free", "pointer", "get", "set", "written"),
-    *("module", "constant", "optimise", "launch"),
+    *("module", "constant", "optimise", "launch", "variants"),
 )
 
 
