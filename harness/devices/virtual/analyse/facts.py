@@ -28,6 +28,7 @@ class ModuleFacts:
         self.barriers = Barriers(self.graph)
         self.waits = Waits(self.graph, interleaved, threads)
         self._facts: dict[str, Facts] = {}
+        self.segments: list = []  # what is counted: see instrument/segments
         self.shared = {f.name: self._shared(f.name) for f in defined(module) if f.entry}
 
     def of(self, function: Function) -> Facts:
@@ -42,6 +43,11 @@ class ModuleFacts:
         wanted = {name for root in roots for name in self.graph.closure(root)}
         plain = (f for f in functions if f.name in wanted)
         return [f for f in plain if f.entry or f.name in waits.called_plainly or not waits.may_wait(f.name)]
+
+    @cached_property
+    def copies(self) -> bool:
+        """Whether copies may be under way while a thread goes on."""
+        return any(self.graph.any(f.name, lambda i: i.op.memory == "copy") for f in defined(self.module))
 
     def _shared(self, kernel: str) -> list[Variable]:
         """The shared variables of a kernel and of the functions that it calls, in the order of the module."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
-from ..instrument import barriers, races, registers, turns
+from ..instrument import barriers, races, registers, segments, turns
 from ..ptx import parse, verify
 from ..rewrite import inline, predicates, specialise
 from . import llvm
@@ -12,7 +12,12 @@ from .modules import Lowered
 from .recipes import Check, Recipe
 
 #: the checks that are passes of their own, in their order
-_CHECKS = {Check.RACES: races.run, Check.BARRIERS: barriers.run, Check.REGISTERS: registers.run}
+_CHECKS = {
+    Check.RACES: races.run,
+    Check.BARRIERS: barriers.run,
+    Check.REGISTERS: registers.run,
+    Check.SEGMENTS: segments.run,
+}
 
 
 def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> tuple[Lowered, bytes]:

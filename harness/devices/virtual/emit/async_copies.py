@@ -6,7 +6,7 @@ Source: PTX ISA, sections 9.7.9.25 (cp.async) and 9.7.13.15 (mbarrier).
 from __future__ import annotations
 
 from ..ptx.types import llvm_type
-from ..runtime.abi import INFO_ATOMIC, NO_ADDRESS
+from ..runtime.abi import INFO_ATOMIC
 
 _OPERATIONS = ("init", "arrive", "arrive_drop", "test_wait", "inval", "parity")
 
@@ -28,7 +28,6 @@ class Asynchronous:
         else:
             all_but = ins.named["n"].value if op.operation == "wait_group" else 0xFFFFFFFF
             self.runtime_call("rt_copy_wait", str(all_but), site=self.site(ins))
-        self.end_segment()  # other copies are under way now
 
     def _copy(self, ins) -> None:
         """`[to], [from], size{, bytes to read}`: bounds are checked now, the bytes move at the wait."""
@@ -47,11 +46,6 @@ class Asynchronous:
         ok = self.runtime_call("rt_copy", to, source, str(size), given, site=self.site(ins))
         self.branch(self.op("icmp ne i32", ok, 0), good, self.dead_label)
         self.label(good)
-        self.count_access(ins, inside, "shared", size, True)
-        read = self.op("icmp ne i64", given, 0)
-        self.count_access(
-            ins, self.emit(f"select i1 {read}, i64 {source}, i64 {NO_ADDRESS}"), "global", size, False
-        )
 
     def _mbarrier(self, ins) -> None:
         op, named = ins.op, ins.named

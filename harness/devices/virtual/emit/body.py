@@ -37,7 +37,6 @@ class Body:
                 self.declare_variable(name, variable, self.inherited_site)
         self.known = {}
         self.start_scopes()
-        self.start_body(function)
         if not self._items(function.body, 0, len(function.body), False):
             self.line(f"br label %{self.return_label}")
 
@@ -54,9 +53,7 @@ class Body:
                     self.lines.append(f"{self._label(item.name)}:")
                     self.known.clear()
                 else:
-                    self.end_block(i)
                     self.join(self._label(item.name))
-                self.start_block(i)
                 ended = False
             else:
                 if ended:  # unreachable code after a branch
@@ -149,9 +146,7 @@ class Body:
             raise Unsupported(error.what, at.file or self.module.name, at.line) from error
 
     def location(self, ins: Instruction) -> Location:
-        """The student's line of an instruction, or of the call that leads to it."""
-        function = ins.expansion.function if ins.expansion else self.function.name
-        return ins.at if ins.at.line else self.module.graph.called_at(function)
+        return self.module.graph.location(ins, self.function.name)
 
     def _instruction(self, index: int, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
@@ -159,9 +154,8 @@ class Body:
         if ins.op.flow == "branch":
             return self._branch(ins)
         if ins.op.mark:
-            self.mark(ins)
+            opcodes.emit(self, ins)
             return False
-        self.count(ins)
         return self._unguarded(ins)
 
     def _unguarded(self, ins: Instruction) -> bool:
@@ -203,21 +197,15 @@ class Body:
     def _branch(self, ins: Instruction) -> bool:
         if self.module.tracking and ins.pred:
             self.check_used(ins, [ins.pred], "branch")
-        if not ins.op.mark:
-            self.count(ins)
-        self.end_block(self.position + 1)
         target = ins.operands[0]
         back = self._leads_back(target)
         goal = self.fresh_label("back") if back else self._label(target)
         if ins.pred:
             next_ = self.fresh_label("next")
             condition = self.value(("!" if ins.negated else "") + ins.pred, "pred")
-            if not ins.op.mark:
-                self.count_branch(condition)
             self.branch(condition, goal, next_)
         else:
             self.line(f"br label %{goal}")
-        self.end_segment()
         if back:
             self._back_edge(goal, target, ins)
         if ins.pred:
@@ -294,14 +282,10 @@ class Body:
         self.line(f"{state_} = call i8 @llvm.coro.suspend(token none, i1 false)")
         self.line(f"switch i8 {state_}, label %suspended [ i8 0, label %{resumed} i8 1, label %suspended ]")
         self.label(resumed)
-        self.end_segment()
 
     def _switch(self, ins: Instruction) -> bool:
         targets = self.function.tables.get(ins.operands[1], ())
         index = self.value(ins.operands[0], "u32")
-        self.count_target(ins, index)
-        self.end_block(self.position + 1)
-        self.end_segment()
         cases, edges = [], []
         for i, target in enumerate(targets):
             label = self._label(target)

@@ -40,7 +40,6 @@ class Calls:
                 args.append(f"ptr {self.params[actual][0]}")
             else:
                 returned = f"i{8 * formal.size}"
-        self.count_call()
         if self.module.tracking:
             self.hand_over([self._memory_of(a) for a in arguments], function.params)
         if not self.module.raw:
@@ -55,7 +54,6 @@ class Calls:
                 self.line(f"store {returned} {result}, ptr {self.params[returns[0]][0]}")
         if self.module.tracking:
             self.hand_over([self._memory_of(r) for r in returns], function.returns, back=True)
-        self.end_segment()
         if not self.module.raw:
             alive = self.fresh_label("returned")
             dead = self.op("icmp ne i32", self.load_field("Thread", "dead", volatile=True), 0)

@@ -11,7 +11,6 @@ from ..compile.modules import KernelInfo, Parameter
 from ..compile.recipes import Check
 from ..instrument.checking import FullChecks
 from ..instrument.initialised import Following
-from ..instrument.segments import Counting
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Expansion, Function, Location, Variable
 from ..runtime import abi
@@ -20,7 +19,6 @@ from .async_copies import Asynchronous
 from .body import Body
 from .calls import Calls
 from .collectives import Collectives
-from .marks import Marks
 from .matrices import Matrix
 from .memory import Access
 from .sidebyside import SideBySide
@@ -35,10 +33,8 @@ class Lowering(
     Body,
     Calls,
     Collectives,
-    Counting,
     Following,
     FullChecks,
-    Marks,
     Matrix,
     SideBySide,
     Special,
@@ -292,7 +288,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
                            "  %unset = load ptr, ptr %unset.a, !invariant.load !1"]  # fmt: skip
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
-        self.start_counting()
 
     def _count_call_as_step(self) -> None:
         """Functions that call each other take time without a loop: from time to time ask the watchdog."""

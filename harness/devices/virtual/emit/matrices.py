@@ -55,7 +55,6 @@ class Matrix:
         self.branch(self.op("icmp ult i32", lane, 8 * count), give, on)
         self.label(give)
         self.checked(ins, address, "shared", 16, False)
-        self.count_access(ins, address, "shared", 16, False)
         self.line(f"br label %{on}")
         self.label(on)
         self._give(0, self.op("add i64", address, self.shared_base), "i64")
@@ -160,9 +159,6 @@ class Matrix:
         element = f"b{BITS[op.type]}"
         nbytes, per_lane = BITS[element] // 8, rows * columns // 32
         first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
-        if self.module.counting:
-            at = (per_lane, columns if by_rows else rows, stride, nbytes)
-            self._count_fragment(ins, base, space, at, store)
         values, unset, origins = [], [], []
         for i in range(per_lane):
             number = self.op("add i64", first, i)
@@ -190,21 +186,6 @@ class Matrix:
             origin, bits = self._first_of(origins), BITS[element]
             for register, whole in self._fragment_of(registers, unset, element):
                 self.set_unset(register, whole, 64 if bits == 64 else 32, origin)
-
-    def _count_fragment(self, ins, base: str, space: str, at, store: bool) -> None:
-        """Count what a compiler could turn it into: 16 bytes per lane at a time, with the lanes in memory
-        order.
-
-        at: (elements per lane, elements in a row of memory, the rows' distance, bytes of an element).
-        """
-        per_lane, row, stride, nbytes = at
-        size = min(16, per_lane * nbytes)
-        lane = self.cast("zext", "i32", self.special("%laneid")[0], "i64")
-        for i in range(0, per_lane, size // nbytes):
-            number = self.op("mul i64", self.op("add i64", lane, i * nbytes // size * 32), size // nbytes)
-            where = self.op("mul i64", self.op("udiv i64", number, row), stride)
-            where = self.op("mul i64", self.op("add i64", where, self.op("urem i64", number, row)), nbytes)
-            self.count_access(ins, self.op("add i64", base, where), space, size, store)
 
     def _element(self, registers, i: int, element: str, unset: bool = False) -> str:
         """Element i of a fragment in registers; small elements share a register. unset: return its unset bits

@@ -68,9 +68,7 @@ class Access:
         flags: INFO_ATOMIC, INFO_VOLATILE. value: what a store writes, as i64, if known.
         """
         address = self.address(operand, space)
-        pointer = self.checked(ins, address, space, nbytes, write, flags, value, self.root(operand))
-        self.count_access(ins, address, space, nbytes, write, flags)
-        return pointer
+        return self.checked(ins, address, space, nbytes, write, flags, value, self.root(operand))
 
     def root(self, operand: Address) -> Variable | None:
         """The array that an address operand is meant for, if known."""
@@ -79,8 +77,7 @@ class Access:
     def checked(
         self, ins, address: str, space: str, nbytes: int, write: bool, flags: int = 0, value=None, root=None
     ) -> str:
-        """Like `pointer`, for an i64 address already computed, without counting the access. root: see
-        `pointers`."""
+        """Like `pointer`, for an i64 address already computed. root: see `pointers`."""
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"

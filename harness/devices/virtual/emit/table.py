@@ -50,10 +50,10 @@ def row(*patterns: str):
 
     def register(body):
         if callable(body):
-            count = _parameters(body, 2)
+            count = _parameters(body, 2, 1)
         else:
             used = len(set(re.findall(r"\{([abc])\}", body)))
-            count = range(used, used + 1)
+            count = range(used + 1, used + 2)
         _register(patterns, body, False, count)
         return body
 
@@ -61,20 +61,21 @@ def row(*patterns: str):
 
 
 def statement(*patterns: str):
-    """Register patterns for a function of (emitter, instruction, modifiers, destination, operands...)."""
+    """Register patterns for a function of (emitter, instruction, modifiers, operands...)."""
 
     def register(body):
-        _register(patterns, body, True, _parameters(body, 4))
+        _register(patterns, body, True, _parameters(body, 3))
         return body
 
     return register
 
 
-def _parameters(function, fixed: int) -> range:
-    """How many operands a body takes after its `fixed` parameters; those with a default may be absent."""
+def _parameters(function, fixed: int, more: int = 0) -> range:
+    """How many operands a body takes after its `fixed` parameters, and `more`; those with a default may be absent."""
     parameters = list(inspect.signature(function).parameters.values())[fixed:]
-    needed = sum(p.default is p.empty for p in parameters)
-    return range(needed, len(parameters) + 1)
+    needed = more + sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters)
+    open_ = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return range(needed, 1000 if open_ else more + len(parameters) + 1)
 
 
 def _register(patterns, body, is_statement: bool, operands: range) -> None:

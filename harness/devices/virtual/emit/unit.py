@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import zlib
 
@@ -10,7 +9,6 @@ from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..compile.modules import KernelInfo, Lowered
 from ..compile.recipes import Check, Recipe
-from ..instrument.segments import CountedSegment
 from ..ptx.callgraph import align_up, defined, split_arguments
 from ..ptx.ir import Function, Instruction, Location, Variable
 from ..run.arena import SHARED_GUARD, slots_start
@@ -33,8 +31,6 @@ class Unit:
         self.raw = recipe.runtime
         self.tracking, self.counting = Check.UNSET in recipe, Check.SEGMENTS in recipe
         self.slots_start = slots_start(arena_size)
-        self.segments: list[CountedSegment] = []
-        self._numbers = random.Random(1)
         self.declarations: dict[str, str] = {}
         self._metadata: list[str] = []
         self.sites: list[tuple[Location, str]] = [(Location(), "")]
@@ -53,7 +49,7 @@ class Unit:
                 '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
                        self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
-                       {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.segments)  # fmt: skip
+                       {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.facts.segments)  # fmt: skip
 
     def _given(self) -> str:
         """Where functions hand over what is unset of their parameters, and of their result."""
@@ -113,10 +109,6 @@ class Unit:
         n = _FIRST_NODE + len(self._metadata)
         self._metadata.append(f"!{n} = {text.format(n=n)}")
         return n
-
-    def new_number(self) -> int:
-        """A number of 64 bits that no sum of others is likely to be."""
-        return self._numbers.getrandbits(64) | 1
 
     def new_site(self, at: Location, what: str) -> int:
         self.sites.append((at, what))

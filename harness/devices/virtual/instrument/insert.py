@@ -1,11 +1,13 @@
 """What passes insert into a body, beside ordinary PTX: marks, which the emitter lowers without knowing whose they are.
 
 note Env.final, 1;          a field of the thread's state, or its worker's, gets a value
+fetch %r1, Extra.work;      a register gets what is there
 bump Extra.turns+4;         one more in it
 runtime rt_fence, 2;        a call of the runtime
 check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold
 turn;                       others may come between
 @%p1 bra.skip $skip.1;      a branch that the program does not have
+count.enter, word, lane     see segments
 enter f; leave f;           of a function that was expanded
 """
 

@@ -1,4 +1,13 @@
-"""What counting adds to a lowered kernel (`checks="count"`); runtime/counters.cu processes it.
+"""Exact counters (`checks="count"`): what is counted, as `count.*` marks; runtime/counters.cu adds it up.
+
+                                        add.u64 %count.key, %count.path, 7401...;
+                                        add.u64 %count.key, %count.key, %count.loop.0;
+                                        count.enter %count.entry, 4, %count.key;
+                                        count.word.global %count.entry, 0, [%rd1+4];
+    ld.global.f32 %f1, [%rd1+4];  ->    ld.global.f32 %f1, [%rd1+4];
+    add.f32 %f2, %f1, %f2;              add.f32 %f2, %f1, %f2;
+                                        count.lane %count.entry, Entry.taken, %p1;
+    @%p1 bra $L_loop;                   @%p1 bra $L_loop;
 
 A segment is code without branches, calls or waits: a thread that executes one of its instructions executes
 all. At its start a thread enters an Entry of its warp, found by a key: a number for the segment, plus the
@@ -9,19 +18,35 @@ together in the same iteration of a loop, and after it.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ..analyse.facts import Facts
 from ..explain.metrics import CONDITIONAL, FLOPS, kinds
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.ir import Instruction
+from ..ptx.ir import Function, Instruction, Label
+from ..ptx.types import BITS
+from ..rewrite.predicates import skip
 from ..runtime import abi
-from ..runtime.abi import INFO_ATOMIC, SPACE
+from ..runtime.abi import SPACE
+from .insert import mark
 
-_MASK = (1 << 64) - 1
 _ENTRY = abi.DTYPES["Entry"].itemsize
 _LANES = 128  # bytes of an Entry for one access: an address of 4 bytes per lane
 _MOST_ACCESSES = 1024  # of a segment
+
+#: the registers that this needs -> their types
+_ENTERED, _KEY, _PATH, _CALLEE = "%count.entry", "%count.key", "%count.path", "%count.callee"
+_COPIES, _HOLDS, _LANE = "%count.copies", "%count.holds", "%count.lane"
+_STRIDE, _ROW, _AT = "%count.stride", "%count.row", "%count.at"
+_REGISTERS = {
+    **dict.fromkeys((_ENTERED, _KEY, _PATH, _CALLEE, _LANE, _STRIDE, _ROW, _AT), "u64"),
+    _COPIES: "u32",
+    _HOLDS: "pred",
+}
 
 
 @dataclass
@@ -42,202 +67,221 @@ class CountedSegment:
     accesses: list[CountedAccess] = field(default_factory=list)
 
 
-@dataclass
+def run(function: Function, facts: Facts) -> None:
+    """In place. What is counted is added to `facts.known.segments`."""
+    _Counting(function, facts).run()
+
+
 class _Flow:
-    """Where the loops of a body are."""
+    """Where the loops of a body are, and the blocks."""
 
-    around: list[list[Loop]]  # position -> the loops it lies in
-    headers: dict[int, list[Loop]]  # position -> loops that start an iteration there
-    leads_to: dict[int, list[Loop]]  # position behind a block -> loops that it may enter
-
-    def register(self, loop: Loop) -> str:
-        """Where the iterations of a loop are counted, times its number."""
-        return f'%"loop {loop.number}"'
-
-
-def _flow(function) -> _Flow:
-    blocks = basic_blocks(function.body, function.tables)
-    around = [[] for _ in range(len(function.body) + 1)]
-    headers, leads_to = {}, {}
-    for loop in find_loops(blocks):
-        headers.setdefault(loop.header, []).append(loop)
-        for start in loop.blocks:
-            for position in range(start, blocks[start][0]):
-                around[position].append(loop)
-        for start in loop.entries:
-            leads_to.setdefault(blocks[start][0], []).append(loop)
-    return _Flow(around, headers, leads_to)
+    def __init__(self, function: Function):
+        blocks = basic_blocks(function.body, function.tables)
+        self.loops = find_loops(blocks)
+        self.around: list[list[Loop]] = [[] for _ in range(len(function.body) + 1)]  # position -> its loops
+        self.headers: dict[int, list[Loop]] = {}  # position -> loops that start an iteration there
+        self.leads_to: dict[int, list[Loop]] = {}  # position behind a block -> loops that it may enter
+        for loop in self.loops:
+            self.headers.setdefault(loop.header, []).append(loop)
+            for start in loop.blocks:
+                for position in range(start, blocks[start][0]):
+                    self.around[position].append(loop)
+            for start in loop.entries:
+                self.leads_to.setdefault(blocks[start][0], []).append(loop)
 
 
-class Counting:
-    """Mixin of `lower.Lowering`. Every method does nothing unless the build counts."""
-
-    segment: CountedSegment | None = None  # the one that is open
-    flow: _Flow | None = None
-    copying = False  # there are asynchronous copies to look at
-    worked = False  # since the last of them, in this segment, it has been noted that the thread computes
-    lane_bit = lane_offset = path = key = ""
-
-    def start_counting(self) -> None:
-        """At the entry of a function: identify the thread and its path of calls."""
-        if not self.module.counting:
-            return
-        lines, self.lines = self.lines, self.entry
-        linear = self.load_field("Thread", "linear", invariant=True)
-        lane = self.op("and i32", linear, 31)
-        self.lane_bit = self.op("shl i32", 1, lane)
-        self.lane_offset = self.cast("zext", "i32", self.op("shl i32", lane, 2), "i64")
-        self.path = "0" if self.function.entry else self.load_field("Extra", "path")
-        self.copying = any(
-            "cp.async" in str(i) for f in self.module.ptx.functions.values() for i in f.body or ()
+class _Counting:
+    def __init__(self, function: Function, facts: Facts):
+        self.function, self.known, self.flow = function, facts.known, _Flow(function)
+        self.numbers = random.Random(function.name)
+        self.copying = facts.known.copies  # there are asynchronous copies to look at
+        self.worked = (
+            False  # since the last of them, in this segment, it has been noted that the thread computes
         )
-        self.lines = lines
+        self.segment: CountedSegment | None = None  # the one that is open
+        self.body: list[Instruction | Label] = []
+        self.position, self.skips = 0, 0
+        self.at = next(i for i in function.body if isinstance(i, Instruction))
 
-    def start_body(self, function) -> None:
-        """Before the first instruction of a body: find its loops, none of which has been entered."""
-        if not self.module.counting:
-            return
-        self.end_segment()
-        self.flow = _flow(function)
-        for loops in self.flow.headers.values():
-            for loop in loops:
-                register = self.flow.register(loop)
-                self.entry.append(f"  {register} = alloca i64")
-                self.line(f"store i64 0, ptr {register}")
+    def run(self) -> None:
+        loops = {_register(loop): "u64" for loop in self.flow.loops}
+        self.function.regs |= _REGISTERS | loops
+        if self.function.entry:
+            self._add("mov.u64", _PATH, 0)
+        else:
+            self._add("fetch", _PATH, "Extra.path")
+        for register in loops:
+            self._add("mov.u64", register, 0)
+        falls = True
+        for self.position, item in enumerate(self.function.body):
+            if isinstance(item, Label):
+                if falls:
+                    self._leave_block(self.position)
+                self._start_block(item)
+                falls = True
+            else:
+                self.at = item
+                self._instruction(item)
+                falls = not item.op.ends_block
+        self.function.body = self.body
+
+    def _add(self, opcode: str, *operands: str | int) -> None:
+        self.body.append(mark(opcode, *operands, at=self.at))
+
+    def _number(self) -> int:
+        """64 bits that no sum of others is likely to be."""
+        return self.numbers.getrandbits(64) | 1
 
     # -- blocks --------------------------------------------------------------------------------------
 
-    def end_block(self, position: int) -> None:
+    def _leave_block(self, position: int) -> None:
         """A block ends before `position`: reset the loops that may be entered from here."""
-        if self.flow:
-            for loop in self.flow.leads_to.get(position, ()):
-                self.line(f"store i64 0, ptr {self.flow.register(loop)}")
+        for loop in self.flow.leads_to.get(position, ()):
+            self._add("mov.u64", _register(loop), 0)
 
-    def start_block(self, position: int) -> None:
-        """The block at `position` starts: another iteration, if it is a loop's header."""
-        self.end_segment()
-        if self.flow:
-            for loop in self.flow.headers.get(position, ()):
-                register = self.flow.register(loop)
-                number = self.module.new_number()
-                self.line(
-                    f"store i64 {self.op('add i64', self.emit(f'load i64, ptr {register}'), number)}, ptr {register}"
-                )
-
-    def end_segment(self) -> None:
-        """End the segment: different lanes may execute what follows."""
+    def _start_block(self, label: Label) -> None:
+        """Another iteration, if it is a loop's header."""
+        self.body.append(label)
         self.segment = None
-
-    # -- instructions ----------------------------------------------------------------------------------
-
-    def count(self, ins: Instruction) -> None:
-        """Count an instruction of the segment."""
-        if not self.module.counting:
-            return
-        self._open()
-        line = self.location(ins).line
-        ins = ins.original or ins  # a `ret` is one wherever it is expanded
-        found = kinds(ins.opcode)
-        for kind, amount in found.items():
-            self.segment.kinds[line, kind] += amount
-        if self.copying:
-            self._note_work(found)
-        if ins.base == "bra" and ins.pred:
-            self.segment.kinds[line, CONDITIONAL] += 1
-
-    def _note_work(self, found: dict[str, int]) -> None:
-        """From now on, waiting for a copy is not idle."""
-        if "async_copies" in found:
-            self.worked = False
-        elif not self.worked and FLOPS.keys() & found:
-            self.worked = True
-            self.store_field("Extra", "work", self.op("add i32", self.load_field("Extra", "work"), 1))
-
-    def count_access(
-        self, ins: Instruction, address: str, space: str, size: int, write: bool, flags: int = 0
-    ) -> None:
-        """Note the address of an access: i64, an offset in the window for shared memory."""
-        if not self.module.counting or space in ("const", "param"):
-            return
-        kind = "atomic" if flags & INFO_ATOMIC else "store" if write else "load"
-        self._note(CountedAccess(self.location(ins).line, kind, space, size), address)
-
-    def count_target(self, ins: Instruction, index: str) -> None:
-        """Note where an indexed branch goes."""
-        if self.module.counting:
-            line = self.location(ins).line
-            self.segment.kinds[line, CONDITIONAL] += 1
-            self._note(CountedAccess(line, "branch", "target", 4), self.cast("zext", "i32", index, "i64"))
-
-    def count_branch(self, condition: str) -> None:
-        """Note whether a thread takes the branch at the end of the segment."""
-        if not self.module.counting:
-            return
-        self._set_lane("taken", condition)
-
-    def count_call(self) -> None:
-        """A real call: the called function continues from this key."""
-        if self.module.counting:
-            self._open()
-            self.store_field("Extra", "path", self.op("mul i64", self.key, self.module.new_number()))
-
-    # -- entries --------------------------------------------------------------------------------------
-
-    def _note(self, access: CountedAccess, address: str) -> None:
-        if self.segment and len(self.segment.accesses) == _MOST_ACCESSES:
-            self.end_segment()
-        self._open()
-        at = _ENTRY + _LANES * len(self.segment.accesses)
-        self.segment.accesses.append(access)
-        where = self._in_entry(self.op("add i64", self.lane_offset, at))
-        self.line(f"store i32 {self.cast('trunc', 'i64', address, 'i32')}, ptr {where}")
-
-    def _set_lane(self, field: str, condition: str) -> None:
-        """Add the lane to a mask of the entry if the condition holds."""
-        where = self._in_entry(abi.offset("Entry", field))
-        bit = self.emit(f"select i1 {condition}, i32 {self.lane_bit}, i32 0")
-        self.line(f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {where}'), bit)}, ptr {where}")
-
-    def _in_entry(self, offset) -> str:
-        return self.emit(f"getelementptr i8, ptr {self.entry_pointer}, i64 {offset}")
+        for loop in self.flow.headers.get(self.position, ()):
+            self._add("add.u64", _register(loop), _register(loop), self._number())
 
     def _open(self) -> None:
-        """Start a segment unless one is open: enter the expected entry if it is the right one, else ask the runtime."""
+        """Start a segment unless one is open."""
         if self.segment is not None:
             return
         self.segment, self.worked = CountedSegment(), False
-        self.module.segments.append(self.segment)
-        number = len(self.module.segments) - 1
-        loops = map(self.flow.register, self.flow.around[self.position])
-        key = self.path
-        for register in loops:
-            key = self.op("add i64", key, self.emit(f"load i64, ptr {register}"))
-        self.key = key = self.op("add i64", key, self.module.new_number())
-        expected = self.load_field("Extra", "cursor")
-        here = self.cast("inttoptr", "i64", expected, "ptr")
-        found, lookup, entered = (self.fresh_label(h) for h in ("found", "lookup", "entered"))
-        self.branch(self.op("icmp eq i64", self.emit(f"load i64, ptr {here}"), key), found, lookup)
-        self.label(found)
-        mask = self.emit(f"getelementptr i8, ptr {here}, i64 {abi.offset('Entry', 'mask')}")
-        self.line(
-            f"store i32 {self.op('or i32', self.emit(f'load i32, ptr {mask}'), self.lane_bit)}, ptr {mask}"
-        )
-        bytes_ = self.emit(f"getelementptr i8, ptr {here}, i64 {abi.offset('Entry', 'bytes')}")
-        length = self.cast("zext", "i32", self.emit(f"load i32, ptr {bytes_}"), "i64")
-        self.store_field("Extra", "cursor", self.op("add i64", expected, length))
-        self.line(f"br label %{entered}")
-        self.module.declare("rt_count")
-        self.slow_paths += [
-            f"{lookup}:",
-            f"  %at.{lookup} = call i64 @rt_count(i64 %env, i64 %thr, i32 {number}, i64 {key})",
-            f"  %here.{lookup} = inttoptr i64 %at.{lookup} to ptr",
-            f"  br label %{entered}",
-        ]
-        self.label(entered)
-        self.entry_pointer = self.emit(f"phi ptr [ {here}, %{found} ], [ %here.{lookup}, %{lookup} ]")
+        self.known.segments.append(self.segment)
+        self._add("add.u64", _KEY, _PATH, self._number())
+        for loop in self.flow.around[self.position]:
+            self._add("add.u64", _KEY, _KEY, _register(loop))
+        self._add("count.enter", _ENTERED, len(self.known.segments) - 1, _KEY)
         if self.copying:
-            under_way = self.op("icmp ne i32", self.load_field("Extra", "copies"), 0)
-            self._set_lane("copying", under_way)
+            self._add("fetch", _COPIES, "Extra.copies")
+            self._add("setp.ne.u32", _HOLDS, _COPIES, 0)
+            self._add("count.lane", _ENTERED, "Entry.copying", _HOLDS)
+
+    # -- instructions ----------------------------------------------------------------------------------
+
+    def _instruction(self, ins: Instruction) -> None:
+        op = ins.op
+        if not op.mark or ins.base == "enter":
+            self._count(ins)
+            self._accesses(ins)
+        if op.ends_block:
+            self._leave_block(self.position + 1)
+        if op.flow == "branch" and ins.pred and not op.mark:
+            self.segment.kinds[self._line(), CONDITIONAL] += 1
+            self._add("count.lane", _ENTERED, "Entry.taken", "!" * ins.negated + ins.pred)
+        elif op.flow == "switch":
+            self.segment.kinds[self._line(), CONDITIONAL] += 1
+            self._word("branch", "target", 4, "count.word", ins.operands[0])
+        elif op.flow == "call":  # the function goes on from this key
+            self._add("mul.lo.u64", _CALLEE, _KEY, self._number())
+            self._add("note", "Extra.path", _CALLEE)
+        self.body.append(ins)
+        if op.flow or op.collective or op.asynchronous or ins.base == "enter" or _suspends(ins):
+            self.segment = None  # different lanes may execute what follows
+
+    def _line(self) -> int:
+        return self.known.graph.location(self.at, self.function.name).line
+
+    def _count(self, ins: Instruction) -> None:
+        self._open()
+        found = kinds((ins.original or ins).opcode)  # a `ret` is one wherever it is expanded
+        for kind, amount in found.items():
+            self.segment.kinds[self._line(), kind] += amount
+        if "async_copies" in found:
+            self.worked = False
+        elif (
+            self.copying and not self.worked and FLOPS.keys() & found
+        ):  # waiting for a copy is not idle any more
+            self.worked = True
+            self._add("bump", "Extra.work")
+
+    def _accesses(self, ins: Instruction) -> None:
+        """Note the addresses of an instruction's accesses."""
+        op = ins.op
+        if op.collective == "matrix":
+            self._matrix(ins)
+        elif op.memory == "copy":
+            self._copy(ins)
+        elif op.address is not None and (op.memory or op.asynchronous) and op.space not in ("const", "param"):
+            plain = op.memory if op.memory in ("load", "store") else "atomic"
+            kind = "store" if op.operation == "init" else plain
+            size = op.nbytes * op.lanes
+            self._word(kind, op.space, size, f"count.word.{op.space}", ins.address)
+
+    def _word(self, kind: str, space: str, size: int, *note: str) -> None:
+        """note: the mark and its operands."""
+        if self.segment and len(self.segment.accesses) == _MOST_ACCESSES:
+            self.segment = None
+        self._open()
+        number = len(self.segment.accesses)
+        self.segment.accesses.append(CountedAccess(self._line(), kind, space, size))
+        opcode, *operands = note
+        self._add(opcode, _ENTERED, number, *operands)
+
+    @contextmanager
+    def _where(self, holds: str, negated: bool = False) -> Iterator[None]:
+        """What is added within is carried out where a predicate holds."""
+        self.skips += 1
+        label = f"$uncounted.{self.skips}"
+        self.body.append(skip(label, self.at, holds, negated))
+        yield
+        self.body.append(Label(label))
+
+    def _copy(self, ins: Instruction) -> None:
+        """cp.async"""
+        to, source, size, *_ = ins.operands
+        self._word("store", "shared", size.value, "count.word.shared", to)
+        note = "load", "global", size.value, "count.word.global", source
+        given = ins.named.get("b")
+        if given is None:
+            return self._word(*note)
+        ignored = self.function.regs.get(given) == "pred"
+        if not ignored:
+            self._add("setp.ne.u32", _HOLDS, given, 0)
+        with self._where(given if ignored else _HOLDS, negated=ignored):
+            self._word(*note)
+
+    # -- matrices --------------------------------------------------------------------------------------
+
+    def _matrix(self, ins: Instruction) -> None:
+        if ins.base == "ldmatrix":  # each of the first lanes gives the address of a row
+            self._add("setp.lt.u32", _HOLDS, "%laneid", 8 * len(ins.operands[0].parts))
+            with self._where(_HOLDS):
+                self._word("load", "shared", 16, "count.word.shared", ins.address)
+        elif ins.op.address is not None:
+            self._fragment(ins)
+
+    def _fragment(self, ins: Instruction) -> None:
+        """wmma: what a compiler could turn it into, 16 bytes per lane at a time, with the lanes in memory order."""
+        op, kind = ins.op, "load" if ins.op.has_result else "store"
+        m, n, k = op.shape
+        rows, columns = {"a": (m, k), "b": (k, n)}.get(op.operation, (m, n))
+        nbytes, per_lane = BITS[op.type] // 8, rows * columns // 32
+        size, row = min(16, per_lane * nbytes), columns if "row" in op.mods else rows
+        self._add("cvt.u64.u32", _STRIDE, ins.named.get("s", row))
+        self._add("cvt.u64.u32", _LANE, "%laneid")
+        for i in range(0, per_lane, size // nbytes):
+            self._add("add.u64", _AT, _LANE, i * nbytes // size * 32)
+            self._add("mul.lo.u64", _AT, _AT, size // nbytes)
+            self._add("div.u64", _ROW, _AT, row)
+            self._add("rem.u64", _AT, _AT, row)
+            self._add("mad.lo.u64", _AT, _ROW, _STRIDE, _AT)
+            self._add("mul.lo.u64", _AT, _AT, nbytes)
+            self._word(kind, op.space, size, f"count.word.{op.space}", ins.address, _AT)
+
+
+def _register(loop: Loop) -> str:
+    """Where the iterations of a loop are counted, times its number."""
+    return f"%count.loop.{loop.number}"
+
+
+def _suspends(ins: Instruction) -> bool:
+    """Cooperative groups of several warps let the lanes come that skip an `if`."""
+    return ins.opcode == "ld.acquire.cta.u32"
 
 
 def segment_arrays(segments: list[CountedSegment]):

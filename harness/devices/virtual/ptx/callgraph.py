@@ -114,6 +114,12 @@ class CallGraph:
     def is_recursive(self, name: str) -> bool:
         return any(name in self.closure(callee) for callee in self.callees.get(name, ()))
 
+    def location(self, ins: Instruction, function: str) -> Location:
+        """The student's line of an instruction of a function, or of the call that leads to it."""
+        return (
+            ins.at if ins.at.line else self.called_at(ins.expansion.function if ins.expansion else function)
+        )
+
     def called_at(self, name: str) -> Location:
         """The first line of the student's file from which a function is reached."""
         callers = [f for f in defined(self.module) if name in self.callees[f.name]]

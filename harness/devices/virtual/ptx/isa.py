@@ -329,7 +329,11 @@ TABLE = """
 Not PTX: marks, which passes insert (instrument/insert.py)
   bra.skip                                                 label                        branch mark
   (note|bump|runtime|turn|enter|leave)                     ...                          mark
+  fetch                                                    d, n:imm                     mark
   check.assigned                                           ...                          mark
+  count.enter                                              d:u64, n:imm, a:u64          mark
+  count.word{.(<space>|generic)}                           ...                          mark
+  count.lane                                               ...                          mark
 """
 
 #: what is refused, in a student's words -> how its opcodes begin

@@ -114,13 +114,13 @@ class _Parser:
                     buffer.clear()
                     start = end + 1
                 elif mark == "{":
-                    so_far = (" ".join(buffer) + " " + line[start:end]).strip()
-                    so_far = self._labels(so_far)
+                    so_far = self._labels((" ".join(buffer) + " " + line[start:end]).strip())
                     if depth == 0 and (not so_far or _HEADER.match(so_far)):
                         self._open(so_far)
                         buffer.clear()
                         start = end + 1
                     else:
+                        buffer, start = [so_far], end
                         depth += 1
                 elif mark == "}":
                     if depth:

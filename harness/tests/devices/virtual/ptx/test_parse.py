@@ -367,3 +367,8 @@ def test_damaged_ptx_is_parsed_or_refused():
             verify.run(parse("\n".join(damaged), "kernel.cu"), "kernel.cu")
         except Unsupported:
             pass
+
+
+def test_a_label_in_front_of_a_vector_is_one_label():
+    body = body_of("L: mov.b64 %rd1, {%r1, %r2}; bra L;")
+    assert [type(item) for item in body] == [Label, Instruction, Instruction]
