@@ -6,90 +6,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.course.cuda_text import edited, read
 from harness.course.cuda_values import tunables
-from harness.course.declare import Kernel, Puzzle
-from harness.course.inputs import make_inputs
-from harness.devices import confined_device
-from harness.devices.virtual.explain.metrics import SECTOR, Request
-from harness.errors import CourseError
-from harness.grading.runs import scalar
+from harness.course.declare import Puzzle
+from harness.devices.virtual.explain.metrics import SECTOR
 
 from .canvas import of_case
+from .counted import CountedRun, counted_run, small_tiles, solved, with_mistake
 from .panels import Panel, blank, draw
 
-MOST_REQUESTS = 100_000
 BANKS = 32
 STEPS = {"step 0": "read in step 0", "step 1": "1", "step 2": "2", "written": "written", "": "not touched"}
-
-
-@dataclass
-class Trace:
-    """The requests of one launch, with what is needed to find the elements they touch."""
-
-    requests: list[Request]
-    arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape
-
-    def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
-        """The requests to an array, in order, each with its lanes' elements (-1: none). wanted: fields of
-        Request."""
-        wanted_ones = (r for r in self.requests if all(getattr(r, k) == v for k, v in wanted.items()))
-        found = ((r, self.elements(name, r)) for r in wanted_ones)
-        return [(r, elements) for r, elements in found if (elements >= 0).any()]
-
-    def elements(self, name: str, r: Request) -> np.ndarray:
-        """The element of an array that each lane touches in a request (-1: none)."""
-        start, shape = self.arrays[name]
-        end = start + 4 * np.prod(shape, dtype=int)
-        inside = (r.space == "global") & (r.addresses >= start) & (r.addresses < end)
-        return np.where(inside, (r.addresses - start) // 4, -1)
-
-
-def trace(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> Trace:
-    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError if it touches none."""
-    case = next(c for c in puzzle.cases if c.name == case_name)
-    dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
-    with confined_device("cpu", checks="count") as device:
-        device.quick = True
-        device.keep_requests = MOST_REQUESTS
-        function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
-        arrays = {
-            p.name: device.array(inputs[p.name])
-            if p.is_input
-            else device.empty(p.shape(dims), np.dtype(p.dtype))
-            for p in kernel.passed
-        }
-        for p in kernel.constants:
-            function.module.set_constant(p.name, inputs[p.name])
-        launch = kernel.launch(dims, tunables(source))
-        args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
-        done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
-        if not done.requests:
-            raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
-        return Trace(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
-
-
-def with_mistake(puzzle: Puzzle, name: str) -> str:
-    """The solution with the mistake `name` applied."""
-    mistake = next(m for m in puzzle.mistakes if m.name == name)
-    return mistake.apply(puzzle.solution_path.read_text(encoding="utf-8"))
-
-
-def solved(puzzle: Puzzle) -> str:
-    return puzzle.solution_path.read_text(encoding="utf-8")
-
-
-def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
-    """The kernel with a different tile size."""
-    values = [
-        v.value for v in read(source).variables if v.name == name and "constexpr" in v.words and v.value
-    ]
-    return edited(source, [(value, str(side)) for value in values])
 
 
 def panels_of(
@@ -112,7 +42,7 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
     panels = []
     below = "a thread per output, as in 03", "a thread per output, as in puzzle 03"
     for says, text in panels_of(puzzle, source, *below, "a warp per output"):
-        found = trace(puzzle, case.name, kernel, text)
+        found = counted_run(puzzle, case.name, kernel, text)
         _, elements = found.touching("weights", block=0, warp=0)[0]
         columns = found.arrays["weights"][1][1]
         floats = SECTOR // 4
@@ -123,19 +53,9 @@ def sectors_of_a_read(puzzle: Puzzle, source: str = "") -> Figure:
         for lane in elements:
             cells[divmod(lane, columns)] = "read"
         heading = [says, f"{len(np.unique(elements // floats))} sectors for 128 bytes"]
-        names = [(i, f"{i}") for i in (0, 8, 16, 24)]
-        panels.append(
-            [
-                Panel(
-                    heading,
-                    cells,
-                    10,
-                    rule=(floats, 0),
-                    across=[(0, "i=0"), *names[1:]],
-                    down=[(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))],
-                )
-            ]
-        )
+        across = [(0, "i=0"), *((i, f"{i}") for i in (8, 16, 24))]
+        down = [(0, "o=0"), *((i, f"{i}") for i in (10, 20, 31))]
+        panels.append([Panel(heading, cells, 10, rule=(floats, 0), across=across, down=down)])
     return draw(
         f"{kernel.name}: one read of weights[o, i] by warp 0",
         of_case(case.name, "32 of 120 rows and 32 of 256 columns; rules between sectors", ": "),
@@ -151,7 +71,7 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     below = "no tile, as in 07", "no tile, as in puzzle 07"
     for says, text in panels_of(puzzle, source, *below, "a tile and its halo"):
         small = small_tiles(small_tiles(text, 4, "WIDTH"), 4, "HEIGHT")
-        found = trace(puzzle, case.name, kernel, small)
+        found = counted_run(puzzle, case.name, kernel, small)
         rows, columns = found.arrays["input"][1][2:]
         reads = np.zeros(rows * columns, int)
         for _, elements in found.touching("input", block=block, kind="load"):
@@ -164,18 +84,8 @@ def reads_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
             cells[row, column] = "read" if (row, column) in own else "moved"
             texts[row, column] = str(reads[row, column])
         heading = [says, f"{reads.sum()} reads for {len(own)} outputs"]
-        panels.append(
-            [
-                Panel(
-                    heading,
-                    cells,
-                    28,
-                    texts,
-                    across=[(i, f"w={i}") for i in range(0, columns, 2)],
-                    down=[(i, f"h={i}") for i in range(rows)],
-                )
-            ]
-        )
+        across, down = [(i, f"w={i}") for i in range(0, columns, 2)], [(i, f"h={i}") for i in range(rows)]
+        panels.append([Panel(heading, cells, 28, texts, across=across, down=down)])
     return draw(
         f"{kernel.name}: how often block (1,1) reads the input, channel 0",
         of_case(case.name, "tiles of 4 x 4: outputs p = 4 to 6, q = 4 to 7", ", "),
@@ -189,7 +99,7 @@ def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
     case, kernel = puzzle.cases[-1], puzzle.kernels[0]
     panels = []
     for says, text in panels_of(puzzle, source, "tile[32][32]", "no padding", "tile[32][33]"):
-        requests = trace(puzzle, case.name, kernel, text).requests
+        requests = counted_run(puzzle, case.name, kernel, text).requests
         inside = [r for r in requests if r.space == "shared" and (r.block, r.warp) == (0, 0)]
         first = inside[0].addresses.min()  # the first store begins with the tile
         words = (next(r for r in inside if r.kind == "load").addresses - first) // 4
@@ -209,7 +119,9 @@ def banks_of_a_column(puzzle: Puzzle, source: str = "") -> Figure:
     )
 
 
-def steps_of_a_block(found: Trace, name: str, block: int, shape: tuple[int, int]) -> tuple[np.ndarray, dict]:
+def steps_of_a_block(
+    found: CountedRun, name: str, block: int, shape: tuple[int, int]
+) -> tuple[np.ndarray, dict]:
     """The cells of an array drawn as `shape`, and their texts: the steps in which a block reads an element.
 
     Each request of the block, which has one warp, is a step; the ink shows the first.
@@ -233,26 +145,15 @@ def tiles(puzzle: Puzzle, source: str = "") -> Figure:
 def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """26: what one block reads of A and B in each step along K, and writes of C, with tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "small_tiles"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
-    across = -(-case.dims["N"] // 4)
+    found = counted_run(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
+    block = -(-case.dims["N"] // 4) + 1
     panels = []
     for p in kernel.arrays:
         shape = found.arrays[p.name][1]
-        cells, texts = steps_of_a_block(found, p.name, across + 1, shape)
+        cells, texts = steps_of_a_block(found, p.name, block, shape)
         heading = [p.name, f"{' x '.join(p.letters)} = {' x '.join(map(str, shape))}"]
-        panels.append(
-            [
-                Panel(
-                    heading,
-                    cells,
-                    19,
-                    texts,
-                    rule=(4, 4),
-                    across=[(0, f"{p.letters[1]}=0")],
-                    down=[(0, f"{p.letters[0]}=0")],
-                )
-            ]
-        )
+        down, across = ([(0, f"{letter}=0")] for letter in p.letters)
+        panels.append([Panel(heading, cells, 19, texts, rule=(4, 4), across=across, down=down)])
     note = of_case(case.name, "the number is the step along K in which an element is read")
     return draw(f"{kernel.name}: block (1,1), tiles of 4 x 4", note, panels, STEPS)
 
@@ -260,7 +161,7 @@ def tiles_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
 def tiles_of_a_convolution(puzzle: Puzzle, source: str = "") -> Figure:
     """30: what a block reads of weights and image in each step, and writes of the output; tiles of 4 x 4."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
+    found = counted_run(puzzle, case.name, kernel, small_tiles(source or solved(puzzle)))
     d = puzzle.full_dims(case)
     sizes = {
         "weights": ((d["C_out"], d["rows"]), "k x (c,r,s)", (4, 4), [(0, "k=0")], 19),
@@ -286,7 +187,7 @@ def square_of_a_thread(puzzle: Puzzle, source: str = "") -> Figure:
     """27: what one thread reads from the tiles in one step, and its elements of C, in blocks of 32 x 32."""
     case, kernel = next(c for c in puzzle.cases if c.name == "rows_of_fours"), puzzle.kernels[0]
     source = small_tiles(small_tiles(source or solved(puzzle), 32, "BM"), 32, "BN")
-    found, lane, step = trace(puzzle, case.name, kernel, source), 9, 3
+    found, lane, step = counted_run(puzzle, case.name, kernel, source), 9, 3
     panels = []
     for name, index, columns in (("a", "i", 36), ("b", "j", 32)):
         number = next(
@@ -326,7 +227,7 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     """32: the tiles of a block, with the place in the input that each element of the windows comes from."""
     side, tile = 4, 1
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
-    found = trace(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
+    found = counted_run(puzzle, case.name, kernel, small_tiles(source or solved(puzzle), side))
     dims = puzzle.full_dims(case)
     positions = dims["batch"] * dims["H_out"] * dims["W_out"]
     columns = dims["C_in"] * dims["R"] * dims["S"]
@@ -346,14 +247,15 @@ def windows_of_a_block(puzzle: Puzzle, source: str = "") -> Figure:
     for _, elements in found.touching("partial", block=tile):
         for element in elements[elements >= 0]:
             sums[divmod(int(element), columns)] = "written"
+    sizes = [f"{a} x {b}" for a, b in (grads.shape, windows.shape, sums.shape)]
+    at_k = [(0, "k=0")]
     panels = [
-        Panel(["grad_output", f"k x positions = {dims['C_out']} x {positions}"],
-              grads, 22, rule=(0, side), down=[(0, "k=0")]),
-        Panel(["windows, never stored", f"positions x weights = {positions} x {columns}"],
-              windows, 22, texts, rule=(side, 0)),
-        Panel(["partial, split 0", f"k x weights = {dims['C_out']} x {columns}"],
-              sums, 22, rule=(side, side), down=[(0, "k=0")]),
-    ]  # fmt: skip
+        Panel(["grad_output", f"k x positions = {sizes[0]}"], grads, 22, rule=(0, side), down=at_k),
+        Panel(
+            ["windows, never stored", f"positions x weights = {sizes[1]}"], windows, 22, texts, rule=(side, 0)
+        ),
+        Panel(["partial, split 0", f"k x weights = {sizes[2]}"], sums, 22, rule=(side, side), down=at_k),
+    ]
     legend = {
         "step 0": "read in step 0",
         "step 1": "in step 1",
@@ -373,7 +275,10 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
     """31: which class of elements each block writes, and which taps it reads to do so."""
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     source, dims = source or solved(puzzle), puzzle.full_dims(case)
-    found, wide = trace(puzzle, case.name, kernel, source), kernel.launch(dims, tunables(source)).grid[0]
+    found, wide = (
+        counted_run(puzzle, case.name, kernel, source),
+        kernel.launch(dims, tunables(source)).grid[0],
+    )
     inks = ["step 0", "step 1", "step 2", "other"]
     panels = []
     for name, says in (("weights", "read"), ("grad_input", "written")):
@@ -385,18 +290,8 @@ def classes_of_a_stride(puzzle: Puzzle, source: str = "") -> Figure:
                 cells[place], texts[place] = inks[request.block // wide], str(request.block // wide)
         names = next(p.letters for p in kernel.arrays if p.name == name)[-2:]
         heading = [f"{name}, {says}", f"{' x '.join(names)} = {' x '.join(map(str, shape))}"]
-        panels.append(
-            [
-                Panel(
-                    heading,
-                    cells,
-                    34,
-                    texts,
-                    across=[(i, f"{names[1]}={i}") for i in range(shape[1])],
-                    down=[(i, f"{names[0]}={i}") for i in range(shape[0])],
-                )
-            ]
-        )
+        down, across = ([(i, f"{name}={i}") for i in range(n)] for name, n in zip(names, shape))
+        panels.append([Panel(heading, cells, 34, texts, across=across, down=down)])
     legend = {ink: f"class {i} = ({i // 2},{i % 2})" for i, ink in enumerate(inks)}
     return draw(
         f"{kernel.name}: the classes of a stride of 2 x 2, padding 1",
@@ -412,7 +307,7 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
     side, (grouped, depthwise) = 4, puzzle.kernels
     case, other = (next(c for c in puzzle.cases if c.name == name) for name in ("drawn", "drawn_depthwise"))
     source = small_tiles(source or solved(puzzle), side)
-    found, dims = trace(puzzle, case.name, grouped, source), puzzle.full_dims(case)
+    found, dims = counted_run(puzzle, case.name, grouped, source), puzzle.full_dims(case)
     wide, columns = grouped.launch(dims, tunables(source)).grid[0], dims["C_group"] * dims["R"] * dims["S"]
     matrix, texts = blank(dims["C_out"], dims["C_in"] * dims["R"] * dims["S"]), {}
     tiles = np.full((side, side * wide), "other", dtype="<U8")
@@ -424,18 +319,15 @@ def groups_and_rows(puzzle: Puzzle, source: str = "") -> Figure:
             if group == 0:
                 tiles[lane // side, tile * side + lane % side] = f"step {group}"
     source = small_tiles(small_tiles(source, 32, "THREADS"), 2, "ROWS")
-    found = trace(puzzle, other.name, depthwise, source)
+    found = counted_run(puzzle, other.name, depthwise, source)
     rows, stretches = steps_of_a_block(found, "input", 0, found.arrays["input"][1][-2:])
     shapes = [" x ".join(map(str, cells.shape)) for cells in (matrix, tiles, rows)]
+    heading, rule = (
+        ["gradient, by group", f"k x (c,r,s) = {shapes[0]}"],
+        (columns, dims["C_out"] // dims["groups"]),
+    )
     panels = [
-        Panel(
-            ["gradient, by group", f"k x (c,r,s) = {shapes[0]}"],
-            matrix,
-            22,
-            texts,
-            rule=(columns, dims["C_out"] // dims["groups"]),
-            down=[(0, "k=0")],
-        ),
+        Panel(heading, matrix, 22, texts, rule=rule, down=[(0, "k=0")]),
         Panel(["tiles of group 0", shapes[1]], tiles, 22, rule=(side, side)),
         Panel(["depthwise: input", f"h x w = {shapes[2]}"], rows, 22, stretches, down=[(0, "h=0")]),
     ]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from ...course.cuda_values import tunables
 from ...course.declare import Puzzle
 from .canvas import of_case
-from .maps import Trace, small_tiles, trace
+from .counted import CountedRun, counted_run, small_tiles
 from .panels import LINE, Panel, blank, draw
 
 SIDE = 4  # of a tile
@@ -157,7 +157,7 @@ def walk(puzzle: Puzzle, source: str) -> Walk:
     """
     case, kernel = next(c for c in puzzle.cases if c.name == "drawn"), puzzle.kernels[0]
     source, dims = small_tiles(source, SIDE), puzzle.full_dims(case)
-    found, p = trace(puzzle, case.name, kernel, source), product(puzzle, dims)
+    found, p = counted_run(puzzle, case.name, kernel, source), product(puzzle, dims)
     block = p.block[0] + p.block[1] * kernel.launch(dims, tunables(source)).grid[0]
     steps, used = [TileStep()], False
     reads: list[tuple[set, set]] = [(set(), set())]
@@ -187,7 +187,7 @@ def walk(puzzle: Puzzle, source: str) -> Walk:
     return Walk(p, {n: shape for n, (_, shape) in found.arrays.items()}, steps, written, case.name)
 
 
-def written_cells(found: Trace, c: Matrix, block: int) -> set[tuple[int, int]]:
+def written_cells(found: CountedRun, c: Matrix, block: int) -> set[tuple[int, int]]:
     elements = {
         int(e) for _, lanes in found.touching(c.name, block=block, kind="store") for e in lanes if e >= 0
     }

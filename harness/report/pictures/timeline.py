@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from harness.course.declare import Case, Puzzle
 
 from .canvas import COLOURS, FAINT, INK, LETTER, WIDTH, Pen, of_case
-from .maps import small_tiles, solved
+from .counted import small_tiles, solved
 from .steps import run, watched
 
 TILE, BUFFERS = 4, (2, 3)

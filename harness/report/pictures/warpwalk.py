@@ -12,7 +12,7 @@ from ...course.declare import Case, Kernel, Puzzle
 from ...devices.virtual.explain.metrics import SECTOR, Request
 from ...errors import CourseError
 from .canvas import COLOURS, FAINT, IDLE, INK, LEFT, LETTER, Pen, arrange, corner, draw_array, of_case
-from .maps import trace
+from .counted import counted_run
 
 MOST = 24  # iterations that are drawn
 TOP = 92
@@ -73,7 +73,7 @@ def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: i
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
         says = f"case {case.name} of {puzzle.id} is too large to draw"
         raise CourseError(f"{says}: choose a smaller one with --case")
-    found = passes(trace(puzzle, case.name, kernel, source), list(shapes))
+    found = passes(counted_run(puzzle, case.name, kernel, source), list(shapes))
     if not found:
         raise CourseError(f"warp 0 of block 0 of {kernel.name} touches no array")
     title = f"{kernel.name}: warp 0 of block 0"

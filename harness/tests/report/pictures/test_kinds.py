@@ -12,7 +12,7 @@ from PIL import Image
 from harness.course.checkout import load_puzzle, open_course
 from harness.devices import open_device
 from harness.errors import CourseError
-from harness.report.pictures import kinds, maps
+from harness.report.pictures import counted, kinds, maps
 from harness.report.pictures.kinds import KINDS, Ask, chosen_kind, kinds_of, save_picture
 from harness.tests.devices.virtual.launches import K
 from harness.tests.test_cli import DECLARATION, SOLUTION, backwarp, course  # noqa: F401
@@ -76,7 +76,7 @@ def test_a_kernel_that_races_is_drawn_so(course, backwarp, monkeypatch):  # noqa
 def test_a_kernel_of_ones_own_is_what_is_drawn(tmp_path):
     puzzle = COURSE.load("24")
     own = tmp_path / "kernel.cu"
-    own.write_text(maps.with_mistake(puzzle, "no tile, as in puzzle 07"))
+    own.write_text(counted.with_mistake(puzzle, "no tile, as in puzzle 07"))
     figure = kinds.draw(ask("24", own), KINDS["halo"])[0]
     texts = [t.get_text() for t in figure.axes[0].texts]
     assert texts.count("108 reads for 12 outputs") == 2 and "your kernel" in texts

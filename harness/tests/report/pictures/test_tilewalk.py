@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.course.checkout import open_course
-from harness.report.pictures.maps import small_tiles, solved, trace
+from harness.report.pictures.counted import counted_run, small_tiles, solved
 from harness.report.pictures.panels import INKS
 from harness.report.pictures.tilewalk import frame, product, walk
 from harness.tests.report.pictures.test_pictures import no_text_overlaps
@@ -27,7 +27,7 @@ def walked(request):
 def test_a_step_reads_its_tiles_and_all_steps_read_what_the_block_reads(walked):
     puzzle, found = walked
     p, case = found.product, next(c for c in puzzle.cases if c.name == "drawn")
-    run = trace(puzzle, "drawn", puzzle.kernels[0], small_tiles(solved(puzzle)))
+    run = counted_run(puzzle, "drawn", puzzle.kernels[0], small_tiles(solved(puzzle)))
     width = puzzle.kernels[0].launch(puzzle.full_dims(case), {"TILE": 4}).grid[0]
     block = p.block[0] + p.block[1] * width
     for matrix, side in ((p.a, "a"), (p.b, "b")):

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from harness.course.checkout import open_course
 from harness.errors import CourseError
 from harness.report.pictures.canvas import COLOURS, IDLE
-from harness.report.pictures.maps import solved, trace
+from harness.report.pictures.counted import counted_run, solved
 from harness.report.pictures.warpwalk import passes, warp_frames
 from harness.tests.report.pictures.test_pictures import no_text_overlaps
 
@@ -21,7 +21,7 @@ def test_the_passes_of_the_weight_gradient():
     """Thread (r, s) of 2 x 2 reads input[p + r, q + s] and grad_output[p, q], for (p, q) in turn."""
     puzzle = COURSE.load("09")
     case, kernel = puzzle.cases[0], puzzle.kernels[0]
-    found = passes(trace(puzzle, case.name, kernel, solved(puzzle)), [p.name for p in kernel.arrays])
+    found = passes(counted_run(puzzle, case.name, kernel, solved(puzzle)), [p.name for p in kernel.arrays])
     assert len(found) == 4
     for i, (p, q) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
         reads = {(name, flat) for (name, flat), kind in found[i].kinds.items() if kind == "read"}

@@ -1,0 +1,82 @@
+"""A counted run of a kernel, and the elements that its requests touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.course.cuda_text import edited, read
+from harness.course.cuda_values import tunables
+from harness.course.declare import Kernel, Puzzle
+from harness.course.inputs import make_inputs
+from harness.devices import confined_device
+from harness.devices.virtual.explain.metrics import Request
+from harness.errors import CourseError
+from harness.grading.runs import scalar
+
+MOST_REQUESTS = 100_000
+
+
+@dataclass
+class CountedRun:
+    """The requests of one launch, with what is needed to find the elements they touch."""
+
+    requests: list[Request]
+    arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape
+
+    def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
+        """The requests to an array, in order, each with its lanes' elements (-1: none). wanted: fields of
+        Request."""
+        wanted_ones = (r for r in self.requests if all(getattr(r, k) == v for k, v in wanted.items()))
+        found = ((r, self.elements(name, r)) for r in wanted_ones)
+        return [(r, elements) for r, elements in found if (elements >= 0).any()]
+
+    def elements(self, name: str, r: Request) -> np.ndarray:
+        """The element of an array that each lane touches in a request (-1: none)."""
+        start, shape = self.arrays[name]
+        end = start + 4 * np.prod(shape, dtype=int)
+        inside = (r.space == "global") & (r.addresses >= start) & (r.addresses < end)
+        return np.where(inside, (r.addresses - start) // 4, -1)
+
+
+def counted_run(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> CountedRun:
+    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError if it touches none."""
+    case = next(c for c in puzzle.cases if c.name == case_name)
+    dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
+    with confined_device("cpu", checks="count") as device:
+        device.quick = True
+        device.keep_requests = MOST_REQUESTS
+        function = device.compile(source, include_dirs=puzzle.include_dirs).get_function(kernel.name)
+        arrays = {
+            p.name: device.array(inputs[p.name])
+            if p.is_input
+            else device.empty(p.shape(dims), np.dtype(p.dtype))
+            for p in kernel.passed
+        }
+        for p in kernel.constants:
+            function.module.set_constant(p.name, inputs[p.name])
+        launch = kernel.launch(dims, tunables(source))
+        args = tuple(arrays[p.name] if p.name in arrays else scalar(p, dims) for p in kernel.params)
+        done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
+        if not done.requests:
+            raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
+        return CountedRun(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
+
+
+def with_mistake(puzzle: Puzzle, name: str) -> str:
+    """The solution with the mistake `name` applied."""
+    mistake = next(m for m in puzzle.mistakes if m.name == name)
+    return mistake.apply(puzzle.solution_path.read_text(encoding="utf-8"))
+
+
+def solved(puzzle: Puzzle) -> str:
+    return puzzle.solution_path.read_text(encoding="utf-8")
+
+
+def small_tiles(source: str, side: int = 4, name: str = "TILE") -> str:
+    """The kernel with a different tile size."""
+    values = [
+        v.value for v in read(source).variables if v.name == name and "constexpr" in v.words and v.value
+    ]
+    return edited(source, [(value, str(side)) for value in values])
