@@ -17,6 +17,7 @@ from ..run.arena import Owner
 from ..run.printf import c_string
 from ..runtime.abi import (
     FAULTS,
+    FRAMES_FULL,
     INFO_ATOMIC,
     INFO_SHARED,
     INFO_WRITE,
@@ -220,6 +221,17 @@ class Diagnosis:
             return dict(
                 kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
             )
+        if "brx." in text:
+            what = "The index of this branch is past the end of its table."
+            return dict(
+                kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
+            )
+        if "bar" in text:
+            return dict(
+                kind="barrier-divergence",
+                headline="Barrier error detected. Invalid arguments",
+                explanation="A block has the barriers 0 to 15; this one has another number.",
+            )
         return dict(
             kind="assert",
             headline="an illegal instruction was encountered",
@@ -227,7 +239,11 @@ class Diagnosis:
         )
 
     def _stack(self, record) -> dict:
-        if record["extra"]:
+        if record["extra"] == FRAMES_FULL:
+            what = (
+                "What the threads of a block keep while they wait for one another does not fit into memory."
+            )
+        elif record["extra"]:
             what = f"Calls are nested more than {int(record['extra']) - 1} deep: does the recursion end?"
         else:
             what = "The local arrays of this thread do not fit into its local memory."
@@ -306,6 +322,7 @@ _DESCRIBE = {
     "exited-early": barriers.early,
     "went-round": barriers.went_round,
     "missing-block": barriers.missing_block,
+    "lanes-differ": barriers.differ,
     "uninitialised-read": unset.unset,
     "same-write": Diagnosis._same_write,
 }

@@ -1,7 +1,7 @@
 """A PTX module as the passes see it: functions, instructions, and typed operands.
 
-An operand is its own text: it prints, compares and hashes as PTX spells it. Its class says what it is, so
-that no code has to parse the text again.
+An operand is its own text: it prints, compares and hashes as PTX spells it, but for numbers, which are decimal however
+they were written. Its class says what it is, so that no code has to parse the text again.
 
 Source: PTX ISA, sections 4.5 (constants), 6 (instruction operands), 9.3 (predicated execution).
 """
@@ -171,9 +171,9 @@ def _address(text: str) -> Operand:
     offset = match and (operand(match[3]) if match[3] else None)
     if base is None or offset is not None and (not isinstance(offset, Immediate) or offset.format):
         return Operand(text)
-    made = Address(text)
-    made.base, made.registers = base, base.registers
-    made.offset = 0 if offset is None else -offset.value if match[2] == "-" else offset.value
+    by = 0 if offset is None else -offset.value if match[2] == "-" else offset.value
+    made = Address(f"[{base}{f'+{by}' if by else ''}]")
+    made.base, made.registers, made.offset = base, base.registers, by
     return made
 
 
@@ -184,15 +184,15 @@ def _negated(text: str) -> Operand:
 
 
 def _immediate(text: str) -> Immediate | None:
-    made = Immediate(text)
     if match := _INTEGER.fullmatch(text):
         sign, based, octal, decimal = match.groups()
-        made.value = int(octal, 8) if octal else int(based or decimal, 0)
-        made.value, made.format = -made.value if sign else made.value, ""
-    elif match := _BITS.fullmatch(text):
+        number = int(octal, 8) if octal else int(based or decimal, 0)
+        return _number(-number if sign else number)
+    if text == "WARP_SZ":
+        return _number(32)
+    made = Immediate(text)
+    if match := _BITS.fullmatch(text):
         made.value, made.format = int(match[1] or match[2], 16), "f32" if match[1] else "f64"
-    elif text == "WARP_SZ":
-        made.value, made.format = 32, ""
     elif _DECIMAL.fullmatch(text):
         made.value, made.format = struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64"
     else:
@@ -200,12 +200,19 @@ def _immediate(text: str) -> Immediate | None:
     return made
 
 
+def _number(value: int) -> Immediate:
+    made = Immediate(value)
+    made.value, made.format = value, ""
+    return made
+
+
 def _symbol(text: str) -> Symbol | None:
     match = _SYMBOL.fullmatch(text)
     if match is None:
         return None
-    made = Symbol(text)
-    made.name, made.offset = match[1], int(match[3] or 0) * (-1 if match[2] == "-" else 1)
+    name, by = match[1], int(match[3] or 0) * (-1 if match[2] == "-" else 1)
+    made = Symbol(f"{name}+{by}" if by else name)
+    made.name, made.offset = name, by
     return made
 
 

@@ -265,7 +265,7 @@ class _Parser:
                 self._declare(variable.name, variable, self.module.variables)
             else:
                 renamed = self._rename(variable.name, len(self.scopes) > 1)
-                self._declare(renamed, variable, self.function.variables)
+                self._declare(renamed, replace(variable, name=renamed), self.function.variables)
 
     def _declare(self, name: str, variable: Variable, among: dict[str, Variable]) -> None:
         formals = (*self.function.params, *self.function.returns) if self.function else ()
