@@ -25,7 +25,9 @@ from .recipes import RECIPES, Check, recipe
 
 SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
 PATIENCE = 10
-MEMORY = 1 << 30  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
+MEMORY = (
+    900 << 20
+)  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
 IDLE = 400 << 20
 _MOST = 1 << 28  # bytes of what they have made
 _store = Store("modules")
