@@ -9,6 +9,7 @@ for LLVM here.
 from __future__ import annotations
 
 import math
+import re
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Address, Function, Instruction, Label, Operand, Symbol

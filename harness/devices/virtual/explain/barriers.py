@@ -57,7 +57,9 @@ def mask(d: Diagnosis, record) -> dict:
 
 def differ(d: Diagnosis, record) -> dict:
     other = d.place(record["other_site"], record["other_thread"], record["block"])
-    what = f"Thread {triple(other.thread)} is at another one, at line {other.line}, with another shape or type"
+    what = (
+        f"Thread {triple(other.thread)} is at another one, at line {other.line}, with another shape or type"
+    )
     return dict(
         kind="shuffle-mask",
         headline="Barrier error detected. Invalid arguments",
