@@ -87,9 +87,7 @@ class Process:
             except OSError:
                 raise self._gone() from None
 
-    def ask(
-        self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None, room: int = 0
-    ):
+    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None, room: int = 0):
         """The answer. verbs: what the process may ask meanwhile. room: bytes that the answer may have beside those of
         an array.
 
