@@ -397,6 +397,76 @@ def train(context, **options) -> None:
     context.meta[STATUS] = main(course, progress, TrainOptions(**options))
 
 
+class Sizes(click.ParamType):
+    """`256`, `16,16` or `8x8x4`."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value, param, ctx) -> tuple[int, ...]:
+        parts = value.replace("x", ",").split(",")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
+            self.fail(f"{value} is not one to three sizes, such as 256 or 16,16", param, ctx)
+        return tuple(map(int, parts))
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("kernel", default="")
+@click.option("--grid", type=Sizes(), default="1", show_default=True, help="Blocks.")
+@click.option("--block", type=Sizes(), default="32", show_default=True, help="Threads of a block.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number.",
+)
+@click.option(
+    "--constant", "constants", multiple=True, metavar="NAME=VALUE", help="Fill a __constant__ variable."
+)
+@click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
+@click.option(
+    "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."
+)
+@DEVICE
+@click.option("--seed", default=0, help="Of the order of warps and blocks.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="After which it is ended."
+)
+@click.option(
+    "--count/--no-count", default=True, help="Whether to count memory accesses and operations per line."
+)
+@click.option(
+    "--save",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the arrays to DIR/NAME.npy.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@click.pass_context
+def run(context, device, folder, as_json, **asked) -> None:
+    """Run any kernel of a .cu file, with all checks. KERNEL: its name, or 'tile<16>' for a template."""
+    from .run import Asked, run_file
+
+    done = run_file(Asked(**asked), device)
+    context.meta[STATUS] = int(done.fault is not None)
+    if folder:
+        import numpy as np
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in done.arrays.items():
+            np.save(folder / f"{name}.npy", array)
+    from .report.run import document, show_run
+
+    if as_json:
+        from .report.json import text_of
+
+        write(text_of(document(done)), "-")
+    else:
+        show_run(done)
+
+
 @cli.command()
 @click.argument("puzzle_id", metavar="ID")
 @solution_instead("Count")
