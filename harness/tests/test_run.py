@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from harness.cli import run_verb
-from harness.process import guarded
 from harness.errors import CourseError
+from harness.process import guarded
 from harness.run import Asked, run_file
 
 FILE = """#include <iostream>
