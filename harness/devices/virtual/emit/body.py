@@ -192,7 +192,7 @@ class Body:
             self.memory(ins)
         elif op.collective:
             (self.matrix if op.collective == "matrix" else self.collective)(ins)
-        elif op.orders:
+        elif op.is_fence:
             self.line("fence seq_cst")
         else:
             getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep, activemask

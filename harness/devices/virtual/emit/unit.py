@@ -16,7 +16,6 @@ from ..run.arena import SHARED_GUARD, slots_start
 from ..runtime import abi
 from ..runtime.abi import SHARED_START
 
-_NAME = re.compile(r"[\w$]+")
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
 _LIMITS = Limits()
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
@@ -67,7 +66,7 @@ class Unit:
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
         return bool(names) and any(name in names for function in defined(self.ptx) for item in function.body
-                   if isinstance(item, Instruction) for o in item.operands for name in _NAME.findall(o))  # fmt: skip
+                   if isinstance(item, Instruction) for o in item.operands for name in o.names)  # fmt: skip
 
     def _needs_whole_runtime(self) -> bool:
         rare = ("rt_count", "rt_copy", "rt_mbarrier")

@@ -6,13 +6,13 @@ explanation: one plain sentence.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from ....course.cuda_text import read
 from ....errors import KernelFault, Place
 from ...nvrtc.symbols import demangle
+from ..ptx.ir import Register
+from ..ptx.parse import instruction
 from ..run.arena import Owner
 from ..run.printf import c_string
 from ..runtime.abi import (
@@ -214,7 +214,8 @@ class Diagnosis:
 
     def _trap(self, record) -> dict:
         _, text = self.run.module.lowered.sites[record["site"]]
-        if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
+        ins = instruction(text)
+        if ins and ins.op.flow == "call" and isinstance(ins.called[1], Register):
             what = (
                 "The pointer called here does not point to a function with these parameters: was it ever set?"
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -31,6 +32,13 @@ class Operand(str):
     def parts(self) -> tuple[Operand, ...]:
         """Of a vector, a pair or the arguments of a call; any other operand is one part."""
         return (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of registers, variables, functions and labels."""
+        return (
+            self.registers if self.parts == (self,) else tuple(n for part in self.parts for n in part.names)
+        )
 
 
 class Register(Operand):
@@ -66,11 +74,19 @@ class Symbol(Operand):
 
     __slots__ = ("name", "offset")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
 
 class Address(Operand):
     """`[base+offset]`, whose base is a Register, a Symbol without offset or an Immediate."""
 
     __slots__ = ("base", "offset", "registers")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.base.names
 
 
 class Vector(Operand):
@@ -120,6 +136,7 @@ SPECIAL = {
 _INTEGER = re.compile(r"(-?)(?:(0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64})|(0[0-7]{0,22})|([1-9]\d{0,19}))U?")
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _DECIMAL = re.compile(r"-?(\d{1,400}\.\d{0,400}|\.\d{1,400}|\d{1,400}(?=[eE]))([eE][+-]?\d{1,4})?")
+_NAME = re.compile(r"[%\w$.]+")
 _REGISTER = re.compile(r"%[\w$.']+")
 _SYMBOL = re.compile(r"([A-Za-z_$][\w$.]*|%[\w$.]+)(?:\s*([+-])\s*(-?\d{1,10}))?")
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+|-\d+)\s*(?:([+-])\s*(-?\w{1,12}))?\s*\]")
@@ -146,6 +163,11 @@ def operand(text: str) -> Operand:
     if first == "_" and (text == "_" or text[1:].lstrip()[:1] == "|"):
         return Sink(text) if text == "_" else _of_parts(Pair, text, text.split("|"))
     return _immediate(text) or _symbol(text) or Operand(text)
+
+
+def renamed(text: str, new: Callable[[str], str]) -> Operand:
+    """The operand with other names."""
+    return operand(_NAME.sub(lambda match: new(match[0]), text))
 
 
 def special_type(name: str) -> str | None:
