@@ -131,3 +131,16 @@ def test_the_readme_s_example(tmp_path, monkeypatch):
     names = {}
     exec(code, names)
     names["test_saxpy"]()
+
+
+def test_a_file_that_does_not_compile(file, tmp_path, capsys):
+    (tmp_path / "wrong.cu").write_text("__global__ void k(int* x) {\n    x[0] = nothing;\n}\n")
+    assert guarded(lambda: run_verb(["run", str(tmp_path / "wrong.cu"), "--arg", "zeros:1"])) == 1
+    out = capsys.readouterr().out
+    assert "x wrong.cu   does not compile" in out and "2 |     x[0] = nothing;" in out
+
+
+def test_arrays_that_cannot_be_saved(file, capsys):
+    words = ["run", str(file), "fill<int, 3>", "--arg", "zeros:32", "--save", str(file), "--device", "cpu"]
+    assert guarded(lambda: run_verb(words)) == 2
+    assert "cannot be written: File exists" in capsys.readouterr().err
