@@ -189,8 +189,8 @@ class Program:
     """A puzzle that is solved in Python instead of with kernels.
 
     file: what the student writes. functions: what it defines, as `forward(net)`. check(functions, case,
-    device, seed) -> Finding, or None if all is right; it runs in a child process, for at most `seconds` per
-    case.
+    device, seed) -> Finding, or None if all is right; the functions run in a confined process, for at most `seconds`
+    per case. requests: what they may ask of the `net` that they get: verb -> work(net, ...).
     prepare(device): slow work that all cases need, such as compiling; it does not count towards the seconds.
     A mistake's `kernel` is then one of the functions.
     """
@@ -198,8 +198,14 @@ class Program:
     file: str
     functions: tuple[str, ...]
     check: Callable[..., Any]
+    requests: Mapping[str, Callable[..., Any]]
     seconds: float = 20.0
     prepare: Callable[[Any], object] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Of the functions."""
+        return [signature.split("(")[0] for signature in self.functions]
 
 
 @dataclass(frozen=True)

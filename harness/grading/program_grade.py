@@ -1,67 +1,57 @@
-"""Grades a Python puzzle: its cases run in a child process, which is killed if it hangs."""
+"""Grades a Python puzzle: the file runs in a confined process; arrays, launches and the verdict are here."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 
 from ..course.declare import Puzzle
-from ..devices.child import Child
+from ..devices import open_device
 from ..errors import DeviceError
-from .programs import ProgramError
+from .programs import Program, ProgramError
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Finding, Verdict
-
-START_LIMIT, GRACE = 180.0, 3.0  # seconds to open a device and prepare; beyond the limit of a case
 
 
 def judge_program(
     puzzle: Puzzle, source: str, name: str, device: str, seed: int, verdict: Verdict
 ) -> Verdict:
     """The verdict on a Python file: all cases in order, up to the first that fails."""
-    child = Child("harness.grading.program_worker")
     verdict = replace(verdict, case_total=len(puzzle.cases), next=f"backwarp hint {puzzle.number}")
+    with Program(puzzle.program.requests) as program:
+        try:
+            with open_device(device, checks="memory", seed=seed) as opened:  # the kernels are the solutions'
+                verdict = replace(
+                    verdict, device=opened.name, device_kind=opened.kind, device_reason=opened.reason
+                )
+                if puzzle.program.prepare:
+                    puzzle.program.prepare(opened)
+                verdict = judged(puzzle, program, source, name, opened, seed, verdict)
+        except DeviceError as e:
+            lines = str(e).splitlines()
+            verdict = replace(verdict, status=ERROR, kind="device", lines=lines, next="backwarp doctor")
+        verdict.stdout, verdict.stdout_dropped = program.printed, program.dropped
+    return verdict
+
+
+def judged(puzzle: Puzzle, program: Program, source: str, name: str, device, seed: int, verdict: Verdict):
+    """The verdict on a device."""
+    declared = puzzle.program
     try:
-        about = child.ask("open", (puzzle.root, puzzle.id, source, name, device, seed), START_LIMIT)
-        verdict.device, verdict.device_kind, verdict.device_reason = about
-        if finding := ask(child, puzzle, "load", (), name, verdict):
-            return replace(
-                verdict,
-                status=FAILED,
-                kind=finding.kind,
-                lines=finding.lines,
-                next=f"backwarp grade {puzzle.number}",
-            )
-        for index, case in enumerate(puzzle.cases):
-            finding = ask(child, puzzle, "case", (index,), name, verdict)
-            status = FAILED if finding else PASSED
-            verdict.cases.append(
-                CaseResult(case.name, case.dims, "", status, finding.kind if finding else "")
-            )
-            if finding:
-                verdict.cases += [CaseResult(c.name, c.dims, "", SKIPPED) for c in puzzle.cases[index + 1 :]]
-                return explained(puzzle, index, finding, verdict)
-    except DeviceError as e:
-        return replace(
-            verdict, status=ERROR, kind="device", lines=str(e).splitlines(), next="backwarp doctor"
-        )
-    finally:
-        child.end()
+        functions = program.load(source, name, declared.functions, declared.seconds)
+    except ProgramError as e:
+        again = f"backwarp grade {puzzle.number}"
+        return replace(verdict, status=FAILED, kind=e.kind, lines=e.lines, next=again)
+    for index, case in enumerate(puzzle.cases):
+        program.allow(declared.seconds)
+        try:
+            finding = declared.check(functions, case, device, seed)
+        except ProgramError as e:
+            finding = Finding(e.kind, e.lines)
+        status = FAILED if finding else PASSED
+        verdict.cases.append(CaseResult(case.name, case.dims, "", status, finding.kind if finding else ""))
+        if finding:
+            verdict.cases += [CaseResult(c.name, c.dims, "", SKIPPED) for c in puzzle.cases[index + 1 :]]
+            return explained(puzzle, index, finding, verdict)
     return replace(verdict, status=PASSED, kind="", next="")
-
-
-def ask(
-    child: Child, puzzle: Puzzle, request: str, arguments: tuple, name: str, verdict: Verdict
-) -> Finding | None:
-    """One request to the child; the first output of the student's code goes into the verdict."""
-    seconds = puzzle.program.seconds
-    try:
-        answer, printed, dropped = child.ask(request, (seconds, *arguments), seconds + GRACE)
-    except TimeoutError:
-        return Finding("timeout", [f"{name} is still running after {seconds:g} s, and was ended."])
-    except (EOFError, ConnectionError):
-        return Finding("exception", [f"The Python process of {name} ended unexpectedly."])
-    if not verdict.stdout:
-        verdict.stdout, verdict.stdout_dropped = printed, dropped
-    return Finding(answer.kind, answer.lines) if isinstance(answer, ProgramError) else answer
 
 
 def explained(puzzle: Puzzle, index: int, finding: Finding, verdict: Verdict) -> Verdict:

@@ -1,20 +1,34 @@
-"""The process in which a student's Python file runs: it may crash, hang or print endlessly."""
+"""The process in which a student's Python file runs, confined: `python -m harness.grading.program_worker`.
+
+It has no part in the verdict, and no array is here: what the file calls `net` sends requests, as plain data, to the
+process that has the arrays and judges them. What it sends may be anything, since the file can change all that is here.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import resource
+import itertools
+import os
 import signal
-from collections.abc import Callable
-from pathlib import Path
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import NoReturn
 
-from ..course.checkout import load_puzzle
-from ..devices import open_device
-from ..devices.child import attach, serve
-from .programs import OutOfTime, ProgramError, guarded, load_program
+import numpy as np
 
-MOST_PRINTED = 16_384  # characters that are kept
+from ..devices.child import CHECKOUT, Channel, attach, serve
+from ..devices.confine import confine, limit, python_folders
+from .program_data import CODEC, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
+
+MEMORY = 1 << 30  # bytes of address space
+MOST_ITEMS = 1 << 20  # of what a function returns
+
+
+class OutOfTime(BaseException):
+    """Raised in the student's code when its time is up; no `except Exception` of theirs catches it."""
 
 
 class Printed(io.TextIOBase):
@@ -30,74 +44,189 @@ class Printed(io.TextIOBase):
         return len(text)
 
 
+# -- what the student's functions get ---------------------------------------------------------------
+
+
+class Array:
+    """An array on the device, which is in another process: its name, shape and dtype; `get()` copies it."""
+
+    def __init__(self, net: Net, name: str, shape: Iterable[int], dtype: str):
+        self._net, self.name, self.shape, self.dtype = net, name, tuple(shape), np.dtype(dtype)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def get(self) -> np.ndarray:
+        return self._net._ask("get", self.name)
+
+    def set(self, *_) -> NoReturn:
+        raise Refused("launch", f"net.{self.name} is stored by launches; only net.load copies to the device")
+
+    def __repr__(self) -> str:
+        return f"<net.{self.name}: {self.dtype} {self.shape}>"
+
+
+class Net:
+    """LeNet as the student's functions know it, see lenet/model.py."""
+
+    def __init__(self, ask: Callable, functions: Mapping[str, Callable], handle: NetHandle):
+        vars(self).update(parameters=handle.parameters, _ask=ask, _functions=functions, _arrays=handle.arrays)
+
+    def load(self, images, labels) -> None:
+        images, labels = np.asarray(images, np.float32), np.asarray(labels, np.int32)
+        vars(self)["_arrays"] = self._ask("load", images, labels)
+
+    def launch(self, kernel: str, *arrays: Array, **numbers: float) -> None:
+        for position, array in enumerate(arrays, 1):
+            if not isinstance(array, Array):
+                kind = type(array).__name__
+                raise Refused(
+                    "launch",
+                    f"{kernel}: array {position} is a {kind}, not an array on the device like net.loss",
+                )
+        found = {}
+        for name, value in numbers.items():
+            try:
+                found[name] = float(value)
+            except (TypeError, ValueError):
+                raise Refused(
+                    "launch", f"{kernel}: {name} is a {type(value).__name__}, not a number"
+                ) from None
+        self._ask("launch", str(kernel)[:200], [array.name for array in arrays], found)
+
+    def forward(self) -> None:
+        self._step("forward")
+
+    def backward(self) -> None:
+        self._step("backward")
+
+    def _step(self, name: str) -> None:
+        if name in self._functions:
+            self._functions[name](self)
+        else:
+            self._ask(name)
+
+    def __getitem__(self, name: str) -> Array:
+        known = self._arrays.get(name) if isinstance(name, str) else None
+        return Array(self, name, *(known or self._ask("array", str(name)[:200])))
+
+    def __getattr__(self, name: str) -> Array:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise Refused("launch", f"net.{name} cannot be set: an array of net is stored by launches")
+
+    __setitem__ = __setattr__
+
+
+# -- answers ----------------------------------------------------------------------------------------
+
+
 class Worker:
-    """One file, loaded once, and its cases."""
+    """A file that is loaded, and calls of its functions."""
 
-    def __init__(self, root: Path, puzzle_id: str, source: str, name: str, device: str, seed: int):
-        self.puzzle = load_puzzle(root, puzzle_id).drawn(seed)
-        self.source, self.name, self.seed = source, name, seed
-        self.device = open_device(device, checks="memory", seed=seed)
-        self.functions: dict = {}
-        if self.puzzle.program.prepare:
-            self.puzzle.program.prepare(self.device)
+    def __init__(self, channel: Channel):
+        self.channel, self.turn = channel, threading.Lock()
+        self.functions: dict[str, Callable] = {}
+        self.name = ""
 
-    def about(self) -> tuple[str, str, str]:
-        return self.device.name, self.device.kind, self.device.reason
-
-    def load(self) -> None:
-        """Errors: ProgramError."""
-        self.functions = load_program(self.source, self.name, self.puzzle.program.functions)
-
-    def case(self, index: int) -> object:
-        """The finding in a case, or None."""
-        check = self.puzzle.program.check
-        return guarded(
-            self.source, self.name,
-            lambda: check(self.functions, self.puzzle.cases[index], self.device, self.seed),
-        )  # fmt: skip
-
-
-class Verbs:
-    """What the parent asks for, in this order: open, load, and a case after the other."""
-
-    def __init__(self):
-        self.worker: Worker | None = None
-
-    def open(self, *arguments) -> tuple[str, str, str]:
-        self.worker = Worker(*arguments)
-        return self.worker.about()
-
-    def load(self, seconds: float):
-        return self.timed(seconds, self.worker.load)
-
-    def case(self, seconds: float, index: int):
-        return self.timed(seconds, lambda: self.worker.case(index))
-
-    def timed(self, seconds: float, work: Callable[[], object]) -> tuple[object, str, int]:
-        """(the result or the student's error, what was printed, lines of print that were dropped)."""
-        printed = Printed()
+    def timed(self, work: Callable, seconds: float, *arguments) -> tuple:
+        """(what it returns, or how it failed; what was printed, lines of print that were dropped)."""
+        sys.stdout = sys.stderr = printed = Printed()
         try:
-            with contextlib.redirect_stdout(printed):
-                signal.setitimer(signal.ITIMER_REAL, seconds)
-                try:
-                    found = work()
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-        except ProgramError as error:
-            found = error
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            try:
+                found = work(*arguments)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except BaseException as error:
+            found = self.raised(error)
         return found, printed.text, printed.dropped
+
+    def load(self, source: str, name: str, wanted: list[str]) -> dict:
+        """Runs the file. What it defines: names of functions, and (parameters, keyword-only ones, line) of those that
+        are wanted, as far as Python can tell."""
+        self.name, namespace = name, {"__name__": name.removesuffix(".py"), "__file__": name}
+        exec(compile(source, name, "exec"), namespace)
+        defined = {n: v for n, v in namespace.items() if isinstance(n, str) and callable(v)}
+        self.functions = {n: defined[n] for n in wanted if n in defined}
+        codes = {n: getattr(function, "__code__", None) for n, function in self.functions.items()}
+        return {
+            "defined": [n for n in itertools.islice(defined, 1000) if not n.startswith("_")],
+            "codes": {
+                n: (code.co_argcount, code.co_kwonlyargcount, code.co_firstlineno) if code else None
+                for n, code in codes.items()
+            },
+        }
+
+    def call(self, function: str, arguments: list) -> object:
+        arguments = [Net(self.ask, self.functions, a) if isinstance(a, NetHandle) else a for a in arguments]
+        return plain(self.functions[function](*arguments), itertools.count())
+
+    def ask(self, verb: str, *arguments):
+        """The parent's answer. Errors: Refused."""
+        with self.turn:  # a student's threads may ask too
+            return self.channel.ask(verb, arguments)
+
+    def raised(self, error: BaseException) -> Raised:
+        """What the parent has to know of an exception to explain it."""
+        kinds = (SyntaxError, "syntax"), (OutOfTime, "timeout"), (Refused, getattr(error, "kind", ""))
+        kind = next((kind for type_, kind in kinds if isinstance(error, type_)), "exception")
+        line, column = _line(error.__traceback__, self.name), 0
+        text = str(error)
+        if isinstance(error, SyntaxError):
+            text = str(error.msg)
+            if error.filename == self.name:
+                line, column = error.lineno or 0, error.offset or 0
+        return Raised(kind, type(error).__name__, text[:MOST_TOLD], line, column)
+
+
+def plain(value, count: Iterable[int]):
+    """What a function returned, of data that can travel; Other for what cannot. count: of items so far."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value) if abs(value) < 1 << 63 else Other.of(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value if value.dtype.kind in "biuf" else Other.of(value)
+    if isinstance(value, Iterable) and not isinstance(value, Array | Net | bytes | type):
+        items = itertools.takewhile(lambda _: next(count) < MOST_ITEMS, value)
+        return [plain(item, count) for item in items]
+    return Other.of(value)
+
+
+def _line(trace: TracebackType | None, name: str) -> int:
+    """The last line of the file that an exception came through; 0 if there is none."""
+    line = 0
+    while trace:
+        if trace.tb_frame.f_code.co_filename == name:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _out_of_time(*_) -> NoReturn:
+    raise OutOfTime("its time is up here; a loop that never ends?")
 
 
 def main() -> None:
-    connection = attach()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, out_of_time)
-    verbs = Verbs()
-    serve(connection, {"open": verbs.open, "load": verbs.load, "case": verbs.case})
-
-
-def out_of_time(*_) -> None:
-    raise OutOfTime("its time is up here; a loop that never ends?")
+    channel = attach(CODEC)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    limit(memory=MEMORY, file_size=1)
+    confine(readable=python_folders(without=CHECKOUT))
+    os.dup2(nowhere, 2)  # nobody reads what is written there while it runs
+    signal.signal(signal.SIGALRM, _out_of_time)
+    worker = Worker(channel)
+    serve(channel, {"load": partial(worker.timed, worker.load), "call": partial(worker.timed, worker.call)})
 
 
 if __name__ == "__main__":

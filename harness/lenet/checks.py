@@ -49,7 +49,7 @@ def check_step(
     net.load(images, labels)
     expected = lenet.step_values(start, images, labels)
     known = {**expected, **start, "labels": labels}
-    watch = Watch(net)
+    watch, net.loads = Watch(net), False
     for function, names in (("forward", FORWARD), ("backward", BACKWARD)):
         functions[function](net)
         for name in names:
@@ -279,12 +279,9 @@ def numpy_losses(start, pairs, rates: Sequence[float] | None = None) -> tuple[di
 
 def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistakes) -> Finding | None:
     """The list that train returned, loss by loss."""
-    try:
-        found = np.array([float(loss) for loss in losses])
-    except (TypeError, ValueError):
-        return Finding("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
-    if len(found) != len(expected):
-        return Finding("wrong", [f"train returns {len(found)} losses for {len(expected)} batches."])
+    if finding := no_losses(losses, len(expected)):
+        return finding
+    found = np.array([float(loss) for loss in losses])
 
     def same(right) -> bool:
         return np.allclose(found, right, rtol=1e-4, atol=0)
@@ -297,6 +294,24 @@ def wrong_losses(losses: object, expected: Sequence[float], known: dict, mistake
         if m.computes and m.kernel == "train" and same(m.computes(known, {})):
             return Finding("wrong", [line, m.says], m.name, m.hint)
     return Finding("wrong", [line, "Look at the order of load, forward, backward, update and the loss."])
+
+
+def no_losses(losses: object, count: int) -> Finding | None:
+    """What is wrong if train did not return a number for every batch."""
+    try:
+        found = [float(loss) for loss in losses]
+    except (TypeError, ValueError):
+        return Finding("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
+    if len(found) != count:
+        return Finding("wrong", [f"train returns {len(found)} losses for {count} batches."])
+    return None
+
+
+def no_share(share: object) -> Finding | None:
+    """What is wrong if accuracy did not return a number."""
+    if isinstance(share, (int, float, np.number)):
+        return None
+    return Finding("wrong", [f"accuracy returns {shown(share)}, which is not a number."])
 
 
 def shown(value: object) -> str:
@@ -314,8 +329,8 @@ def check_accuracy(functions, case, device, seed, mistakes) -> Finding | None:
     pairs = [(images[i : i + size], labels[i : i + size]) for i in range(0, len(labels), size)]
     got = functions["accuracy"](net, pairs)
     right = lenet.forward(start, images)["logits"].argmax(1) == labels
-    if not isinstance(got, (int, float, np.number)):
-        return Finding("wrong", [f"accuracy returns {shown(got)}, which is not a number."])
+    if finding := no_share(got):
+        return finding
     if abs(got - right.mean()) < 1e-6:
         return None
     line = (
@@ -347,17 +362,29 @@ def check_overfit(functions, case, device, seed, mistakes) -> Finding | None:
     pair = digits.train_images[chosen], digits.train_labels[chosen]
     net = solution_net(device, functions, lenet.initial())
     losses = functions["train"](net, [pair] * steps)
+    if finding := no_losses(losses, steps):
+        return finding
     share = functions["accuracy"](net, [pair])
-    if share == 1 and losses[-1] < 0.05:
+    if finding := no_share(share):
+        return finding
+    learned = lenet.forward(parameters(net), pair[0])["logits"]
+    loss = max(float(losses[-1]), lenet.loss.mean_cross_entropy(learned, pair[1]))
+    share = min(share, (learned.argmax(1) == pair[1]).mean())
+    if share == 1 and loss < 0.05:
         return None
     return Finding(
         "wrong",
         [
-            f"After {steps} steps on the same 10 images the loss is {losses[-1]:.3g}, "
+            f"After {steps} steps on the same 10 images the loss is {loss:.3g}, "
             f"and {10 * share:.0f} of 10 are right.",
             "LeNet can learn 10 images by heart; a loss below 0.05 was expected.",
         ],
     )
+
+
+def parameters(net: LeNet) -> dict[str, np.ndarray]:
+    """What training has made of them. What a program says of its success is not all that is looked at."""
+    return {name: net[name].get().astype(np.float64) for name in PARAMETERS}
 
 
 def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
@@ -371,18 +398,32 @@ def check_curve(functions, case, device, seed, mistakes) -> Finding | None:
     size, labels = settings.batch, digits.test_labels
     test = [(digits.test_images[i : i + size], labels[i : i + size]) for i in range(0, len(labels), size)]
     net = solution_net(device, functions, lenet.initial())
-    losses = np.array(functions["train"](net, pairs), float)
+    losses = functions["train"](net, pairs)
+    if finding := no_losses(losses, len(pairs)):
+        return finding
     share = functions["accuracy"](net, test)
-    each = losses.reshape(epochs, -1).mean(1)
-    if share >= 0.85 and each[-1] < each[0] / 2:
+    if finding := no_share(share):
+        return finding
+    learned = parameters(net)
+    each = np.array([float(loss) for loss in losses]).reshape(epochs, -1).mean(1)
+    share = min(share, (lenet.forward(learned, digits.test_images)["logits"].argmax(1) == labels).mean())
+    last = max(each[-1], mean_loss(learned, digits))
+    if share >= 0.85 and last < each[0] / 2:
         return None
-    curve = ", ".join(f"{loss:.3g}" for loss in each)
+    curve = ", ".join(f"{loss:.3g}" for loss in (*each[:-1], last))
     return Finding(
         "wrong",
         [
             f"Test accuracy {share:.1%} after {epochs} epochs; 85 % was expected. "
             f"Mean loss of each epoch: {curve}."
         ],
+    )
+
+
+def mean_loss(p: dict[str, np.ndarray], digits: data.Data) -> float:
+    """Over a quarter of the images to learn from."""
+    return lenet.loss.mean_cross_entropy(
+        lenet.forward(p, digits.train_images[::4])["logits"], digits.train_labels[::4]
     )
 
 

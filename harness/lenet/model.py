@@ -15,6 +15,7 @@ import numpy as np
 
 from reference.lenet import PARAMETERS
 
+from ..grading.program_data import NetHandle
 from .kernels import Bound, Kernels, LaunchMistake, TwoPasses
 
 #: what is computed for each image: shape and dtype, without the batch
@@ -58,6 +59,7 @@ class LeNet:
         self.device, self.kernels, self.program = device, kernels, program
         self.timing: dict[str, list[float]] = {role: [0, 0.0] for role in kernels.choices}
         self.watch: Callable | None = None  # called before each launch with the kernel's name and its arrays
+        self.loads = True  # whether a program may load a batch
         self._bound: dict[tuple, Bound | TwoPasses] = {}
         self._arrays = {"loss": device.empty((1,), np.float32, name="loss", axes="n")}
         self._batches: dict[int, dict] = {}
@@ -155,6 +157,15 @@ class LeNet:
     def backward(self) -> None:
         """From the logits to the gradients of all parameters; after `forward`."""
         self.program["backward"](self)
+
+    # ---- for a program in another process ------------------------------------------------------------------
+
+    def handle(self) -> NetHandle:
+        return NetHandle(self.parameters, self.described())
+
+    def described(self) -> dict[str, tuple]:
+        """Shape and dtype of every array."""
+        return {name: (array.shape, array.dtype.name) for name, array in self._arrays.items()}
 
     # ---- state -------------------------------------------------------------------------------------------
 

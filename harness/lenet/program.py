@@ -1,21 +1,25 @@
 """The Python of a training: forward and backward from puzzle 37, learning rate and update from puzzle 38.
 
-As with the kernels, it is the student's file where it is the one that passed, else the solution.
+As with the kernels, it is the student's file where it is the one that passed, else the solution. A student's file
+runs in a process of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 
 from ..course.checkout import Course
+from ..course.declare import Puzzle
 from ..course.progress import Entry
-from ..errors import BackwarpError
-from ..grading.programs import guarded, load_program
-from .kernels import chosen_source
+from ..errors import KernelFault
+from ..grading.programs import Program, ProgramError
+from .kernels import YOURS, chosen_source
+from .requests import REQUESTS
 
 STEP, TRAINING = "37", "38"
+SECONDS = 120.0  # for one call of a student's function, its launches included
 
 
 @dataclass(frozen=True)
@@ -32,43 +36,57 @@ class Part:
         return f"{self.number} {self.whose}"
 
 
-@dataclass(frozen=True)
 class LeNetProgram:
-    """Both files, and all their functions by name."""
+    """Both files, and all their functions by name. Closing it ends their processes."""
 
-    parts: tuple[Part, ...]
+    def __init__(self, parts: tuple[Part, ...], processes: ExitStack):
+        self.parts, self._processes = parts, processes
 
     @property
     def functions(self) -> dict[str, Callable]:
         return {name: f for part in self.parts for name, f in part.functions.items()}
 
+    def __enter__(self) -> LeNetProgram:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._processes.close()
+
 
 def choose_program(course: Course, entries: Mapping[str, Entry], mine: bool = True) -> LeNetProgram:
     """Errors: CourseError, ProgramError."""
     parts = []
-    for number in (STEP, TRAINING):
-        puzzle = course.load(number)
-        source, whose, note = chosen_source(puzzle, entries.get(puzzle.id), mine)
-        functions = load_program(source, puzzle.file, puzzle.program.functions)
-        explained = {name: explaining(f, source, puzzle.file) for name, f in functions.items()}
-        parts.append(Part(number, whose, note, explained))
-    return LeNetProgram(tuple(parts))
+    with ExitStack() as processes:
+        for number in (STEP, TRAINING):
+            puzzle = course.load(number)
+            source, whose, note = chosen_source(puzzle, entries.get(puzzle.id), mine)
+            if whose == YOURS:
+                functions = apart(puzzle, source, processes.enter_context(Program(REQUESTS)))
+            else:
+                functions = here(puzzle, source)
+            parts.append(Part(number, whose, note, functions))
+        return LeNetProgram(tuple(parts), processes.pop_all())
 
 
-def explaining(function: Callable, source: str, file: str) -> Callable:
-    """Wraps a function so that its errors name the line; errors of a kernel or of the training stay as they
-    are."""
-
-    def run(*arguments):
-        try:
-            return function(*arguments)
-        except (BackwarpError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            return guarded(source, file, partial(reraise, error))
-
-    return run
+def here(puzzle: Puzzle, source: str) -> dict[str, Callable]:
+    """The functions of a solution, in this process."""
+    namespace: dict = {"__name__": puzzle.file.removesuffix(".py")}
+    exec(compile(source, puzzle.file, "exec"), namespace)
+    return {name: namespace[name] for name in puzzle.program.names}
 
 
-def reraise(error: Exception):
-    raise error
+def apart(puzzle: Puzzle, source: str, program: Program) -> dict[str, Callable]:
+    """The functions of a student's file. What a kernel does wrong is raised as it is, since the file is right."""
+
+    def timed(function: Callable) -> Callable:
+        def run(*arguments):
+            program.allow(SECONDS)
+            try:
+                return function(*arguments)
+            except ProgramError as error:
+                raise error.__cause__ if isinstance(error.__cause__, KernelFault) else error from None
+
+        return run
+
+    functions = program.load(source, puzzle.file, puzzle.program.functions, SECONDS)
+    return {name: timed(function) for name, function in functions.items()}

@@ -54,11 +54,14 @@ def main(course: Course, progress: Progress, options: TrainOptions) -> int:
     settings = decide(options, stored.settings if stored else None)
     mine = options.kernels == "mine"
     entries = progress.all() if mine else {}
-    choices, program = choose(course, entries, mine, options.use), choose_program(course, entries, mine)
+    choices = choose(course, entries, mine, options.use)
     data = data_sets.load(settings.data, options.data_dir)
     make_state(folder)
     trusted = all(choice.whose == SOLUTION for choice in choices.values())
-    with open_device(options.device, checks="none" if trusted else "memory", confined=not trusted) as device:
+    with (
+        choose_program(course, entries, mine) as program,
+        open_device(options.device, checks="none" if trusted else "memory", confined=not trusted) as device,
+    ):
         net = LeNet(device, Kernels(device, choices), program.functions, lenet.initial(settings.seed))
         training = Training(net, data, settings, checkpoint)
         if stored:
@@ -76,8 +79,9 @@ def main(course: Course, progress: Progress, options: TrainOptions) -> int:
             say(f"Interrupted {stopped}. To go on: {resuming(options)}")
             return INTERRUPTED
         result = show.result(training, choices, program, device)
-    if options.use:
-        result["moved"] = moved(choices, choose(course, entries, mine), program.functions, data, say)
+        if options.use:
+            usual = choose(course, entries, mine)
+            result["moved"] = moved(choices, usual, program.functions, data, say)
     draw(result, net, data, picture, say)
     for line in show.summary(result):
         say(line)

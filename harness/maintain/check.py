@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from ..course.declare import Case, Kernel, Puzzle
@@ -19,7 +18,7 @@ from ..course.stubs import stub_text
 from ..devices import open_device
 from ..grading.grade import Options, grade_file
 from ..grading.naming import Observation
-from ..grading.programs import ProgramError, guarded, load_program
+from ..grading.programs import Program, ProgramError
 from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
 from ..grading.wrong_kernels import Variant, WrongKernels, compiled
@@ -165,26 +164,26 @@ def wrong_kernels(puzzle: Puzzle, kernel: Kernel) -> Iterator[str]:
 
 
 def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
-    """The mistakes of a puzzle in Python; they run in this process."""
-    with open_device("cpu", checks="memory") as device:
+    """The mistakes of a puzzle in Python."""
+    with open_device("cpu", checks="memory") as device, Program(puzzle.program.requests) as program:
         if puzzle.program.prepare:
             puzzle.program.prepare(device)
         for m in puzzle.mistakes:
-            found = finding(
-                puzzle, m.apply(solution_text(puzzle)), device, first=OWN_CASE.get(m.kernel, m.kernel)
-            )
+            text, own = m.apply(solution_text(puzzle)), OWN_CASE.get(m.kernel, m.kernel)
+            found = finding(puzzle, text, device, program, first=own)
             diagnosis = (found.mistake or found.kind) if found else "nothing"
             if diagnosis not in m.expected:
                 yield f"mistake {m.name!r} of {m.kernel}: found {diagnosis}, expected {' or '.join(m.expected)}"
 
 
-def finding(puzzle: Puzzle, source: str, device: object, first: str = "") -> Finding | None:
+def finding(puzzle: Puzzle, source: str, device: object, program: Program, first: str = "") -> Finding | None:
     """What the first case that fails has found in a program. first: how the cases to begin with are called."""
+    declared = puzzle.program
     try:
-        functions = load_program(source, puzzle.file, puzzle.program.functions)
+        functions = program.load(source, puzzle.file, declared.functions, declared.seconds)
         for case in sorted(puzzle.cases, key=lambda case: not (first and case.name.startswith(first))):
-            check = partial(puzzle.program.check, functions, case, device, 0)
-            if found := guarded(source, puzzle.file, check):
+            program.allow(declared.seconds)
+            if found := declared.check(functions, case, device, 0):
                 return found
     except ProgramError as e:
         return Finding(e.kind, e.lines)

@@ -13,7 +13,6 @@ import textwrap
 from collections.abc import Iterable
 from typing import TextIO
 
-from ..grading.repair.telling import where
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
@@ -42,14 +41,12 @@ Span = tuple[str, str]
 Line = list[Span]
 
 
-def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) -> list[Line]:
-    """The whole report on one file, in at most so many lines."""
+def verdict_lines(verdict: Verdict, width: int = WIDTH) -> list[Line]:
+    """The whole report on one file."""
     head = wrapped_spans(headline(verdict), width)
     body = [line for text in verdict.lines for line in body_lines(text, width)]
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
-    if verdict.repair:
-        tail = body_lines(where(verdict.repair, verdict.case_total), width) + tail
-    room = most - len(head) - len(tail)
+    room = MOST_LINES - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], [("  ...", "")]]
     body += printed(verdict, room - len(body))
@@ -98,16 +95,17 @@ def wrapped_spans(line: Line, width: int) -> list[Line]:
 
 
 def printed(verdict: Verdict, room: int) -> list[Line]:
-    """The kernel's printf output, cut to `room` lines."""
+    """What the kernel or the program printed, cut to `room` lines."""
     lines = verdict.stdout.splitlines()
     if not lines or room < 1:
         return []
     shown = lines[: max(0, min(MOST_PRINTED, room - 2))]
     left = len(lines) - len(shown) + verdict.stdout_dropped
+    who = "program" if verdict.file.endswith(".py") else "kernel"
     if not shown:
-        return [[(f"  The kernel printed {left:,} lines, not shown.", "")]]
+        return [[(f"  The {who} printed {left:,} lines, not shown.", "")]]
     found = [
-        [("  The kernel printed:", "")],
+        [(f"  The {who} printed:", "")],
         *([("    " + printable(line)[:WIDTH], "dim")] for line in shown),
     ]
     return found + ([[(f"    ... and {left:,} more lines, cut", "dim")]] if left else [])
@@ -175,7 +173,7 @@ def show(lines: Iterable[Line], stream: TextIO | None = None) -> None:
         console.print(Text.assemble(*line))
 
 
-def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief=False, most=MOST_LINES) -> None:
-    """Writes the report on one file, in at most so many lines; brief: its headline only."""
+def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief: bool = False) -> None:
+    """Writes the report on one file; brief: its headline only."""
     stream = stream or sys.stdout
-    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream), most), stream)
+    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream)), stream)

@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
 from harness.lenet.checks import check_step, solution_kernels
+from harness.lenet.requests import REQUESTS
 from reference import conv, dense, pool
 
 
@@ -255,6 +256,7 @@ PUZZLE = Puzzle(
         "step.py",
         ("forward(net)", "backward(net)"),
         lambda f, case, device, seed: check_step(f, case, device, seed, MISTAKES),
+        REQUESTS,
         seconds=10,
         prepare=solution_kernels,
     ),

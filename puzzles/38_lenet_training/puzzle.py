@@ -14,6 +14,7 @@ from harness.lenet.checks import (
     schedule,
     solution_kernels,
 )
+from harness.lenet.requests import REQUESTS
 from reference import lenet, loss, optim
 
 
@@ -309,6 +310,7 @@ PUZZLE = Puzzle(
         "train.py",
         ("learning_rate(step, steps)", "update(net, rate)", "train(net, batches)", "accuracy(net, batches)"),
         lambda f, case, device, seed: check_training(f, case, device, seed, MISTAKES),
+        REQUESTS,
         seconds=60,
         prepare=solution_kernels,
     ),

@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness.devices.child import Child
-from harness.devices.confine import supported
+from harness.devices.confine import environment, supported
 
 # Each attempt is made before, in a process that is not confined, and after. What is called has no lasting effect where it
 # is allowed.
@@ -137,11 +137,12 @@ def test_what_kernels_need_goes_on(found):
 
 
 def test_the_current_folder_is_neither_imported_from_nor_readable(tmp_path, monkeypatch):
-    """A file there called numpy.py would run in the processes that work for this one."""
+    """A file there called numpy.py would run in the processes that work for this one. And NumPy starts no thread, which
+    would keep its access to files."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "numpy.py").write_text("raise SystemExit('not this one')")
-    child = Child("harness.tests.devices.what_is_seen")
+    child = Child("harness.tests.devices.what_is_seen", environment=environment())
     try:
-        assert child.ask("seen", (), 60) == {"numpy": True, "folder": False}
+        assert child.ask("seen", (), 60) == {"numpy": True, "folder": False, "files": supported().files}
     finally:
         child.end()

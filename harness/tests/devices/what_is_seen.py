@@ -14,9 +14,9 @@ def seen() -> dict:
         readable = True
     except OSError:
         readable = False
-    return {"numpy": hasattr(numpy, "ndarray"), "folder": readable}
+    return {"numpy": hasattr(numpy, "ndarray"), "folder": readable, "files": held.files}
 
 
 channel = attach()
-confine(python_folders())
+held = confine(python_folders())
 serve(channel, {"seen": seen})

@@ -1,7 +1,7 @@
 """Puzzles 37 and 38, which are solved in Python: solutions pass, stubs fail, what is wrong is explained.
 
-Most files are checked in this process, on one device; a few also go through the real grader and its child.
-Their mistakes are checked in test_check.
+Most files are checked in one process and on one device; a few also go through the whole grader. Their mistakes are
+checked in test_check.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import pytest
 import harness
 from harness.course.checkout import Course
 from harness.course.stubs import stub_text
-from harness.grading import program_grade
+from harness.grading import programs
 from harness.grading.grade import Options, grade_file
-from harness.grading.programs import load_program
+from harness.grading.programs import Program
+from harness.lenet.requests import REQUESTS
 from harness.maintain import check
 from harness.report.text import MOST_LINES, verdict_lines
 from harness.tests.devices.virtual.launches import device
@@ -27,8 +28,15 @@ PUZZLES = [COURSE.load("37"), COURSE.load("38")]
 each = pytest.mark.parametrize("puzzle", PUZZLES, ids=lambda p: p.id)
 
 
-def finding(puzzle, source):
-    return check.finding(puzzle, source, device("memory"))
+@pytest.fixture(scope="module")
+def program():
+    with Program(REQUESTS) as made:
+        yield made
+
+
+@pytest.fixture
+def finding(program):
+    return lambda puzzle, source: check.finding(puzzle, source, device("memory"), program)
 
 
 def solution(puzzle):
@@ -60,16 +68,16 @@ def test_the_solution_passes(puzzle, grade):
 
 
 @pytest.mark.parametrize("seed", [176896312139197, 204308448745060])
-def test_where_the_loss_has_a_kink_its_differences_prove_nothing(seed):
+def test_where_the_loss_has_a_kink_its_differences_prove_nothing(seed, program):
     """With these seeds, an element that is measured moves a ReLU or a maximum over."""
     puzzle = PUZZLES[0]
-    functions = load_program(solution(puzzle), puzzle.file, puzzle.program.functions)
+    functions = program.load(solution(puzzle), puzzle.file, puzzle.program.functions, 60)
     case = next(case for case in puzzle.cases if case.check == "gradient")
     assert puzzle.program.check(functions, case, device("memory"), seed) is None
 
 
 @each
-def test_the_stub_runs_and_fails(puzzle, grade):
+def test_the_stub_runs_and_fails(puzzle, grade, finding):
     assert grade(puzzle, stub_text(puzzle))[0].kind == "untouched"
     assert finding(puzzle, "MINE = 1\n" + stub_text(puzzle)).kind in ("launch", "wrong", "unwritten")
 
@@ -103,7 +111,7 @@ def test_the_first_wrong_layer_is_named(grade):
     assert "Next: backwarp hint 37 3" in text
 
 
-def test_a_wrong_layer_without_a_known_cause_says_who_stored_it(grade):
+def test_a_wrong_layer_without_a_known_cause_says_who_stored_it(grade, finding):
     extra = 'net.launch("relu_backward", net.grad_fc2, net.fc2, net.grad_fc2)\n    '
     wrong = edited(
         STEP, 'fc_backward(net, "fc2", net.grad_fc2', extra + 'fc_backward(net, "fc2", net.grad_fc2'
@@ -138,7 +146,7 @@ def test_a_launch_that_reads_too_early_names_its_line(grade):
         (TRAINING, "def accuracy", "def acuracy", "Rename acuracy to accuracy."),
     ],
 )  # fmt: skip
-def test_a_mistake_is_explained_in_a_sentence(puzzle, old, new, says):
+def test_a_mistake_is_explained_in_a_sentence(puzzle, old, new, says, finding):
     assert says in "\n".join(finding(puzzle, edited(puzzle, old, new)).lines)
 
 
@@ -151,7 +159,7 @@ def test_what_never_ends_is_stopped_at_its_line(grade):
 
 
 def test_what_cannot_be_stopped_is_ended(grade, monkeypatch):
-    monkeypatch.setattr(program_grade, "GRACE", 0.5)
+    monkeypatch.setattr(programs, "GRACE", 0.5)
     stubborn = "    import signal\n    signal.setitimer(signal.ITIMER_REAL, 0)\n    while True: pass\n"
     verdict, text = grade(TRAINING, edited(TRAINING, FIRST, stubborn), seconds=1)
     assert verdict.kind == "timeout" and "was ended" in text

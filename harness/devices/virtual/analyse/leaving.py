@@ -34,6 +34,7 @@ from .dataflow import reached
 
 # the exit of all threads that did not return early; the first bit of a mask
 CLOSING_BRACE = 1
+_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret", "leave")  # opcodes without effect
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Flow:
     def returns(self) -> list[int]:
         """Positions of what returns were compiled to: branches to the last `ret`, except those that reach the
         closing brace."""
-        rets = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.op.flow == "return"]
+        rets = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.base == "ret"]
         last = self.start_of(rets[-1]) if rets else 0
         if not last:
             return rets[:-1]
@@ -122,11 +123,11 @@ class Flow:
             position += 1
             if isinstance(ins, Label):
                 continue
-            if ins.op.flow == "return" and not ins.pred:
-                return True
-            if ins.pred or not _is_idle(ins):
+            if ins.pred or not ins.opcode.startswith(_NOTHING):
                 return False
-            if ins.op.flow == "branch":
+            if ins.base == "ret":
+                return True
+            if ins.base == "bra":
                 position = self._labels[ins.operands[0]]
         return False
 
@@ -169,7 +170,7 @@ class Ways:
             p
             for p, i in enumerate(self.body)
             if isinstance(i, Instruction)
-            and (i.op.flow == "exit" or i.expansion in last and i.original in returns)
+            and (i.base == "exit" or i.expansion in last and i.original in returns)
         ]
 
     def loops_at(self, item) -> int:
@@ -183,8 +184,3 @@ class Ways:
             if self.flow.follows(place, position):
                 found |= bit
         return found
-
-
-def _is_idle(ins: Instruction) -> bool:
-    """Whether it only hands values or control on."""
-    return ins.op.is_move or ins.op.of_parameters or ins.op.flow == "branch" or ins.base == "leave"

@@ -17,7 +17,7 @@ class Asynchronous:
     def asynchronous(self, ins) -> None:
         """Lower cp.async and mbarrier."""
         op = ins.op
-        if op.is_mbarrier:
+        if ins.base == "mbarrier":
             return self._mbarrier(ins)
         if op.memory == "copy":
             self._copy(ins)
