@@ -117,8 +117,13 @@ def list_puzzles() -> None:
 @click.option(
     "--html", "html_path", metavar="PATH", help="Also write a page with verdicts, pictures and counts."
 )
+@click.option(
+    "--repair/--no-repair",
+    default=True,
+    help="Look for one change that makes a wrong kernel right, for at most 5 seconds. Default: yes, for one ID.",
+)
 @click.pass_context
-def grade(context, ids, everything, solution, path, device, seed, json_path, html_path) -> None:
+def grade(context, ids, everything, solution, path, device, seed, json_path, html_path, repair) -> None:
     """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
     if path is not None and (solution or everything or len(ids) != 1):
         raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
@@ -143,8 +148,11 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
             verdict.next = what_next(course, progress)
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
+        searched = repair and len(chosen) == 1 and verdict.is_runnable and not puzzle.program
         if json_path != "-":
-            present(verdict, brief=len(chosen) > 1)
+            present(verdict, len(chosen) > 1, more=searched)
+        if searched:
+            look_for_repair(puzzle, source, verdict, progress, show=json_path != "-")
     if json_path != "-" and len(verdicts) > 1:
         say(f"{sum(v.passed for v in verdicts)} of {len(verdicts)} puzzles pass.")
     if json_path:
@@ -158,6 +166,20 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
             page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")),
             html_path,
         )
+
+
+def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Progress, show: bool) -> None:
+    """Fills in the repair of a wrong kernel, says where it is, and keeps it for hints."""
+    from .grading.repair import search, telling
+    from .report.ticker import Ticker
+
+    with Ticker(delay=0.0) as tell:
+        search.look(puzzle, path, verdict, tell=tell)
+    if path.resolve() == puzzle.stub_path.resolve():
+        progress.keep_repair(verdict)
+    if verdict.repair and show:
+        say(f"  {telling.where(verdict.repair, verdict.case_total)}")
+        sys.stdout.flush()
 
 
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
@@ -177,11 +199,11 @@ def what_next(course: Course, progress: Progress) -> str:
     return f"read puzzles/{upcoming}/README.md" if upcoming else ""
 
 
-def present(verdict: Verdict, brief: bool) -> None:
-    """The report on one file; with several files (`brief`), an untouched stub gets one line."""
-    from .report.text import show_verdict
+def present(verdict: Verdict, brief: bool, more: bool) -> None:
+    """The report on one file; with several files (`brief`), an untouched stub gets one line. more: a line may follow."""
+    from .report.text import MOST_LINES, show_verdict
 
-    show_verdict(verdict, brief=brief and verdict.kind == "untouched")
+    show_verdict(verdict, brief=brief and verdict.kind == "untouched", most=MOST_LINES - more)
     sys.stdout.flush()
 
 
@@ -203,6 +225,8 @@ def hint(puzzle_id: str, number: int | None) -> None:
     """Show the next hint for a puzzle, or hint NUMBER."""
     course, progress = the_course()
     puzzle = course.load(puzzle_id)
+    if number is None and hint_of_repair(puzzle, progress):
+        return
     total = len(puzzle.hints)
     if not total:
         raise CourseError(f"{puzzle.id} has no hints; its lesson is puzzles/{puzzle.id}/README.md")
@@ -220,6 +244,18 @@ def hint(puzzle_id: str, number: int | None) -> None:
             say(f"  {line}")
     if number is None and seen >= total:
         say(f"That was the last hint; there are no more. The lesson is puzzles/{puzzle.id}/README.md")
+
+
+def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
+    """Shows the next hint about the one change that makes the file right, if one is known of the file as it is."""
+    from .grading.repair import telling
+    from .report.text import body_lines, show
+
+    level, paragraphs = telling.next_hint(puzzle, progress)
+    if paragraphs:
+        say(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file")
+        show([line for text in paragraphs for line in body_lines(text, 100)])
+    return bool(paragraphs)
 
 
 @cli.command()
@@ -359,6 +395,76 @@ def train(context, **options) -> None:
     from .lenet.run import TrainOptions, main
 
     context.meta[STATUS] = main(course, progress, TrainOptions(**options))
+
+
+class Sizes(click.ParamType):
+    """`256`, `16,16` or `8x8x4`."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value, param, ctx) -> tuple[int, ...]:
+        parts = value.replace("x", ",").split(",")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
+            self.fail(f"{value} is not one to three sizes, such as 256 or 16,16", param, ctx)
+        return tuple(map(int, parts))
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("kernel", default="")
+@click.option("--grid", type=Sizes(), default="1", show_default=True, help="Blocks.")
+@click.option("--block", type=Sizes(), default="32", show_default=True, help="Threads of a block.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number.",
+)
+@click.option(
+    "--constant", "constants", multiple=True, metavar="NAME=VALUE", help="Fill a __constant__ variable."
+)
+@click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
+@click.option(
+    "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."
+)
+@DEVICE
+@click.option("--seed", default=0, help="Of the order of warps and blocks.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="After which it is ended."
+)
+@click.option(
+    "--count/--no-count", default=True, help="Whether to count memory accesses and operations per line."
+)
+@click.option(
+    "--save",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the arrays to DIR/NAME.npy.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@click.pass_context
+def run(context, device, folder, as_json, **asked) -> None:
+    """Run any kernel of a .cu file, with all checks. KERNEL: its name, or 'tile<16>' for a template."""
+    from .run import Asked, run_file
+
+    done = run_file(Asked(**asked), device)
+    context.meta[STATUS] = int(done.fault is not None)
+    if folder:
+        import numpy as np
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in done.arrays.items():
+            np.save(folder / f"{name}.npy", array)
+    from .report.run import document, show_run
+
+    if as_json:
+        from .report.json import text_of
+
+        write(text_of(document(done)), "-")
+    else:
+        show_run(done)
 
 
 @cli.command()

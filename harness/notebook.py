@@ -160,6 +160,14 @@ class CourseMagics(Magics):
         total = len(puzzle.hints)
         if chosen.number and not (chosen.number.isdecimal() and 1 <= int(chosen.number) <= total):
             raise UsageError(f"{puzzle.id} has hints 1 to {total}")
+        if not chosen.number:
+            from .grading.repair import telling
+            from .report.text import body_lines
+
+            level, paragraphs = telling.next_hint(puzzle, self.progress)
+            if paragraphs:
+                head = [(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file", "bold")]
+                return Shown([head, *(line for text in paragraphs for line in body_lines(text, WIDTH))])
         seen = int(chosen.number or min(self.progress.entry(puzzle.id).hints + 1, total))
         self.progress.update(puzzle.id, lambda e: setattr(e, "hints", max(e.hints, seen)))
         from .report.text import wrap

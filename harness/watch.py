@@ -27,9 +27,10 @@ from .course.checkout import Course, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
 from .errors import BackwarpError
+from .grading.repair.telling import where
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
-from .report.text import show, show_verdict, terminal_width, wrap
+from .report.text import MOST_LINES, show, show_verdict, terminal_width, wrap
 
 POLL = 0.2  # seconds between polls on file systems that report no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
@@ -92,6 +93,7 @@ class Grader(threading.Thread):
     def __init__(self, events: queue.Queue, device: str, seed: int | None):
         super().__init__(daemon=True)
         self.events, self.process = events, GradingProcess(device, seed)
+        self.searcher = GradingProcess()
         self.wanted: queue.Queue = queue.Queue()
 
     def run(self) -> None:
@@ -101,8 +103,21 @@ class Grader(threading.Thread):
                 if (asked := self.wanted.get()) is None:
                     return
             puzzle, started = asked
+            self.searcher.end()  # what it looks for is out of date
             verdict = self.process.grade(puzzle, puzzle.stub_path)
             self.events.put(("verdict", puzzle, verdict, time.monotonic() - started))
+            if verdict.is_runnable and not puzzle.program and self.wanted.empty():
+                self.searcher = GradingProcess()
+                threading.Thread(
+                    target=self.search, args=(self.searcher, puzzle, verdict), daemon=True
+                ).start()
+
+    def search(self, process: GradingProcess, puzzle: Puzzle, verdict: Verdict) -> None:
+        """Looks for the one change that makes the file right, until the next save."""
+        if found := process.repair(puzzle, puzzle.stub_path, verdict):
+            verdict.repair = found
+            self.events.put(("repair", puzzle, verdict))
+        process.end()
 
 
 class Watcher:
@@ -141,6 +156,7 @@ class Watcher:
                 self.stop.set()
                 self.grader.wanted.put(None)
                 self.grader.process.end()
+                self.grader.searcher.end()
         return 0
 
     def next_event(self) -> tuple:
@@ -158,6 +174,8 @@ class Watcher:
             self.look()
         elif kind == "verdict":
             self.tell(*what)
+        elif kind == "repair":
+            self.tell_repair(*what)
         elif kind == "output":
             self.write(what[0].rstrip())
             self.foot()
@@ -293,13 +311,20 @@ class Watcher:
         self.write(f"{course_bar(len(solved), len(ids))}   {clock}")
         self.write("")
         verdict.next = "" if verdict.passed else verdict.next
-        show_verdict(verdict)
+        show_verdict(verdict, most=MOST_LINES - verdict.is_runnable)
         if verdict.kind == "untouched":
             self.write(f"  Watching puzzles/{puzzle.id}/{puzzle.file}; the lesson is README.md beside it.")
         if verdict.passed:
             self.solved(puzzle, first=not before, left=[i for i in ids if i not in solved])
         self.write("")
         self.foot()
+
+    def tell_repair(self, puzzle: Puzzle, verdict: Verdict) -> None:
+        """What was found after the verdict, if that is still on the screen."""
+        if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
+            self.progress.keep_repair(verdict)
+            self.say(where(verdict.repair, verdict.case_total))
+            self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
         """Say what comes next; after solving a puzzle for the first time, move on to the next unsolved

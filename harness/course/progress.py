@@ -25,7 +25,8 @@ FORMAT = 1
 class Entry:
     """One puzzle. solved: {"when", "device", "hash"} or None; best: the lowest of each counter.
 
-    peeked: the solution was shown before the puzzle was solved.
+    peeked: the solution was shown before the puzzle was solved. repair: the best of Verdict.repair for the file graded
+    last, with its `hash`, and the number of hints `told` of it; told: of all repairs.
     """
 
     solved: dict[str, str] | None = None
@@ -33,6 +34,8 @@ class Entry:
     hints: int = 0
     best: dict[str, float] = field(default_factory=dict)
     peeked: bool = False
+    repair: dict[str, Any] = field(default_factory=dict)
+    told: int = 0
 
     @staticmethod
     def read(raw: Any) -> Entry:
@@ -40,7 +43,10 @@ class Entry:
         entry = Entry(**raw)
         if not isinstance(entry.best, dict) or not isinstance(entry.solved, (dict, type(None))):
             raise TypeError("solved and best are objects")
-        entry.attempts, entry.hints = int(entry.attempts), int(entry.hints)
+        entry.attempts, entry.hints, entry.told = int(entry.attempts), int(entry.hints), int(entry.told)
+        if entry.repair:
+            texts = {key: str(entry.repair[key]) for key in ("hash", "before", "after", "kind")}
+            entry.repair = texts | {key: int(entry.repair[key]) for key in ("line", "column", "told")}
         entry.best = {str(k): float(v) for k, v in entry.best.items()}
         if entry.solved is not None:
             entry.solved = {key: str(entry.solved[key]) for key in ("when", "device", "hash")}
@@ -102,6 +108,27 @@ class Progress:
         if verdict.kind in ("untouched", "device", "source", "encoding"):
             return self.entry(verdict.puzzle)
         return self.update(verdict.puzzle, change)
+
+    def keep_repair(self, verdict: Verdict) -> None:
+        """Keeps the best repair of a verdict, for hints about it."""
+        best = {"hash": verdict.source_hash, "told": 0, **verdict.repair[0]} if verdict.repair else {}
+        known = self.entry(verdict.puzzle).repair
+        if known != best and {**known, "told": 0} != best:
+            self.update(verdict.puzzle, lambda entry: setattr(entry, "repair", best))
+
+    def next_of_repair(self, puzzle: str, source_hash: str, levels: int) -> tuple[dict[str, Any], int]:
+        """(the repair that is known of this file, the level of the next hint about it), which counts as a hint;
+        ({}, 0) where there is no more to tell."""
+        found = self.entry(puzzle).repair
+        if not found or found["hash"] != source_hash or found["told"] >= levels:
+            return {}, 0
+
+        def change(entry: Entry) -> None:
+            entry.told += 1
+            entry.repair = {**found, "told": found["told"] + 1}
+
+        self.update(puzzle, change)
+        return found, found["told"] + 1
 
     def _read(self) -> dict[str, Entry]:
         """Errors: ValueError if the file is damaged, OSError; a missing file counts as empty."""

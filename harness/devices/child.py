@@ -8,7 +8,8 @@ can do. Three messages:
     "ok" or "error", ...       an answer
 
 The child may ask too, while it works on a request. Messages are pickled; between processes that do not trust each
-other a `plain.Codec` writes them, as reading a pickle can run code.
+other a `plain.Codec` writes them, as reading a pickle can run code. Nothing that a child does keeps its parent waiting
+for longer than was asked for, or makes it read more than it expects.
 """
 
 from __future__ import annotations
@@ -17,29 +18,38 @@ import contextlib
 import ctypes
 import os
 import pickle
+import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from ..errors import BackwarpError
+from .confine import ONE_THREAD
 from .plain import Damaged
-from .wire import MOST, Wire
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-_SLOW = 120.0  # seconds that a child may take to read a message
-_LAST_WORDS = 1 << 16  # bytes of what a child says as it ends
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_LENGTH = struct.Struct("=Q")  # of a message, before it
+_LOOK = 0.05  # seconds between two looks at what a child uses while it works
+PATIENCE = 60  # seconds for a child to take what it is sent
+_ENDING = 0.2  # seconds for a child to end by itself
+_LAST_WORDS = 1 << 16  # bytes of them that are read
+#: the environment that a process may see which runs what nobody trusts
+ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
 
 
 class Channel:
-    """One end of the connection. codec: `dumps` and `loads`. patience: seconds that the other side may take to read a
-    message."""
+    """One end of the connection. codec: `dumps` and `loads`. most: bytes of a message; None: any."""
 
-    def __init__(self, end: socket.socket, codec=pickle, patience: float | None = None):
-        self._wire, self._codec, self.patience = Wire(end), codec, patience
+    most: int | None = None
+
+    def __init__(self, connection: socket.socket, codec=pickle):
+        self._connection, self._codec = connection, codec
 
     def post(self, verb: str, *arguments) -> None:
         """Send a request without an answer. OSError if the other side is gone."""
@@ -66,22 +76,57 @@ class Channel:
                     raise Damaged("neither an answer nor a request")
 
     def send(self, *message) -> None:
-        self._wire.send(self._codec.dumps(message), self.patience)
+        data = self._codec.dumps(message)
+        self._connection.sendall(_LENGTH.pack(len(data)))
+        self._connection.sendall(data)
 
-    def receive(self, limit: float | None = None, most: int = MOST):
-        return self._codec.loads(self._wire.receive(limit, most))
+    def receive(self, limit: float | None = None):
+        end = None if limit is None else time.monotonic() + limit
+        (length,) = _LENGTH.unpack(self._read(_LENGTH.size, end))
+        if self.most is not None and length > self.most:
+            raise Damaged(f"a message of {length} bytes")
+        return self._codec.loads(self._read(length, end))
+
+    def _read(self, count: int, end: float | None) -> bytes:
+        """end: of time.monotonic."""
+        data = bytearray(count)
+        rest = memoryview(data)
+        while rest:
+            taken = self._take(rest, end)
+            if not taken:
+                raise EOFError
+            rest = rest[taken:]
+        return bytes(data)
+
+    def _take(self, into: memoryview, end: float | None) -> int:
+        return self._connection.recv_into(into)
 
 
 class Child(Channel):
-    """The parent's end, and the process at the other."""
+    """The parent's end, and the process at the other.
 
-    def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None, codec=pickle):
-        """arguments: of its command line, from sys.argv[2] on. environment: variables that it sees; default all of
-        this process's."""
+    memory: bytes that the process may use; more is a MemoryError in this one.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        environment: Iterable[str] | None = None,
+        codec=pickle,
+        most: int | None = None,
+        memory: int | None = None,
+    ):
+        """arguments: of its command line, from sys.argv[2] on. environment: names of the variables that it sees;
+        default all of this process's."""
+        self.most, self.memory = most, memory
         ours, theirs = socket.socketpair()
-        environment = dict(os.environ if environment is None else environment)
-        paths = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
+        names = os.environ if environment is None else os.environ.keys() & set(environment)
+        variables = {name: os.environ[name] for name in names} | (
+            ONE_THREAD if environment is not None else {}
+        )
+        paths = [str(_CHECKOUT), os.environ.get("PYTHONPATH", "")]
+        variables["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
         with theirs:
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments],
@@ -89,24 +134,52 @@ class Child(Channel):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,  # why it could not start, or how it ended
-                env=environment,
-                process_group=0,  # what it starts ends with it
+                env=variables,
+                process_group=0,  # which ends as a whole
             )
-        super().__init__(ours, codec, _SLOW)
+        ours.settimeout(PATIENCE)
+        super().__init__(ours, codec)
+
+    def _take(self, into: memoryview, end: float | None) -> int:
+        while True:
+            left = _LOOK if end is None else max(min(end - time.monotonic(), _LOOK), 0.001)
+            self._connection.settimeout(left)
+            try:
+                return self._connection.recv_into(into)
+            except TimeoutError:
+                if self.memory is not None and self.used() > self.memory:
+                    raise MemoryError from None
+                if end is not None and time.monotonic() >= end:
+                    raise
+            finally:
+                self._connection.settimeout(PATIENCE)
+
+    def used(self) -> int:
+        """Bytes of memory that it has now; 0 where the system does not tell."""
+        try:
+            with open(f"/proc/{self._child.pid}/statm") as file:
+                return int(file.read().split()[1]) * resource.getpagesize()
+        except (OSError, IndexError):
+            return 0
 
     def end(self) -> str:
-        """Stops the child, whatever it is doing, and all that it has started; returns how it ended."""
-        self._wire.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(0.2)
-        with contextlib.suppress(ProcessLookupError):
+        """Stops the child and all that it has started; returns how it ended."""
+        self._connection.close()
+        end = time.monotonic() + _ENDING
+        while not self._has_ended() and time.monotonic() < end:
+            time.sleep(0.002)
+        with contextlib.suppress(OSError):  # before its number can be another's
             os.killpg(self._child.pid, signal.SIGKILL)
         status = self._child.wait()
         with self._child.stderr as pipe:
-            os.set_blocking(pipe.fileno(), False)  # somebody else may hold its other end
-            said = (pipe.read(_LAST_WORDS) or b"").decode("utf-8", "replace").strip().splitlines()
+            said = pipe.read(_LAST_WORDS).decode("utf-8", "replace").strip().splitlines()
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         return f"{how}: {said[-1]}" if said else how
+
+    def _has_ended(self) -> bool:
+        """Its number stays its own until it has been waited for."""
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return self._child.returncode is not None or os.waitid(os.P_PID, self._child.pid, how) is not None
 
 
 def attach(codec=pickle) -> Channel:

@@ -22,11 +22,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+_CHECKOUT = Path(__file__).resolve().parents[2]
 #: variables with which NumPy's libraries start no threads as they are loaded
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-#: what a confined process may see of the environment
-_SEEN = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
-
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446  # the same on every architecture
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 #: the rights over files that each version of Landlock knows: bits 0 to N - 1
@@ -35,6 +33,8 @@ _TCP, _SCOPES = 0b11, 0b11  # bind and connect, from version 4; abstract sockets
 _READING = _READ_FILE | _READ_DIR
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may have
 
+_CAPABILITIES_VERSION = 0x20080522
+_CAP_READ_FILES = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _PR_SET_NO_NEW_PRIVS, _SET_MODE_FILTER, _ALL_THREADS = 38, 1, 1
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _CLONE_THREAD = 0x10000
@@ -96,11 +96,6 @@ def supported() -> Confinement:
     return Confinement(_version() > 0, calls)
 
 
-def environment() -> dict[str, str]:
-    """Of a process that is to be confined."""
-    return {**{name: os.environ[name] for name in _SEEN if name in os.environ}, **ONE_THREAD}
-
-
 def confine(readable: Iterable[Path | str] = (), writable: Iterable[Path | str] = ()) -> Confinement:
     """Confine this process for good. readable, writable: files and folders it keeps, with all that is in them.
 
@@ -110,32 +105,50 @@ def confine(readable: Iterable[Path | str] = (), writable: Iterable[Path | str] 
         return Confinement(False, False)
     libc = ctypes.CDLL(None, use_errno=True)
     _expect(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    _drop_capabilities(libc)
     alone = _threads() == 1
     files = _confine_files(libc, readable, writable) and alone
     return Confinement(files, _confine_calls(libc))
 
 
-def limit(memory: int = 0, seconds: int = 0, file_size: int = 0) -> None:
-    """Bounds for this process; 0: as it is. memory: bytes of address space. seconds: of processor time. file_size:
-    bytes that a file may grow to. No core dump is written."""
+def _drop_capabilities(libc) -> None:
+    """Of root, in a container for example: all but those to read files, which Landlock grants or does not."""
+    header = struct.pack("=Ii", _CAPABILITIES_VERSION, 0)
+    data = ctypes.create_string_buffer(24)
+    _expect(libc.capget(header, data), "capget")
+    effective, permitted = (word & _CAP_READ_FILES for word in struct.unpack("=6I", data.raw)[:2])
+    _expect(libc.capset(header, struct.pack("=6I", effective, permitted, 0, 0, 0, 0)), "capset")
+
+
+def limit(
+    addresses: int | None = None,
+    memory: int | None = None,
+    seconds: int | None = None,
+    file_size: int | None = None,
+) -> None:
+    """Bounds for this process, for good; None: as it is. addresses: bytes of address space. memory: those of it that can
+    be written to, and are its own. seconds: of processor time. file_size: bytes that a file may grow to. No core dump
+    is written."""
     bounds = {
-        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_AS: addresses,
+        resource.RLIMIT_DATA: memory,
         resource.RLIMIT_CPU: seconds,
         resource.RLIMIT_FSIZE: file_size,
+        resource.RLIMIT_CORE: 0,
     }
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for what, bound in bounds.items():
-        hard = resource.getrlimit(what)[1]
-        if bound and (hard == resource.RLIM_INFINITY or bound < hard):
-            resource.setrlimit(what, (bound, bound))
+        if bound is not None:
+            known = [n for n in resource.getrlimit(what) if n != resource.RLIM_INFINITY]
+            resource.setrlimit(what, (min(bound, *known), min(bound, *known)) if known else (bound, bound))
 
 
-def python_folders(without: Path | None = None) -> list[Path]:
-    """What Python reads when it imports a module; the machine's shared libraries. without: a folder that is not to be
-    read, as the course's own; those that it is in are left out too."""
+def python_folders(harness: bool = True) -> list[Path]:
+    """What Python reads when it imports a module; the machine's shared libraries. harness: the harness's own modules,
+    too. The rest of the course is left out, kernels and solutions above all."""
     folders = {Path(p) for p in (*sys.path, sys.prefix, sys.base_prefix) if p and Path(p).is_dir()}
-    if without:
-        folders = {f for f in folders if not without.is_relative_to(f.resolve())}
+    folders = {f for f in folders if not _CHECKOUT.is_relative_to(f.resolve())}
+    if harness:
+        folders |= {_CHECKOUT / "harness", _CHECKOUT / "reference"}
     return [*folders, *(Path(p) for p in ("/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/urandom"))]
 
 

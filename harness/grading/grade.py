@@ -25,11 +25,8 @@ from ..errors import CompileError, CourseError, DeviceError, KernelFault, Launch
 from . import compile_errors, gates, naming, race_timeline, sentences
 from .compare import error_map
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
-from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Verdict
+from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 from .wrong_kernels import WrongKernels
-
-# What a second device can explain.
-RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ..devices.child import CHECKOUT, Channel, attach, serve
+from ..devices.child import Channel, attach, serve
 from ..devices.confine import confine, limit, python_folders
 from .program_data import CODEC, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
 
@@ -221,8 +221,8 @@ def _out_of_time(*_) -> NoReturn:
 def main() -> None:
     channel = attach(CODEC)
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    limit(memory=MEMORY, file_size=1)
-    confine(readable=python_folders(without=CHECKOUT))
+    limit(addresses=MEMORY, file_size=0)
+    confine(readable=python_folders(harness=False))
     os.dup2(nowhere, 2)  # nobody reads what is written there while it runs
     signal.signal(signal.SIGALRM, _out_of_time)
     worker = Worker(channel)

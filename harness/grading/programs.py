@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from ..devices.child import Child
-from ..devices.confine import environment
+from ..devices.child import ENVIRONMENT, Child
 from ..devices.plain import Damaged
 from ..errors import BackwarpError, KernelFault
 from .program_data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused
@@ -25,18 +24,12 @@ class _Process(Child):
     """Every message is to be here when the program's time is up."""
 
     def __init__(self, program: Program):
-        super().__init__("harness.grading.program_worker", environment=environment(), codec=CODEC)
+        worker = "harness.grading.program_worker"
+        super().__init__(worker, environment=ENVIRONMENT, codec=CODEC, most=MOST_BYTES)
         self._program = program
 
-    def send(self, *message) -> None:
-        self.patience = self._left()
-        super().send(*message)
-
     def receive(self, *_):
-        return super().receive(self._left(), MOST_BYTES)
-
-    def _left(self) -> float:
-        return max(self._program.until + GRACE - time.monotonic(), 0.0)
+        return super().receive(max(self._program.until + GRACE - time.monotonic(), 0.0))
 
 
 class ProgramError(BackwarpError):

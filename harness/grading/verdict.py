@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
+# what a kernel that runs may be: a second device can explain it, and a change may repair it
+RUNNABLE = {"fault", "wrong", "unwritten", "schedule", "input-changed", "launch"}
 EXIT = {PASSED: 0, FAILED: 1, ERROR: 2}
 
 
@@ -75,6 +77,8 @@ class Verdict:
         default_factory=dict
     )  # "kernel/case" -> the device's counters
     gates: list[dict[str, Any]] = field(default_factory=list)  # gates.Measure, where the results are right
+    # single changes of the file that make every case pass, best first: line, column, before, after, kind
+    repair: list[dict[str, Any]] = field(default_factory=list)
     source_hash: str = ""
     seed: int = 0  # of the inputs and the sizes drawn
     seconds: float = 0.0
@@ -86,6 +90,10 @@ class Verdict:
     @property
     def exit_status(self) -> int:
         return EXIT[self.status]
+
+    @property
+    def is_runnable(self) -> bool:
+        return self.status == FAILED and self.kind in RUNNABLE and bool(self.kernel)
 
     @property
     def diagnosis(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..devices.child import Child, attach, serve
+from ..devices.plain import Damaged
 from ..errors import BackwarpError
 from .verdict import ERROR, Verdict
 
@@ -42,6 +43,15 @@ class GradingProcess:
             self.end()
             raise
 
+    def repair(self, puzzle: Puzzle, path: Path, verdict: Verdict) -> list[dict]:
+        """The repairs of a file; none where the search is ended meanwhile."""
+        try:
+            self._child = self._child or Child("harness.grading.worker")
+            return self._child.ask("repair", (str(puzzle.root), puzzle.id, str(path), verdict), SECONDS)
+        except (BackwarpError, OSError, EOFError, Damaged):
+            self.end()
+            return []
+
     def end(self) -> str:
         """Stops the process, whatever it is doing; returns how it ended."""
         child, self._child = self._child, None
@@ -60,5 +70,13 @@ def grade(root: str, puzzle_id: str, path: str, device: str, seed: int | None) -
     return grade_file(Course(Path(root)).load(puzzle_id), Path(path), Options(device, seed))
 
 
+def repair(root: str, puzzle_id: str, path: str, verdict: Verdict) -> list[dict]:
+    """In the child."""
+    from .repair.search import look
+
+    look(Course(Path(root)).load(puzzle_id), Path(path), verdict)
+    return verdict.repair
+
+
 if __name__ == "__main__":
-    serve(attach(), {"grade": grade})
+    serve(attach(), {"grade": grade, "repair": repair})

@@ -19,6 +19,7 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Case, Kernel, Launch, Puzzle, Scalar
 from ..course.inputs import derive_seed, make_array
 from ..devices.launching import triple
+from ..devices.virtual.ptx.op import find
 from ..errors import CourseError, KernelFault, LaunchError
 from ..grading.compare import compare, expectations
 from ..grading.grade import Stop, checked_source, end, prepare, shown_path
@@ -314,8 +315,9 @@ def arithmetic(ptx: str, name: str) -> str:
     """The peak to judge a kernel by: that of the tensor cores, half or TF32, if its PTX multiplies on
     them."""
     body = next((part for part in re.split(r"\.entry\s+", ptx)[1:] if name in part.split("(")[0]), "")
-    matrices = "".join(re.findall(r"\b(?:wmma\.)?mma\.\S*", body))
-    return "float32" if not matrices else "tf32" if "tf32" in matrices else "half"
+    ops = filter(None, map(find, set(re.findall(r"\b[a-z]\w*(?:\.\w+)+", body))))
+    factors = {op.elements["a"] for op in ops if op.counts == "tensor"}
+    return "float32" if not factors else "tf32" if "tf32" in factors else "half"
 
 
 def compare_with_libraries(puzzle: Puzzle, report: BenchResult, repeat: int) -> None:

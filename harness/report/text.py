@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TextIO
 
+from ..grading.repair.telling import where
 from ..grading.verdict import ERROR, FAILED, PASSED, SKIPPED, Verdict
 
 MOST_LINES = 12
@@ -41,12 +42,14 @@ Span = tuple[str, str]
 Line = list[Span]
 
 
-def verdict_lines(verdict: Verdict, width: int = WIDTH) -> list[Line]:
-    """The whole report on one file."""
+def verdict_lines(verdict: Verdict, width: int = WIDTH, most: int = MOST_LINES) -> list[Line]:
+    """The whole report on one file, in at most so many lines."""
     head = wrapped_spans(headline(verdict), width)
     body = [line for text in verdict.lines for line in body_lines(text, width)]
     tail = [[("  Next: ", ""), (verdict.next, "bold cyan")]] if verdict.next else []
-    room = MOST_LINES - len(head) - len(tail)
+    if verdict.repair:
+        tail = body_lines(where(verdict.repair, verdict.case_total), width) + tail
+    room = most - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], [("  ...", "")]]
     body += printed(verdict, room - len(body))
@@ -173,7 +176,7 @@ def show(lines: Iterable[Line], stream: TextIO | None = None) -> None:
         console.print(Text.assemble(*line))
 
 
-def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief: bool = False) -> None:
-    """Writes the report on one file; brief: its headline only."""
+def show_verdict(verdict: Verdict, stream: TextIO | None = None, brief=False, most=MOST_LINES) -> None:
+    """Writes the report on one file, in at most so many lines; brief: its headline only."""
     stream = stream or sys.stdout
-    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream)), stream)
+    show([headline(verdict)] if brief else verdict_lines(verdict, terminal_width(stream), most), stream)

@@ -12,6 +12,9 @@ import pytest
 
 from harness import cli
 from harness.course.checkout import load_puzzle
+from harness.course.progress import Progress
+from harness.grading.repair.edits import Edit
+from harness.grading.repair.search import Repair
 from harness.tests.fakes.device import fake_opener
 
 DECLARATION = """\
@@ -299,3 +302,27 @@ def test_a_picture_that_cannot_be_drawn_is_one_line(course, backwarp):
     ):
         status, _, err = backwarp("picture", "1", *arguments)
         assert status == 2 and said in err and len(err.splitlines()) == 1
+
+
+def test_one_change_is_looked_for_told_by_its_line_and_explained_by_hints(course, backwarp, monkeypatch):
+    wrong = SOLUTION.replace("2 * x", "3 * x")
+    (course / "puzzles" / "01_twice" / "kernel.cu").write_text(wrong)
+    monkeypatch.setitem(globals(), "compute", lambda a, d: a["y"].fill(0))
+    place = wrong.index("3 * x")
+    change = Repair((Edit(place, place + 1, "2", "another value"),), 1.0, wrong)
+    monkeypatch.setattr("harness.grading.repair.search.repairs", lambda *_, **__: [change])
+    assert "One change" not in backwarp("grade", "1", "--no-repair")[1]
+    assert "first hint" in backwarp("hint", "1")[1]
+    status, out, _ = backwarp("grade", "1", "--json", "verdict.json")
+    assert status == 1 and "One change in line 4 makes the case pass." in out and "2 *" not in out
+    (verdict,) = json.loads(Path("verdict.json").read_text())["verdicts"]
+    expected = {"line": 4, "column": 22, "before": "3", "after": "2", "kind": "another value"}
+    assert verdict["repair"] == [expected]
+    assert "Line 4: the change that makes every case pass is to this: 3" in backwarp("hint", "1")[1]
+    backwarp("grade", "1")  # the same file
+    assert "another variable or number belongs there" in backwarp("hint", "1")[1]
+    assert "Line 4: 3 becomes 2" in backwarp("hint", "1")[1]
+    assert "second hint" in backwarp("hint", "1")[1]
+    assert Progress(course).entry("01_twice").told == 3
+    (course / "puzzles" / "01_twice" / "kernel.cu").write_text(wrong + "// changed")
+    assert "hint 2 of 2" in backwarp("hint", "1")[1]

@@ -155,6 +155,7 @@ def test_every_save_is_graded(course, watching, save, more, record_property):
     assert max(map(len, terminal.text.splitlines())) <= 80
     save(course / "puzzles" / "02_again" / "kernel.cu", WRONG)
     terminal.expect("x 02_again", "case 1 of 1")
+    terminal.expect("One change in line 4 makes the case pass.")
     terminal.press("q")
     assert terminal.child.wait(PATIENCE) == 0
 

@@ -151,7 +151,7 @@ def gather(
 
     Errors: CompileError for an include that is refused; DeviceError.
     """
-    source, notes = host_code.without(source, name, _has_header)
+    source, notes = host_code.without(source, name, has_header)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
     cuda = os.fspath(_cuda_headers()) if needs_cuda else ""
     return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes)
@@ -267,7 +267,7 @@ def _course_headers(directories: tuple[str, ...]) -> dict[str, str]:
     return headers
 
 
-def _has_header(name: str) -> bool:
+def has_header(name: str) -> bool:
     return name in SHIMS or includes.is_plain(name) and (name.startswith(tuple(_LIBRARIES)) or _in_cuda(name))
 
 

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...errors import BackwarpError, CompileError, DeviceError, KernelFault, LaunchError
-from ..child import Child
-from ..confine import environment
+from ..child import ENVIRONMENT, Child
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple
 from ..plain import Damaged
 from .answers import CODEC, DEVICE_SETTINGS
@@ -32,6 +31,10 @@ from .run.workers import STEP_BUDGET, available_cores
 
 START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
+MEMORY = 700 << 20  # bytes that the process may use beside what arrays need
+#: bytes that the process may use for each byte of an array: itself, and all that checks keep of it
+NEED = {"full": 48, "memory": 6, "count": 6, "none": 6}
+MOST = 1 << 26  # bytes of an answer beside the arrays
 
 
 class Process:
@@ -41,7 +44,8 @@ class Process:
         self.lock = threading.RLock()
         self.generation = 1  # what a dead process knew is lost
         self._child: Child | None = None
-        self._unused: deque[tuple[int, int]] = deque()  # (generation, handle) of released arrays
+        self._unused: deque[tuple[int, int, int]] = deque()  # (generation, handle, need) of released arrays
+        self.need = self.most = 0  # bytes that all arrays may need, and of the largest
         self._runtimes: set[bool] = set()
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
@@ -49,13 +53,21 @@ class Process:
         """Starts it without waiting until it runs."""
         with self.lock:
             if self._child is None:
-                self._child = Child(
-                    "harness.devices.virtual.confined_worker", environment=environment(), codec=CODEC
-                )
+                worker = "harness.devices.virtual.confined_worker"
+                self._child = Child(worker, environment=ENVIRONMENT, codec=CODEC)
+                self.need = self.most = 0
                 self._runtimes = set()
 
-    def forget(self, generation: int, handle: int) -> None:
-        self._unused.append((generation, handle))
+    def expect(self, nbytes: int, checks: str) -> tuple[int, int]:
+        """An array is about to be made: (its number, what the process may use for it)."""
+        with self.lock:
+            self.start()
+            need = NEED[checks] * nbytes
+            self.need, self.most = self.need + need, max(self.most, nbytes)
+            return next(self.numbers), need
+
+    def forget(self, generation: int, handle: int, need: int) -> None:
+        self._unused.append((generation, handle, need))
 
     def provide_runtime(self, whole: bool) -> None:
         """Send the machine code that all kernels are linked with."""
@@ -75,8 +87,9 @@ class Process:
             except OSError:
                 raise self._gone() from None
 
-    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None):
-        """The answer. verbs: what the process may ask meanwhile.
+    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None, room: int = 0):
+        """The answer. verbs: what the process may ask meanwhile. room: bytes that the answer may have beside those of
+        an array.
 
         Errors: what the verb raises; DeviceError where the process is gone.
         """
@@ -84,7 +97,15 @@ class Process:
             self.start()
             try:
                 self._free_unused()
+                self._child.most = MOST + self.most + room
+                self._child.memory = MEMORY + self.need + NEED["memory"] * room
                 return self._child.ask(verb, arguments, limit, verbs)
+            except MemoryError:
+                self.end()
+                raise LaunchError(
+                    f"the kernel takes more than {MEMORY >> 20} MiB of memory beside its arrays, and was ended",
+                    "cudaErrorMemoryAllocation",
+                ) from None
             except TimeoutError:
                 self.end()
                 raise DeviceError(
@@ -109,9 +130,10 @@ class Process:
     def _free_unused(self) -> None:
         handles = []
         while self._unused:
-            generation, handle = self._unused.popleft()
+            generation, handle, need = self._unused.popleft()
             if generation == self.generation:
                 handles.append(handle)
+                self.need -= need
         if handles:
             self._child.post("free", *handles)
 
@@ -202,9 +224,10 @@ class ConfinedArray:
         self.size = math.prod(shape)
         self.nbytes = self.size * dtype.itemsize
         process = device.process
-        process.start()
-        self._handle, self._generation = next(process.numbers), process.generation
-        weakref.finalize(self, process.forget, self._generation, self._handle).atexit = False
+        with process.lock:
+            self._handle, need = process.expect(self.nbytes, device.checks)
+            self._generation = process.generation
+        weakref.finalize(self, process.forget, self._generation, self._handle, need).atexit = False
 
     @property
     def pointer(self) -> int:
@@ -330,7 +353,7 @@ class ConfinedKernel:
         """Launch and wait. Errors: LaunchError, KernelFault."""
         module, device = self.module, self.module.device
         request = self._request(grid, block, args, shared_mem)
-        limit = 3 * device.time_limit + GRACE + START
+        limit = 3 * device.time_limit + GRACE
         answer = device.process.ask("launch", *request, limit=limit, verbs={"build": module.better})
         module.quick, lines, found = answer
         launch = found if isinstance(found, Launch) else getattr(found, "launch", None)
@@ -345,7 +368,8 @@ class ConfinedKernel:
         request = self._request(grid, block, args, shared_mem)
         chosen = constant, np.ascontiguousarray(choices), [a.handle for a in outputs], seconds
         limit = seconds + self.module.device.time_limit + GRACE + START
-        answer = self.module.device.process.ask("variants", *request, *chosen, limit=limit)
+        room = len(chosen[1]) * sum(a.nbytes for a in outputs)
+        answer = self.module.device.process.ask("variants", *request, *chosen, limit=limit, room=room)
         well, found = answer if isinstance(answer, tuple) and len(answer) == 2 else (None, ())
         shapes = [(int(np.sum(well)), *a.shape) for a in outputs]
         if not isinstance(well, np.ndarray) or [getattr(f, "shape", None) for f in found] != shapes:

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from ...course.checkout import read_source, source_hash
 from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
@@ -76,7 +78,7 @@ def repairs(
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
     or not enough time. opener: as for grade_file. tell: called with what is being done."""
-    if verdict.status != FAILED or verdict.kind not in grade.RUNNABLE or not verdict.kernel:
+    if not verdict.is_runnable:
         return []
     if opener is None:
         from ...devices import confined_device as opener
@@ -88,6 +90,16 @@ def repairs(
         return search.run()
     except (CompileError, DeviceError, LaunchError, CourseError, RecursionError):
         return []
+
+
+def look(puzzle: Puzzle, path: Path, verdict: Verdict, **how) -> None:
+    """Fills in the `repair` of the verdict on a file, if that is still the one that was graded. how: of `repairs`."""
+    try:
+        source = read_source(path)
+    except CourseError:
+        return
+    if source_hash(source) == verdict.source_hash:
+        verdict.repair = [r.as_dict() for r in repairs(puzzle, source, verdict, path.name, **how)]
 
 
 @dataclass

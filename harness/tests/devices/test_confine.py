@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.devices.child import Child
-from harness.devices.confine import environment, supported
+from harness.devices.child import ENVIRONMENT, Child
+from harness.devices.confine import supported
 
 # Each attempt is made before, in a process that is not confined, and after. What is called has no lasting effect where it
 # is allowed.
@@ -141,7 +141,7 @@ def test_the_current_folder_is_neither_imported_from_nor_readable(tmp_path, monk
     would keep its access to files."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "numpy.py").write_text("raise SystemExit('not this one')")
-    child = Child("harness.tests.devices.what_is_seen", environment=environment())
+    child = Child("harness.tests.devices.what_is_seen", environment=ENVIRONMENT)
     try:
         assert child.ask("seen", (), 60) == {"numpy": True, "folder": False, "files": supported().files}
     finally:

@@ -145,8 +145,8 @@ def test_what_never_ends_is_stopped_at_its_line(body, message):
         "while True: pass",
         "while True:\n    try: net.loss.get(1)\n    except BaseException: pass",
         # half a message
-        "import gc, time; from harness.devices.wire import Wire\n"
-        "[o._end.send(bytes(7) + b'9half') for o in gc.get_objects() if type(o) is Wire]; time.sleep(999)",
+        "import gc, time; from harness.devices.child import Channel\n"
+        "[o._connection.send(b'9' + bytes(7) + b'half') for o in gc.get_objects() if type(o) is Channel]; time.sleep(999)",
     ],
 )
 def test_what_does_not_stop_is_ended(body, message, program, monkeypatch):
@@ -183,10 +183,10 @@ codec = channel._codec
 @pytest.mark.parametrize(
     "sent",
     [
-        "channel._wire.send(b'nonsense')",
-        "channel._wire.send(bytes(100))",
-        "import pickle; channel._wire.send(pickle.dumps(('ok', 5)))",
-        "channel._wire._end.send(b'\\xff' * 8)",
+        "channel._connection.send(b'\\x08' + bytes(7) + b'nonsense')",
+        "channel._connection.send(bytes(100))",
+        "import pickle; channel._codec = pickle; channel.send('ok', 5)",
+        "channel._connection.send(b'\\xff' * 8)",
         "channel.send('ok', 5)",
         "channel.send('ok', (None, 5, 'x'))",
         "channel.send('error', codec._classes['Refused']('launch', 'x'), False)",

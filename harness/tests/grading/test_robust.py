@@ -158,7 +158,7 @@ def report(tmp_path, monkeypatch, capsys):
         path = tmp_path / "kernel.cu"
         path.write_text(source)
         with pytest.raises(SystemExit) as done:
-            cli.main(["grade", "01", "--file", str(path), "--device", "cpu"])
+            cli.main(["grade", "01", "--file", str(path), "--device", "cpu", "--no-repair"])
         output = "".join(capsys.readouterr())
         assert done.value.code == 1, output
         assert "Traceback" not in output and len(output.splitlines()) <= 12

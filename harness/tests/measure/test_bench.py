@@ -376,7 +376,7 @@ def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
 
 def test_tensor_cores_are_told_by_the_instructions():
     ptx = ".visible .entry plain(\n) { fma.rn.f32 }\n.visible .entry _Z4fastPf(\n) "
-    ptx += "{ mma.sync.aligned.m16n8k8.row.col.f32.tf32 }"
+    ptx += "{ mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 }"
     ptx += "\n.entry halves(\n) { wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16 }"
     assert [bench.arithmetic(ptx, name) for name in ("plain", "fast", "halves")] == [
         "float32",

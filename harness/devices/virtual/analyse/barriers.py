@@ -3,15 +3,12 @@ another has done."""
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, called, defined
-from ..ptx.ir import Instruction
+from ..ptx.ir import Immediate, Instruction, Register
 from ..runtime.abi import SYMMETRIC_BLOCKS, SYMMETRIC_LANES, SYMMETRIC_WARPS
 from .intervals import passes_freely
-
-_ORDERS = re.compile(r"^(membar|fence)\b|\.(acquire|release|acq_rel)\b|^mbarrier\b")
 
 
 class Barriers:
@@ -55,7 +52,7 @@ class Barriers:
 
     def ordered(self, name: str) -> bool:
         """Whether fences, or accesses that acquire or release, order the threads of a kernel."""
-        return self.graph.any(name, lambda i: bool(_ORDERS.search(i.opcode)))
+        return self.graph.any(name, lambda i: i.op.orders)
 
     def symmetric(self, name: str) -> int:
         """SYMMETRIC bits of a kernel. (A function that others call has none: it is lowered for all of them.)"""
@@ -74,26 +71,21 @@ class Barriers:
 
 
 def _is_block_barrier(ins: Instruction) -> bool:
-    return ins.base in ("bar", "barrier") and ins.opcode != "bar.warp.sync"
+    return ins.op.collective == "block"
 
 
 def _of_any_number(ins: Instruction) -> bool:
     """Whether it is a barrier whose number a register holds, as in CUDA's own functions: it may be that of the block."""
-    return ".arrive" not in ins.opcode and not _has_count(ins) and _number(ins).startswith("%")
+    return not _counts_arrivals(ins) and isinstance(ins.named["a"], Register)
 
 
 def _counts_threads(ins: Instruction) -> bool:
     """Whether a barrier counts the threads that arrive, so that not all of the block need to take part."""
     if not _is_block_barrier(ins):
         return False
-    return ".arrive" in ins.opcode or _has_count(ins) or _number(ins) != "0"
+    number = ins.named["a"]
+    return _counts_arrivals(ins) or not isinstance(number, Immediate) or number.value != 0
 
 
-def _has_count(ins: Instruction) -> bool:
-    predicate_and_target = 2 * (".red" in ins.opcode)
-    return len(ins.operands) > 1 + predicate_and_target
-
-
-def _number(ins: Instruction) -> str:
-    """Which barrier: the first operand, or the one after the result."""
-    return ins.operands[1 if ".red" in ins.opcode else 0]
+def _counts_arrivals(ins: Instruction) -> bool:
+    return ins.op.operation == "arrive" or "b" in ins.named

@@ -13,7 +13,6 @@ import re
 from ..ptx.ir import Label
 from .dataflow import reached
 
-_ARGUMENT = re.compile(r"\[\s*([\w$.%]+)\s*(?:\+\s*0\s*)?\]")
 _CAST = re.compile(r"__\w+_as_\w+")  # __float_as_int and the like
 _CAS = re.compile(r"(_Z\d+)?_*\w*atomicCAS", re.IGNORECASE)
 _COMPARED = 1  # which argument of atomicCAS
@@ -29,18 +28,19 @@ def guesses(body) -> set[int]:
     for position, ins in enumerate(body):
         if isinstance(ins, Label):
             continue
-        if ins.base == "mov" and len(ins.operands) == 2:
+        op = ins.op
+        if op.is_move:
             sources.setdefault(ins.operands[0], set()).add(ins.operands[1])
-        elif ins.opcode.startswith("st.param") and (match := _ARGUMENT.fullmatch(ins.operands[0])):
-            given[match[1]] = ins.operands[1]
-        elif ins.opcode.startswith("ld.param") and (match := _ARGUMENT.fullmatch(ins.operands[1])):
-            if match[1] in returned:
-                sources.setdefault(ins.operands[0], set()).add(returned[match[1]])
-        elif ins.base == "ld" and not ins.pred:
+        elif op.of_parameters:
+            if op.memory == "store" and not ins.address.offset:
+                given[ins.address.base] = ins.operands[1]
+            elif ins.address.base in returned and not ins.address.offset:
+                sources.setdefault(ins.operands[0], set()).add(returned[ins.address.base])
+        elif op.memory == "load" and not ins.pred:
             loads.setdefault(ins.operands[0], []).append(position)
-        elif ins.base == "atom" and ".cas" in ins.opcode:
-            compared.append(ins.operands[2])
-        elif ins.base == "call":
+        elif op.memory == "atomic" and op.operation == "cas":
+            compared.append(ins.named["b"])
+        elif op.flow == "call":
             returns, name, arguments = ins.called
             values = [given.get(a, "") for a in arguments]
             if _CAS.match(name) and len(values) > _COMPARED:

@@ -55,11 +55,11 @@ def _successors(body, tables) -> list[list[int]]:
     follow = [[p + 1] for p in range(end)] + [[]]
     for _, (last, targets) in basic_blocks(body, tables).items():
         ins = body[last - 1] if last else None
-        if isinstance(ins, Instruction) and ins.base in ("bra", "brx"):
-            falls_out = ins.base == "bra" and ins.pred and last == end
+        if isinstance(ins, Instruction) and ins.op.branches:
+            falls_out = ins.op.flow == "branch" and ins.pred and last == end
             follow[last - 1] = [*targets, end] if falls_out else list(targets)
     for p, ins in enumerate(body):
-        if isinstance(ins, Instruction) and ins.base in ("ret", "exit", "trap"):
+        if isinstance(ins, Instruction) and ins.op.leaves:
             follow[p] = [end, p + 1] if ins.pred and p + 1 < end else [end]
     return follow
 

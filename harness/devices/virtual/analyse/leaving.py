@@ -34,7 +34,6 @@ from .dataflow import reached
 
 # the exit of all threads that did not return early; the first bit of a mask
 CLOSING_BRACE = 1
-_NOTHING = ("ld.param", "st.param", "mov", "bra", "ret", "leave")  # opcodes without effect
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Flow:
     def returns(self) -> list[int]:
         """Positions of what returns were compiled to: branches to the last `ret`, except those that reach the
         closing brace."""
-        rets = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.base == "ret"]
+        rets = [p for p, i in enumerate(self.body) if isinstance(i, Instruction) and i.op.flow == "return"]
         last = self.start_of(rets[-1]) if rets else 0
         if not last:
             return rets[:-1]
@@ -123,11 +122,11 @@ class Flow:
             position += 1
             if isinstance(ins, Label):
                 continue
-            if ins.pred or not ins.opcode.startswith(_NOTHING):
-                return False
-            if ins.base == "ret":
+            if ins.op.flow == "return" and not ins.pred:
                 return True
-            if ins.base == "bra":
+            if ins.pred or not _is_idle(ins):
+                return False
+            if ins.op.flow == "branch":
                 position = self._labels[ins.operands[0]]
         return False
 
@@ -170,7 +169,7 @@ class Ways:
             p
             for p, i in enumerate(self.body)
             if isinstance(i, Instruction)
-            and (i.base == "exit" or i.expansion in last and i.original in returns)
+            and (i.op.flow == "exit" or i.expansion in last and i.original in returns)
         ]
 
     def loops_at(self, item) -> int:
@@ -184,3 +183,8 @@ class Ways:
             if self.flow.follows(place, position):
                 found |= bit
         return found
+
+
+def _is_idle(ins: Instruction) -> bool:
+    """Whether it only hands values or control on."""
+    return ins.op.is_move or ins.op.of_parameters or ins.op.flow == "branch" or ins.base == "leave"

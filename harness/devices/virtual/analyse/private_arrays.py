@@ -9,6 +9,7 @@ for LLVM here.
 from __future__ import annotations
 
 import math
+import re
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
 from ..ptx.ir import Address, Function, Instruction, Label, Operand, Symbol
@@ -20,6 +21,9 @@ _LONGEST = 64  # iterations of a loop that is unrolled
 _LARGEST, _MOST_IN_ALL = 2500, 6000
 _PASSES_ON = {"mov", "cvta", "cvt", "add"}
 _WAITS = {"bar", "barrier", "call", "enter"}
+_TEST = re.compile(r"setp\.lt\.[su](16|32|64)")
+_SUM = re.compile(r"add\.[su](16|32|64)")
+_MOST = 1 << 14  # of a counter and its step: no sum of two wraps around
 
 
 def private(function: Function, found: dict[str, Origins]) -> set[str]:
@@ -117,17 +121,17 @@ def _length(body, blocks, loop) -> int | None:
     ]
     test, wanted = first.get(last.pred) if last else None, last is not None and not last.negated
     while test and test.opcode == "not.pred":
-        test, wanted = first.get(test.operands[1]), not wanted
-    if test is None or not test.opcode.startswith("setp.lt.") or not test.operands[2].isdigit():
+        test, wanted = _sooner(first, test), not wanted
+    if test is None or not _TEST.fullmatch(test.opcode) or not _small(test.operands[2]):
         return None
     goal = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}[last.operands[0]]
     if (goal in loop.blocks) != wanted:
         return None
     tested, bound = test.operands[1], int(test.operands[2])
-    after = first.get(tested)
-    counter = after.operands[1] if after and after.base == "add" else tested
-    joined = first.get(counter)
-    if joined is None or joined.base != "mov" or joined.pred or _writes(inside, counter) != [joined]:
+    joined, counter = _sooner(first, test), tested
+    if joined and _SUM.fullmatch(joined.opcode):
+        joined, counter = _sooner(first, joined), joined.operands[1]
+    if joined is None or joined.base != "mov" or _writes(inside, counter) != [joined]:
         return None
     ways = _writes(body, joined.operands[1])
     following, before = [i for i in ways if i in inside], [i for i in ways if i not in inside]
@@ -139,25 +143,43 @@ def _length(body, blocks, loop) -> int | None:
     ):
         return None
     start, steps = _constant(body, before[0].operands[1]), _writes(body, following[0].operands[1])
-    if start is None or len(steps) != 1 or steps[0].base != "add" or steps[0].operands[1] != counter:
+    if (
+        start is None
+        or len(steps) != 1
+        or not _SUM.fullmatch(steps[0].opcode)
+        or steps[0].operands[1] != counter
+    ):
         return None
     end = _ending(body, blocks, loop)
     if not any(i is following[0] for i in end) or not any(i is steps[0] for i in end) or steps[0].pred:
         return None
-    step = int(steps[0].operands[2]) if steps[0].operands[2].isdigit() else 0
+    step = int(steps[0].operands[2]) if _small(steps[0].operands[2]) else 0
     length = -(-(bound - start) // step) if step else 0
     return length if 0 < length <= _LONGEST else None
 
 
+def _small(operand: str) -> bool:
+    return operand.isdigit() and int(operand) < _MOST
+
+
+def _sooner(first: dict[str, Instruction], ins: Instruction) -> Instruction | None:
+    """What writes the first operand that an instruction reads, if that is before it."""
+    found, order = first.get(ins.operands[1]), list(first.values())
+    return found if found and order.index(found) < order.index(ins) else None
+
+
 def _beginning(body, blocks, loop) -> tuple[dict[str, Instruction], Instruction | None]:
-    """What every iteration executes first: register -> what writes it, and the branch at the end that may leave the loop."""
+    """What every iteration executes first: register -> what writes it, in this order, and the branch at the end that may
+    leave the loop."""
     written: dict[str, Instruction] = {}
     start = loop.header
     for _ in loop.blocks:
         end, follow = blocks[start]
         for item in body[start:end]:
-            if isinstance(item, Instruction) and item.operands and item.base != "bra":
-                written[item.operands[0]] = item
+            for name in item.writes if isinstance(item, Instruction) else ():
+                written.pop(name, None)
+                if not item.pred and name == item.operands[0]:
+                    written[name] = item
         last = body[end - 1]
         if isinstance(last, Instruction) and last.base == "bra" and last.pred:
             leaves = any(t not in loop.blocks for t in follow)
@@ -189,7 +211,7 @@ def _constant(body, operand: str) -> int | None:
     """The value of a register that is written once, with a constant."""
     for _ in range(4):
         if operand.isdigit():
-            return int(operand)
+            return int(operand) if _small(operand) else None
         found = _writes(body, operand)
         if len(found) != 1 or found[0].base != "mov" or found[0].pred:
             return None

@@ -15,12 +15,10 @@ from .cas_loops import guesses
 from .pointers import Pointers, Values, root_of, rooted
 from .unused import unused_results
 
-_ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
-
 
 def reads_order(ins: Instruction) -> bool:
     """Whether an instruction reads what others may change at any time."""
-    return ins.base == "atom" or _is_ordered_load(ins)
+    return ins.op.memory == "atomic" or _is_ordered_load(ins)
 
 
 def turns(function: Function, hands_over: Callable[[str], bool], pointers: Pointers) -> set[int]:
@@ -32,12 +30,16 @@ def turns(function: Function, hands_over: Callable[[str], bool], pointers: Point
     home = [(i, ins) for i, ins in enumerate(body) if isinstance(ins, Instruction) and not ins.at.trusted]
     loads = {i for i, ins in home if _is_ordered_load(ins)}
     found = loads - _own(function, loads, pointers) | {i for i in guesses(body) if not body[i].at.trusted}
-    results = {i for i, ins in home if ins.base == "atom" or ins.base == "call" and _returns(ins, hands_over)}
+    results = {
+        i
+        for i, ins in home
+        if ins.op.memory == "atomic" or ins.op.flow == "call" and _returns(ins, hands_over)
+    }
     return found | (results - unused_results(function) if results else set())
 
 
 def _is_ordered_load(ins: Instruction) -> bool:
-    return ins.base == "ld" and not _ORDERED.isdisjoint(ins.opcode.split("."))
+    return ins.op.memory == "load" and bool(ins.op.ordering)
 
 
 def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:

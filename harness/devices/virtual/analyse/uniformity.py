@@ -23,24 +23,6 @@ LANES, LANES_WITH_BARRIERS = 4, 8
 #: the same for threads of one block and row
 _SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
          "%total_smem_size", "%nwarpid")  # fmt: skip
-#: with one of these, threads go one by one; some depend on the thread, and name no register that says so
-_OWN_WAY = {
-    "call",
-    "enter",
-    "exit",
-    "trap",
-    "brx",
-    "addc",
-    "subc",
-    "madc",
-    "cp",
-    "mbarrier",
-    "activemask",
-    "elect",
-}
-_EFFECTS = {"st", "atom", "red"}
-_ARITHMETIC = {"fma", "mad", "mul", "add", "sub", "max", "min"}
-_ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 _MOST_BLOCKS = 300
 _MOST_SUMS = 6
 _FEW = 150  # instructions: with more, eight threads take LLVM too long
@@ -77,7 +59,7 @@ def plan(function: Function, waits: bool) -> Plan | None:
     body = function.body
     if any(v.space == "local" for v in function.variables.values()):
         return None
-    if any(isinstance(i, Instruction) and (i.base in _OWN_WAY or ".cc" in i.opcode) for i in body):
+    if any(isinstance(i, Instruction) and _is_for_one(i) for i in body):
         return None
     if waits and not all(_waits_for_block(i) for i in body if isinstance(i, Instruction) and _may_wait(i)):
         return None
@@ -137,7 +119,7 @@ class _Planner:
     def _sums(self) -> int:
         """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""
         return len({item.operands[0] for p, item in enumerate(self.body)
-                    if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode
+                    if isinstance(item, Instruction) and _computes_floats(item)
                     and item.operands[0] in item.operands[1:] and any(self._in(p, loop) for loop in self.loops)})  # fmt: skip
 
     def _in(self, position: int, loop: Loop) -> bool:
@@ -151,7 +133,7 @@ class _Planner:
             depth = sum(start in loop.blocks for loop in self.loops)
             for position in range(start, end):
                 item = self.body[position]
-                if isinstance(item, Instruction) and item.base in _ARITHMETIC and ".f" in item.opcode:
+                if isinstance(item, Instruction) and _computes_floats(item):
                     if any(r.start <= position < r.end for r in regions):
                         alone += 8**depth
                     else:
@@ -167,7 +149,7 @@ class _Planner:
 
     def _own(self, ins: Instruction) -> bool:
         """Whether an instruction may give threads side by side different results for the same operands."""
-        if ins.base in ("atom", "red") or _ORDERED & set(ins.opcode.split(".")):
+        if ins.op.memory in ("atomic", "reduction") or ins.op.ordering:
             return True
         return not all(name in self.registers or name.startswith(_SAME) for name in ins.reads)
 
@@ -180,7 +162,7 @@ class _Planner:
     def _parts(self, start: int) -> bool:
         position = self.blocks[start][0] - 1
         last = self.body[position]
-        if isinstance(last, Label) or last.base not in ("bra", "ret") or not last.pred:
+        if isinstance(last, Label) or last.op.flow not in ("branch", "return") or not last.pred:
             return False
         if position in self.guards or last.pred not in self.apart:
             return False
@@ -237,7 +219,7 @@ class _Planner:
         """The position of the branch at the end of a block; the block's end if there is none."""
         end = self.blocks[start][0]
         last = self.body[end - 1]
-        return end - 1 if isinstance(last, Instruction) and last.base in ("bra", "ret") else end
+        return end - 1 if isinstance(last, Instruction) and last.op.flow in ("branch", "return") else end
 
     def _next_common(self, start: int) -> int:
         """The first block that every path from here to the end passes through; _EXIT if there is none."""
@@ -247,13 +229,13 @@ class _Planner:
     def _follow(self, start: int) -> list[int]:
         end, follow = self.blocks[start]
         last = self.body[end - 1] if end > start else None
-        leaves = not follow or isinstance(last, Instruction) and last.base == "ret"
+        leaves = not follow or isinstance(last, Instruction) and last.op.flow == "return"
         return [*follow, _EXIT] if leaves else list(follow)
 
     def _behind_effects(self) -> set[int]:
         """Blocks in which, or on a path to which, memory is written."""
         found = {s for s, (end, _) in self.blocks.items()
-                 if any(isinstance(i, Instruction) and i.base in _EFFECTS for i in self.body[s:end])}  # fmt: skip
+                 if any(isinstance(i, Instruction) and i.op.writes_memory for i in self.body[s:end])}  # fmt: skip
         return self._reached(list(found), _EXIT)
 
     def _reached(self, starts: list[int], end: int) -> set[int]:
@@ -262,17 +244,29 @@ class _Planner:
 
 
 def _may_wait(ins: Instruction) -> bool:
-    return bool(ins.op.collective or _ORDERED & set(ins.op.mods))
+    return bool(ins.op.collective or ins.op.ordering)
 
 
 def _waits_for_block(ins: Instruction) -> bool:
     """__syncthreads()"""
+    return ins.op.collective == "block" and ins.op.operation == "sync" and len(ins.operands) == 1
+
+
+def _is_for_one(ins: Instruction) -> bool:
+    """Whether threads have to go one by one: it may end them, or is about the thread although no operand says so."""
+    op = ins.op
+    carries = op.takes_carry or op.leaves_carry
     return (
-        ins.base in ("bar", "barrier")
-        and ".sync" in ins.opcode
-        and ".warp" not in ins.opcode
-        and len(ins.operands) == 1
+        op.flow in ("call", "switch", "exit", "trap")
+        or carries
+        or op.asynchronous
+        or op.own
+        or ins.base == "enter"
     )
+
+
+def _computes_floats(ins: Instruction) -> bool:
+    return ins.op.counts in ("add", "mul", "fma", "minmax")
 
 
 def _within(region: Region, other: Region) -> bool:

@@ -16,9 +16,11 @@ def unused_results(function: Function) -> set[int]:
 
 def _result(ins: Instruction) -> str:
     """The register or parameter that an atomic, or a call, writes its result to; `_`: nowhere."""
-    if ins.base == "call":
+    if ins.op.flow == "call":
         return next(iter(ins.called[0]), "")
-    return {"atom": ins.operands[0], "red": "_"}.get(ins.base, "") if ins.operands else ""
+    if ins.op.memory == "atomic":
+        return ins.operands[0]
+    return "_" * (ins.op.memory == "reduction")
 
 
 def _used(body) -> set[str]:
@@ -28,8 +30,8 @@ def _used(body) -> set[str]:
     for ins in body:
         if isinstance(ins, Instruction):
             read = set(ins.reads)
-            if ins.opcode.startswith("ld.param"):
-                read.add(ins.operands[1].base)
+            if ins.op.of_parameters and ins.op.memory == "load":
+                read.add(ins.address.base)
             if ins.op.has_effects:
                 decide |= read
             for target in ins.writes:

@@ -5,7 +5,6 @@ expanded in place.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from functools import cached_property
 
@@ -14,9 +13,6 @@ from ..ptx.ir import Instruction
 from .pointers import Pointers
 from .turns import reads_order, turns
 
-_WAITING_LOADS = re.compile(
-    r"ld\.(volatile|relaxed|acquire)|(atom|red|membar|fence|nanosleep)\b|mbarrier\.(test|try)_wait"
-)
 _MOST_EXPANDED = 20_000  # instructions of a function that is expanded only to let others intervene
 
 
@@ -81,7 +77,7 @@ class Waits:
         What a barrier of the C++ library returns does not count.
         """
         callees = [f.name for f in self.graph.pointed] if name[0] == "%" else [name]
-        return any(self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.base == "mbarrier")
+        return any(self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.op.is_mbarrier)
                    for callee in callees if callee in self.graph.functions and not self.takes_turns(callee))  # fmt: skip
 
     def _can_suspend(self, name: str) -> bool:
@@ -130,17 +126,17 @@ class Waits:
 
     def touches_order(self, ins: Instruction) -> bool:
         """An instruction through which one thread can wait for another."""
-        if _WAITING_LOADS.match(ins.opcode):
+        if ins.op.waits:
             return True
         callee = called(ins)
         return callee is not None and any(
-            isinstance(i, Instruction) and _WAITING_LOADS.match(i.opcode)
+            isinstance(i, Instruction) and i.op.waits
             for f in self.graph.closure(callee)
             for i in self.graph.functions[f].body or ()
         )
 
     def updates_memory(self, name: str) -> bool:
         """Whether a function only makes an atomic update, like the header's functions."""
-        return self.graph.any(name, lambda i: i.base == "atom") and not self.graph.any(
-            name, lambda i: i.base in ("bra", "brx")
+        return self.graph.any(name, lambda i: i.op.memory == "atomic") and not self.graph.any(
+            name, lambda i: i.op.branches
         )

@@ -13,8 +13,7 @@ import os
 import threading
 
 from ....errors import BackwarpError, CompileError, DeviceError
-from ...child import Child
-from ...confine import ONE_THREAD
+from ...child import ENVIRONMENT, Child
 from ...nvrtc.compiler import HeadersLost, Job, Ptx, compile_job, gather, headers_folder
 from ...plain import Damaged
 from ...store import Store, digest
@@ -24,8 +23,13 @@ from .llvm import machine
 from .modules import Built
 from .recipes import RECIPES, Check, recipe
 
-SECONDS = 30  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
-PATIENCE = 4
+SECONDS = 10  # of one build, of the processor's time; on a busy machine it may take PATIENCE times as long
+PATIENCE = 10
+MEMORY = (
+    900 << 20
+)  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
+IDLE = 400 << 20
+_MOST = 1 << 28  # bytes of what they have made
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
 _reads = ""  # the folder of CUDA's headers that it may read
@@ -86,16 +90,20 @@ def _in_child(request: tuple) -> Built:
         if child and _reads != folder:
             child.end()
             child = None
-        child = child or _start(folder)
+        child = child or Child("harness.devices.virtual.compile.build_worker", folder, environment=ENVIRONMENT,
+                               codec=CODEC, most=_MOST, memory=MEMORY)  # fmt: skip
         _reads = folder
         try:
             built = child.ask("build", (SECONDS, *request), SECONDS * PATIENCE)
         except BackwarpError:
-            _child = child
+            _keep(child)
             raise
         except TimeoutError:
             child.end()
             raise _too_long() from None
+        except MemoryError:
+            child.end()
+            raise too_large() from None
         except (EOFError, OSError, Damaged):
             raise _crash(child.end()) from None
         except BaseException:  # Ctrl-C leaves an answer unread
@@ -103,13 +111,22 @@ def _in_child(request: tuple) -> Built:
             raise
         if not isinstance(built, Built):
             raise _crash(child.end())
-        _child = child
+        _keep(child)
         return built
 
 
-def _start(folder: str) -> Child:
-    environment = {**os.environ, **ONE_THREAD}
-    return Child("harness.devices.virtual.compile.build_worker", folder, environment=environment, codec=CODEC)
+def _keep(child: Child) -> None:
+    global _child
+    if child.used() > IDLE:
+        child.end()
+    else:
+        _child = child
+
+
+def too_large() -> CompileError:
+    return CompileError(
+        "the compiler ran out of memory on this file: is an array or a template huge, or a loop unrolled very often?"
+    )
 
 
 def _too_long() -> CompileError:
@@ -124,7 +141,7 @@ def _crash(how: str) -> CompileError | DeviceError:
     if "SIGPROF" in how:
         return _too_long()
     if any(sign in how for sign in ("MemoryError", "bad_alloc", "out of memory")):
-        return CompileError("the compiler ran out of memory on this file: is an array or a template huge?")
+        return too_large()
     if "Error" in how and "SIG" not in how:
         return DeviceError(f"the compilers cannot be started ({how})")
     return CompileError(f"the compiler crashed on this file ({how})")

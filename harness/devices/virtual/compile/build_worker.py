@@ -12,11 +12,11 @@ from ...child import attach, serve
 from ...confine import confine, limit, python_folders
 from ...nvrtc.library import load_compiler
 from ..answers import CODEC
-from .build import build_here
+from .build import MEMORY, build_here, too_large
 from .llvm import machine
 from .modules import Built
 
-MEMORY = 4 << 30  # bytes of address space
+ADDRESSES = 4 << 30  # bytes of address space: of what the compilers reserve they use a part
 
 
 def build(seconds: int, *request) -> Built:
@@ -33,7 +33,7 @@ def explain(error: Exception) -> tuple[Exception, bool]:
     if isinstance(error, CompileError | DeviceError):
         return error, False
     if isinstance(error, MemoryError):
-        return CompileError("the compiler ran out of memory on this file"), False
+        return too_large(), False
     what = f"{type(error).__name__}: {error}"
     return DeviceError(
         f"the virtual GPU's compiler has a defect that this file shows ({what}); please report it"
@@ -45,7 +45,7 @@ def main() -> None:
     machine()
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
-    limit(memory=MEMORY, file_size=0)
+    limit(addresses=ADDRESSES, memory=MEMORY, file_size=0)
     confine(readable=[*python_folders(), sys.argv[2]])
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(100_000)

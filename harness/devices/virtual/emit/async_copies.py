@@ -17,7 +17,7 @@ class Asynchronous:
     def asynchronous(self, ins) -> None:
         """Lower cp.async and mbarrier."""
         op = ins.op
-        if ins.base == "mbarrier":
+        if op.is_mbarrier:
             return self._mbarrier(ins)
         if op.memory == "copy":
             self._copy(ins)

@@ -12,6 +12,7 @@ from ..ptx.ir import Function, Instruction, Label, Location, Symbol, Variable, V
 from ..ptx.types import BITS, llvm_type
 from ..runtime import abi
 from . import opcodes
+from .values import memory_name
 
 
 class Body:
@@ -23,7 +24,7 @@ class Body:
         self.start_following(function)
         if any(isinstance(i, Instruction) and (i.op.takes_carry or i.op.leaves_carry) for i in function.body):
             self.slots["%carry"] = "%carry"
-            self.entry.append("  %carry = alloca i1")
+            self.entry += ["  %carry = alloca i1", "  store i1 false, ptr %carry"]
         self.places = {item: i for i, item in enumerate(function.body)}
         self.look_at_arrays()
         self.expanded_variables = {
@@ -82,19 +83,18 @@ class Body:
             self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
 
     def _label(self, name: str) -> str:
-        return self.own_label(name) or f'"{name}"'
+        return self.own_label(name) or f'"${name}"'
 
     def declare_variable(self, name: str, variable: Variable, site: str) -> None:
         if variable.space == "param":
-            pointer = f'%"{name}"'
-            self.entry.append(
-                f"  {pointer} = alloca [{max(variable.size, 1)} x i8], align {max(variable.align, 8)}"
+            pointer = memory_name(name)
+            self.room_for(
+                pointer, f"[{max(variable.size, 1)} x i8], align {max(variable.align, 8)}", variable.size
             )
             self.params[name] = (pointer, 0)
-            self.follow_parameter(pointer, variable.size)
         elif variable.space == "local":
             if self.module.raw:
-                pointer = f'%"{name}"'
+                pointer = memory_name(name)
                 self.entry.append(f"  {pointer} = alloca [{variable.size} x i8], align {variable.align}")
                 self.depots[name] = self.emit(f"ptrtoint ptr {pointer} to i64")
                 return
@@ -105,6 +105,14 @@ class Body:
             self.depots[name] = address
             if name in self.private:
                 self.keep_apart(name, variable)
+
+    def room_for(self, pointer: str, what: str, size: int) -> None:
+        """Memory for a parameter or a result. LLVM may do anything with a program that uses what was never written."""
+        self.entry.append(f"  {pointer} = alloca {what}")
+        if not self.module.raw:
+            self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
+            self.entry.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 127, i64 {size}, i1 false)")
+        self.follow_parameter(pointer, size)
 
     def _give_back(self, function: Function) -> None:
         """Give back the local memory and the depth of a device function that returns."""
@@ -184,7 +192,7 @@ class Body:
             self.memory(ins)
         elif op.collective:
             (self.matrix if op.collective == "matrix" else self.collective)(ins)
-        elif op.orders:
+        elif op.is_fence:
             self.line("fence seq_cst")
         else:
             getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep, activemask
@@ -298,7 +306,10 @@ class Body:
         for label, target in edges:
             self._back_edge(label, target, ins)
         self.label(trap)
-        self.line("unreachable")
+        if self.module.raw:
+            self.line("unreachable")
+        else:
+            self._fault_here(ins)
         return True
 
     def _return(self, ins: Instruction) -> bool:
@@ -316,9 +327,13 @@ class Body:
         if self.module.raw:
             self.line("unreachable")
         else:
-            self.runtime_call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=self.site(ins))
-            self.line(f"br label %{self.dead_label}")
+            self._fault_here(ins)
         return True
+
+    def _fault_here(self, ins: Instruction) -> None:
+        """The thread ends; which instruction did it tells why."""
+        self.runtime_call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=self.site(ins))
+        self.line(f"br label %{self.dead_label}")
 
     def _mov(self, ins: Instruction) -> None:
         """Registers, constants, special registers, addresses of symbols, and packing of vectors."""

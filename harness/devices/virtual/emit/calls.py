@@ -9,7 +9,6 @@ from ....errors import CompileError, Diagnostic, Unsupported
 from ...nvrtc.compiler import demangle
 from ..ptx.callgraph import symbol_name
 from ..ptx.ir import Function, Instruction, Variable
-from ..runtime import abi
 
 
 class Calls:
@@ -76,8 +75,7 @@ class Calls:
         nowhere = self.fresh_label("nowhere")
         self.line(f"switch i64 {pointer}, label %{nowhere} [ {cases} ]")
         self.label(nowhere)
-        self.runtime_call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=self.site(ins))
-        self.line(f"br label %{self.dead_label}")
+        self._fault_here(ins)
         known = dict(self.known)
         for f, label in zip(candidates, labels, strict=True):
             self.label(label)
@@ -90,8 +88,8 @@ class Calls:
     def _fits(self, function: Function, returns, arguments) -> bool:
         if len(function.params) != len(arguments) or len(function.returns) < len(returns):
             return False
-        sizes = [self._variable(a).size if self._variable(a) else 0 for a in arguments]
-        return all(not size or size == p.size for size, p in zip(sizes, function.params, strict=True))
+        given, wanted = (*arguments, *returns), (*function.params, *function.returns[: len(returns)])
+        return all(self._variable(a).size == v.size for a, v in zip(given, wanted, strict=True))
 
     def _memory_of(self, name: str) -> str | None:
         """The LLVM name of the memory of an argument or a result."""
@@ -116,12 +114,10 @@ class Calls:
             return False
         if name == "__assertfail":
             values = []
-            for argument in arguments[:3]:
-                pointer = self.params[argument][0]
-                size = 4 if argument == arguments[2] else 8
-                value = self.emit(f"load i{8 * size}, ptr {pointer}, align 1")
+            for argument, size in ((arguments[0], 8), (arguments[2], 4)):
+                value = self._argument(argument, Variable("param", f"b{8 * size}", "", size, size))
                 values.append(self.resize(value, f"i{8 * size}", "i64"))
-            self.runtime_call("rt_assert", values[0], values[2], site=self.site(ins))
+            self.runtime_call("rt_assert", *values, site=self.site(ins))
             self.line(f"br label %{self.dead_label}")
             return True
         if name.startswith("_Z"):

@@ -12,6 +12,8 @@ from ..ptx.ir import Operand
 from ..ptx.types import BITS, llvm_type
 from ..runtime.abi import OP, WAIT
 
+BARRIERS = 16  # of a block
+
 
 class Collectives:
     """Mixin of `lower.Lowering`."""
@@ -41,6 +43,12 @@ class Collectives:
         op, named = ins.op, ins.named
         predicate = self.value(named["c"], "pred") if op.has_result else "false"
         number = self.value(named["a"], "u32")
+        if not (number.isdigit() and int(number) < BARRIERS):
+            known, other = self.fresh_label("barrier"), self.fresh_label("nobarrier")
+            self.branch(self.op("icmp ult i32", number, BARRIERS), known, other)
+            self.label(other)
+            self._fault_here(ins)
+            self.label(known)
         count = self._wide(named["b"], "u32") if "b" in named else "0"
         if op.operation == "arrive":
             self.runtime_call("rt_arrive", number, count, site=self.site(ins))

@@ -24,7 +24,10 @@ from .memory import Access
 from .sidebyside import SideBySide
 from .special_registers import Special
 from .unit import Unit
-from .values import Emitter
+from .values import Emitter, memory_name
+
+#: a large frame is touched page by page, so that it cannot reach over the guard page of the host's stack
+_PROBED = 'nounwind "probe-stack"="inline-asm"'
 
 
 class Lowering(
@@ -46,6 +49,7 @@ class Lowering(
     def __init__(self, function: Function, module: Unit):
         super().__init__(function, module)
         self.slow_paths: list[str] = []
+        self.frame: list[str] = []  # of a coroutine: where its state gets its memory
         self.params: dict[str, tuple[str, int]] = {}  # .param symbol -> (host pointer, offset)
         self.depots: dict[str, str] = {}  # .local symbol -> its device address
         self.specials: dict[str, str] = {}
@@ -130,7 +134,7 @@ class Lowering(
         self._give_steps()
         self.lines += ["  ret void", "dead:", "  ret void"]
         return f"""
-define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
+define internal void @"{name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
 {self._text()}
 }}
 """
@@ -157,17 +161,22 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) nounwind {{
         self.lines += ["  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
         arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.lanes))
         return f"""
-define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwind {{
+define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) {_PROBED} {{
 {self._text()}
 }}
 """
 
     def _coroutine(self, kind: str) -> str:
         """kind: what the function is called, after the kernel's name."""
-        self.entry += [
+        self.frame = [
             "  %id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)",
             "  %size = call i64 @llvm.coro.size.i64()",
             "  %frame = call i64 @rt_frame(i64 %env, i64 %thr, i64 %size)",
+            "  %fits = icmp ne i64 %frame, 0",
+            "  br i1 %fits, label %framed, label %unframed, !prof !2",
+            "unframed:",  # the runtime has ended the thread
+            "  ret void",
+            "framed:",
             "  %framep = inttoptr i64 %frame to ptr",
             "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %framep)",
         ]
@@ -195,7 +204,7 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) nounwi
             "  ret void",
         ]
         return f"""
-define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine nounwind {{
+define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine {_PROBED} {{
 {self._text()}
 }}
 """
@@ -209,13 +218,12 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             raise Unsupported(f"the function {f.name} with several results", module.name)
         for p in f.returns:
             if p.is_array:
-                args.append(f'ptr %"{p.name}"')
-                self.params[p.name] = (f'%"{p.name}"', 0)
+                args.append(f"ptr {memory_name(p.name)}")
+                self.follow_parameter(memory_name(p.name), p.size)
             else:
                 returns = f"i{8 * p.size}"
-                self.entry.append(f'  %"{p.name}" = alloca {returns}')
-                self.params[p.name] = (f'%"{p.name}"', 0)
-            self.follow_parameter(f'%"{p.name}"', p.size)
+                self.room_for(memory_name(p.name), returns, p.size)
+            self.params[p.name] = (memory_name(p.name), 0)
         if module.raw:
             linkage = "" if f.name.startswith("rt_") else "internal "
             self.inherited_site = "0"
@@ -224,7 +232,7 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         self._prologue()
         if module.tracking:
-            self.hand_over([f'%"{p.name}"' for p in f.params], f.params, back=True)
+            self.hand_over([memory_name(p.name) for p in f.params], f.params, back=True)
         if not module.raw:
             self._count_call_as_step()
             if module.waits.loops(f.name):
@@ -236,17 +244,17 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         self._give_steps()
         self._give_back(f)
         if module.tracking:
-            self.hand_over([f'%"{p.name}"' for p in f.returns], f.returns)
+            self.hand_over([memory_name(p.name) for p in f.returns], f.returns)
         if returns == "void":
             self.line("ret void")
         else:
-            value = self.emit(f'load {returns}, ptr %"{f.returns[0].name}"')
+            value = self.emit(f"load {returns}, ptr {memory_name(f.returns[0].name)}")
             self.line(f"ret {returns} {value}")
         self.lines += ["dead:", f"  ret {returns}" + ("" if returns == "void" else " 0")]
-        return f"define {linkage}{returns} {symbol_name(f.name, module.raw)}({', '.join(args)}) nounwind {{\n{self._text()}\n}}\n"
+        return f"define {linkage}{returns} {symbol_name(f.name, module.raw)}({', '.join(args)}) {_PROBED} {{\n{self._text()}\n}}\n"
 
     def _formal(self, p: Variable, args: list[str]) -> None:
-        name = f'%"{p.name}"'
+        name = memory_name(p.name)
         self.params[p.name] = (name, 0)
         self.follow_parameter(name, p.size)
         if p.is_array:
@@ -257,9 +265,10 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             self.entry += [f"  {name} = alloca {t}", f'  store {t} %"{p.name}.in", ptr {name}']
 
     def _text(self) -> str:
-        return "\n".join(
-            ["entry:"] + self.entry + ["  br label %begin", "begin:"] + self.lines + self.slow_paths
-        )
+        memory = [line for line in self.entry if " = alloca " in line]
+        others = [line for line in self.entry if " = alloca " not in line]
+        start = ["entry:", *memory, *self.frame, *others, "  br label %begin", "begin:"]
+        return "\n".join(start + self.lines + self.slow_paths)
 
     def _prologue(self) -> None:
         """Pointers that everything else needs; LLVM drops unused ones."""

@@ -81,6 +81,10 @@ class Access:
         if self.module.raw:
             return self.cast("inttoptr", "i64", address, "ptr")
         shared = space == "shared"
+        if (
+            root and shared and root.space != "shared"
+        ):  # the address of another array, taken for one of the window
+            root = None
         base = self.shared_memory if shared else self.arena
         if self.module.recipe.checks:
             need = (READ if flags & INFO_ATOMIC or not write else 0) | (WRITE if write else 0)

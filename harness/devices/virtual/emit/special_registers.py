@@ -63,8 +63,6 @@ class Special:
 
     def special(self, name: str) -> tuple[str, str]:
         """A special register's value and LLVM type, read once at the entry if it cannot change."""
-        if name == "WARP_SZ":
-            return "32", "i32"
         if name in ("%clock", "%clock64", "%globaltimer"):
             value = self.emit("call i64 @rt_ticks(i64 %env)")
             return (value, "i64") if name != "%clock" else (self.cast("trunc", "i64", value, "i32"), "i32")

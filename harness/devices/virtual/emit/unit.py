@@ -6,6 +6,7 @@ import re
 import zlib
 
 from ....errors import Unsupported
+from ...launching import Limits
 from ..analyse.facts import ModuleFacts
 from ..compile.modules import KernelInfo, Lowered
 from ..compile.recipes import Check, Recipe
@@ -15,8 +16,8 @@ from ..run.arena import SHARED_GUARD, slots_start
 from ..runtime import abi
 from ..runtime.abi import SHARED_START
 
-_NAME = re.compile(r"[\w$]+")
 _FIRST_NODE = 3  # of metadata that `lower` does not write itself
+_LIMITS = Limits()
 _FUNCTIONS = 1 << 60  # pointers to functions begin here
 _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 
@@ -65,7 +66,7 @@ class Unit:
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
         return bool(names) and any(name in names for function in defined(self.ptx) for item in function.body
-                   if isinstance(item, Instruction) for o in item.operands for name in _NAME.findall(o))  # fmt: skip
+                   if isinstance(item, Instruction) for o in item.operands for name in o.names)  # fmt: skip
 
     def _needs_whole_runtime(self) -> bool:
         rare = ("rt_count", "rt_copy", "rt_mbarrier")
@@ -127,5 +128,8 @@ class Unit:
             arrays.append((variable.name, SHARED_START + packed + guards, variable.size))
             packed += variable.size
             guards += SHARED_GUARD + align_up(variable.size, 128)
+        top = SHARED_START + packed + guards + _LIMITS.shared_per_block_optin
+        if packed <= _LIMITS.shared_per_block and top > abi.RESERVED["begin"]:
+            raise Unsupported(f"{len(arrays)} shared variables in {kernel.name}", self.name)
         alignment = max([16] + [v.align for v in symbols if v.extern])
         return tuple(arrays), packed, SHARED_START + align_up(packed, alignment) + guards

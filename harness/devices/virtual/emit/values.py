@@ -14,6 +14,12 @@ from ..ptx.types import LLVM_BITS, TYPES, is_float, is_signed, llvm_type
 
 _CALL = re.compile(r"call (?:fast )?(\S+|<[^>]*>) @([\w.$\"]+)\((.*)\)")
 
+
+def memory_name(name: str) -> str:
+    """The LLVM name of a parameter's memory, or of a variable's: no value of the emitter's own is called so."""
+    return f'%"[{name}]"'
+
+
 #: the content of an uninitialised register: a NaN, and an index far outside any array
 POISON = {"i1": "true", "half": "0xH7F7F", "float": "0x7FF7E00000000000", "double": "0x7FF7E7E7E7E7E7E7"}
 

@@ -55,6 +55,19 @@ def mask(d: Diagnosis, record) -> dict:
     return fields
 
 
+def differ(d: Diagnosis, record) -> dict:
+    other = d.place(record["other_site"], record["other_thread"], record["block"])
+    what = (
+        f"Thread {triple(other.thread)} is at another one, at line {other.line}, with another shape or type"
+    )
+    return dict(
+        kind="shuffle-mask",
+        headline="Barrier error detected. Invalid arguments",
+        other=other,
+        explanation=f"{what}: all lanes of a warp must execute the same matrix instruction.",
+    )
+
+
 def went_round(d: Diagnosis, record) -> dict:
     gone, waiting = int(record["extra"]), int(record["address"])
     first = triple(coordinates(record["other_thread"], d.run.block))

@@ -6,17 +6,18 @@ explanation: one plain sentence.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from ....course.cuda_text import read
 from ....errors import KernelFault, Place
 from ...nvrtc.symbols import demangle
+from ..ptx.ir import Register
+from ..ptx.parse import instruction
 from ..run.arena import Owner
 from ..run.printf import c_string
 from ..runtime.abi import (
     FAULTS,
+    FRAMES_FULL,
     INFO_ATOMIC,
     INFO_SHARED,
     INFO_WRITE,
@@ -213,12 +214,24 @@ class Diagnosis:
 
     def _trap(self, record) -> dict:
         _, text = self.run.module.lowered.sites[record["site"]]
-        if re.match(r"(@\S+ )?call\S* .*%", text):  # through a register
+        ins = instruction(text)
+        if ins and ins.op.flow == "call" and isinstance(ins.called[1], Register):
             what = (
                 "The pointer called here does not point to a function with these parameters: was it ever set?"
             )
             return dict(
                 kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
+            )
+        if "brx." in text:
+            what = "The index of this branch is past the end of its table."
+            return dict(
+                kind="invalid-address", headline="an illegal instruction was encountered", explanation=what
+            )
+        if "bar" in text:
+            return dict(
+                kind="barrier-divergence",
+                headline="Barrier error detected. Invalid arguments",
+                explanation="A block has the barriers 0 to 15; this one has another number.",
             )
         return dict(
             kind="assert",
@@ -227,7 +240,11 @@ class Diagnosis:
         )
 
     def _stack(self, record) -> dict:
-        if record["extra"]:
+        if record["extra"] == FRAMES_FULL:
+            what = (
+                "What the threads of a block keep while they wait for one another does not fit into memory."
+            )
+        elif record["extra"]:
             what = f"Calls are nested more than {int(record['extra']) - 1} deep: does the recursion end?"
         else:
             what = "The local arrays of this thread do not fit into its local memory."
@@ -306,6 +323,7 @@ _DESCRIBE = {
     "exited-early": barriers.early,
     "went-round": barriers.went_round,
     "missing-block": barriers.missing_block,
+    "lanes-differ": barriers.differ,
     "uninitialised-read": unset.unset,
     "same-write": Diagnosis._same_write,
 }

@@ -14,10 +14,12 @@ Guide, compute capability 5.x and later (banks of shared memory).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from math import prod
+
+from ..ptx.op import Op
 
 SECTOR = 32  # bytes
 SPACES = ("global", "shared", "local")
@@ -128,14 +130,7 @@ class Request:
 
 CONDITIONAL = "branches"  # a kind that is not in the opcode
 _PER_WARP = {"barriers", "warp_collectives", "async_copies"}  # kinds of which a warp's instruction is one
-_INTEGER = re.compile(
-    r"(?:add|addc|sub|subc|mul|mul24|mad|mad24|madc|sad|div|rem|abs|neg|min|max|popc|clz|bfind|fns|brev|bfe|bfi|bmsk|szext"
-    r"|dp2a|dp4a|and|or|xor|not|cnot|lop3|shf|shl|shr|prmt|set|setp|slct)\b.*\.[usb](?:8|16|32|64)"
-)
-_FLOAT = re.compile(
-    r"(add|sub|mul|fma|mad|div|rcp|sqrt|rsqrt|sin|cos|ex2|lg2|tanh)\b.*\.(f16|bf16|f16x2|bf16x2|f32|f64)"
-)
-_FLOAT_KINDS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma", "mad": "fma"}
+_COLLECTIVES = {"warp": "warp_collectives", "block": "barriers"}
 _FLOAT_TYPES = {
     "f16": ("fp16", 1),
     "bf16": ("fp16", 1),
@@ -144,10 +139,6 @@ _FLOAT_TYPES = {
     "f32": ("fp32", 1),
     "f64": ("fp64", 1),
 }
-_MATRIX = re.compile(r"(?:wmma\.)?mma\.sync\..*?m(\d+)n(\d+)k(\d+)(?!.*\.s32)")
-_DIVISION = re.compile(r"(?:div|rem)\.[us](?:8|16|32|64)")
-_COLLECTIVE = re.compile(r"bar\.warp|shfl|vote|match|redux")
-
 #: FLOP of one operation of a kind
 FLOPS = {
     f"{type_}_{op}": 1 + (op == "fma")
@@ -158,24 +149,21 @@ FLOPS["flops_tensor"] = 1
 
 
 @cache
-def kinds(opcode: str) -> dict[str, int]:
-    """What one thread that executes a PTX instruction does: kind -> how many. Kinds are METRICS per thread."""
+def kinds(op: Op) -> dict[str, int]:
+    """What one thread that executes an instruction does: kind -> how many. Kinds are METRICS per thread."""
     found = {"instructions": 1}
-    if match := _FLOAT.fullmatch(opcode):
-        type_, lanes = _FLOAT_TYPES[match[2]]
-        found[f"{type_}_{_FLOAT_KINDS.get(match[1], 'other')}"] = lanes
-    elif _INTEGER.fullmatch(opcode):
+    if op.counts in ("integer", "division"):
         found["integer_instructions"] = 1
-        if _DIVISION.match(opcode):
+        if op.counts == "division":
             found["integer_divisions"] = 1
-    elif match := _MATRIX.match(opcode):
-        m, n, k = map(int, match.groups())
-        found["flops_tensor"] = 2 * m * n * k // 32
-    elif _COLLECTIVE.match(opcode):
-        found["warp_collectives"] = 1
-    elif opcode.startswith(("bar.", "barrier.")):
-        found["barriers"] = 1
-    elif opcode.startswith(("cp.async.ca.", "cp.async.cg.")):
+    elif op.counts == "tensor":
+        found["flops_tensor"] = 2 * prod(op.shape) // 32
+    elif op.counts and op.counts != "minmax":
+        type_, lanes = _FLOAT_TYPES[op.type]
+        found[f"{type_}_{op.counts}"] = lanes
+    elif op.collective in _COLLECTIVES:
+        found[_COLLECTIVES[op.collective]] = 1
+    elif op.memory == "copy":
         found["async_copies"] = 1
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -14,7 +13,6 @@ from ..analyse.pointers import Likely, Origin, calls
 from ..ptx import parse as ptx
 from ..ptx.callgraph import align_up
 from ..ptx.ir import Instruction
-from ..ptx.types import BYTES
 from ..rewrite import split_depots
 from ..run.arena import LOCAL_BYTES, Owner
 from ..runtime import abi
@@ -141,7 +139,7 @@ class Owners:
             copied = {
                 i.operands[1]
                 for i in body or ()
-                if isinstance(i, Instruction) and i.base == "mov" and i.operands[0] == register
+                if isinstance(i, Instruction) and i.op.is_move and i.operands[0] == register
             }
             if len(copied) != 1:
                 return ""
@@ -261,9 +259,8 @@ def element(owner: Owner, address: int) -> str:
 
 def accessed(text: str) -> int:
     """Bytes of an element that an instruction accesses, of each one in a vector; 0 if unknown."""
-    opcode = re.match(r"(?:@\S+ )?(?:ld|ldu|st|atom|red)\.\S*", text)
-    type_ = opcode[0].rsplit(".", 1)[1] if opcode else ""
-    return BYTES.get(type_, 0)
+    ins = ptx.instruction(text)
+    return ins.op.nbytes if ins and ins.op.memory else 0
 
 
 def distance(owner: Owner, address: int) -> int:

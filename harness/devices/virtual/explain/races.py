@@ -16,8 +16,6 @@ from ..runtime.abi import SCOPE_SHIFT, SCOPES
 from .wording import triple
 
 _VERBS = {"Read": "reads", "Write": "writes", "Atomic": "atomically changes"}
-_LANES_MEET = {"shfl", "vote", "match", "redux", "activemask"}  # beside bar.warp.sync
-_LEAVES = {"ret", "exit", "trap"}
 _FENCES = "a lock or flag orders them only with a __threadfence() before it is passed on and another after it is seen"
 
 
@@ -73,7 +71,7 @@ class Paths:
         found: dict[str, list[tuple[str, int]]] = {}
         for name, body in self._bodies.items():
             for i, item in enumerate(body):
-                if isinstance(item, Instruction) and item.base == "call":
+                if isinstance(item, Instruction) and item.op.flow == "call":
                     found.setdefault(item.called[1], []).append((name, i))
         return found
 
@@ -91,13 +89,11 @@ class Paths:
     def _is_barrier(self, item) -> bool:
         if not isinstance(item, Instruction):
             return False
-        if item.base in ("bar", "barrier"):
-            return self.warp or ".warp" not in item.opcode
-        return self.warp and item.base in _LANES_MEET
+        return item.op.collective == "block" or self.warp and (item.op.collective == "warp" or item.op.own)
 
     def _stops(self, function: str, i: int) -> bool:
         item = self._bodies[function][i]
-        if isinstance(item, Instruction) and item.base == "call":
+        if isinstance(item, Instruction) and item.op.flow == "call":
             return item.called[1] in self._waiting
         return self._is_barrier(item)
 
@@ -117,12 +113,10 @@ class Paths:
 
     def _next(self, function: str, i: int, labels: dict[str, int]) -> list[int]:
         item = self._bodies[function][i]
-        if not isinstance(item, Instruction) or item.base not in {"bra", "brx", *_LEAVES}:
+        if not isinstance(item, Instruction) or not item.op.ends_block:
             return [i + 1]
         whole = next(f for f in self.functions if f.name == function)
-        targets = (
-            [] if item.base in _LEAVES else [labels[t] for t in branch_targets(whole, item) if t in labels]
-        )
+        targets = [] if item.op.leaves else [labels[t] for t in branch_targets(whole, item) if t in labels]
         return targets + [i + 1] * bool(item.pred)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ptx.types import TYPES
+from ..ptx.parse import instruction
 from ..runtime.abi import (
     DTYPES,
     FAULT,
@@ -127,7 +127,6 @@ def unset_outputs(arena) -> np.ndarray:
 
 def _access_size(text: str) -> int:
     """Bytes that one thread reads with a PTX instruction; 0 if unknown."""
-    opcode = text.split(" ")[1 if text.startswith("@") else 0].split(".")
-    if opcode[0] not in ("ld", "ldu", "atom", "red") or opcode[-1] not in TYPES:
-        return 0
-    return TYPES[opcode[-1]][1] // 8 * next((int(m[1]) for m in opcode if m in ("v2", "v4")), 1)
+    ins = instruction(text)
+    reads = ins is not None and ins.op.memory in ("load", "atomic", "reduction")
+    return ins.op.nbytes * ins.op.lanes if reads else 0

@@ -31,7 +31,7 @@ def run(function: Function, facts: Facts) -> None:
         _Noting(function, facts.ways, inserts).run()
     else:  # a return, wherever it is called
         for ins in function.body:
-            if isinstance(ins, Instruction) and ins.base == "exit":
+            if isinstance(ins, Instruction) and ins.op.flow == "exit":
                 inserts.before(ins, mark("note", "Extra.out", 0, at=ins))
     inserts.done()
 
@@ -48,7 +48,7 @@ class _Noting:
         for item in self.kernel.body:
             near = item if isinstance(item, Instruction) else near
             self._note(item, near)
-            if isinstance(item, Instruction) and item.base in ("bra", "brx") and self.ways.loops:
+            if isinstance(item, Instruction) and item.op.branches and self.ways.loops:
                 self._edges(item)
 
     def _note(self, item: Instruction | Label, near: Instruction) -> None:
@@ -63,7 +63,7 @@ class _Noting:
 
     def _edges(self, branch: Instruction) -> None:
         """Where a branch begins another iteration, that is counted on the way."""
-        if branch.base == "bra":
+        if branch.op.flow == "branch":
             bumps = self._bumps(branch, branch.operands[0])
             if bumps and branch.pred:  # it goes on below, where it is not taken
                 below = f"$below.{self.ways.position[branch]}"

@@ -24,9 +24,9 @@ def run(function: Function, facts: Facts) -> None:
     for ins in function.body:
         if not isinstance(ins, Instruction):
             continue
-        if ins.base in ("membar", "fence"):
-            inserts.after(ins, mark("runtime", "rt_fence", _scope(ins), at=ins))
-        if ins.base == "call":
+        if ins.op.is_fence:
+            inserts.after(ins, mark("runtime", "rt_fence", SCOPES.index(ins.op.scope), at=ins))
+        if ins.op.flow == "call":
             for field in _told(function, facts, ins):
                 inserts.before(ins, mark("note", f"Env.{field}", 1, at=ins))
                 inserts.after(ins, mark("note", f"Env.{field}", 0, at=ins))
@@ -42,10 +42,3 @@ def _told(function: Function, facts: Facts, call: Instruction) -> list[str]:
     blind = callee is not None and waits.updates_memory(name) and call in facts.unused
     final = function.entry and call in facts.final
     return ["blind"] * blind + ["final"] * final
-
-
-def _scope(ins: Instruction) -> int:
-    """Whom a fence reaches: an index into SCOPES."""
-    old = {"membar.cta": "cta", "membar.gl": "gpu", "membar.sys": "sys"}
-    name = old.get(ins.opcode) or next((m for m in ins.opcode.split(".") if m in SCOPES), "sys")
-    return SCOPES.index(name)

@@ -40,7 +40,7 @@ def run(function: Function, facts: Facts) -> None:
 
 def _look(ins: Instruction, undefined: frozenset[str], inserts: Inserts) -> None:
     used = ins.reads & undefined
-    copied = sorted(used) if ins.base == "mov" else []
+    copied = sorted(used) if ins.op.is_move else []
     if used := sorted(used - set(copied)):
         inserts.before(ins, mark("check.assigned", *map(_flag, used), at=ins))
     for target in sorted(ins.writes & undefined):

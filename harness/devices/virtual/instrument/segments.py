@@ -188,7 +188,7 @@ class _Counting:
 
     def _count(self, ins: Instruction) -> None:
         self._open()
-        found = kinds((ins.original or ins).opcode)  # a `ret` is one wherever it is expanded
+        found = kinds((ins.original or ins).op)  # a `ret` is one wherever it is expanded
         for kind, amount in found.items():
             self.segment.kinds[self._line(), kind] += amount
         if "async_copies" in found:

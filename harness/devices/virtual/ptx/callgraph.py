@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .ir import Function, Instruction, Label, Location, Module
+from .ir import Function, Instruction, Label, Location, Module, Symbol
 
 
 def align_up(n: int, alignment: int) -> int:
@@ -23,17 +23,14 @@ def defined(module: Module):
 
 def pointed_functions(module: Module) -> list[Function]:
     """Functions whose address is taken: named in an operand that is not a call's, or in an initialiser."""
-    named = {
-        operand.split("+")[0].strip()
-        for f in defined(module) for i in f.body
-        if isinstance(i, Instruction) and i.base == "mov" for operand in i.operands[1:]
-    }  # fmt: skip
+    moves = (i for f in defined(module) for i in f.body if isinstance(i, Instruction) and i.op.is_move)
+    named = {i.operands[1].name for i in moves if isinstance(i.operands[1], Symbol)}
     named |= {v[1] for variable in module.variables.values() for v in variable.init if isinstance(v, tuple)}
     return [f for f in defined(module) if f.name in named and not f.entry]
 
 
 def called(item) -> str | None:
-    if isinstance(item, Instruction) and item.base == "call":
+    if isinstance(item, Instruction) and item.op.flow == "call":
         return item.called[1]
     return None
 
@@ -51,7 +48,7 @@ def split_arguments(text: str) -> list[str]:
 
 def branch_targets(function: Function, ins: Instruction) -> tuple[str, ...]:
     """The labels that a `bra` or `brx` may go to."""
-    return (ins.operands[0],) if ins.base == "bra" else function.tables.get(ins.operands[1], ())
+    return (ins.operands[0],) if ins.op.flow == "branch" else function.tables.get(ins.operands[1], ())
 
 
 def has_loop(function: Function) -> bool:
@@ -59,7 +56,7 @@ def has_loop(function: Function) -> bool:
     return any(
         positions.get(target, 1 << 60) <= i
         for i, item in enumerate(function.body)
-        if isinstance(item, Instruction) and item.base in ("bra", "brx")
+        if isinstance(item, Instruction) and item.op.branches
         for target in branch_targets(function, item)
     )
 
@@ -69,7 +66,7 @@ def spinning_loops(function: Function, touches_order) -> set[int]:
     positions = {item.name: i for i, item in enumerate(function.body) if isinstance(item, Label)}
     found = set()
     for i, item in enumerate(function.body):
-        if isinstance(item, Instruction) and item.base == "bra":
+        if isinstance(item, Instruction) and item.op.flow == "branch":
             start = positions.get(item.operands[0], 1 << 60)
             if start <= i and any(
                 isinstance(x, Instruction) and touches_order(x) for x in function.body[start:i]

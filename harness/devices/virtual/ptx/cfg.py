@@ -26,9 +26,9 @@ def basic_blocks(body, tables=None) -> Blocks:
         last = body[end - 1] if end > start else None
         follow = [end] if end < len(body) else []
         if isinstance(last, Instruction):
-            if last.base == "bra":
+            if last.op.flow == "branch":
                 follow = [labels[last.operands[0]]] + (follow if last.pred else [])
-            elif last.base == "brx":
+            elif last.op.flow == "switch":
                 targets = labels if tables is None else tables.get(last.operands[1], ())
                 follow = [labels[name] for name in targets]
             elif last.op.leaves and not last.pred:

@@ -1,7 +1,7 @@
 """A PTX module as the passes see it: functions, instructions, and typed operands.
 
-An operand is its own text: it prints, compares and hashes as PTX spells it. Its class says what it is, so
-that no code has to parse the text again.
+An operand is its own text: it prints, compares and hashes as PTX spells it, but for numbers, which are decimal however
+they were written. Its class says what it is, so that no code has to parse the text again.
 
 Source: PTX ISA, sections 4.5 (constants), 6 (instruction operands), 9.3 (predicated execution).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -31,6 +32,13 @@ class Operand(str):
     def parts(self) -> tuple[Operand, ...]:
         """Of a vector, a pair or the arguments of a call; any other operand is one part."""
         return (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of registers, variables, functions and labels."""
+        return (
+            self.registers if self.parts == (self,) else tuple(n for part in self.parts for n in part.names)
+        )
 
 
 class Register(Operand):
@@ -66,11 +74,19 @@ class Symbol(Operand):
 
     __slots__ = ("name", "offset")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
 
 class Address(Operand):
     """`[base+offset]`, whose base is a Register, a Symbol without offset or an Immediate."""
 
     __slots__ = ("base", "offset", "registers")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.base.names
 
 
 class Vector(Operand):
@@ -120,6 +136,7 @@ SPECIAL = {
 _INTEGER = re.compile(r"(-?)(?:(0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64})|(0[0-7]{0,22})|([1-9]\d{0,19}))U?")
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _DECIMAL = re.compile(r"-?(\d{1,400}\.\d{0,400}|\.\d{1,400}|\d{1,400}(?=[eE]))([eE][+-]?\d{1,4})?")
+_NAME = re.compile(r"[%\w$.]+")
 _REGISTER = re.compile(r"%[\w$.']+")
 _SYMBOL = re.compile(r"([A-Za-z_$][\w$.]*|%[\w$.]+)(?:\s*([+-])\s*(-?\d{1,10}))?")
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+|-\d+)\s*(?:([+-])\s*(-?\w{1,12}))?\s*\]")
@@ -148,6 +165,11 @@ def operand(text: str) -> Operand:
     return _immediate(text) or _symbol(text) or Operand(text)
 
 
+def renamed(text: str, new: Callable[[str], str]) -> Operand:
+    """The operand with other names."""
+    return operand(_NAME.sub(lambda match: new(match[0]), text))
+
+
 def special_type(name: str) -> str | None:
     """The type of a special register; None for any other name."""
     return SPECIAL.get(name) or (SPECIAL.get(name[:-1]) if name[-2:] in (".x", ".y", ".z", ".w") else None)
@@ -171,9 +193,9 @@ def _address(text: str) -> Operand:
     offset = match and (operand(match[3]) if match[3] else None)
     if base is None or offset is not None and (not isinstance(offset, Immediate) or offset.format):
         return Operand(text)
-    made = Address(text)
-    made.base, made.registers = base, base.registers
-    made.offset = 0 if offset is None else -offset.value if match[2] == "-" else offset.value
+    by = 0 if offset is None else -offset.value if match[2] == "-" else offset.value
+    made = Address(f"[{base}{f'+{by}' if by else ''}]")
+    made.base, made.registers, made.offset = base, base.registers, by
     return made
 
 
@@ -184,15 +206,15 @@ def _negated(text: str) -> Operand:
 
 
 def _immediate(text: str) -> Immediate | None:
-    made = Immediate(text)
     if match := _INTEGER.fullmatch(text):
         sign, based, octal, decimal = match.groups()
-        made.value = int(octal, 8) if octal else int(based or decimal, 0)
-        made.value, made.format = -made.value if sign else made.value, ""
-    elif match := _BITS.fullmatch(text):
+        number = int(octal, 8) if octal else int(based or decimal, 0)
+        return _number(-number if sign else number)
+    if text == "WARP_SZ":
+        return _number(32)
+    made = Immediate(text)
+    if match := _BITS.fullmatch(text):
         made.value, made.format = int(match[1] or match[2], 16), "f32" if match[1] else "f64"
-    elif text == "WARP_SZ":
-        made.value, made.format = 32, ""
     elif _DECIMAL.fullmatch(text):
         made.value, made.format = struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64"
     else:
@@ -200,12 +222,19 @@ def _immediate(text: str) -> Immediate | None:
     return made
 
 
+def _number(value: int) -> Immediate:
+    made = Immediate(value)
+    made.value, made.format = value, ""
+    return made
+
+
 def _symbol(text: str) -> Symbol | None:
     match = _SYMBOL.fullmatch(text)
     if match is None:
         return None
-    made = Symbol(text)
-    made.name, made.offset = match[1], int(match[3] or 0) * (-1 if match[2] == "-" else 1)
+    name, by = match[1], int(match[3] or 0) * (-1 if match[2] == "-" else 1)
+    made = Symbol(f"{name}+{by}" if by else name)
+    made.name, made.offset = name, by
     return made
 
 

@@ -147,9 +147,24 @@ class Op:
         return self.flow not in ("", "call")
 
     @cached_property
+    def branches(self) -> bool:
+        """Whether it goes to a label."""
+        return self.flow in ("branch", "switch")
+
+    @cached_property
     def leaves(self) -> bool:
         """Whether it leaves the function."""
         return self.flow in ("return", "exit", "trap")
+
+    @cached_property
+    def is_move(self) -> bool:
+        """Whether its result is its operand."""
+        return self.base == "mov"
+
+    @cached_property
+    def of_parameters(self) -> bool:
+        """Whether it loads or stores parameters."""
+        return self.space == "param" and self.memory in ("load", "store")
 
     @cached_property
     def has_effects(self) -> bool:
@@ -176,6 +191,16 @@ class Op:
             return {self.operation: self.type}
         d, a, b, c = self.types if len(self.types) == 4 else (self.types[0], "f16", "f16", self.types[-1])
         return {"d": d, "a": a, "b": b, "c": c}
+
+    @cached_property
+    def is_fence(self) -> bool:
+        """Whether all it does is to order."""
+        return "orders" in self.facts and not self.memory and not self.asynchronous
+
+    @cached_property
+    def is_mbarrier(self) -> bool:
+        """Whether it is about a barrier in memory itself."""
+        return self.base == "mbarrier"
 
     asynchronous = property(lambda self: "async" in self.facts)
     waits = property(lambda self: "waits" in self.facts)

@@ -215,9 +215,13 @@ class _Parser:
             item = body[i]
             if isinstance(item, Label):
                 body[i] = Label(new.get(item.name, item.name))
-            elif item.base == "bra":
+            elif item.op and item.op.flow == "branch":
                 body[i] = replace(item, operands=tuple(operand(new.get(o, o)) for o in item.operands))
-            elif item.base == "brx" and (targets := tables.get(item.operands[-1] if item.operands else "")):
+            elif (
+                item.op
+                and item.op.flow == "switch"
+                and (targets := tables.get(item.operands[-1] if item.operands else ""))
+            ):
                 tables[item.operands[-1]] = tuple(new.get(t, t) for t in targets)
 
     # -- statements -----------------------------------------------------------------------
@@ -265,7 +269,7 @@ class _Parser:
                 self._declare(variable.name, variable, self.module.variables)
             else:
                 renamed = self._rename(variable.name, len(self.scopes) > 1)
-                self._declare(renamed, variable, self.function.variables)
+                self._declare(renamed, replace(variable, name=renamed), self.function.variables)
 
     def _declare(self, name: str, variable: Variable, among: dict[str, Variable]) -> None:
         formals = (*self.function.params, *self.function.returns) if self.function else ()
@@ -417,6 +421,17 @@ class _Registers:
             else:
                 found[name] = type_
         return found
+
+
+def instruction(text: str) -> Instruction | None:
+    """An instruction as it prints; None for any other text."""
+    match = _INSTRUCTION.fullmatch(text)
+    if match is None:
+        return None
+    negated, pred, opcode, rest = match.groups()
+    operands = tuple(map(operand, _split_operands(rest)))
+    made = Instruction(opcode, operands, Location(), pred or "", negated == "!")
+    return made if made.op else None
 
 
 def _blank(comment: re.Match) -> str:

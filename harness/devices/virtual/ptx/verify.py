@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ....errors import Unsupported
-from .callgraph import CallGraph
+from .callgraph import CallGraph, align_up
 from .ir import (
     Address,
     Arguments,
@@ -37,7 +37,10 @@ from .isa import REFUSED
 from .op import Role
 from .types import BYTES, TYPES, integer_range, is_float
 
-PARAM_BYTES = 4352  # of all parameters of a kernel
+PARAM_BYTES = 4352  # of all parameters of a function
+PARAM_BYTES_IN_ALL = (
+    1 << 18
+)  # of the parameters and .param variables of all functions: they lie on the host's stack
 BYTES_OF_OTHERS = 1 << 48  # whether the device has as much is found out when they are asked for
 ALIGN = 4096
 #: functions that the system has -> bytes of their parameters, of their results
@@ -88,6 +91,8 @@ class _Declarations:
         for variable in self.module.variables.values():
             self.variable(variable)
             self.initialiser(variable)
+        self.shared_once()
+        total = 0
         for f in self.module.functions.values():
             if f.name in self.module.variables:
                 self.refuse(f"PTX in which {f.name} is both a variable and a function")
@@ -101,14 +106,25 @@ class _Declarations:
                 self.refuse(f"PTX with two parameters {twice[0]}")
             for v in formals:
                 self.variable(v)
-                if not f.entry and v.name.isalpha():
-                    self.refuse(f"the PTX parameter {v.name}: names of one word are the virtual GPU's own")
             for v in f.variables.values():
                 self.variable(v)
                 if v.init:
                     self.refuse(f"the PTX variable {v.name} with an initial value in a function")
-            if sum(v.size for v in formals) > PARAM_BYTES:
+            end = 0
+            for v in formals:
+                end = align_up(end, v.align) + v.size
+            if end > PARAM_BYTES:
                 self.refuse(f"the PTX function {f.name} with more than {PARAM_BYTES} bytes of parameters")
+            total += end + sum(v.size for v in f.variables.values() if v.space == "param")
+        if total > PARAM_BYTES_IN_ALL:
+            self.refuse(f"PTX with {total} bytes of .param variables")
+
+    def shared_once(self) -> None:
+        """A kernel's shared memory is laid out by the names in all functions that it calls."""
+        scopes = [self.module.variables, *(f.variables for f in self.module.functions.values())]
+        names = Counter(v.name for scope in scopes for v in scope.values() if v.space == "shared")
+        if twice := next((n for n, count in names.items() if count > 1), ""):
+            self.refuse(f"PTX with two shared variables {twice}")
 
     def variable(self, v: Variable) -> None:
         if v.align < 1 or v.align & v.align - 1 or v.align > ALIGN:

@@ -26,27 +26,32 @@ def _is_identity(function: Function) -> bool:
     if function.body is None or function.entry or len(function.params) != 1 or len(function.returns) != 1:
         return False
     steps = [i for i in function.body if isinstance(i, Instruction)]
-    if [i.opcode for i in steps] not in (
-        ["ld.param.u64", "st.param.b64", "ret"],
-        ["ld.param.b64", "st.param.b64", "ret"],
-    ):
+    if len(steps) != 3 or not (_moves_word(steps[0], "load") and _moves_word(steps[1], "store")):
         return False
-    load, store, _ = steps
-    return (load.operands[1] == f"[{function.params[0].name}]" and store.operands[1] == load.operands[0]
-            and store.operands[0] == f"[{function.returns[0].name}+0]")  # fmt: skip
+    load, store, last = steps
+    parameter, result = function.params[0].name, function.returns[0].name
+    places = (load.address.base, load.address.offset), (store.address.base, store.address.offset)
+    return (
+        last.op.flow == "return"
+        and places == ((parameter, 0), (result, 0))
+        and store.operands[1] == load.operands[0]
+    )
+
+
+def _moves_word(item: Instruction | Label, how: str) -> bool:
+    """Whether it loads or stores a parameter of 64 bits."""
+    if isinstance(item, Label) or item.pred:
+        return False
+    return item.op.of_parameters and item.op.memory == how and item.op.lanes == 1 and item.op.nbytes == 8
 
 
 def _without_calls(body: list, names: set[str]) -> list:
-    given = {
-        i.operands[0]: i.operands[1]
-        for i in body
-        if isinstance(i, Instruction) and i.opcode == "st.param.b64"
-    }
+    given = {i.address: i.operands[1] for i in body if _moves_word(i, "store")}
     handed, dropped = {}, set()
     for ins in body:
-        if isinstance(ins, Instruction) and ins.base == "call":
+        if isinstance(ins, Instruction) and ins.op.flow == "call":
             returns, callee, arguments = ins.called
-            place = f"[{arguments[0]}+0]" if callee in names and returns else ""
+            place = f"[{arguments[0]}+0]" if callee in names and returns and not ins.pred else ""
             if place in given:
                 handed[f"[{returns[0]}+0]"] = given[place]
                 dropped |= {place, str(ins)}
@@ -54,8 +59,8 @@ def _without_calls(body: list, names: set[str]) -> list:
     for item in body:
         if isinstance(item, Label):
             new.append(item)
-        elif item.opcode == "ld.param.b64" and item.operands[1] in handed:
-            new.append(replace(item, opcode="mov.b64", operands=(item.operands[0], handed[item.operands[1]])))
-        elif str(item) not in dropped and not (item.opcode == "st.param.b64" and item.operands[0] in dropped):
+        elif _moves_word(item, "load") and item.address in handed:
+            new.append(replace(item, opcode="mov.b64", operands=(item.operands[0], handed[item.address])))
+        elif str(item) not in dropped and not (_moves_word(item, "store") and item.address in dropped):
             new.append(item)
     return new

@@ -15,15 +15,13 @@ rewritten: whatever calls such a function is expanded itself.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from ....errors import Unsupported
 from ..analyse.waits import Waits
 from ..ptx.callgraph import called
-from ..ptx.ir import Expansion, Function, Instruction, Label, operand
+from ..ptx.ir import Expansion, Function, Instruction, Label, operand, renamed
 
-_NAME = re.compile(r"[%\w$.]+")
 _SUFFIX = "$$"
 
 
@@ -69,12 +67,9 @@ class _Expander:
                 self._expand(callee, copy)
 
     def _renamed(self, ins: Instruction, names: dict[str, str], into: Expansion, end: str) -> Instruction:
-        if ins.base == "ret":
+        if ins.op.flow == "return":
             return Instruction("bra", (operand(end),), ins.at, original=ins, expansion=into)
-        operands = tuple(
-            operand(_NAME.sub(lambda m: names.get(m[0], m[0]), o)) if _NAME.search(o) else o
-            for o in ins.operands
-        )
+        operands = tuple(renamed(o, lambda name: names.get(name, name)) for o in ins.operands)
         return replace(
             ins, operands=operands, pred=names.get(ins.pred, ins.pred), original=ins, expansion=into
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ptx.ir import Instruction, Label, Module, operand
-from ..ptx.types import BYTES
+from ..ptx.types import BYTES, is_float
 
 
 def run(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
@@ -26,10 +26,10 @@ def run(module: Module, kernel: str, values: tuple[int | None, ...]) -> None:
 
 def _constant(item: Instruction | Label, known: dict[str, int]) -> Instruction | Label:
     """`ld.param.u32 %r1, [n]` as `mov.u32 %r1, 64`."""
-    if isinstance(item, Label) or not item.opcode.startswith("ld.param.") or item.operands[1] not in known:
+    if isinstance(item, Label) or not item.op.of_parameters or item.op.memory != "load":
         return item
-    type_ = item.opcode.removeprefix("ld.param.")
-    if type_[1:] not in ("32", "64") or type_[0] == "f":  # a part of a parameter, or several at once
-        return item
-    value = known[item.operands[1]] & (1 << 8 * BYTES[type_]) - 1
+    type_ = item.op.type
+    if item.address not in known or item.op.lanes > 1 or item.op.nbytes < 4 or is_float(type_):
+        return item  # it has no integer, a part of one, or several at once
+    value = known[item.address] & (1 << 8 * BYTES[type_]) - 1
     return replace(item, opcode=f"mov.{type_}", operands=(item.operands[0], operand(str(value))))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..analyse.debuginfo import Declared, variables
-from ..ptx.ir import Address, Function, Instruction, Module, Variable, operand
+from ..ptx.ir import Address, Function, Immediate, Instruction, Module, Operand, Variable, operand
 
 _POINTERS = {"%SP", "%SPL"}
 
@@ -56,19 +56,23 @@ def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
     for position, ins in enumerate(function.body):
         if not isinstance(ins, Instruction):
             continue
-        used = [name for o in ins.operands for name in o.registers]
-        if depot.name not in " ".join(ins.operands) and _POINTERS.isdisjoint(used):
+        used = [name for o in ins.operands for name in o.names]
+        if depot.name not in used and _POINTERS.isdisjoint(used):
             continue
         addresses = [o for o in ins.operands if isinstance(o, Address) and o.base in _POINTERS]
         if ins.base in ("mov", "cvta") and ins.operands[0] in _POINTERS:
             found[position] = -1
-        elif ins.base == "add" and ins.operands[1] in _POINTERS and ins.operands[2].isdigit():
-            found[position] = int(ins.operands[2])
+        elif ins.base == "add" and ins.operands[1] in _POINTERS and _is_offset(ins.operands[2]):
+            found[position] = ins.operands[2].value
         elif len(addresses) == 1 and sum(name in _POINTERS for name in used) == 1:
             found[position] = addresses[0].offset
         else:
             return None
     return found
+
+
+def _is_offset(operand: Operand) -> bool:
+    return isinstance(operand, Immediate) and operand.value >= 0
 
 
 def _pieces(depot: Variable, declared: list[Declared], bases: set[int]) -> list[Piece]:

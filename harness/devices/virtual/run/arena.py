@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import mmap
+import resource
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -23,14 +24,14 @@ MIB = 1 << 20
 SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
-_SIZES = (
-    16 << 30,
-    6 << 30,
-    2 << 30,
-)  # of address space, not of memory; the first size that the system grants
-# if addresses have to fit into 32 bits; with races 16 times that for the cells
-_SMALL_SIZES = (4 << 30, 1 << 30)
-_POOL_BYTES = 8 << 30  # of address space
+# of address space, not of memory: the first size that the system grants, or that fits into its part of a limit
+_SIZES = tuple(n << 20 for n in (16384, 6144, 2048, 1024, 512, 256, 128))
+_SMALL_SIZES = tuple(n << 20 for n in (4096, 1024, 512, 256, 128))  # if addresses have to fit into 32 bits
+_PART, _PART_OF_RACES = (
+    1 / 16,
+    11 / 16,
+)  # of a limit, for a device: one looks for races, others are open beside it
+_MOST_POOL = 8 << 30  # of address space
 _SLOTS = 2 << 30  # bytes for the memory of running blocks
 # addresses on the two sides should not share a processor's cache set, or its way prediction
 _SHIFT = 0x5840
@@ -86,7 +87,24 @@ class Owner:
 
 def arena_sizes(checks: str) -> tuple[int, ...]:
     """The sizes of device memory to try with these checks, largest first."""
-    return _SMALL_SIZES if checks in ("full", "count") else _SIZES
+    return _affordable(_SMALL_SIZES if checks in ("full", "count") else _SIZES, checks == "full")
+
+
+def _affordable(sizes: tuple[int, ...], races: bool) -> tuple[int, ...]:
+    """Those that fit into this process's limit on address space (`ulimit -v`) together with what else is kept for each
+    byte; at least the smallest."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return sizes
+    each, part = 1 + 1 / GRANULE, _PART
+    if races:
+        structs = sum(DTYPES[name].itemsize for name in ("Cell", "Cold", "Trace"))
+        each, part = each + 2 + 1 + structs / GRANULE + _pool_bytes(1), _PART_OF_RACES
+    return tuple(n for n in sizes if n * each <= part * limit) or sizes[-1:]
+
+
+def _pool_bytes(size: int) -> int:
+    return min(2 * size, _MOST_POOL)
 
 
 class Arena:
@@ -101,7 +119,7 @@ class Arena:
         self.cells = self.colds = self.quiet = self.pool = self.unset = self.traces = None
         self.following = False  # whether the current launch follows unset values
         cell, cold = DTYPES["Cell"].itemsize, DTYPES["Cold"].itemsize
-        sizes = _SMALL_SIZES if races or small else _SIZES
+        sizes = _affordable(_SMALL_SIZES if races or small else _SIZES, races)
         for size in sizes:
             try:
                 self._map = reserve(size)
@@ -115,7 +133,7 @@ class Arena:
                     )
                     self.cells, self.colds, quiet = (np.frombuffer(m, np.uint8) for m in self._race_maps)
                     self.quiet = quiet[_SHIFT:]
-                    self.pool = Pool()
+                    self.pool = Pool(_pool_bytes(size))
                 break
             except DeviceError:
                 self._map = self._shadow_map = None
@@ -336,8 +354,8 @@ class Pool:
 
     _TABLES = abi.HAZARDS * DTYPES["Hazard"].itemsize, 4 * (abi.PLACES + abi.PHASES), 2 * abi.HAZARDS
 
-    def __init__(self):
-        self._map = reserve(_POOL_BYTES)
+    def __init__(self, nbytes: int):
+        self._map = reserve(nbytes)
         self.bytes = np.frombuffer(self._map, np.uint8)
         self._used = self._hazards = 0
 
@@ -346,7 +364,7 @@ class Pool:
         if self._used:
             self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
         self._used, host = 0, self.bytes.ctypes.data
-        return {"pool": host, "pool_used": sum(self._TABLES), "pool_size": _POOL_BYTES,
+        return {"pool": host, "pool_used": sum(self._TABLES), "pool_size": self.bytes.size,
                 "hazards": host, "places": host + self._TABLES[0]}  # fmt: skip
 
     def end(self, launch: np.ndarray) -> None:

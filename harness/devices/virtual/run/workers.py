@@ -21,7 +21,8 @@ from .arena import LOCAL_BYTES, Arena, reserve
 
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
-FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block
+FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block, where several run in turns
+MOST_FRAMES = 256 << 20  # where one runs alone
 _STACK = 64 << 20
 INLINE_THREADS = 2048  # grids up to this size run in the calling thread at first,
 INLINE_SECONDS = 0.0005  # but not those that took longer than this
@@ -56,13 +57,20 @@ class Workers:
         self.envs["local_base"] = arena.local_base(0) + np.arange(slots) * abi.SLOT_BYTES
         self.envs["threads"] = self.threads.ctypes.data + np.arange(slots) * self.threads[0].nbytes
         self.envs["extras"] = self.extras.ctypes.data + np.arange(slots) * self.extras[0].nbytes
-        self.envs["frames"] = self.frames.ctypes.data + np.arange(slots) * FRAME_BYTES
-        self.envs["frames_size"] = FRAME_BYTES
         self.envs["slot"] = np.arange(slots)
         self.envs["worker"] = np.arange(slots) // self.slots
         if arena.cells is not None:
             self.envs["cells"], self.envs["colds"] = arena.cells.ctypes.data, arena.colds.ctypes.data
             self.envs["quiet"] = arena.quiet.ctypes.data
+
+    def share_frames(self, slots: int) -> None:
+        """Each of the slots that a launch uses gets its part of the worker's memory for frames."""
+        size = min(FRAME_BYTES * (self.slots // slots), MOST_FRAMES)
+        worker, slot = np.divmod(np.arange(len(self.envs)), self.slots)
+        self.envs["frames"] = (
+            self.frames.ctypes.data + worker * self.slots * FRAME_BYTES + slot % slots * size
+        )
+        self.envs["frames_size"] = size
 
     def in_use(self, slots: int) -> list[int]:
         """The slots of a launch in which every worker uses `slots`."""
@@ -70,6 +78,7 @@ class Workers:
 
     def shape_threads(self, block: tuple[int, int, int], slots: int) -> None:
         """Coordinates and local memory of every thread of a block, in every slot that is used."""
+        self.share_frames(slots)
         n = block[0] * block[1] * block[2]
         each = LOCAL_BYTES // n // 4096 * 4096
         for slot in self.in_use(slots):

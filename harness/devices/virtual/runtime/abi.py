@@ -71,6 +71,7 @@ SHARED_START = 1024  # device memory starts here, so that a null pointer belongs
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
 
+FRAMES_FULL = 1 << 20  # of a stack overflow: what the threads of a block keep while they wait does not fit
 #: why a thread unwinds
 DEAD_FAULT, DEAD_EXIT = 1, 2
 #: why a launch has timed out; 0: its time is up
@@ -106,6 +107,7 @@ PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
+    lanes-differ
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -152,7 +154,7 @@ _FOR_CUDA = """
     INFO_ATOMIC INFO_SHARED INFO_VOLATILE INFO_VALUE ORIGIN_KIND ORIGIN_SITE INFO_RELEASE INFO_ACQUIRE
     INFO_FINAL INFO_BLIND SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
-    TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD
+    TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
 """.split()
 
 

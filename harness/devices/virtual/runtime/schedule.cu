@@ -156,10 +156,14 @@ EXPORT int rt_local_reset(Env* env, Thread* thread, u32 site) {
     return 0;
 }
 
+// 0: the threads of the block need too much, and this one has ended.
 EXPORT u64 rt_frame(Env* env, Thread* thread, u64 bytes) {
     u64 start = env->frames_used;
     bytes = (bytes + 63) & ~63ull;
-    if (start + bytes > env->frames_size) return aligned_alloc(64, bytes);
+    if (bytes > env->frames_size - start) {
+        thread->wait = WAIT_EXITED;
+        return rt_fault(env, thread, 0, FAULT_STACK_OVERFLOW, 0, FRAMES_FULL);
+    }
     env->frames_used = start + bytes;
     return env->frames + start;
 }
@@ -283,6 +287,11 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
     return found;
 }
 
+// Whether two lanes execute the same kind of matrix instruction, with other shapes or types.
+static __device__ int differ(Thread* t, Thread* other) {
+    return t->arg0 != other->arg0 || t->arg1 != other->arg1 || (t->op == OP_MATRIX && t->arg2 != other->arg2);
+}
+
 // Finish what can be finished in one warp. Returns whether any lane can continue.
 static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
     int progress = 0;
@@ -301,6 +310,13 @@ static __device__ int serve_warp(Env* env, Thread* warp, u32 lanes) {
         for (u32 i = 0; i < lanes; i++)
             if (mask >> i & 1 && warp[i].wait == WAIT_WARP && warp[i].op == t->op && warp[i].mask == mask)
                 present |= 1u << i;
+        for (u32 i = 0; i < lanes && (t->op == OP_EXCHANGE || t->op == OP_MATRIX); i++)
+            if (present >> i & 1 && differ(t, &warp[i])) {
+                record(env, t, t->site, FAULT_LANES_DIFFER, 0, 0, warp[i].site, warp[i].linear, env->block);
+                t->dead = DEAD_FAULT;
+                t->wait = WAIT_EXITED;
+                return 1;
+            }
         if (present == (mask & alive)) {
             u32 missing = mask & (lanes < 32 ? (1u << lanes) - 1 : FULL) & ~alive, round = 0;  // they have ended
             if (missing && !faulted_lanes(warp, missing) && launch_of(env)->check_sync) {

@@ -49,7 +49,7 @@ def test_kernels_of_a_whole_program_run():
 
 
 def test_lines_and_columns_stay():
-    text, _ = host_code.without(WHOLE, "k.cu", compiler._has_header)
+    text, _ = host_code.without(WHOLE, "k.cu", compiler.has_header)
     assert len(text) == len(WHOLE)
     for mine, theirs in zip(text.split("\n"), WHOLE.split("\n"), strict=True):
         assert all(a in (b, " ") for a, b in zip(mine, theirs, strict=True))
@@ -70,9 +70,9 @@ def test_lines_and_columns_stay():
 )
 def test_device_code_stays(source):
     """Even where `__device__` is missing: the compiler's error says so."""
-    assert host_code.without(source, "k.cu", compiler._has_header) == (source, ())
+    assert host_code.without(source, "k.cu", compiler.has_header) == (source, ())
     with_main = source + "\nint main() { return 0; }"
-    assert host_code.without(with_main, "k.cu", compiler._has_header)[0].startswith(source)
+    assert host_code.without(with_main, "k.cu", compiler.has_header)[0].startswith(source)
 
 
 def test_a_helper_without_device_is_named():
@@ -102,7 +102,7 @@ def test_guards_for_this_compiler(guard, kept):
     ]
     sides = sides if kept else sides[::-1]
     source = guard.format(*sides) + 'extern "C" __global__ void k(int* x) { x[0] = b(); }\n'
-    text, _ = host_code.without(source, "k.cu", compiler._has_header)
+    text, _ = host_code.without(source, "k.cu", compiler.has_header)
     assert "strange_header" not in text and "int b()" in text
     assert "k" in compiler.compile_ptx(source).kernels
 

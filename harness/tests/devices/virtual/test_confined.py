@@ -167,7 +167,7 @@ def test_nonsense_from_the_process_is_an_error_of_the_device(ready, monkeypatch)
     child = confined.PROCESS._child
     messages = ("ok", np.zeros(3)), ("error", "no"), ("ask", "build", [5]), ("ask", "get", "x"), 3
     for answer in (b"nonsense", *map(CODEC.dumps, messages)):
-        monkeypatch.setattr(child._wire, "receive", lambda *_, answer=answer: answer)
+        monkeypatch.setattr(child, "receive", lambda limit, answer=answer: CODEC.loads(answer))
         with pytest.raises(DeviceError, match="the process that runs kernels answers nonsense"):
             x.get()
         monkeypatch.undo()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.devices.virtual.explain import metrics as c
+from harness.devices.virtual.ptx.op import find
 from harness.tests.devices.virtual.launches import K, line_of, run
 
 F = np.float32
@@ -728,4 +729,4 @@ def test_metrics_say_what_they_are(name):
     ],
 )
 def test_what_an_opcode_counts_as(opcode, found):
-    assert c.kinds(opcode) == {"instructions": 1, **found}
+    assert c.kinds(find(opcode)) == {"instructions": 1, **found}

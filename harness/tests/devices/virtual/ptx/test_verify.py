@@ -129,6 +129,9 @@ REFUSED = {
     # parameters
     "ld.param.u32 %r1, [k_param_9];": "names nothing that is declared",
     "ld.param.u32 %r1, [k_param_1+1];": "which leaves the 4 bytes of k_param_1",
+    "ld.param.u32 %r1, [many+011];": "which leaves the 12 bytes of many",
+    "ld.param.u32 %r1, [many+0x9];": "which leaves the 12 bytes of many",
+    "ld.param.u32 %r1, [many+0b1001U];": "which leaves the 12 bytes of many",
     "ld.param.u32 %r1, [k_param_1+-4];": "which leaves the 4 bytes of k_param_1",
     "ld.param.v2.u64 {%rd1, %rd2}, [k_param_0];": "which leaves the 8 bytes of k_param_0",
     "st.param.v4.b32 [many], {%r1, %r1, %r1, %r1};": "which leaves the 12 bytes of many",
@@ -181,7 +184,19 @@ def test_refused(body):
         (".visible .entry j(.param .b32 x, .param .b32 x) { ret; }", "PTX with two parameters x"),
         (".visible .entry j(.param .b8 x[4353]) { ret; }", "the PTX variable x of 4353 bytes in param memory"),
         (".visible .entry j(.param .b8 x[4000], .param .b8 y[4000]) { ret; }", "more than 4352 bytes of parameters"),
-        (".func g(.param .b64 env) { ret; }", "names of one word are the virtual GPU's own"),
+        (
+            ".visible .entry j(.param .b8 x, .param .align 4096 .b8 y, .param .align 4096 .b8 z) { ret; }",
+            "more than 4352 bytes of parameters",
+        ),
+        (
+            ".func g() { " + "{ .param .b8 x[4352]; ret; } " * 70 + "}",
+            "bytes of .param variables",
+        ),
+        (".func g() { .shared .b8 tile[8]; ret; }", "PTX with two shared variables tile"),
+        (
+            ".func g() { .shared .b8 s; ret; } .func h() { .shared .b8 s[65536]; ret; }",
+            "PTX with two shared variables s",
+        ),
         (".func table() { ret; }", "PTX in which table is both a variable and a function"),
         (".global .b32 table;", "PTX with two variables table"),
         (".func f() { ret; }", "PTX with two functions f"),

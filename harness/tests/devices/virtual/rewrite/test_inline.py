@@ -59,7 +59,7 @@ def test_a_call_becomes_the_body_of_the_function():
         bra $return$$1;
         $skip.1$$1:
         $L_end$$1:
-        st.param.b32 [retval0+0], %r1$$1;
+        st.param.b32 [retval0], %r1$$1;
         bra $return$$1;
         $return$$1:
         leave waits;
@@ -83,7 +83,7 @@ def test_each_copy_has_its_own_names_and_a_guarded_call_is_passed_by():
 
 def test_a_result_that_nobody_wants_gets_memory_of_its_own():
     kernel = expanded(WAITS, "call.uni waits, (param0);")
-    assert "st.param.b32 [result$$1+0], %r1$$1;" in printed(kernel)
+    assert "st.param.b32 [result$$1], %r1$$1;" in printed(kernel)
     assert kernel.variables["result$$1"].space == "param"
 
 

@@ -1,0 +1,350 @@
+"""Any kernel file on a device of the course, with all checks: what `backwarp run` does.
+
+A file for nvcc will do: its host code is left out, and headers beside it are found. Arguments are given as text, by
+the names that the kernel gives its parameters.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .course.cuda_text import Function, Variable, read
+from .devices.launching import Launch, triple
+from .devices.nvrtc import host_code, includes
+from .errors import CourseError, KernelFault
+
+FILLS = ("zeros", "ones", "empty", "arange", "random")
+HOW = (
+    "NAME=zeros:1024, NAME=ones:3x5:float32, empty:, arange:, random:SHAPE[:DTYPE[:SEED]], NAME=file.npy, or a "
+    "number: NAME=3 or NAME=3:int64"
+)
+MOST_BYTES = 4 << 30  # of one array
+_TYPES = {
+    "float": "f4", "double": "f8", "__half": "f2", "half": "f2", "char": "i1", "signed char": "i1", "bool": "?",
+    "unsigned char": "u1", "uchar": "u1", "uint8_t": "u1", "int8_t": "i1", "short": "i2", "short int": "i2",
+    "int16_t": "i2", "unsigned short": "u2", "ushort": "u2", "uint16_t": "u2", "int": "i4", "int32_t": "i4",
+    "signed": "i4", "unsigned": "u4", "unsigned int": "u4", "uint": "u4", "uint32_t": "u4", "long": "i8",
+    "long int": "i8", "long long": "i8", "long long int": "i8", "int64_t": "i8", "unsigned long": "u8",
+    "unsigned long int": "u8", "unsigned long long": "u8", "unsigned long long int": "u8", "ulong": "u8",
+    "uint64_t": "u8", "size_t": "u8", "ptrdiff_t": "i8", "uintptr_t": "u8",
+}  # fmt: skip
+_VECTOR = re.compile(r"(float|double|int|uint|short|ushort|char|uchar|longlong|ulonglong)([1-4])")
+_NUMBER = re.compile(
+    r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?0[xX][0-9a-fA-F]+|true|false|nan|[-+]?inf"
+)
+
+
+@dataclass
+class Run:
+    """What a launch did. arrays: after it. changed: those that differ from what was given. fault: what stopped it."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    file: str
+    source: str
+    device: str = ""
+    seconds: float = 0.0
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    launch: Launch | None = None
+    fault: KernelFault | None = None
+    notes: list[str] = field(default_factory=list)
+    counters: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A launch as the user asks for it. kernel: "" for the file's only one, or `tile<16>`. arguments: see HOW."""
+
+    file: Path
+    kernel: str = ""
+    grid: tuple[int, ...] = (1,)
+    block: tuple[int, ...] = (1,)
+    arguments: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+    shared: int = 0
+    folders: tuple[Path, ...] = ()
+    seed: int = 0
+    seconds: float = 60.0
+    count: bool = True
+
+
+def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
+    """Run the kernel once with all checks and, if it is right so far, once more to count.
+
+    opener: stands in for devices.confined_device. Errors: CourseError for what cannot be asked for;
+    CompileError, LaunchError, DeviceError.
+    """
+    if opener is None:
+        from .devices import confined_device as opener
+    source = _text(asked.file)
+    name, expressions = asked.kernel, (asked.kernel,) if "<" in asked.kernel else ()
+    with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
+        _copy_headers(source, asked, Path(folder))
+        compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
+        with opener(kind, checks="full", seed=asked.seed) as device:
+            module = device.compile(source, **compiled)
+            name = name or _only(module.functions, source)
+            kernel = module.get_function(name)
+            made = _arguments(asked, source, name, kernel.params)
+            done = Run(
+                name, triple(asked.grid, "grid"), triple(asked.block, "block"), asked.file.name, source
+            )
+            done.device = device.name
+            done.notes = [w.message for w in module.warnings if w.severity == "note"]
+            handles = {
+                n: _place(device, n, value) for n, value in made.items() if isinstance(value, np.ndarray)
+            }
+            _launch(asked, device, module, kernel, made, handles, done)
+            cpu = device.kind == "cpu"
+        if cpu and asked.count and not done.fault:
+            with opener("cpu", checks="count", seed=asked.seed) as device:
+                device.quick = True
+                module = device.compile(source, **compiled)
+                done.counters = _count(asked, device, module, name, made)
+    return done
+
+
+def _launch(asked: Asked, device, module, kernel, made: dict, handles: dict, done: Run) -> None:
+    _fill_constants(asked, module)
+    before = {n: h.get() for n, h in handles.items()}
+    device.time_limit = asked.seconds
+    began = time.monotonic()
+    try:
+        done.launch = kernel(done.grid, done.block, _passed(made, handles), shared_mem=asked.shared)
+        done.notes += [str(note) for note in done.launch.notes]
+    except KernelFault as fault:
+        done.fault, done.launch = fault, fault.launch
+    done.seconds = time.monotonic() - began
+    if done.fault is None:
+        done.arrays = {n: h.get() for n, h in handles.items()}
+        done.changed = {n for n, now in done.arrays.items() if now.tobytes() != before[n].tobytes()}
+
+
+def _count(asked: Asked, device, module, name: str, made: dict) -> dict:
+    _fill_constants(asked, module)
+    handles = {n: _place(device, n, value) for n, value in made.items() if isinstance(value, np.ndarray)}
+    device.time_limit = asked.seconds
+    kernel = module.get_function(name)
+    return kernel(
+        triple(asked.grid, "grid"),
+        triple(asked.block, "block"),
+        _passed(made, handles),
+        shared_mem=asked.shared,
+    ).counters
+
+
+def _passed(made: dict, handles: dict) -> tuple:
+    return tuple(handles.get(n, value) for n, value in made.items())
+
+
+def _place(device, name: str, value: np.ndarray):
+    if isinstance(value, Empty):
+        return device.empty(value.shape, value.dtype, name=name)
+    return device.array(value, name=name)
+
+
+class Empty(np.ndarray):
+    """An array whose memory is to stay unset: reading it is reported."""
+
+
+# ---- the file ------------------------------------------------------------------------------------------
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CourseError(f"{path} is not UTF-8 text") from None
+
+
+def _only(kernels: tuple[str, ...], source: str) -> str:
+    if len(kernels) == 1:
+        return kernels[0]
+    if kernels:
+        raise CourseError(f"say which kernel to run: {', '.join(kernels)}")
+    templates = [f"'{f.name}<{', '.join(f.templates)}>'" for f in read(source).kernels if f.templates]
+    if templates:
+        raise CourseError(f"say with which arguments the template is to be run: {', '.join(templates)}")
+    raise CourseError("the file has no kernel (a __global__ void function)")
+
+
+def _copy_headers(source: str, asked: Asked, into: Path) -> None:
+    """Puts the headers that the file needs from its own folder, and from `folders`, where the compiler may read."""
+    from .devices.nvrtc.compiler import has_header
+
+    folders = (*asked.folders, asked.file.resolve().parent)
+    texts, waiting = {}, [source]
+    while waiting:
+        text, _ = host_code.without(waiting.pop(), asked.file.name, has_header)
+        for include in includes.scan(text, asked.file.name):
+            if include.name in texts or not includes.is_plain(include.name) or has_header(include.name):
+                continue
+            found = next((f / include.name for f in folders if (f / include.name).is_file()), None)
+            if found:
+                texts[include.name] = _text(found)
+                waiting.append(texts[include.name])
+    # all in one text: what kernels need of a header is found as in one file
+    together = "".join(f"{text}\n" for text in (*texts.values(), source))
+    together, _ = host_code.without(together, asked.file.name, has_header)
+    for name, text in texts.items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        (into / name).write_text(together[: len(text)], encoding="utf-8")
+        together = together[len(text) + 1 :]
+
+
+# ---- arguments -----------------------------------------------------------------------------------------
+
+
+def _arguments(asked: Asked, source: str, name: str, sizes: Sequence[int]) -> dict[str, object]:
+    """Parameter -> an array, or a NumPy scalar, in the kernel's order."""
+    function = read(source).function(re.sub(r"<.*", "", name).split("::")[-1])
+    parameters = function.parameters if function and len(function.parameters) == len(sizes) else ()
+    names = [p.name or f"argument {i}" for i, p in enumerate(parameters, 1)]
+    names = names or [f"argument {i}" for i in range(1, len(sizes) + 1)]
+    given = _by_name(asked.arguments, names, name)
+    if missing := [n for n in names if n not in given]:
+        listed = ", ".join(
+            p.file.text[p.outer.start : p.outer.end] if p.outer else p.name for p in parameters
+        )
+        raise CourseError(f"{name}({listed}) needs --arg for {', '.join(missing)}: {HOW}")
+    types = _template_types(function, name)
+    kinds = [_type(p, types) if parameters else "" for p in parameters or names]
+    pointers = [p.pointer if parameters else None for p in parameters or names]
+    return {n: _value(n, given[n], kind, pointer, size)
+            for n, kind, pointer, size in zip(names, kinds, pointers, sizes, strict=True)}  # fmt: skip
+
+
+def _by_name(texts: Sequence[str], names: Sequence[str], kernel: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            name, value = next((n for n in names if n not in given), ""), text
+        if name not in names:
+            raise CourseError(
+                f"{kernel} has no parameter {name or value}; it has {', '.join(names) or 'none'}"
+            )
+        if name in given:
+            raise CourseError(f"--arg {name} is given twice")
+        given[name] = value
+    return given
+
+
+def _template_types(function: Function | None, name: str) -> dict[str, str]:
+    if not function or "<" not in name:
+        return {}
+    values = [v.strip() for v in name[name.index("<") + 1 : name.rindex(">")].split(",")]
+    return dict(zip(function.templates, values, strict=False))
+
+
+def _type(parameter: Variable, templates: dict[str, str]) -> str:
+    """NumPy's name of a parameter's type, or of that of its elements; "" for another type."""
+    text = " ".join(w for w in re.findall(r"\w+", parameter.type) if w not in ("const", "volatile", "struct"))
+    text = templates.get(text, text)
+    if vector := _VECTOR.fullmatch(text):
+        text = vector[1].replace("longlong", "long long").replace("ulong", "unsigned long")
+    return _TYPES.get(text, "")
+
+
+def _value(name: str, text: str, kind: str, pointer: bool | None, size: int):
+    fill, colon, rest = text.partition(":")
+    if pointer is not False and colon and fill in FILLS:
+        return _filled(name, fill, rest, kind)
+    if text.endswith(".npy"):
+        return _loaded(name, text, pointer, size)
+    if _NUMBER.fullmatch(fill) and not pointer:
+        if not (kind or rest or pointer is None):
+            raise CourseError(
+                f"--arg {name}: its type is not known; write {fill}:float32 or the like, or a .npy file"
+            )
+        return _number(name, fill, _dtype(name, rest or kind).str[1:] if rest or kind else "", size)
+    what = "an array" if pointer else "a number"
+    raise CourseError(
+        f"--arg {name}={text}: {name} is {what if pointer is not None else 'an argument'}; write {HOW}"
+    )
+
+
+def _filled(name: str, fill: str, rest: str, kind: str) -> np.ndarray:
+    shape, _, dtype = rest.partition(":")
+    dtype, _, seed = dtype.partition(":")
+    if not re.fullmatch(r"\d+(?:[x,]\d+)*", shape):
+        raise CourseError(f"--arg {name}: {shape or 'no shape'} is not a shape, such as 1024 or 2x3x7")
+    sizes = tuple(int(n) for n in re.split("[x,]", shape))
+    of = _dtype(name, dtype or kind)
+    if seed and not seed.isdecimal():
+        raise CourseError(f"--arg {name}: {seed} is not a seed")
+    if np.prod([float(n) for n in sizes]) * of.itemsize > MOST_BYTES:
+        raise CourseError(f"--arg {name}: more than {MOST_BYTES >> 30} GiB")
+    if fill == "empty":
+        return np.broadcast_to(np.zeros((), of), sizes).view(Empty)
+    if fill == "arange":
+        return np.arange(np.prod(sizes, dtype=np.int64)).astype(of).reshape(sizes)
+    if fill == "random":
+        random = np.random.default_rng(int(seed or 0))
+        if of.kind == "f":
+            return random.uniform(-1, 1, sizes).astype(of)
+        return random.integers(0 if of.kind in "bu" else -8, 2 if of.kind == "b" else 9, sizes).astype(of)
+    return np.full(sizes, fill == "ones", of)
+
+
+def _dtype(name: str, text: str) -> np.dtype:
+    try:
+        of = np.dtype(text or "unknown")
+    except TypeError:
+        of = None
+    if of is None or of.kind not in "biuf":
+        problem = f"{text} is not a type of numbers" if text else "the type of its elements is not known"
+        raise CourseError(f"--arg {name}: {problem}; write float32, int32 or the like")
+    return of
+
+
+def _loaded(name: str, path: str, pointer: bool | None, size: int):
+    try:
+        data = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise CourseError(f"--arg {name}: {path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise CourseError(f"--arg {name}: {path} is not a file of one NumPy array: {error}") from None
+    if pointer is False or pointer is None and size != 8:  # a struct, or one number, by value
+        if data.nbytes != size:
+            raise CourseError(f"--arg {name}: {path} has {data.nbytes} bytes; {name} has {size}")
+        return np.frombuffer(data.tobytes(), np.dtype((np.void, size)))[0]
+    return data
+
+
+def _number(name: str, text: str, kind: str, size: int):
+    whole = bool(re.fullmatch(r"[-+]?(?:[\d_]+|0[xX][0-9a-fA-F]+)", text))
+    of = np.dtype(kind or (f"i{size}" if whole or size not in (2, 4, 8) else f"f{size}"))
+    if of.itemsize != size:
+        raise CourseError(f"--arg {name}: a parameter of {size} bytes, which {text} as {of.name} has not")
+    try:
+        words = {"true": 1, "false": 0}
+        value = words[text] if text in words else int(text, 0) if whole else float(text)
+        if of.kind in "iu" and value != int(value):
+            raise ValueError
+        return of.type(value if of.kind == "f" else int(value))
+    except (ValueError, OverflowError):
+        raise CourseError(f"--arg {name}: {text} is not a value of its type, {of.name}") from None
+
+
+def _fill_constants(asked: Asked, module) -> None:
+    for text in asked.constants:
+        name, _, value = text.partition("=")
+        if value.endswith(".npy"):
+            data = _loaded(name, value, True, 0)
+        elif value.partition(":")[0] in FILLS:
+            data = _filled(name, *value.partition(":")[::2], kind="")
+        else:
+            raise CourseError(f"--constant {text}: write NAME=zeros:16:float32, or NAME=file.npy")
+        module.set_constant(name, np.asarray(data))

@@ -1,0 +1,146 @@
+"""`backwarp run`: any kernel of a file, its arguments given as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli import run_verb
+from harness.errors import CourseError
+from harness.process import guarded
+from harness.run import Asked, run_file
+
+FILE = """#include <iostream>
+#include "scale.cuh"
+struct Pair { int a; float b; };
+__constant__ float w[4];
+__global__ void saxpy(int n, float a, const float* x, float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = scaled(a) * x[i] + y[i];
+}
+__global__ void past_the_end(double* y, unsigned char last) { y[threadIdx.x + last] = w[0]; }
+__global__ void pairs(Pair p, long long* out, bool flag) { if (threadIdx.x == 0) out[0] = flag ? p.a : -1; printf("b %g\\n", p.b); }
+template <typename T, int N> __global__ void fill(T* out) { out[threadIdx.x] = N; }
+int main() { saxpy<<<1, 32>>>(1, 2, 0, 0); helper(); std::cout << "done"; }
+"""
+HEADER = """#pragma once
+#include <vector>
+__device__ float scaled(float a) { return 2 * a; }
+inline void helper() { std::vector<int> v; }
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "mine.cu").write_text(FILE)
+    (tmp_path / "scale.cuh").write_text(HEADER)
+    return tmp_path / "mine.cu"
+
+
+def test_a_kernel_runs_and_is_counted(file):
+    asked = Asked(file, "saxpy", (3,), (32,), ("n=70", "a=1.5", "x=arange:70", "ones:70"))
+    done = run_file(asked, "cpu")
+    assert done.fault is None and done.changed == {"y"}
+    assert done.arrays["y"].tolist() == [3 * i + 1 for i in range(70)]
+    assert done.counters["lines"][7]["global_load_requests"] == 2 * 3
+    assert done.notes == [
+        "Host code in lines 1 and 12 is left out: only kernels and what they call run here."
+    ]
+
+
+def test_a_fault_names_element_and_line(file):
+    done = run_file(Asked(file, "past_the_end", block=(4,), arguments=("zeros:2x3", "last=3"),
+                          constants=("w=ones:4:float32",)), "cpu")  # fmt: skip
+    assert (done.fault.kind, done.fault.line, done.fault.array) == ("out-of-bounds", 9, "y")
+    assert done.arrays == {} and done.counters == {}
+
+
+def test_structs_booleans_and_templates(file, tmp_path):
+    np.save(tmp_path / "pair.npy", np.array([(5, 2.5)], [("a", "i4"), ("b", "f4")]))
+    done = run_file(
+        Asked(file, "pairs", arguments=(f"p={tmp_path}/pair.npy", "out=empty:1", "flag=true")), "cpu"
+    )
+    assert done.arrays["out"].tolist() == [5] and done.launch.stdout == "b 2.5\n"
+    done = run_file(Asked(file, "fill<short, 7>", block=(4,), arguments=("out=empty:4",), count=False), "cpu")
+    assert done.arrays["out"].dtype == np.int16 and done.arrays["out"].tolist() == [7] * 4
+
+
+@pytest.mark.parametrize(
+    "kernel, arguments, says",
+    [
+        ("", (), "say which kernel to run: saxpy, past_the_end, pairs"),
+        ("saxpy", ("n=3",), r"needs --arg for a, x, y"),
+        ("saxpy", ("m=3",), "no parameter m; it has n, a, x, y"),
+        ("saxpy", ("n=3", "n=4"), "n is given twice"),
+        ("saxpy", ("n=3", "a=1", "x=1", "y=ones:3"), "x is an array"),
+        ("saxpy", ("n=ones:3", "a=1", "x=ones:3", "y=ones:3"), "n is a number"),
+        ("saxpy", ("n=2.5", "a=1", "x=ones:3", "y=ones:3"), "not a value of its type, int32"),
+        ("saxpy", ("n=99999999999", "a=1", "x=ones:3", "y=ones:3"), "not a value of its type, int32"),
+        ("saxpy", ("n=3", "a=1", "x=ones:", "y=ones:3"), "not a shape"),
+        ("saxpy", ("n=3", "a=1", "x=ones:3:floot", "y=ones:3"), "floot is not a type of numbers"),
+        ("saxpy", ("n=3", "a=1", "x=ones:99999x99999", "y=ones:3"), "more than 4 GiB"),
+        ("saxpy", ("n=3", "a=1", "x=nowhere.npy", "y=ones:3"), "nowhere.npy cannot be read"),
+        ("pairs", ("p=3", "out=empty:1", "flag=0"), "its type is not known; write 3:float32"),
+    ],
+)
+def test_what_cannot_be_asked_for(file, kernel, arguments, says):
+    with pytest.raises(CourseError, match=says):
+        run_file(Asked(file, kernel, arguments=arguments), "cpu")
+
+
+def test_the_command(file, tmp_path, capsys):
+    def backwarp(*words):
+        status = guarded(lambda: run_verb(["run", str(file), *words, "--device", "cpu"]))
+        return status, capsys.readouterr().out
+
+    given = [
+        "--grid",
+        "2",
+        "--block",
+        "32,1",
+        "--arg",
+        "n=64",
+        "--arg",
+        "a=1",
+        "--arg",
+        "x=random:64",
+        "--arg",
+        "y=zeros:64",
+    ]
+    status, out = backwarp("saxpy", *given, "--save", str(tmp_path / "out"))
+    assert status == 0 and "ok saxpy<<<2, 32>>>" in out and "x: float32 [64], unchanged" in out
+    assert "global" in out and np.load(tmp_path / "out" / "y.npy").shape == (64,)
+    status, out = backwarp("past_the_end", "--arg", "zeros:2", "--arg", "200")
+    assert status == 1 and "y[200]" in out and "threadIdx.x + last" in out
+    assert json.loads(backwarp("saxpy", *given, "--json")[1])["arrays"]["y"]["changed"] is True
+    assert backwarp("saxpy", "--grid", "1,2,3,4")[0] == 2
+
+
+def test_the_readme_s_example(tmp_path, monkeypatch):
+    """The test that the README proposes for one's own kernels."""
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    (tmp_path / "saxpy.cu").write_text(
+        "__global__ void saxpy(int n, float a, const float* x, float* y) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = a * x[i] + y[i];\n}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(code, names)
+    names["test_saxpy"]()
+
+
+def test_a_file_that_does_not_compile(file, tmp_path, capsys):
+    (tmp_path / "wrong.cu").write_text("__global__ void k(int* x) {\n    x[0] = nothing;\n}\n")
+    assert guarded(lambda: run_verb(["run", str(tmp_path / "wrong.cu"), "--arg", "zeros:1"])) == 1
+    out = capsys.readouterr().out
+    assert "x wrong.cu   does not compile" in out and "2 |     x[0] = nothing;" in out
+
+
+def test_arrays_that_cannot_be_saved(file, capsys):
+    words = ["run", str(file), "fill<int, 3>", "--arg", "zeros:32", "--save", str(file), "--device", "cpu"]
+    assert guarded(lambda: run_verb(words)) == 2
+    assert "cannot be written: File exists" in capsys.readouterr().err
