@@ -447,16 +447,12 @@ class Sizes(click.ParamType):
 @click.pass_context
 def run(context, device, folder, as_json, **asked) -> None:
     """Run any kernel of a .cu file, with all checks. KERNEL: its name, or 'tile<16>' for a template."""
-    from .run import Asked, run_file
+    from .run import Asked, run_file, save
 
     done = run_file(Asked(**asked), device)
-    context.meta[STATUS] = int(done.fault is not None)
+    context.meta[STATUS] = int(bool(done.fault or done.errors))
     if folder:
-        import numpy as np
-
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in done.arrays.items():
-            np.save(folder / f"{name}.npy", array)
+        save(done, folder)
     from .report.run import document, show_run
 
     if as_json:

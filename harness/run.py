@@ -18,7 +18,8 @@ import numpy as np
 from .course.cuda_text import Function, Variable, read
 from .devices.launching import Launch, triple
 from .devices.nvrtc import host_code, includes
-from .errors import CourseError, KernelFault
+from .errors import CompileError, CourseError, KernelFault
+from .grading import compile_errors
 
 FILLS = ("zeros", "ones", "empty", "arange", "random")
 HOW = (
@@ -58,6 +59,7 @@ class Run:
     fault: KernelFault | None = None
     notes: list[str] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)  # why the file does not compile
 
 
 @dataclass(frozen=True)
@@ -81,45 +83,53 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
     """Run the kernel once with all checks and, if it is right so far, once more to count.
 
     opener: stands in for devices.confined_device. Errors: CourseError for what cannot be asked for;
-    CompileError, LaunchError, DeviceError.
+    LaunchError, DeviceError.
     """
     if opener is None:
         from .devices import confined_device as opener
     source = _text(asked.file)
-    name, expressions = asked.kernel, (asked.kernel,) if "<" in asked.kernel else ()
+    done = Run(
+        asked.kernel, triple(asked.grid, "grid"), triple(asked.block, "block"), asked.file.name, source
+    )
     with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
         _copy_headers(source, asked, Path(folder))
+        expressions = (asked.kernel,) if "<" in asked.kernel else ()
         compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
         with opener(kind, checks="full", seed=asked.seed) as device:
-            module = device.compile(source, **compiled)
-            name = name or _only(module.functions, source)
-            kernel = module.get_function(name)
-            made = _arguments(asked, source, name, kernel.params)
-            done = Run(
-                name, triple(asked.grid, "grid"), triple(asked.block, "block"), asked.file.name, source
-            )
             done.device = device.name
+            try:
+                module = device.compile(source, **compiled)
+            except CompileError as error:
+                done.errors = compile_errors.compile_error(error, source)
+                return done
             done.notes = [w.message for w in module.warnings if w.severity == "note"]
-            handles = {
-                n: _place(device, n, value) for n, value in made.items() if isinstance(value, np.ndarray)
-            }
-            _launch(asked, device, module, kernel, made, handles, done)
+            done.kernel = asked.kernel or _only(module.functions, source)
+            made = _arguments(asked, source, done.kernel, module.get_function(done.kernel).params)
+            _launch(asked, device, module, made, done)
             cpu = device.kind == "cpu"
         if cpu and asked.count and not done.fault:
             with opener("cpu", checks="count", seed=asked.seed) as device:
                 device.quick = True
-                module = device.compile(source, **compiled)
-                done.counters = _count(asked, device, module, name, made)
+                done.counters = _count(asked, device, device.compile(source, **compiled), made, done)
     return done
 
 
-def _launch(asked: Asked, device, module, kernel, made: dict, handles: dict, done: Run) -> None:
-    _fill_constants(asked, module)
+def save(done: Run, folder: Path) -> None:
+    """Write each array to a file of its name. Errors: CourseError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in done.arrays.items():
+            np.save(folder / f"{name}.npy", array)
+    except OSError as error:
+        raise CourseError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _launch(asked: Asked, device, module, made: dict, done: Run) -> None:
+    handles = _placed(asked, device, module, made)
     before = {n: h.get() for n, h in handles.items()}
-    device.time_limit = asked.seconds
     began = time.monotonic()
     try:
-        done.launch = kernel(done.grid, done.block, _passed(made, handles), shared_mem=asked.shared)
+        done.launch = _start(asked, module, made, handles, done)
         done.notes += [str(note) for note in done.launch.notes]
     except KernelFault as fault:
         done.fault, done.launch = fault, fault.launch
@@ -129,27 +139,26 @@ def _launch(asked: Asked, device, module, kernel, made: dict, handles: dict, don
         done.changed = {n for n, now in done.arrays.items() if now.tobytes() != before[n].tobytes()}
 
 
-def _count(asked: Asked, device, module, name: str, made: dict) -> dict:
-    _fill_constants(asked, module)
-    handles = {n: _place(device, n, value) for n, value in made.items() if isinstance(value, np.ndarray)}
+def _count(asked: Asked, device, module, made: dict, done: Run) -> dict:
+    return _start(asked, module, made, _placed(asked, device, module, made), done).counters
+
+
+def _placed(asked: Asked, device, module, made: dict) -> dict:
+    """The arrays on the device, all that a launch needs set."""
     device.time_limit = asked.seconds
-    kernel = module.get_function(name)
-    return kernel(
-        triple(asked.grid, "grid"),
-        triple(asked.block, "block"),
-        _passed(made, handles),
-        shared_mem=asked.shared,
-    ).counters
+    _fill_constants(asked, module)
+    return {
+        n: device.empty(value.shape, value.dtype, name=n)
+        if isinstance(value, Empty)
+        else device.array(value, name=n)
+        for n, value in made.items()
+        if isinstance(value, np.ndarray)
+    }
 
 
-def _passed(made: dict, handles: dict) -> tuple:
-    return tuple(handles.get(n, value) for n, value in made.items())
-
-
-def _place(device, name: str, value: np.ndarray):
-    if isinstance(value, Empty):
-        return device.empty(value.shape, value.dtype, name=name)
-    return device.array(value, name=name)
+def _start(asked: Asked, module, made: dict, handles: dict, done: Run) -> Launch:
+    passed = tuple(handles.get(n, value) for n, value in made.items())
+    return module.get_function(done.kernel)(done.grid, done.block, passed, shared_mem=asked.shared)
 
 
 class Empty(np.ndarray):

@@ -28,6 +28,11 @@ def show_run(run: Run, stream: TextIO | None = None) -> None:
         for line in body_lines(text, width):
             console.print(Text.assemble(*line), soft_wrap=True)
 
+    if run.errors:
+        console.print(Text.assemble(("x ", "bold red"), (printable(run.file), "bold"), "   does not compile"))
+        for line in run.errors:
+            say(line)
+        return
     mark, style = ("x", "bold red") if run.fault else ("ok", "bold green")
     shape = f"<<<{_triple(run.grid)}, {_triple(run.block)}>>>"
     head = Text.assemble(
@@ -87,6 +92,7 @@ def document(run: Run) -> dict:
         },
         "stdout": run.launch.stdout if run.launch else "",
         "notes": run.notes,
+        "errors": run.errors,
         "fault": fault
         and {
             "kind": fault.kind,
