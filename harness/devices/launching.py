@@ -34,7 +34,21 @@ class Launch:
 
 
 class CompiledFile:
-    """What the modules of all devices say of their file. compiled: nvrtc's Ptx."""
+    """What the modules of all devices say of their file. compiled: nvrtc's Ptx; request: what their device's
+    `compile` was given."""
+
+    def get_function(self, name: str):
+        """A kernel by its plain name, or an instance of a template, such as `tile<16>`, for which the file is compiled
+        once more, with variables of its own, unless the instance was asked for before. Errors: LaunchError;
+        CompileError for such an instance.
+        """
+        if "<" not in name or name in self.compiled.names or not self.request:
+            return self._kernel(name)
+        instances = self.__dict__.setdefault("instances", {})
+        if name not in instances:
+            source, file, directories, expressions = self.request
+            instances[name] = self.device.compile(source, file, directories, (*expressions, name))
+        return instances[name].get_function(name)
 
     @property
     def functions(self) -> tuple[str, ...]:

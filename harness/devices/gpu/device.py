@@ -229,13 +229,12 @@ class GpuModule(CompiledFile):
 
     def __init__(self, device: GPU, source: str, name: str, include_dirs, name_expressions):
         self.device = device
-        self._request = (source, name, include_dirs, name_expressions)
+        self.request = (source, name, include_dirs, name_expressions)
         self._loaded: tuple[int, int] | None = None  # (generation, module)
         self.compiled: Ptx = None
         self.load()
 
-    def get_function(self, name: str) -> GpuKernel:
-        """A kernel by plain name or name expression. LaunchError if there is none."""
+    def _kernel(self, name: str) -> GpuKernel:
         return GpuKernel(self, name, self.compiled.find(name))
 
     def set_constant(self, name: str, values) -> None:
@@ -248,7 +247,7 @@ class GpuModule(CompiledFile):
         with device._lock:
             current = device._process is not None and self._loaded and self._loaded[0] == device._generation
             if not current:
-                module, self.compiled = device._ask("compile", *self._request)
+                module, self.compiled = device._ask("compile", *self.request)
                 self._loaded = (device._generation, module)
             return self._loaded[1]
 
@@ -265,7 +264,7 @@ class GpuKernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launches and waits. Raises KernelFault and LaunchError."""
         device = self.module.device
-        request = self._request(grid, block, args, shared_mem)
+        request = self.request(grid, block, args, shared_mem)
         guarded = device.checks != "none"
         limit, start = device.time_limit, time.monotonic()
         try:
@@ -295,7 +294,7 @@ class GpuKernel:
         device = self.module.device
         try:
             return device._ask(
-                "time", *self._request(grid, block, args, shared_mem), repeat, limit=device.time_limit
+                "time", *self.request(grid, block, args, shared_mem), repeat, limit=device.time_limit
             )
         except KernelFault as fault:
             fault.file = fault.file if fault.line else self.module._request[1]

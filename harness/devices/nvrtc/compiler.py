@@ -149,8 +149,10 @@ def gather(
 ) -> Job:
     """include_dirs: directories of the course's headers; apart from these, only CUDA's can be included.
 
-    Errors: CompileError for an include that is refused; DeviceError.
+    Errors: CompileError for an include or an expression that is refused; DeviceError.
     """
+    if wrong := next((e for e in name_expressions if not e.isprintable()), None):
+        raise CompileError(f"{wrong!r} is not the name of a kernel")
     source, notes = host_code.without(source, name, has_header)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
     cuda = os.fspath(_cuda_headers()) if needs_cuda else ""

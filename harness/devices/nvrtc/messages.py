@@ -16,6 +16,7 @@ _HEAD = re.compile(
     r"(?P<severity>(?:catastrophic |internal |command-line )?error|[Ww]arning|[Nn]ote|[Rr]emark)"
     r"(?P<number>(?: #\d+(?:-D)?)?): (?P<message>.*)"
 )
+_EXPRESSIONS = "__nv_name_map"  # where NVRTC looks for the instances of templates that it is asked for
 _CARET = re.compile(r"\s*\^\s*")
 _CLOSING = re.compile(
     r"(?: and )?\d+ (?:catastrophic )?errors?(?: detected|\b.*limit)|Compilation terminated|Remark: "
@@ -103,6 +104,13 @@ def _diagnostic(head, body, lines, name, found, allowed) -> Diagnostic | None:
     after = body[caret + 1 :] if caret is not None else []
     context = [text.strip() for text in (*before, *after)]
     message = "\n    ".join([message[:500], *(c[:300] for c in context[:4])])
+    if file == _EXPRESSIONS:
+        asked = re.search(r"#pragma nv_mangled_name (.*)", body[0]) if body else None
+        if message.startswith("Error in parsing name expression") or not asked:
+            return None  # the message before it says why
+        return Diagnostic(
+            severity, f"in {asked[1].strip()}: {head['message'].split('. Input name')[0]}", name
+        )
     if file is None:
         return Diagnostic(severity, message, name, len(lines) if head[0].startswith("At end") else 0)
     if file == name:

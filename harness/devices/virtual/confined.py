@@ -275,7 +275,7 @@ class ConfinedModule(CompiledFile):
         self._handle = (0, 0)
         self.number()
 
-    def get_function(self, name: str) -> ConfinedKernel:
+    def _kernel(self, name: str) -> ConfinedKernel:
         return ConfinedKernel(self, self.compiled.find(name), name)
 
     def set_constant(self, name: str, values) -> None:

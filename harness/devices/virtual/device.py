@@ -210,8 +210,7 @@ class Module(CompiledFile):
         self._load(built)
         self._place_variables()
 
-    def get_function(self, name: str) -> Kernel:
-        """A kernel by its plain name, or a template's name expression. Errors: LaunchError."""
+    def _kernel(self, name: str) -> Kernel:
         return Kernel(self, self.compiled.find(name), name)
 
     def _load(self, built: Built) -> None:

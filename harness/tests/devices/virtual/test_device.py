@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 
 import numpy as np
@@ -420,3 +421,39 @@ def test_which_elements_have_been_written(dtype):
     kernel(1, 24, (out,))
     assert out.written.ravel().tolist() == [i % 3 == 1 for i in range(24)]
     assert device("memory").empty((3,), np.dtype(dtype)).written is None
+
+
+TEMPLATES = """template <typename T, int N> __global__ void fill(T* out) { out[threadIdx.x] = N; }
+namespace a { template <int N> __global__ void one(int* out) { out[0] = N; } }
+"""
+
+
+@pytest.mark.parametrize("confined", [False, True])
+def test_instances_of_templates_are_made_when_asked_for(confined):
+    with open_device("cpu", confined=confined) as device:
+        module, x, y = (
+            device.compile(TEMPLATES),
+            device.array(np.zeros(4, np.int32)),
+            device.array(np.zeros(4, np.float32)),
+        )
+        module.get_function("fill<int, 3>")(1, 4, (x,))
+        module.get_function("fill<float,4>")(1, 4, (y,))
+        module.get_function("a::one<5>")(1, 1, (x,))
+        assert x.get().tolist() == [5, 3, 3, 3] and y.get().tolist() == [4] * 4
+
+
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("fill<Foo, 3>", 'in fill<Foo, 3>: identifier "Foo" is undefined'),
+        (
+            "fill<int>",
+            'in fill<int>: cannot determine which instance of function template "fill" is intended',
+        ),
+        ("none<3>", 'in none<3>: identifier "none" is undefined'),
+        ("fill<int, 3>\n#include </etc/passwd>", "is not the name of a kernel"),
+    ],
+)
+def test_an_instance_that_cannot_be_made(name, says):
+    with open_device("cpu") as device, pytest.raises(CompileError, match=re.escape(says)):
+        device.compile(TEMPLATES).get_function(name)
