@@ -23,14 +23,14 @@ def defined(module: Module):
 
 def pointed_functions(module: Module) -> list[Function]:
     """Functions whose address is taken: named in an operand that is not a call's, or in an initialiser."""
-    moves = (i for f in defined(module) for i in f.body if isinstance(i, Instruction) and i.op.is_move)
-    named = {i.operands[1].name for i in moves if isinstance(i.operands[1], Symbol)}
+    moves = (i for f in defined(module) for i in f.body if isinstance(i, Instruction) and i.base == "mov")
+    named = {o.name for i in moves for o in i.operands[1:] if isinstance(o, Symbol)}
     named |= {v[1] for variable in module.variables.values() for v in variable.init if isinstance(v, tuple)}
     return [f for f in defined(module) if f.name in named and not f.entry]
 
 
 def called(item) -> str | None:
-    if isinstance(item, Instruction) and item.op.flow == "call":
+    if isinstance(item, Instruction) and item.base == "call":
         return item.called[1]
     return None
 
@@ -86,7 +86,7 @@ def grid_waits(function: Function) -> set[int]:
 
 
 class CallGraph:
-    """Who calls whom in a module."""
+    """Who calls whom in a module, which `verify` need not have seen yet: it asks where a refused function is called."""
 
     def __init__(self, module: Module):
         self.module, self.functions = module, module.functions

@@ -313,8 +313,8 @@ class Instruction:
     def called(self) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...]]:
         """For a call: (where its results go, the function, its arguments)."""
         operands = list(self.operands)
-        returns = operands.pop(0).parts if isinstance(operands[0], Arguments) else ()
-        name = operands.pop(0)
+        returns = operands.pop(0).parts if operands and isinstance(operands[0], Arguments) else ()
+        name = operands.pop(0) if operands else Operand()  # which is no call yet that `verify` has seen
         return returns, name, operands[0].parts if operands and isinstance(operands[0], Arguments) else ()
 
     def __str__(self) -> str:

@@ -217,6 +217,15 @@ def test_a_function_of_another_file_is_refused_where_it_is_called():
     assert caught.value.line == 7
 
 
+@pytest.mark.parametrize("other", ["mov.u32 %r1;", "frob %r1;", "call;", "call (x);"])
+def test_another_fault_beside_it_changes_nothing(other):
+    """Who calls the function is asked before the rest has been looked at."""
+    text = f'{HEAD}.visible .entry k() {{\n.loc 1 7 1\nfoo.bar;\n}}\n.func g() {{\n{other}\n}}\n.file 1 "kernel.cu"\n'
+    for order in (text, text.replace(".loc 1 7 1\n", "")):
+        with pytest.raises(Unsupported, match=r"the PTX instruction `foo\.bar"):
+            verify.run(parse.parse(order), "kernel.cu")
+
+
 def test_a_system_function_with_other_parameters():
     text = HEAD.replace(".param .b64 p_1", ".param .b32 p_1")
     text += ".visible .entry k() {\n.param .b32 a; .param .b64 b;\ncall (a), vprintf, (b, a);\n}\n"
