@@ -264,7 +264,7 @@ class GpuKernel:
     def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
         """Launches and waits. Raises KernelFault and LaunchError."""
         device = self.module.device
-        request = self.request(grid, block, args, shared_mem)
+        request = self._request(grid, block, args, shared_mem)
         guarded = device.checks != "none"
         limit, start = device.time_limit, time.monotonic()
         try:
@@ -274,11 +274,11 @@ class GpuKernel:
                 "timeout",
                 "the launch timed out and was terminated (cudaErrorLaunchTimeout)",
                 f"{demangle(self.symbol)} ran for more than {limit:g} seconds: does a loop never end?",
-                file=self.module._request[1],
+                file=self.module.request[1],
                 line=0,
             ) from None
         except KernelFault as fault:
-            fault.file = fault.file if fault.line else self.module._request[1]
+            fault.file = fault.file if fault.line else self.module.request[1]
             raise
         self.seconds = time.monotonic() - start
         launch = Launch(answer["stdout"], answer["dropped"])
@@ -294,10 +294,10 @@ class GpuKernel:
         device = self.module.device
         try:
             return device._ask(
-                "time", *self.request(grid, block, args, shared_mem), repeat, limit=device.time_limit
+                "time", *self._request(grid, block, args, shared_mem), repeat, limit=device.time_limit
             )
         except KernelFault as fault:
-            fault.file = fault.file if fault.line else self.module._request[1]
+            fault.file = fault.file if fault.line else self.module.request[1]
             raise
 
     def _request(self, grid, block, args, shared_mem: int) -> tuple:
@@ -321,7 +321,7 @@ class GpuKernel:
                     "out-of-bounds",
                     f"Invalid __global__ write of size {array.dtype.itemsize} bytes",
                     array.damaged(index, count),
-                    file=self.module._request[1],
+                    file=self.module.request[1],
                     line=0,
                     array=array.name,
                     index=str(index),

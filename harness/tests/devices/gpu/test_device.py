@@ -248,7 +248,7 @@ def test_launch_errors_do_not_restart(device, kernel):
 
 
 def test_ctrl_c_leaves_no_answer_behind(device, kernel, monkeypatch):
-    monkeypatch.setattr(child.Connection, "poll", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(child.Child, "_take", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         kernel("prints")(1, 1, (numpy.int32(5),))
     monkeypatch.undo()
