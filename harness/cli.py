@@ -339,7 +339,7 @@ def check(context: click.Context, puzzle_id: str) -> None:
         say(
             f"{puzzle.id}: stub, solution, lesson and hints are in order, and all {len(puzzle.mistakes)} mistakes fail;"
         )
-        say(f"{named} of them are named by a sentence.")
+        say(f"{named} of them {'is' if named == 1 else 'are'} named by a sentence.")
     context.meta[STATUS] = int(found > 0)
 
 

@@ -56,6 +56,11 @@ class Course:
             raise CourseError(
                 f"{text!r} could be {', '.join(matches[:4])}{' ...' if matches[4:] else ''}; say which"
             )
+        for folder in (self.root / "puzzles").iterdir():
+            if PUZZLE_NAME.fullmatch(folder.name) and wanted in (folder.name, folder.name.split("_")[0]):
+                raise CourseError(
+                    f"puzzles/{folder.name} has no puzzle.py, which declares what a puzzle asks"
+                )
         if planned := self.planned(wanted):
             raise CourseError(f"{planned} is not written yet; `backwarp list` shows the available puzzles")
         near = "" if wanted.isdecimal() else nearest(wanted, ids)

@@ -25,6 +25,13 @@ def stub_text(puzzle: Puzzle) -> str:
     return strip_solution(text, str(path))
 
 
+def solution_lines(puzzle: Puzzle) -> list[str]:
+    """The lines that the stub lacks, without blank ones."""
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    parts = re.findall(r"(?://|#) BEGIN SOLUTION\n(.*?)(?://|#) END SOLUTION", text, re.DOTALL)
+    return [line.strip() for part in parts for line in part.splitlines() if line.strip()]
+
+
 def strip_solution(text: str, name: str = "kernel.cu") -> str:
     """`text` without the lines from `// BEGIN SOLUTION` to `// END SOLUTION`; at least one pair.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.mistakes import Mistake, blank, together, without_kernels
-from ..course.stubs import stub_text
+from ..course.stubs import solution_lines, stub_text
 from ..devices import open_device
 from ..grading.grade import Options, grade_file
 from ..grading.naming import Observation
@@ -23,6 +24,7 @@ from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
 from ..grading.wrong_kernels import Variant, WrongKernels, compiled
 from ..report.text import MOST_LINES, verdict_lines
+from .check_cases import cases, flat, tasks
 
 SMALLEST = 6  # cases in which a mistake is tried at first
 STEPS = 1 << 23  # of a thread; no case needs more
@@ -37,8 +39,22 @@ KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile",
 
 def problems(puzzle: Puzzle) -> Iterator[str]:
     """Of all checks."""
-    for check in (lesson, hints, stub, solution, mistakes):
-        yield from check(puzzle)
+    missing = [p for p in (puzzle.lesson_path, puzzle.solution_path, puzzle.stub_path) if not p.is_file()]
+    for path in missing:
+        made = f"; `backwarp reset {puzzle.number}` makes it from the solution" * (path == puzzle.stub_path)
+        yield f"there is no {path.relative_to(puzzle.root)}{made}"
+    if missing:
+        return
+    for check in (lesson, hints, tasks, cases, stub, solution, mistakes):
+        try:
+            yield from check(puzzle)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [f.lineno for f in frames if Path(f.filename) == puzzle.folder / "puzzle.py"]
+            if not lines:
+                raise
+            yield f"puzzle.py fails in line {lines[-1]}: {type(error).__name__}: {error}"
+            return
 
 
 # ---- texts -----------------------------------------------------------------------------------------------
@@ -46,14 +62,6 @@ def problems(puzzle: Puzzle) -> Iterator[str]:
 
 def solution_text(puzzle: Puzzle) -> str:
     return puzzle.solution_path.read_text(encoding="utf-8")
-
-
-def solution_lines(puzzle: Puzzle) -> list[str]:
-    """The lines that the stub lacks, without blank ones."""
-    parts = re.findall(
-        r"(?://|#) BEGIN SOLUTION\n(.*?)(?://|#) END SOLUTION", solution_text(puzzle), re.DOTALL
-    )
-    return [line.strip() for part in parts for line in part.splitlines() if line.strip()]
 
 
 def lesson(puzzle: Puzzle) -> Iterator[str]:
@@ -74,11 +82,6 @@ def lesson(puzzle: Puzzle) -> Iterator[str]:
     for link in pictures + re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", text):
         if not (puzzle.folder / link).is_file():
             yield f"the lesson links to {link}, which does not exist"
-
-
-def flat(text: str) -> str:
-    """Text on one line, without comments, so that a signature is found however it is wrapped."""
-    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).replace("( ", "(")
 
 
 def hints(puzzle: Puzzle) -> Iterator[str]:

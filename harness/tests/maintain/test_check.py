@@ -26,6 +26,11 @@ def test_lesson_hints_and_sentences(puzzle):
 
 
 @each
+def test_the_stub_says_what_to_do_and_cases_catch_what_kernels_can_get_wrong(puzzle):
+    assert [*check.tasks(puzzle), *check.cases(puzzle)] == []
+
+
+@each
 def test_the_stub_fails_and_the_solution_passes(puzzle):
     assert [*check.stub(puzzle), *check.solution(puzzle)] == []
 
@@ -106,6 +111,38 @@ def test_a_solution_that_fails_and_a_stub_that_passes_are_problems(tmp_path):
         + "// BEGIN SOLUTION\n// END SOLUTION\n"
     )
     assert [*check.stub(replace(ADD, root=tmp_path))] == ["the stub should compile and fail, but is right"]
+
+
+def test_files_that_are_missing_and_functions_that_fail_are_problems(tmp_path):
+    nowhere = replace(ADD, root=tmp_path)
+    assert [*check.problems(nowhere)] == [
+        f"there is no puzzles/{ADD.id}/README.md",
+        f"there is no solutions/{ADD.id}/kernel.cu",
+        f"there is no puzzles/{ADD.id}/kernel.cu; `backwarp reset 01` makes it from the solution",
+    ]
+    source = (ADD.folder / "puzzle.py").read_text(encoding="utf-8")
+    scope = {"__name__": "puzzle"}
+    wrong = source.replace('reference=lambda a, d: a["a"] + a["b"]', "reference=lambda a, d: a + 1")
+    exec(compile(wrong, str(ADD.folder / "puzzle.py"), "exec"), scope)
+    broken = replace(ADD, kernels=scope["PUZZLE"].kernels)
+    line = 1 + source[: source.index("reference=lambda")].count("\n")
+    assert [p for p in check.problems(broken) if p.startswith(f"puzzle.py fails in line {line}: TypeError: ")]
+
+
+def test_cases_that_let_wrong_kernels_pass_are_a_problem():
+    tiny = replace(ADD, cases=ADD.cases[:1], lines=7)
+    found = [*check.tasks(tiny), *check.cases(tiny)]
+    assert found == [
+        "`lines` is 7, but the solution adds 3",
+        "the stub does not say: You will write about 7 lines",
+        "there is no case that draws its sizes",
+        "there is no case that draws sizes for vector_add",
+        'there is no case with values="integers", whose sums are exact',
+        *(
+            f"in no case of vector_add is {name} larger than {n}"
+            for name, n in (("n", 256), *((a, "65,536") for a in "abc"))
+        ),
+    ]
 
 
 def test_a_program_that_is_right_is_a_problem():

@@ -1,0 +1,134 @@
+"""What the stub and the cases of a puzzle must have, so that students know what to do and wrong kernels fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+
+from ..course.cuda_values import tunables
+from ..course.declare import Kernel, Puzzle
+from ..course.stubs import solution_lines, stub_text
+
+#: sizes and arrays that stay small: the side of a square filter, one sum per channel, what fits nowhere or would
+#: need a block or a warp of its own for every element
+SMALL = {"F", "bias", "grad_bias", "mean"}
+SMALL |= {
+    "21 grad_weights",
+    "22 partial",
+    "23 output",
+    "24 weights",
+    "33 grad_weights",
+    "33 R",
+    "33 S",
+    "33 C_group",
+}
+
+
+def tasks(puzzle: Puzzle) -> Iterator[str]:
+    """The stub's length, its TODOs and what it says."""
+    if puzzle.program:
+        return
+    stub = stub_text(puzzle)
+    given = puzzle.repair or "the tiles are filled for you" in stub
+    longest = 75 if given else max(40, 10 + 18 * len(puzzle.kernels))
+    if not 15 <= (count := len(stub.splitlines())) <= longest:
+        yield f"the stub has {count} lines, not 15 to {longest}"
+    written = len(solution_lines(puzzle))
+    if not 0.8 <= puzzle.lines / max(written, 1) <= 1.25:
+        yield f"`lines` is {puzzle.lines}, but the solution adds {written}"
+    numbers = [int(n) for n in re.findall(r"// TODO\((\d+)\):", stub)]
+    if not numbers or numbers != list(range(1, len(numbers) + 1)):
+        yield "the stub needs `// TODO(1):`, `// TODO(2):` and so on"
+    says = (
+        f"You will write about {puzzle.lines} lines",
+        *(f"backwarp {v} {puzzle.number}" for v in ("grade", "hint")),
+    )
+    yield from (f"the stub does not say: {text}" for text in says if text not in stub)
+    for kernel in puzzle.kernels:
+        if f"__global__ void {kernel.signature}" not in flat(stub):
+            yield f"the stub does not declare __global__ void {kernel.signature}"
+
+
+def flat(text: str) -> str:
+    """Text on one line, without comments, so that a signature is found however it is wrapped."""
+    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).replace("( ", "(")
+
+
+def cases(puzzle: Puzzle) -> Iterator[str]:
+    yield from drawn(puzzle)
+    if puzzle.kernels:
+        for check in (coverage, large, spread):
+            yield from check(puzzle)
+
+
+def coverage(puzzle: Puzzle) -> Iterator[str]:
+    """A case for each thing that a kernel can get wrong."""
+    cases = [puzzle.full_dims(case) for case in puzzle.cases]
+    cases = [{name: d.get(name, 0) for name in {*d, *cases[0]}} for d in cases]  # not all have all sizes
+    has = cases[0].keys()
+    wanted = {
+        "whose `inputs` are given: the first one, done by hand in the lesson": bool(puzzle.cases[0].inputs),
+        'with values="integers", whose sums are exact': any(c.values == "integers" for c in puzzle.cases),
+    }
+    if puzzle.gradient_of:
+        wanted['with check="gradient"'] = any(c.check == "gradient" for c in puzzle.cases)
+    if "batch" in has:
+        wanted["with a batch of more than 1"] = any(d["batch"] > 1 for d in cases)
+    if {"H", "W"} <= has:
+        wanted["with H > W"], wanted["with H < W"] = (
+            any(s * (d["H"] - d["W"]) > 0 for d in cases) for s in (1, -1)
+        )
+    if {"H_out", "W_out"} <= has:
+        wanted["with an output of 1 x 1"] = any(d["H_out"] == d["W_out"] == 1 for d in cases)
+    if {"C_in", "C_out"} <= has:
+        wanted["with one channel and several images"] = any(d["C_in"] == 1 and d["batch"] > 1 for d in cases)
+        wanted["with C_in unlike C_out"] = any(d["C_in"] != d["C_out"] > 1 for d in cases)
+    yield from (f"there is no case {what}" for what, there in wanted.items() if not there)
+
+
+def drawn(puzzle: Puzzle) -> Iterator[str]:
+    """Sizes that no file can know."""
+    draws = [c for c in puzzle.cases if c.draw]
+    for case in draws:
+        if len({tuple(case.drawn(seed).dims.items()) for seed in range(12)}) < 4:
+            yield f"case {case.name} draws nearly the same sizes for every seed"
+    named = {k.name for c in draws for k in puzzle.kernels_of(c)}
+    if not draws:
+        yield "there is no case that draws its sizes"
+    yield from (
+        f"there is no case that draws sizes for {k.name}" for k in puzzle.kernels if k.name not in named
+    )
+
+
+def large(puzzle: Puzzle) -> Iterator[str]:
+    """Otherwise a kernel passes that keeps sizes in an `unsigned char` or indices in a `short`."""
+    for kernel in puzzle.kernels:
+        cases = sizes(puzzle, kernel)
+        lengths = {name for a in kernel.arrays for _, name in a.axes if isinstance(name, str)}
+        small = {name: "256" for name in lengths if max(d[name] for d in cases) <= 256}
+        small |= {a.name: "65,536" for a in kernel.arrays if max(prod(a.shape(d)) for d in cases) <= 1 << 16}
+        for name, most in small.items():
+            if not {name, f"{puzzle.number} {name}"} & SMALL:
+                yield f"in no case of {kernel.name} is {name} larger than {most}"
+
+
+def spread(puzzle: Puzzle) -> Iterator[str]:
+    """In every direction of the grid; otherwise a kernel passes that leaves its blockIdx out."""
+    t = tunables(puzzle.solution_path.read_text(encoding="utf-8"))
+    for kernel in puzzle.kernels:
+        grids = [kernel.launch(dict(d), t).grid for d in sizes(puzzle, kernel)]
+        most = [max(axis) for axis in zip(*(g if isinstance(g, tuple) else (g,) for g in grids))]
+        if min(most) < 2 and kernel.name != "mean_loss":
+            yield f"{kernel.name} has one block in some direction of the grid, in every case"
+
+
+def sizes(puzzle: Puzzle, kernel: Kernel) -> list[dict[str, int]]:
+    """The dims of every case of a kernel; of drawn ones, as they are for a few seeds."""
+    drawn = [puzzle.drawn(seed) for seed in range(8)]
+    return [
+        p.full_dims(c)
+        for p in drawn
+        for c in p.cases
+        if kernel in p.kernels_of(c) and (c.draw or p is drawn[0])
+    ]
