@@ -1,1 +1,1 @@
-"""Scripts that regenerate committed results, and benchmarks of the virtual GPU."""
+"""For those who change the course: checks of a puzzle, scripts that regenerate committed results, benchmarks."""

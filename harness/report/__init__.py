@@ -1,1 +1,1 @@
-"""Presentations of a Verdict."""
+"""Verdicts, figures and progress as text, JSON, HTML and pictures."""

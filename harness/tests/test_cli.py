@@ -274,6 +274,11 @@ def test_a_reader_that_stops_early_is_no_error(course, verb):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_readme_names_every_verb():
+    readme = (Path(cli.__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert [verb for verb in cli.cli.commands if f"backwarp {verb}" not in readme] == []
+
+
 def test_the_command_starts_without_heavy_imports(course):
     heavy = "[m for m in ('numpy', 'rich', 'matplotlib', 'llvmlite') if m in sys.modules]"
     done = python(f"import sys, harness.cli; print({heavy})", course, capture_output=True)

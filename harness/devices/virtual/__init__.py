@@ -1,5 +1,6 @@
 """The virtual GPU: NVRTC's PTX, translated to LLVM, run on the CPU, every access checked.
 
-The pipeline, one module a step: ptx (text -> instructions), opcodes and lower (-> LLVM IR),
-jit (-> machine code), schedule (blocks over cores), memory (the arena that all of it runs in).
+device.py is what users see, confined.py the same in a process without rights. A file is compiled as
+compile/pipeline.py says: parsed (ptx/), looked at (analyse/), transformed (rewrite/), given its checks (instrument/),
+written as LLVM (emit/). run/ and runtime/ execute it, explain/ says what went wrong.
 """

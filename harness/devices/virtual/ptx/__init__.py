@@ -1,1 +1,1 @@
-"""PTX: its text, its instructions, and the properties of each."""
+"""PTX: its text, its instructions, and what each of them is (`isa`: one row for each family of opcodes)."""

@@ -1,1 +1,1 @@
-"""PTX -> PTX."""
+"""Transformations, PTX -> PTX, that keep what a kernel does."""

@@ -7,6 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
+from harness.devices.virtual.explain import faults
+from harness.devices.virtual.runtime.abi import FAULTS
 from harness.errors import KernelFault
 from harness.tests import KERNELS
 from harness.tests.devices.virtual.explain.zoo import ZOO
@@ -217,3 +219,7 @@ def test_the_schedule_changes_no_message(modules):
         said.add((str(fault), fault.thread, fault.block))
     dev.schedule = 0
     assert len(said) == 1
+
+
+def test_every_kind_of_record_is_described():
+    assert set(FAULTS) == {"none", *faults.RACES, *faults._DESCRIBE}
