@@ -96,7 +96,8 @@ class Pool:
     def _builtins(self) -> list[str]:
         used = self.function.body.code
         axes = [axis for axis in "xyz" if axis == "x" or re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
-        return [f"{name}.{axis}" for axis in axes for name in BUILTINS]
+        names = [name for name in BUILTINS if name != "gridDim" or name in used]
+        return [f"{name}.{axis}" for axis in axes for name in names]
 
     @cached_property
     def _constants(self) -> list[Entry]:

@@ -40,6 +40,8 @@ _ASSIGNMENTS = {"=": "set", "+=": "add_to", "-=": "take_from", "*=": "scale", "/
 _UPDATES = {"++": "+=", "--": "-="}
 _TYPES = ("int", "unsigned", "long", "unsigned long", "long long", "unsigned long long", "float", "double")
 _LEAVE = (("return", "return;"), ("continue", "continue;"), ("break", "break;"))
+_ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
+_BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))
 _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__device__")
 
 
@@ -72,6 +74,18 @@ class Site:
     pool: list = field(default_factory=list, repr=False)
     here: list[int] = field(default_factory=list, repr=False)
     made: Callable[[Choice], Edit | None] | None = None
+    others: tuple[str, ...] = ()  # arrays that may be named in its place
+
+    @property
+    def replaces(self) -> bool:
+        """Whether another value may stand in its place."""
+        return self.made is None and bool(self.pool) and self.operations[0].code == "a"
+
+    def entry_of(self, text: str) -> int | None:
+        return next((i for i in self.here if self.pool[i].text == text), None)
+
+    def replaced_by(self, entry: int) -> Choice:
+        return Choice(self, 0, entry, cost=0.4)
 
     def choices(self, least: float, most: float) -> Iterator[Choice]:
         """Its edits that cost at least and less than so much."""
@@ -105,11 +119,15 @@ class Site:
 class Schemata:
     """The text of a file with all its edits. without: lines that are left as they are.
 
+    races: of what to do about threads in the wrong order; then these lines are changed, and in others only barriers.
     sites: the places that may be changed. text: what to compile; its lines are `before` later than the file's.
     """
 
-    def __init__(self, source: str, kernel: str, without: Iterable[int] = ()):
+    def __init__(
+        self, source: str, kernel: str, without: Iterable[int] = (), races: Iterable[int] | None = None
+    ):
         self.file, self.kernel, self.without = read(source), kernel, set(without)
+        self.races = None if races is None else set(races)
         self.sites: list[Site] = []
         self.fixed = _fixed_names(self.file)
         others = {k.name for k in self.file.kernels} - {kernel}
@@ -123,18 +141,25 @@ class Schemata:
             elif not self.left_out(function):
                 parts += [source[at : function.body.start], _Writer(self, function).body()]
                 at = function.body.end
-        header = support()
+        header = support(self.races is not None)
         self.before = header.count("\n")
         self.text = header + _plain_pragmas("".join(parts) + source[at:])
 
     def left_out(self, function: Function) -> bool:
         return "constexpr" in function.words or function.body.node.has_error
 
-    def add(self, piece: Piece, operations, pool=(), here=(), made=None) -> int | None:
-        """The number of a new site; None where the line is to be left alone."""
-        if piece.line in self.without:
+    def add(
+        self, piece: Piece, operations, pool=(), here=(), made=None, others=(), order=False
+    ) -> int | None:
+        """The number of a new site; None where the line is to be left alone. order: it concerns the order of threads."""
+        if (
+            piece.line in self.without
+            or self.races is not None
+            and not order
+            and piece.line not in self.races
+        ):
             return None
-        self.sites.append(Site(len(self.sites) + 1, piece, tuple(operations), pool, list(here), made))
+        self.sites.append(Site(len(self.sites) + 1, piece, tuple(operations), pool, list(here), made, others))
         return len(self.sites)
 
 
@@ -163,6 +188,7 @@ class _Writer:
         }
         self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
         self.loops = 0
+        self.assign = ASSIGN if schemata.races is None else (*ASSIGN, _ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
 
     def body(self) -> str:
@@ -200,10 +226,30 @@ class _Writer:
     # -- statements -----------------------------------------------------------------------------------
 
     def _compound_statement(self, p: Piece) -> str:
+        """With the barriers that may stand before its statements and at its end."""
+        text, at = "", p.start
+        for node in p.node.children:
+            child = Piece(p.file, node)
+            barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
+            text += p.file.text[at : child.start] + barrier + self.write(child)
+            at = child.end
+        return text + p.file.text[at : p.end]
+
+    def _barrier(self, p: Piece) -> str:
+        if p.kind == "comment" or p.code.startswith("__sync"):
+            return ""
+        made = lambda choice: Edit(p.start, p.start, _BARRIERS[choice.operation].code + " ", "a barrier")  # noqa: E731
+        number = self.schemata.add(p, _BARRIERS, made=made, order=True)
+        if number is None:
+            return ""
+        which = f"if (backwarp_edit({number}).operation == 0) __syncthreads(); else __syncwarp();"
+        return f"if (backwarp_at({number})) {{ {which} }} "
+
+    def _children(self, p: Piece) -> str:
         return self._inside(p)
 
-    _else_clause = _condition_clause = _parenthesized_expression = _compound_statement
-    _argument_list = _subscript_argument_list = _init_statement = _compound_statement
+    _else_clause = _condition_clause = _parenthesized_expression = _children
+    _argument_list = _subscript_argument_list = _init_statement = _children
 
     def _return_statement(self, p: Piece) -> str:
         return self._guarded(p, p.code)
@@ -255,7 +301,7 @@ class _Writer:
                 condition = re.sub(rf"\b{letter}\b", self.integers[entry].text, condition)
             return Edit(p.start, p.start, f"if ({condition}) {leave or ''}".rstrip() + " ", operation.says)
 
-        return self.schemata.add(p, operations, self.integers, here, made)
+        return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
 
     def _declaration(self, p: Piece) -> str:
         words = {Piece(p.file, n).code for n in p.node.children}
@@ -264,8 +310,26 @@ class _Writer:
             return p.code
         text = self._inside(p)
         if p.outer and p.outer.kind == "compound_statement":
-            text += " " + self._stores(v for v in self.pool.locals if p.holds(v) and names)
+            own = [v for v in self.pool.locals if p.holds(v) and names]
+            text += " " + "".join(self._first_value(v) for v in own if v.value is None) + self._stores(own)
         return text
+
+    def _first_value(self, v: Variable) -> str:
+        """`float sum;` should perhaps begin with a value."""
+        kind = kind_of(v)
+        if not kind:
+            return ""
+        entries = self.integers if kind == "integer" else self.floats
+        here = self.pool.here(entries, v.start)
+
+        def made(choice: Choice) -> Edit:
+            return Edit(v.end, v.end, f" = {entries[choice.a].text}", "a first value")
+
+        number = self.schemata.add(v, [Operation("a", "a first value", 1.3)], entries, here, made)
+        if number is None:
+            return ""
+        zero = f"static_cast<{v.type}>(0)"
+        return f"if (backwarp_at({number})) {v.name} = backwarp_value({number}, {zero}, backwarp_i, backwarp_f); "
 
     def _init_declarator(self, p: Piece) -> str:
         declarator, value = p.part("declarator"), p.part("value")
@@ -402,7 +466,7 @@ class _Writer:
         def made(choice: Choice) -> Edit:
             return Edit(p.start, p.end, operations[choice.operation].code, "another array")
 
-        number = self.schemata.add(p, operations, made=made)
+        number = self.schemata.add(p, operations, made=made, others=tuple(v.name for v in others))
         if number is None:
             return p.code
         text = p.code
@@ -462,15 +526,18 @@ class _Writer:
         plain = f"{target} {sign} {value}"
         if sign not in _ASSIGNMENTS or self.pool.kind(left) not in ("integer", "float"):
             return plain
-        number = self.schemata.add(p, ASSIGN, made=self._stored(p))
+        number = self.schemata.add(p, self.assign, made=self._stored(p))
         return plain if number is None else f"backwarp_{_ASSIGNMENTS[sign]}({number}, {target}, {value})"
 
     def _stored(self, p: Piece) -> Callable[[Choice], Edit]:
         left, right = p.part("left").code, p.part("right").code
 
         def made(choice: Choice) -> Edit:
-            operation = ASSIGN[choice.operation]
-            return Edit(p.start, p.end, f"{left} {operation.code.split()[1]} {right}", operation.says)
+            operation = self.assign[choice.operation]
+            text = f"atomicAdd(&{left}, {right})"
+            if operation in ASSIGN:
+                text = f"{left} {operation.code.split()[1]} {right}"
+            return Edit(p.start, p.end, text, operation.says)
 
         return made
 
@@ -536,8 +603,11 @@ def _switch(operations: Iterable[Operation], made: str = "{}") -> str:
 
 
 @cache
-def support() -> str:
-    """What stands before a file with its edits. One slow function for each type, and quick ones that are inlined."""
+def support(atomic: bool) -> str:
+    """What stands before a file with its edits. One slow function for each type, and quick ones that are inlined.
+
+    atomic: sums may become atomic, which makes all loops slower, as their threads may then wait for one another.
+    """
     slow, quick = "static __device__ __noinline__", "static __device__ __forceinline__"
     lines = [
         "struct BackwarpEdit { int site, operation, a, b; };",
@@ -573,7 +643,9 @@ def support() -> str:
         )
     lines.append(
         f"template <class L, class R> {slow} void backwarp_stored(int s, L& l, R r) {{ switch (backwarp_edit(s).operation) {{"
-        + " ".join(f"case {i}: {o.code}; break;" for i, o in enumerate(ASSIGN))
+        + " ".join(
+            f"case {i}: {o.code}; break;" for i, o in enumerate((*ASSIGN, _ATOMIC) if atomic else ASSIGN)
+        )
         + " } }"
     )
     for sign, name in _ASSIGNMENTS.items():

@@ -3,10 +3,12 @@ and what is left then is applied to the text and graded like any file."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +21,17 @@ from .. import grade
 from ..runs import Outcome, Pace, Setup, Trial, given, in_order, place, scalar
 from ..verdict import FAILED, Verdict
 from .edits import Edit
-from .schemata import Choice, Schemata
+from .pairs import MORE, exchanged, moved, twins
+from .schemata import Choice, Schemata, Site
+
+Combination = tuple[Choice, ...]
 
 SECONDS = 5.0
 LAUNCH = 0.1  # seconds of one variant of many; a right one takes far less in a small case
 FEW, LONG = 64, 2.0  # so few may take so long
 STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
-CHUNK = 2048  # variants in one request
+REQUEST = 2048  # variants in one request
+CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
 MOST = 3  # repairs that are looked for, each in a line of its own
 MOST_GRADED = 8
 LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
@@ -43,10 +49,14 @@ class Repair:
 
     @property
     def line(self) -> int:
-        return self.source.count("\n", 0, self.edits[0].start) + 1
+        return self.source.count("\n", 0, min(e.start for e in self.edits)) + 1
+
+    @property
+    def last_line(self) -> int:
+        return self.source.count("\n", 0, max(e.end for e in self.edits)) + 1
 
     def as_dict(self) -> dict:
-        first, last = self.edits[0].start, max(e.end for e in self.edits)
+        first, last = min(e.start for e in self.edits), max(e.end for e in self.edits)
         after = self.text[first : last + len(self.text) - len(self.source)]
         column = first - (self.source.rfind("\n", 0, first) + 1) + 1
         before = self.source[first:last]
@@ -113,6 +123,7 @@ class Search:
     tell: Callable[[str], None]
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
     tried: int = 0
+    order: list[tuple[bool, int]] = field(default_factory=list)  # of the cases: (right without edits, number)
     setup: Setup | None = None
 
     @property
@@ -124,28 +135,60 @@ class Search:
         return self.end - time.monotonic()
 
     def run(self) -> list[Repair]:
+        """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
+        edits can be tried."""
         self.tell("looking for one change that makes it right")
-        with ExitStack() as stack:
-            device = stack.enter_context(self.opener("cpu", checks="memory", seed=self.verdict.seed))
-            device.quick = True
-            schemata = self.compiled(device)
-            cases = self.cases()
-            for least, most in TIERS:
-                left = [c for site in schemata.sites for c in site.choices(least, most)]
-                left.sort(key=lambda c: c.cost)
-                for case in cases:
-                    left = self.right_in(case, left)
-                    if not left:
-                        break
-                if left and (found := self.graded(left)):
+        for checks in ("full", "memory") if self.in_order else ("memory",):
+            with ExitStack() as stack:
+                device = stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
+                device.quick = True
+                schemata = self.compiled(device, self.in_order if checks == "full" else None)
+                right = [bool(self.right_in(case, [()])) for case in self.cases]
+                self.order = sorted(zip(right, range(len(right))))  # first what is wrong without any edit
+                if not all(right) and (found := self.first_of(self.tiers(schemata.sites))):
                     return found
         return []
 
-    def compiled(self, device) -> Schemata:
-        """All edits in one module; lines in which the compiler takes offence stay as they are."""
+    @property
+    def in_order(self) -> set[int]:
+        """The lines that the verdict names of threads in the wrong order."""
+        fault = self.verdict.fault or {}
+        if fault.get("kind") not in ("race", "barrier-divergence", "uninitialised-read", "shuffle-mask"):
+            return set()
+        return {fault["line"], (fault["other"] or fault)["line"]}
+
+    def first_of(self, tiers: Iterator[list[Combination]]) -> list[Repair]:
+        """The repairs among the first edits of which some are."""
+        for tier in tiers:
+            first, size = 0, CHUNK
+            while first < len(tier) and self.left > 0:
+                left = self.right_everywhere(tier[first : first + size])
+                if left and (found := self.graded(left)):
+                    return found
+                first, size = first + size, 2 * size
+        return []
+
+    def right_everywhere(self, combinations: Sequence[Combination]) -> Sequence[Combination]:
+        """Those whose kernel is right in all cases in which edits are tried."""
+        for _, number in self.order:
+            if combinations:
+                combinations = self.right_in(self.cases[number], combinations)
+        return combinations
+
+    def tiers(self, sites: Sequence[Site]) -> Iterator[list[Combination]]:
+        """What is tried together; nothing dearer is tried where something cheaper is found."""
+        for i, (least, most) in enumerate(TIERS):
+            found = [(c,) for site in sites for c in site.choices(least, most)]
+            found += exchanged(sites) if i == 0 else ()
+            found += moved(sites) if i == 0 else ()
+            found += twins(sites, least, most) if i < 2 else ()
+            yield sorted(found, key=cost_of)
+
+    def compiled(self, device, races: set[int] | None) -> Schemata:
+        """All edits in one module; lines in which the compiler takes offence stay as they are. races: see Schemata."""
         without: set[int] = set()
         while True:
-            schemata = Schemata(self.source, self.kernel.name, without)
+            schemata = Schemata(self.source, self.kernel.name, without, races)
             try:
                 module = device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
                 break
@@ -161,6 +204,7 @@ class Search:
 
     # -- variants -----------------------------------------------------------------------------------
 
+    @cached_property
     def cases(self) -> list[Case]:
         """In which variants run: the failing ones first, small ones before large ones."""
         failed = {c.name for c in self.verdict.cases if c.kernel == self.kernel.name and c.status == FAILED}
@@ -169,7 +213,16 @@ class Search:
             for c in in_order(self.puzzle)
             if self.kernel in self.puzzle.kernels_of(c) and self._size(c) <= LARGEST
         ]
-        return sorted(fit, key=lambda c: (c.name not in failed, self._size(c)))
+        return sorted(fit, key=lambda c: (c.name not in failed, self._work(c)))
+
+    def _work(self, case: Case) -> int:
+        """What a case takes, roughly: threads take longer than elements."""
+        try:
+            launch = self.kernel.launch(self.puzzle.full_dims(case), tunables(self.source))
+        except (CourseError, ArithmeticError, ValueError, TypeError):
+            return 0
+        sizes = (s if isinstance(s, tuple) else (s,) for s in (launch.grid, launch.block))
+        return self._size(case) + 4 * math.prod(map(math.prod, sizes))
 
     def _size(self, case: Case) -> int:
         dims = self.puzzle.full_dims(case)
@@ -182,28 +235,20 @@ class Search:
             self.known[key] = given(puzzle, case, kernel, seed)
         return self.known[key]
 
-    def right_in(self, case: Case, choices: Sequence[Choice]) -> list[Choice]:
+    def right_in(self, case: Case, choices: Sequence[Combination]) -> list[Combination]:
         """Those whose kernel is right in a case."""
         trial = Trial(Outcome(case, self.kernel), Pace())
         trial.begin(self.puzzle, tunables(self.source), self.verdict.seed, self.given)
         if trial.launch is None:
             return []
-        groups: dict[tuple, list[Choice]] = {}
-        values, keys = self.values(trial), {}
-        for c in choices:  # with the same values two edits are one
-            pool = c.site.pool
-            if id(pool) not in keys:
-                keys[id(pool)] = [values.get(e.text, e.text if e.known is None else e.known) for e in pool]
-            known = keys[id(pool)]
-            key = (
-                (c.site.number, c.operation, known[c.a], known[c.b])
-                if known
-                else (c.site.number, c.operation)
-            )
-            groups.setdefault(key, []).append(c)
-        first = [group[0] for group in groups.values()]
-        right: list[Choice] = []
-        for group, well in zip(groups.values(), self.launched(trial, first)):
+        groups: dict[tuple, list[Combination]] = {}
+        keys = Keys(self.values(trial))
+        for combination in choices:  # with the same values two edits are one
+            groups.setdefault(tuple(map(keys.of, combination)), []).append(combination)
+        right: list[Combination] = []
+        for group, well in zip(
+            groups.values(), self.launched(trial, [group[0] for group in groups.values()])
+        ):
             right += group if well else []
         return right
 
@@ -221,21 +266,21 @@ class Search:
             found |= {f"{what}.{axis}": n for axis, n in zip("xyz", (*sizes, 1, 1))}
         return found
 
-    def launched(self, trial: Trial, choices: Sequence[Choice]) -> Iterator[bool]:
+    def launched(self, trial: Trial, choices: Sequence[Combination]) -> Iterator[bool]:
         """For each edit, whether the kernel is right with it; False for those there is no time for."""
         setup, kernel = self.setup, self.kernel
         device, targets = setup.device, trial.targets
         device.schedule, few = setup.schedules[0], len(choices) <= FEW
         device.step_budget = 1 << 24 if few else STEPS + 4 * self._size(trial.outcome.case)
-        device.time_limit = LONG if few else LAUNCH
+        device.time_limit = LONG if few or device.checks == "full" else LAUNCH
         handles = {p.name: place(device, p, trial) for p in kernel.passed}
         for p in kernel.constants:
             setup.module.set_constant(p.name, trial.arrays[p.name])
         arguments = tuple(
             scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params
         )
-        for at in range(0, len(choices), CHUNK):
-            rows = np.array([(*c.row, 0, 0, 0, 0) for c in choices[at : at + CHUNK]], np.int32)
+        for at in range(0, len(choices), REQUEST):
+            rows = np.array([row_of(c) for c in choices[at : at + REQUEST]], np.int32)
             well, found = setup.kernels[kernel.name].variants(
                 "backwarp_edits", rows, trial.launch.grid, trial.launch.block, arguments,
                 [handles[t.array.name] for t in targets], trial.launch.shared_mem, max(self.left, 0.0),
@@ -250,14 +295,16 @@ class Search:
 
     # -- what is left ---------------------------------------------------------------------------------
 
-    def graded(self, choices: Sequence[Choice]) -> list[Repair]:
+    def graded(self, choices: Sequence[Combination]) -> list[Repair]:
         """The cheapest of every line, those of them that pass as files do."""
         found: list[Repair] = []
         tried = 0
-        for repair in sorted((Repair((c.edit,), c.cost, self.source) for c in choices), key=rank):
+        all_ = (Repair(tuple(c.edit for c in some), cost_of(some), self.source) for some in choices)
+        for repair in sorted(all_, key=rank):
             if len(found) >= MOST or tried >= MOST_GRADED or found and self.left < 0:
                 break
-            if repair.line not in {f.line for f in found}:
+            insertion = repair.edits[-1].start == repair.edits[-1].end
+            if repair.line not in {f.line for f in found} and not (found and insertion):
                 tried += 1
                 if self.passes(repair.text):
                     found.append(repair)
@@ -273,6 +320,31 @@ class Search:
             except (grade.Stop, DeviceError):
                 return False
         return done == len(trials) and not any(trial.outcome.kind for trial in trials)
+
+
+class Keys:
+    """What an edit does in a case in which names have these values: the same key for several edits."""
+
+    def __init__(self, values: dict[str, int]):
+        self.values, self.pools = values, {}
+
+    def of(self, choice: Choice) -> tuple:
+        pool = choice.site.pool
+        if id(pool) not in self.pools:
+            self.pools[id(pool)] = [
+                self.values.get(e.text, e.text if e.known is None else e.known) for e in pool
+            ]
+        known = self.pools[id(pool)]
+        return choice.row[:2] if not known else (*choice.row[:2], known[choice.a], known[choice.b])
+
+
+def cost_of(choices: Combination) -> float:
+    return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) - 1)
+
+
+def row_of(choices: Combination) -> tuple[int, ...]:
+    """As `backwarp_edits` holds it."""
+    return tuple(n for c in choices for n in c.row) + (0,) * (8 - 4 * len(choices))
 
 
 def rank(repair: Repair) -> tuple:

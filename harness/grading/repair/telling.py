@@ -29,6 +29,7 @@ KINDS = {
     "a statement too many": "this statement is too much",
     "how it is stored": "it is to be stored in another way: added, or not added, to what is there",
     "a start value": "a variable has to begin with a value there, in every turn of the loop",
+    "a first value": "it needs a value to begin with",
     "the step of a loop": "the loop takes another step",
     "two that are exchanged": "two of the names in it are to be exchanged",
     "a barrier": "threads have to wait for one another there",
@@ -39,14 +40,14 @@ KINDS = {
 
 def where(repairs: Sequence[Mapping], cases: int) -> str:
     """`One change in line 37 makes all 12 cases pass.`"""
-    lines = sorted({r["line"] for r in repairs})
-    places = f"in line {lines[0]}"
-    if len(lines) > 1:
-        places = f"{', '.join(f'in line {n}' for n in lines[:-1])} or in line {lines[-1]}"
-        places = f", {places},"
-    else:
-        places = f" {places}"
+    places = sorted({_lines(r) for r in repairs})
+    places = [f"in line {a}" if a == b else f"in lines {a} to {b}" for a, b in places]
+    places = f", {', '.join(places[:-1])} or {places[-1]}," if len(places) > 1 else f" {places[0]}"
     return f"One change{places} makes {f'all {cases} cases' if cases > 1 else 'the case'} pass."
+
+
+def _lines(repair: Mapping) -> tuple[int, int]:
+    return repair["line"], repair["line"] + repair["before"].count("\n")
 
 
 def next_hint(puzzle: Puzzle, progress: Progress) -> tuple[int, list[str]]:

@@ -1,0 +1,120 @@
+"""How well repairs are found: `python -m harness.maintain.bench_repair 02 09 [--sample 20]`.
+
+Every mistake of a puzzle is graded and searched. A repair has the right line where it changes one that the mistake
+has changed, or inserts something beside it; every repair has been graded. Seconds are processor time, of all
+processes, from the verdict on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ..course.checkout import open_course
+from ..course.declare import Puzzle
+from ..course.mistakes import Mistake
+from ..grading.grade import Options
+from ..grading.repair.search import Repair, repairs
+from .check import graded
+
+WALL = 60.0  # seconds of a search at most: on a busy machine they are few of the processor
+
+
+@dataclass(frozen=True)
+class Row:
+    """One mistake. found: "right", "other" (in another line) or "none"."""
+
+    mistake: str
+    diagnosis: str
+    found: str
+    seconds: float
+    repairs: list[Repair]
+
+
+def rows(puzzle: Puzzle, sample: int = 0) -> Iterator[Row]:
+    """The mistakes that run and are wrong; with a sample, so many of them."""
+    solution, mistakes = puzzle.solution_path.read_text(encoding="utf-8"), list(puzzle.mistakes)
+    if sample:
+        random.Random(puzzle.id).shuffle(mistakes)
+    done = 0
+    for mistake in mistakes:
+        if sample and done == sample:
+            return
+        if row := row_of(puzzle, mistake, solution):
+            done += 1
+            yield row
+
+
+def row_of(puzzle: Puzzle, mistake: Mistake, solution: str) -> Row | None:
+    wrong = mistake.apply(solution)
+    verdict = graded(puzzle, wrong, Options("cpu"))
+    if not verdict.is_runnable:
+        return None
+    before = processor_seconds()
+    found = repairs(puzzle, wrong, verdict, seconds=WALL)
+    seconds, lines = processor_seconds() - before, changed_lines(solution, wrong)
+    right = any(lines & set(range(r.line, r.last_line + 1)) for r in found)
+    return Row(
+        mistake.name, verdict.diagnosis, "right" if right else "other" if found else "none", seconds, found
+    )
+
+
+def changed_lines(solution: str, wrong: str) -> set[int]:
+    """Lines of the wrong file that differ; where some are missing, those around the gap that are code."""
+    found, lines = set(), wrong.split("\n")
+    code = [i for i, line in enumerate(lines, 1) if line.strip() and not line.strip().startswith("//")]
+    matcher = difflib.SequenceMatcher(None, solution.split("\n"), lines, autojunk=False)
+    for kind, _, _, first, end in matcher.get_opcodes():
+        if kind == "delete" or kind == "replace" and not "".join(lines[first:end]).strip():
+            found |= {*[i for i in code if i <= first][-1:], *[i for i in code if i > end][:1]}
+        elif kind != "equal":
+            found |= set(range(first + 1, end + 1))
+    return found
+
+
+def processor_seconds() -> float:
+    """Of this process and its children, which go on."""
+    total, tick = time.process_time(), os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            values = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(values[1]) == os.getpid():
+            total += (int(values[11]) + int(values[12])) / tick
+    return total
+
+
+@click.command()
+@click.argument("ids", nargs=-1, required=True)
+@click.option("--sample", type=int, default=0, help="So many mistakes of each puzzle.")
+def main(ids: tuple[str, ...], sample: int) -> None:
+    """Look for repairs of the mistakes of puzzles."""
+    course = open_course()
+    for puzzle in (course.load(course.resolve(i)) for i in ids):
+        all_ = []
+        for row in rows(puzzle, sample):
+            all_.append(row)
+            changes = [(r.line, r.as_dict()["before"], r.as_dict()["after"]) for r in row.repairs]
+            print(
+                f"{row.found:5} {row.seconds:6.2f} s  {row.mistake} ({row.diagnosis}) {changes}", flush=True
+            )
+        if all_:
+            counts = {kind: sum(r.found == kind for r in all_) for kind in ("right", "other", "none")}
+            median = statistics.median(r.seconds for r in all_)
+            print(
+                f"{puzzle.id}: {len(all_)} mistakes, {counts}, median {median:.2f} s of the processor",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""A file with all its edits: without an edit it computes what the file does, with one what the edited file does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.repair.edits import BINARY, INTEGER, filled, replaced
+from harness.grading.repair.pairs import are_counterparts, exchanged, twins
+from harness.grading.repair.schemata import Schemata
+from harness.tests.devices.virtual.launches import K, device
+
+SOURCE = """
+constexpr int SIDE = 4;
+#define TWICE(x) (2 * (x))
+__device__ float weight(int n) { return n % 3 == 0 ? 1.5f : -0.5f; }
+__device__ void put(float& to, float what) { to = what; }
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    __shared__ float tile[SIDE][SIDE + 1];
+    int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
+    if (x >= n || y >= n) return;
+    float own[2] = {0.0f, 1.0f};
+    unsigned steps = 0u;
+    tile[y][x] = a[y * n + x];
+    for (int i = 0; i < n; i++) {
+        if (i == y) continue;
+        for (int j = n; j > 0; j /= 2) steps += TWICE(1);
+        own[i & 1] += weight(i) * tile[y][x];
+    }
+    int left = n;
+    while (left > 1) left >>= 1;
+    do left--; while (left > 0);
+    const float* row = a + y * n;
+    float sum = fmaxf(own[0], own[1]) + (float)steps + -row[x] * left;
+    put(out[y * n + x], sum);
+}
+extern "C" __global__ void other(int* p) { p[0] = 1; }
+"""
+
+
+def outputs(source: str, rows=None):
+    """What the kernel writes; with rows, for each of these edits."""
+    dev = device("memory")
+    a = dev.array(np.arange(9, dtype=np.float32) + 1)
+    out = dev.array(np.zeros(9, np.float32))
+    kernel = dev.compile(source).get_function("k")
+    if rows is None:
+        kernel(1, 16, (a, out, np.int32(3)))
+        return out.get()
+    return kernel.variants("backwarp_edits", rows, 1, 16, (a, out, np.int32(3)), (out,), seconds=100)
+
+
+@pytest.fixture(scope="module")
+def schemata():
+    return Schemata(SOURCE, "k")
+
+
+def test_every_edit_computes_what_the_edited_text_does(schemata):
+    right = outputs(SOURCE)
+    chosen = [c for s in schemata.sites for c in list(s.choices(0, 9))[:: max(len(s.operations) // 2, 9)]]
+    chosen = [c for c in chosen if c.site.piece.line > 8][::23]
+    rows = np.array([[0] * 8, *([*c.row, 0, 0, 0, 0] for c in chosen)], np.int32)
+    well, (values,) = outputs(schemata.text, rows)
+    found = iter(values)
+    assert well[0] and np.allclose(next(found), right)
+    texts = {c.edit.apply(SOURCE): next(found) for c, fine in zip(chosen, well[1:]) if fine}
+    assert len(chosen) > 20 and len(texts) > 8
+    differ = [(text, got) for text, got in texts.items() if not np.allclose(got, right)]
+    for text, got in differ[:3] + list(texts.items())[:2]:
+        np.testing.assert_allclose(got, outputs(text), rtol=1e-6, err_msg=text)
+
+
+def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):
+    lines = schemata.text.split("\n")[schemata.before :]
+    assert len(lines) == len(SOURCE.split("\n")) and "void other" not in schemata.text
+    assert "weight" in lines[3] and "while" in lines[18]
+
+
+def test_what_the_compiler_must_know_is_not_changed(schemata):
+    places = {s.piece.code for s in schemata.sites if s.piece.line in (2, 3, 7)}
+    assert not places and "SIDE + 1" in schemata.text
+
+
+@pytest.mark.parametrize(
+    "text, piece, a, b, code, wanted",
+    [
+        ("x * (y + z)", "y + z", "p", "q", "e * a", "x * ((y + z) * p)"),
+        ("x * y", "y", "p", "q", "e + a", "x * (y + p)"),
+        ("x + y", "x", "p", "q", "a * b + e", "p * q + x + y"),
+        ("x - y", "y", "p", "q", "e - a", "x - (y - p)"),
+        ("x - (y + z)", "x - (y + z)", "p", "q", "r - l", "(y + z) - x"),
+        ("x + y * z", "y * z", "p", "q", "l", "x + y"),
+    ],
+)
+def test_an_edit_has_the_parentheses_it_needs(text, piece, a, b, code, wanted):
+    source = f"void f() {{ v = {text}; }}"
+    found = [p for p in read(source).whole.all("binary_expression", "identifier") if p.code == piece]
+    operation = next(o for o in (*INTEGER, *BINARY) if o.code == code)
+    assert replaced(found[0], operation, a, b).apply(source) == f"void f() {{ v = {wanted}; }}"
+    assert filled("e", {"e": ("x", 12)}) == ("x", 12)
+
+
+def test_names_are_exchanged_and_rows_have_columns_for_counterparts():
+    body = "int r = n / 3;\n int s = n % 3;\n out[r * H + s] = pad_h * p + pad_w * q;\n"
+    source = f"{K}k(float* out, int n, int H, int W, int p, int q, int pad_h, int pad_w) {{\n{body}}}\n"
+    sites = Schemata(source, "k").sites
+    texts = {tuple(c.edit.after for c in pair) for pair in exchanged(sites)}
+    assert {("s", "r"), ("pad_w", "pad_h"), ("q", "p")} <= texts
+    pairs = [(a, b) for a, b in twins(sites, 0, 1.6) if (a.site.piece.code, b.site.piece.code) == ("p", "q")]
+    assert ("p + pad_h", "q + pad_w") in {
+        (a.edit.after.strip("()"), b.edit.after.strip("()")) for a, b in pairs
+    }
+    assert are_counterparts("pad_h * H", "pad_w * W") and not are_counterparts("pad_h", "pad_x")
+    assert not are_counterparts("p", "p")
