@@ -22,7 +22,7 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Puzzle
 from ..course.stubs import stub_text
 from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
-from . import compile_errors, gates, naming, race_timeline, sentences
+from . import compile_errors, fault_values, gates, naming, race_timeline, sentences
 from .compare import error_map
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
@@ -162,11 +162,15 @@ def on_device(
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee)
         told = getattr(setups[0].module, "warnings", ())
         verdict.notes += [w.message for w in told if w.severity == "note"]
-        if verdict.diagnosis == "race" and setups[0].device.kind == "cpu":
+        if verdict.fault and setups[0].device.kind == "cpu":
             shown = next(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
-            verdict.timeline = race_timeline.timeline(puzzle, source, shown, setups[0], options.seed)
+            again = puzzle, source, shown, setups[0], options.seed
+            after = verdict.lines.index(shown.error.explanation) + 1
+            verdict.lines[after:after] = fault_values.told(*again)
+        if verdict.diagnosis == "race" and setups[0].device.kind == "cpu":
+            verdict.timeline = race_timeline.timeline(*again)
         if verdict.status == FAILED:
             verdict.lines = compile_errors.with_warnings(verdict.lines, told, source)
         return verdict

@@ -1,0 +1,114 @@
+"""What is said of the values behind a bad access: its variables, loops, guards and callers."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.checkout import Course
+from harness.course.cuda_text import read
+from harness.grading import fault_values
+from harness.grading.grade import Options, grade_file
+from harness.tests.lenet.small import ROOT
+
+COURSE = Course(ROOT)
+DOT = "sum += A[row * K + k] * B[k * N + col];"
+
+
+@pytest.fixture
+def said(tmp_path):
+    """The lines of the verdict on a puzzle's solution with texts replaced."""
+
+    def said(number, *edits):
+        puzzle = COURSE.load(number)
+        source = puzzle.solution_path.read_text(encoding="utf-8")
+        for old, new in edits:
+            assert old in source
+            source = source.replace(old, new, 1)
+        path = tmp_path / "kernel.cu"
+        path.write_text(source, encoding="utf-8")
+        verdict = grade_file(puzzle, path, Options("cpu", 0))
+        assert verdict.kind == "fault"
+        return verdict.lines
+
+    return said
+
+
+def test_a_guard_that_stops_too_late_is_shown_with_its_values(said):
+    lines = said("02", ("row >= M || col >= N", "row > M || col > N"))
+    assert "There k = 3, col = blockIdx.x * blockDim.x + threadIdx.x = 3, N = 3." in lines
+    assert "Line 22 lets it through: row > M || col > N is 0 > 2 || 3 > 3 here." in lines
+
+
+def test_a_loop_that_goes_too_far_is_shown(said):
+    assert "Line 28 lets it through: k <= K is 4 <= 4 here." in said("02", ("k < K", "k <= K"))
+
+
+def test_the_negative_difference_in_an_index_is_shown(said):
+    lines = said("09", ("+ p + r) * W + q + s]", "+ p - r) * W + q - s]"))
+    assert "q - s is 0 - 1 = -1." in lines
+    assert any(line.startswith("There b = 0, c = 0, p = 0, r = 0, q = 0, s = 1") for line in lines)
+    assert not any("lets it through" in line for line in lines)
+
+
+def test_one_behind_a_variable_of_the_index_and_the_guard_that_looks_at_it(said):
+    lines = said("10", ("if (p < 0 || p >= H_out || q < 0 ||", "if (p >= H_out ||"))
+    assert "w - s is 0 - 1 = -1." in lines
+    assert any(line.startswith("Line 41 lets it through: p >= H_out || q >= W_out is ") for line in lines)
+
+
+HELPER = (
+    "__device__ float element(const float* x, int r, int c, int width) {\n    return x[r * width + c];\n}\n"
+)
+
+
+def test_the_call_that_led_there(said):
+    lines = said(
+        "02",
+        ('extern "C"', HELPER + 'extern "C"'),
+        (DOT, "sum += element(A, row, k, K);\n        sum *= element(B, k + 1, col, N);"),
+    )
+    assert "There r = 4, width = 3, c = 0." in lines and "element was called from line 33." in lines
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "sum += *(B + (k + 1) * N + col);",
+        "const float* line = B + (k + 1) * N;\n        sum += line[col];",
+        "sum += B[(k + 1) * N + col] * A[row * K + k];",
+        "sum += A[row * K + k]\n             * B[(k + 1) * N + col];",
+        "int at = k + 1; sum += B[at * N + col];",
+    ],
+)
+def test_however_the_access_is_written(access, said):
+    (line,) = [line for line in said("02", (DOT, access)) if line.startswith("There ")]
+    assert "k = 3" in line or "at = k + 1 = 4" in line
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "#define AT(x, i) x[(i) + 100]\n        sum += AT(B, k * N + col);",
+        "sum += ((float2*)B)[k * N + col].y;",
+    ],
+)
+def test_what_cannot_be_noted_is_no_error(access, said):
+    said("02", (DOT, access))
+
+
+def test_what_is_noted():
+    source = """
+constexpr int TILE = 4;
+__global__ void f(const float* x, float* y, int n, float scale) {
+    int i = blockIdx.x * TILE + threadIdx.x, j = i / 2;
+    if (j > n) { return; }
+    if (scale > 1.0f) y[0] = scale;
+    for (int k = 0; k <= n; k++)
+        if (i < n) y[i + TILE] = x[j * n + k];
+}
+"""
+    probe = fault_values.probe_of(read(source), 8, "x")
+    assert probe.own == ["j", "n", "k"] and probe.behind == ["i"]
+    assert [guard.code for guard in probe.guards] == ["(i < n)", "k <= n", "(j > n)"]
+    assert fault_values.probe_of(read(source), 8, "y").own == ["i"]
+    assert fault_values.probe_of(read(source), 5, "") is None
