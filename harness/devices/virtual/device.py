@@ -217,7 +217,9 @@ class Module(CompiledFile):
         self.lowered = built.lowered
         names = [f"{k.name}.block" for k in self.lowered.kernels.values()]
         names += [f"{k.name}.start" for k in self.lowered.kernels.values() if k.coroutine]
-        names += [f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.lanes > 1]
+        names += [
+            f"{k.name}.together" for k in self.lowered.kernels.values() if k.coroutine and k.coarsening > 1
+        ]
         self.executable = Executable(built.code, names, self.lowered.whole_runtime)
         lines = [(at.file, at.line) for at, _ in self.lowered.sites]
         rank = {line: i for i, line in enumerate(sorted(set(lines)))}
@@ -359,7 +361,7 @@ class Run:
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
         self.grid, self.block, self.args, self.shared_mem = grid, block, args, shared_mem
-        self.lanes = kernel.info.lanes if block[0] % kernel.info.lanes == 0 else 1
+        self.coarsening = kernel.info.coarsening if block[0] % kernel.info.coarsening == 0 else 1
         blocks, resident = grid[0] * grid[1] * grid[2], self.workers.slots * self.workers.count
         if kernel.info.grid_sync and blocks > resident:
             raise LaunchError(
@@ -445,7 +447,7 @@ class Run:
         envs["globals_base"] = self.module.variables_owner.start
         info, executable = self.kernel.info, self.module.executable
         envs["block_function"] = block = executable.address(f"{info.name}.block")
-        start = "start" if self.lanes == 1 else "together"
+        start = "start" if self.coarsening == 1 else "together"
         envs["start_function"] = executable.address(f"{info.name}.{start}") if info.coroutine else 0
         if self.device.tally:
             self.device.tally.start(self.module.lowered.segments, self.slots, self.device.keep_requests)
@@ -522,7 +524,9 @@ class Run:
         launch = self._memory[: dtype.itemsize].view(dtype)
         n = self.block[0] * self.block[1] * self.block[2]
         blocks = self.grid[0] * self.grid[1] * self.grid[2]
-        self._order = thread_order(n, self.device.schedule, self.lanes if self.kernel.info.coroutine else 1)
+        self._order = thread_order(
+            n, self.device.schedule, self.coarsening if self.kernel.info.coroutine else 1
+        )
         multiplier, offset = block_order(blocks, self.device.schedule)
         first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
         if first:
@@ -534,7 +538,7 @@ class Run:
         barriers, races = (check in self.device.recipe for check in (Check.BARRIERS, Check.RACES))
         values = {
             "next_block": first, "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset,
-            "threads": n, "lanes": self.lanes,
+            "threads": n, "coarsening": self.coarsening,
             "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
             "deadline": deadline(self.device.time_limit), "printf_open": 1,
             "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],

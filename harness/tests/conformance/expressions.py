@@ -280,7 +280,7 @@ def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[F
         function = module.get_function(f"k{i}")
         if fixed and kernel.loop:
             function = function.fixed(args)
-        together += function.info.lanes > 1
+        together += function.info.coarsening > 1
         function(1, BLOCK, args)
         for root, got in zip(kernel.roots, out.get().tolist(), strict=False):
             wanted = expected(kernel, root)

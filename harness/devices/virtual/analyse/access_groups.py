@@ -81,7 +81,7 @@ def _access(ins: Instruction):
     op = ins.op
     if op.memory not in ("load", "store") or op.ordering == "volatile" or op.space == "param":
         return None
-    address, nbytes = ins.operands[op.address], op.nbytes * op.lanes
+    address, nbytes = ins.operands[op.address], op.nbytes * op.vector
     if type(address.base) is not Register or nbytes < 4:
         return None
     return (address.base, op.space, nbytes, op.memory == "store", address.offset % nbytes), address.offset

@@ -212,7 +212,7 @@ class Values:
         """A pointer that is kept there is likely what the function stores in that place."""
         if ins.op.memory == "store":
             self._equal(place, ins.operands[1])
-        elif ins.op.nbytes == 8 and ins.op.lanes == 1:
+        elif ins.op.nbytes == 8 and ins.op.vector == 1:
             self._equations.append((ins.operands[0], (place,), _perhaps))
         else:
             self._no_address(ins)
@@ -275,7 +275,7 @@ def _moved(origin: Origin, by: int) -> Origin:
 
 def _places(address: Address, ins: Instruction) -> list[str]:
     """The parts of a parameter that an instruction loads or stores."""
-    return [f"{address.base}+{address.offset + i * ins.op.nbytes}" for i in range(ins.op.lanes)]
+    return [f"{address.base}+{address.offset + i * ins.op.nbytes}" for i in range(ins.op.vector)]
 
 
 def _parts(operand: Operand) -> tuple[Operand, ...]:

@@ -1,4 +1,4 @@
-"""Threads side by side: which values are uniform across neighbouring threads, and where control flow
+"""Thread coarsening: which values are uniform across neighbouring threads, and where control flow
 diverges.
 
 Neighbouring threads mostly take the same branches. So one pass through the code can serve several of them:
@@ -19,7 +19,7 @@ from ..ptx.ir import Function, Instruction, Label
 from .dataflow import dominators, reached
 
 #: threads that run together: in kernels without barriers, and in kernels with
-LANES, LANES_WITH_BARRIERS = 4, 8
+FACTOR, FACTOR_WITH_BARRIERS = 4, 8
 #: the same for threads of one block and row
 _SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
          "%total_smem_size", "%nwarpid")  # fmt: skip
@@ -39,22 +39,22 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Coarsening:
     """How the threads of a kernel run together.
 
-    lanes: how many. apart: registers of which each thread has its own. alone: positions of instructions that
+    factor: how many. varying: registers of which each thread has its own. serial: positions of instructions that
     each executes separately. guards: positions of branches on which all must agree. regions: start -> Region.
     """
 
-    lanes: int
-    apart: frozenset[str]
-    alone: frozenset[int]
+    factor: int
+    varying: frozenset[str]
+    serial: frozenset[int]
     guards: frozenset[int]
     regions: dict[int, Region]
 
 
-def plan(function: Function, waits: bool) -> Plan | None:
-    """The plan for a kernel; None if there is none, or nothing to gain. waits: it may wait, so no thread can
+def coarsening(function: Function, waits: bool) -> Coarsening | None:
+    """How to coarsen a kernel; None if there is none, or nothing to gain. waits: it may wait, so no thread can
     start again."""
     body = function.body
     if any(v.space == "local" for v in function.variables.values()):
@@ -67,10 +67,10 @@ def plan(function: Function, waits: bool) -> Plan | None:
     loops = find_loops(blocks)
     if not loops or len(blocks) > _MOST_BLOCKS:
         return None
-    return _Planner(function, blocks, loops, waits).plan()
+    return _Coarsener(function, blocks, loops, waits).coarsening()
 
 
-class _Planner:
+class _Coarsener:
     def __init__(self, function: Function, blocks: Blocks, loops: list[Loop], waits: bool):
         self.body, self.registers, self.blocks, self.loops = function.body, function.regs, blocks, loops
         self.in_loops = frozenset().union(*(loop.blocks for loop in loops))
@@ -87,12 +87,12 @@ class _Planner:
         # blocks that every path to the end passes through
         self.after_all = dominators(_EXIT, self.before.__getitem__)
         self.waits, self.dirty = waits, set(blocks) if waits else self._behind_effects()
-        self.apart: set[str] = set()
-        self.alone: set[int] = set()
+        self.varying: set[str] = set()
+        self.serial: set[int] = set()
         self.guards: set[int] = set()
         self.regions: list[Region] = []
 
-    def plan(self) -> Plan | None:
+    def coarsening(self) -> Coarsening | None:
         if not self.dominators.keys() <= self.after_all.keys():  # a loop that never ends
             return None
         self._separate({p for p, i in enumerate(self.body) if isinstance(i, Instruction) and self._own(i)})
@@ -107,11 +107,11 @@ class _Planner:
                 return None
         if self._sums() > _MOST_SUMS or not self._pays(inside):
             return None
-        lanes = LANES_WITH_BARRIERS if self.waits and len(self.alone) <= _FEW else LANES
-        return Plan(
-            lanes,
-            frozenset(self.apart),
-            frozenset(self.alone),
+        factor = FACTOR_WITH_BARRIERS if self.waits and len(self.serial) <= _FEW else FACTOR
+        return Coarsening(
+            factor,
+            frozenset(self.varying),
+            frozenset(self.serial),
             frozenset(self.guards),
             {r.start: r for r in inside},
         )
@@ -128,27 +128,27 @@ class _Planner:
     def _pays(self, regions: list[Region]) -> bool:
         """Whether most of the floating-point arithmetic is where threads run together. A loop is assumed to
         have eight iterations."""
-        together = alone = 0
+        together = serial = 0
         for start, (end, _) in self.blocks.items():
             depth = sum(start in loop.blocks for loop in self.loops)
             for position in range(start, end):
                 item = self.body[position]
                 if isinstance(item, Instruction) and _computes_floats(item):
                     if any(r.start <= position < r.end for r in regions):
-                        alone += 8**depth
+                        serial += 8**depth
                     else:
                         together += 8**depth
-        return together > alone
+        return together > serial
 
     def _separate(self, positions: set[int]) -> None:
         """Each thread executes these instructions separately, and whatever touches a register that they write."""
-        self.alone |= reached(
+        self.serial |= reached(
             positions, lambda p: (other for name in self.body[p].writes for other in self.touching[name])
         )
-        self.apart = {name for position in self.alone for name in self.body[position].writes}
+        self.varying = {name for position in self.serial for name in self.body[position].writes}
 
     def _own(self, ins: Instruction) -> bool:
-        """Whether an instruction may give threads side by side different results for the same operands."""
+        """Whether an instruction may give neighbouring threads different results for the same operands."""
         if ins.op.memory in ("atomic", "reduction") or ins.op.ordering:
             return True
         return not all(name in self.registers or name.startswith(_SAME) for name in ins.reads)
@@ -164,7 +164,7 @@ class _Planner:
         last = self.body[position]
         if isinstance(last, Label) or last.op.flow not in ("branch", "return") or not last.pred:
             return False
-        if position in self.guards or last.pred not in self.apart:
+        if position in self.guards or last.pred not in self.varying:
             return False
         return not any(region.start <= position < region.end for region in self.regions)
 

@@ -36,7 +36,7 @@ class KernelInfo:
     symmetric: int = 0  # abi.SYMMETRIC bits
     ordered: bool = False  # fences, releases or acquires order its threads
     finals: bool = False  # a thread may end after an access while others go on to a barrier
-    lanes: int = 1  # threads that may run together, in blocks whose rows are a multiple of this
+    coarsening: int = 1  # threads that may run together, in blocks whose rows are a multiple of this
 
 
 @dataclass

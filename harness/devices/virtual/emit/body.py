@@ -47,7 +47,7 @@ class Body:
         while i < end:
             item = body[i]
             if region := self.region_at(i):
-                ended, i = self.each_alone(body, region, ended), region.end
+                ended, i = self.each_in_turn(body, region, ended), region.end
                 continue
             if isinstance(item, Label):
                 if ended:
@@ -60,7 +60,7 @@ class Body:
                 if ended:  # unreachable code after a branch
                     self.lines.append(f"{self.fresh_label('unreachable')}:")
                     self.known.clear()
-                ended = self.side_by_side(i, item) if self.plan else self._lower(i, item)
+                ended = self.coarsened(i, item) if self.coarsening else self._lower(i, item)
             i += 1
         return ended
 
@@ -104,7 +104,7 @@ class Body:
             self.label(good)
             self.depots[name] = address
             if name in self.private:
-                self.keep_apart(name, variable)
+                self.hold_privately(name, variable)
 
     def room_for(self, pointer: str, what: str, size: int) -> None:
         """Memory for a parameter or a result. LLVM may do anything with a program that uses what was never written."""

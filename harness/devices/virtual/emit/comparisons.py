@@ -64,8 +64,8 @@ def _set_both(e, targets: Operand, first: str, second) -> None:
 
 
 def _compare_lanes(e, mods, a: str, b: str, c: str | None) -> list[str]:
-    lanes = zip(*(unpack(e, e.value(o, "b32"), "f16") for o in (a, b)), strict=True)
-    return [_combine(e, mods, _compare(e, mods, "f16", x, y), c) for x, y in lanes]
+    halves = zip(*(unpack(e, e.value(o, "b32"), "f16") for o in (a, b)), strict=True)
+    return [_combine(e, mods, _compare(e, mods, "f16", x, y), c) for x, y in halves]
 
 
 def _not(e, value: str) -> str:

@@ -6,7 +6,7 @@ Source: LLVM Coroutines (switched-resume lowering).
 from __future__ import annotations
 
 from ....errors import Unsupported
-from ..analyse.uniformity import Plan, plan
+from ..analyse.uniformity import Coarsening, coarsening
 from ..compile.modules import KernelInfo, Parameter
 from ..compile.recipes import Check
 from ..instrument.checking import FullChecks
@@ -18,10 +18,10 @@ from .addresses import Symbols
 from .async_copies import Asynchronous
 from .body import Body
 from .calls import Calls
+from .coarsened import Coarsened
 from .collectives import Collectives
 from .matrices import Matrix
 from .memory import Access
-from .sidebyside import SideBySide
 from .special_registers import Special
 from .unit import Unit
 from .values import Emitter, memory_name
@@ -39,7 +39,7 @@ class Lowering(
     Following,
     FullChecks,
     Matrix,
-    SideBySide,
+    Coarsened,
     Special,
     Symbols,
     Emitter,
@@ -58,7 +58,7 @@ class Lowering(
         self.races = Check.RACES in module.recipe
         self.call_sites: dict[Expansion, str] = {}
         self.expanded_variables: set[str] = set()
-        self.checked_groups: set[tuple[int, int]] = set()  # and by which of the threads that go side by side
+        self.checked_groups: set[tuple[int, int]] = set()  # and by which of the threads that run together
         self.return_label = "return"
         self.dead_label = "dead"
         self.coroutine = False
@@ -99,13 +99,13 @@ class Lowering(
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
         # a neighbour may hold what a thread waits for
         together = module.recipe.coarsen and not module.waits.spins(f.name)
-        found = plan(f, self.coroutine) if together else None
+        found = coarsening(f, self.coroutine) if together else None
         several = Lowering(f, module)._several(self, found) if found else ""
         self._start()
         if found:
-            info.lanes = found.lanes
+            info.coarsening = found.factor
         if not self.coroutine:
-            return self._plain_loop() + several + _block(f.name, info.lanes)
+            return self._plain_loop() + several + _block(f.name, info.coarsening)
         return self._coroutine("start") + several + _RUN_COROUTINES.format(name=f.name)
 
     def _start(self) -> None:
@@ -118,9 +118,9 @@ class Lowering(
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
                             ("dead", "0"), ("depth", "0"), ("clock", "0")):  # fmt: skip
-            for self.lane in range(self.lanes):
+            for self.member in range(self.factor):
                 self.store_field("Thread", name, value)
-        self.lane = 0
+        self.member = 0
         called = (module.ptx.functions[name] for name in module.graph.closure(f.name))
         if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)
@@ -139,10 +139,10 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
 }}
 """
 
-    def _several(self, one: Lowering, found: Plan) -> str:
+    def _several(self, one: Lowering, found: Coarsening) -> str:
         """The code that several threads run together: a coroutine, or a function that returns whether they
         agreed."""
-        self.plan, self.apart, self.lanes = found, found.apart, found.lanes
+        self.coarsening, self.varying, self.factor = found, found.varying, found.factor
         self.params, self.shared_symbols, self.dynamic_offset = (
             dict(one.params),
             one.shared_symbols,
@@ -151,7 +151,7 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
         self.inherited_site, self.coroutine = one.inherited_site, one.coroutine
         if self.coroutine:
             size = abi.DTYPES["Thread"].itemsize
-            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(self.lanes)]
+            self.entry += [f"  %thr.{lane} = add i64 %thr, {lane * size}" for lane in range(self.factor)]
             self._start()
             return self._coroutine("together")
         self._start()
@@ -159,7 +159,7 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
         self.lines.append("return:")
         self._give_steps()
         self.lines += ["  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
-        arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.lanes))
+        arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.factor))
         return f"""
 define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) {_PROBED} {{
 {self._text()}
@@ -190,7 +190,7 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) {_PROB
         self.store_field("Thread", "handle", handle)
         self._body(self.function)
         self.lines += ["return:", "  br label %finish", "dead:"]
-        if self.plan:  # the dead one may not be the first
+        if self.coarsening:  # the dead one may not be the first
             self.store_field("Thread", "dead", abi.DEAD_FAULT)
         self.lines += ["  br label %finish", "finish:"]
         self.store_field("Thread", "wait", abi.WAIT["exited"])
@@ -276,9 +276,9 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             self.arena = self.shadow = "null"
             return
         self.entry.append("  %envp = inttoptr i64 %env to ptr")
-        for self.lane in range(self.lanes):
+        for self.member in range(self.factor):
             self.entry.append(f"  {self.thread}.p = inttoptr i64 {self.thread} to ptr")
-        self.lane = 0
+        self.member = 0
         for name, struct, field_ in (("launch", "Env", "launch"), ("arena", "Env", "arena"),
                                      ("shadow", "Env", "shadow")):  # fmt: skip
             self.entry.append(f"  %{name}.a = getelementptr i8, ptr %envp, i64 {abi.offset(struct, field_)}")
@@ -334,13 +334,13 @@ entry:
   %n = load i32, ptr %na, !invariant.load !1
   %oa = getelementptr i8, ptr %launch, i64 {order}
   %order = load ptr, ptr %oa, !invariant.load !1
-  %ka = getelementptr i8, ptr %launch, i64 {lanes_field}
+  %ka = getelementptr i8, ptr %launch, i64 {factor_field}
   %k = load i32, ptr %ka, !invariant.load !1
   %together = icmp ugt i32 %k, 1
   br label %some
 some:
   %first = phi i32 [ 0, %entry ], [ %after, %several ], [ %stop, %one ]
-  %after = add i32 %first, {lanes}
+  %after = add i32 %first, {factor}
   %left = icmp ule i32 %after, %n
   %enough = and i1 %left, %together
   br i1 %enough, label %several, label %rest
@@ -366,17 +366,17 @@ done:
 """
 
 
-def _block(name: str, lanes: int) -> str:
-    """The function that runs a block of threads, `lanes` at a time where they run together."""
+def _block(name: str, factor: int) -> str:
+    """The function that runs a block of threads, `factor` at a time where they run together."""
     several = "  %went = icmp ugt i32 %first, %after"  # never comes here
-    if lanes > 1:
-        lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(lanes)]
-        arguments = ", ".join(f"i64 %thr.{i}" for i in range(lanes))
+    if factor > 1:
+        lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(factor)]
+        arguments = ", ".join(f"i64 %thr.{i}" for i in range(factor))
         several = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
     offsets = {"launch": abi.offset("Env", "launch"), "threads": abi.offset("Env", "threads"),
                "count": abi.offset("Launch", "threads"), "order": abi.offset("Launch", "order"),
-               "lanes_field": abi.offset("Launch", "lanes")}  # fmt: skip
-    return _BLOCK.format(name=name, lanes=lanes, several=several, address=_address("%i", ""), **offsets)
+               "factor_field": abi.offset("Launch", "coarsening")}  # fmt: skip
+    return _BLOCK.format(name=name, factor=factor, several=several, address=_address("%i", ""), **offsets)
 
 
 def _address(number: str, suffix: str) -> str:

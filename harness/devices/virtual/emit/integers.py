@@ -439,12 +439,12 @@ def _truth_table(e, a: str, b: str, c: str, table: Immediate) -> str:
              for op in ("add", "sub", "avrg", "absdiff", "min", "max") for n in (2, 4)))  # fmt: skip
 def _simd(e, ins, mods, d, a, b, c):
     """2 halves or 4 bytes at once: packed, clamped first with .sat; with .add their sum is added to c."""
-    lanes = int(ins.base[-1])
-    width = 32 // lanes
+    count = int(ins.base[-1])
+    width = 32 // count
     a, b, total = (e.value(o, "b32") for o in (a, b, c))
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if mods[0] == "s32" else (0, (1 << width) - 1)
     packed = "0"
-    for i in range(lanes):
+    for i in range(count):
         x, y = (_lane(e, v, i, width, type_) for v, type_ in ((a, mods[1]), (b, mods[2])))
         result = _SIMD[ins.base[1:-1]](e, x, y)
         if "sat" in mods:

@@ -95,8 +95,8 @@ class Access:
                 self.check_fully(ins, address, nbytes, need, info, value, root)
             elif (group := self.facts.groups.get(ins)) is None:
                 self._check(ins, address, nbytes, need, info, shared)
-            elif (id(group), self.lane) not in self.checked_groups:
-                self.checked_groups.add((id(group), self.lane))
+            elif (id(group), self.member) not in self.checked_groups:
+                self.checked_groups.add((id(group), self.member))
                 self._check_group(group, need, info)
         return self.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
@@ -186,8 +186,8 @@ class Access:
         else:
             flags = _order_flags(op) if op.ordering or self.races and ins in self.facts.guesses else 0
             pointer, align = (
-                self.pointer(ins, operand, op.space, nbytes * op.lanes, False, flags),
-                nbytes * op.lanes,
+                self.pointer(ins, operand, op.space, nbytes * op.vector, False, flags),
+                nbytes * op.vector,
             )
         how = f"load {'volatile ' * bool(op.ordering)}{llvm_type(op.type)}"
         tag = "" if op.ordering else self.data_tag(self.root(operand))
@@ -208,7 +208,7 @@ class Access:
             flags, value, align = (
                 _order_flags(op) if op.ordering else 0,
                 self._stored_bits(ins),
-                nbytes * op.lanes,
+                nbytes * op.vector,
             )
             pointer = self.pointer(ins, operand, op.space, align, True, flags, value)
         if op.ordering:
@@ -225,7 +225,7 @@ class Access:
     def _stored_bits(self, ins) -> str | None:
         """What a store writes, as i64, if racecheck needs to know whether two threads write the same
         value."""
-        if Check.RACES not in self.module.recipe or ins.op.lanes > 1:
+        if Check.RACES not in self.module.recipe or ins.op.vector > 1:
             return None
         bits = 8 * ins.op.nbytes
         return self.resize(self.value(ins.operands[1], f"b{bits}"), f"i{bits}", "i64")

@@ -66,11 +66,11 @@ class Special:
         if name in ("%clock", "%clock64", "%globaltimer"):
             value = self.emit("call i64 @rt_ticks(i64 %env)")
             return (value, "i64") if name != "%clock" else (self.cast("trunc", "i64", value, "i32"), "i32")
-        if (name, self.lane) not in self.specials:
+        if (name, self.member) not in self.specials:
             lines, self.lines = self.lines, self.entry
-            self.specials[name, self.lane] = self._read_special(name)
+            self.specials[name, self.member] = self._read_special(name)
             self.lines = lines
-        return self.specials[name, self.lane], "i32"
+        return self.specials[name, self.member], "i32"
 
     def _read_special(self, name: str) -> str:
         if name in _SPECIAL:

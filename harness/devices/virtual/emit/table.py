@@ -116,8 +116,8 @@ def compute(e, body, mods: list[str], *values: str) -> str:
     type_ = mods[-1]
     if type_ in PACKED:
         scalar = mods[:-1] + [PACKED[type_]]
-        lanes = zip(*(unpack(e, v, PACKED[type_]) for v in values), strict=True)
-        return pack(e, PACKED[type_], *(compute(e, body, scalar, *lane) for lane in lanes))
+        halves = zip(*(unpack(e, v, PACKED[type_]) for v in values), strict=True)
+        return pack(e, PACKED[type_], *(compute(e, body, scalar, *half) for half in halves))
     if "ftz" in mods:
         values = [flush(e, v, type_) for v in values]
     if callable(body):
@@ -141,14 +141,14 @@ def expand(e, body: str, type_: str, **values: str) -> str:
     return results[-1]
 
 
-def unpack(e, value: str, lane: str) -> list[str]:
-    """The low and the high half of a 32-bit value as values of type `lane`."""
+def unpack(e, value: str, scalar: str) -> list[str]:
+    """The low and the high half of a 32-bit value as values of type `scalar`."""
     halves = [e.cast("trunc", "i32", v, "i16") for v in (value, e.op("lshr i32", value, 16))]
-    return [e.cast("bitcast", "i16", h, "half") for h in halves] if lane == "f16" else halves
+    return [e.cast("bitcast", "i16", h, "half") for h in halves] if scalar == "f16" else halves
 
 
-def pack(e, lane: str, low: str, high: str) -> str:
-    halves = (e.cast("bitcast", "half", v, "i16") for v in (low, high)) if lane == "f16" else (low, high)
+def pack(e, scalar: str, low: str, high: str) -> str:
+    halves = (e.cast("bitcast", "half", v, "i16") for v in (low, high)) if scalar == "f16" else (low, high)
     low, high = (e.cast("zext", "i16", h, "i32") for h in halves)
     return e.op("or i32", e.op("shl i32", high, 16), low)
 

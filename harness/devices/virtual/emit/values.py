@@ -36,8 +36,8 @@ class Emitter:
         self.known: dict[str, str] = {}  # register -> its value, within the current block
         self.regs = {}
         self.serial = 0
-        self.apart: frozenset[str] = frozenset()  # registers of which each of several threads has its own
-        self.lanes, self.lane = 1, 0  # how many they are, and which of them
+        self.varying: frozenset[str] = frozenset()  # registers of which each of several threads has its own
+        self.factor, self.member = 1, 0  # how many they are, and which of them
 
     # -- text ---------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Emitter:
     # -- registers ----------------------------------------------------------------------------
 
     def register_name(self, register: str) -> str:
-        return f"{register}@{self.lane}" if register in self.apart else register
+        return f"{register}@{self.member}" if register in self.varying else register
 
     def declare_registers(self, function: Function) -> None:
         """Make a function's registers known; those that live across blocks get a slot."""
@@ -153,7 +153,7 @@ class Emitter:
                 block += 1
         for name in function.regs:
             if name in across:
-                names = [f"{name}@{lane}" for lane in range(self.lanes)] if name in self.apart else [name]
+                names = [f"{name}@{lane}" for lane in range(self.factor)] if name in self.varying else [name]
                 for each in names:
                     self.slot(each)
 

@@ -159,8 +159,8 @@ def kinds(op: Op) -> dict[str, int]:
     elif op.counts == "tensor":
         found["flops_tensor"] = 2 * prod(op.shape) // 32
     elif op.counts and op.counts != "minmax":
-        type_, lanes = _FLOAT_TYPES[op.type]
-        found[f"{type_}_{op.counts}"] = lanes
+        type_, width = _FLOAT_TYPES[op.type]
+        found[f"{type_}_{op.counts}"] = width
     elif op.collective in _COLLECTIVES:
         found[_COLLECTIVES[op.collective]] = 1
     elif op.memory == "copy":

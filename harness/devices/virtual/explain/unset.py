@@ -129,4 +129,4 @@ def _access_size(text: str) -> int:
     """Bytes that one thread reads with a PTX instruction; 0 if unknown."""
     ins = instruction(text)
     reads = ins is not None and ins.op.memory in ("load", "atomic", "reduction")
-    return ins.op.nbytes * ins.op.lanes if reads else 0
+    return ins.op.nbytes * ins.op.vector if reads else 0

@@ -264,7 +264,7 @@ class FullChecks:
             self.private = {name: f'"{name}.' for name in self.facts.private}
             self.unrolled = self.facts.unrolled
 
-    def keep_apart(self, name: str, variable: Variable) -> None:
+    def hold_privately(self, name: str, variable: Variable) -> None:
         """The values of an array, and for each granule whether it has been written. Its place in local memory
         stays empty."""
         granules = -(-variable.size // 4)
@@ -332,10 +332,10 @@ class FullChecks:
         everything = list(shadow.values())
         # None: an unknown access, which may be to any of the arrays
         for name in (*own, None):
-            apart = [data[o] for o in own if o != name and name]
-            self.tags["data", name] = tag(data[name], everything + apart)
-            apart = [shadow[o] for o in own if o != name and name]
-            self.tags["shadow", name] = tag(shadow[name], list(data.values()) + apart)
+            rest = [data[o] for o in own if o != name and name]
+            self.tags["data", name] = tag(data[name], everything + rest)
+            rest = [shadow[o] for o in own if o != name and name]
+            self.tags["shadow", name] = tag(shadow[name], list(data.values()) + rest)
 
     def data_tag(self, root: Variable | None) -> str:
         return self.tags.get(("data", root.name if root else None), "")

@@ -209,7 +209,7 @@ class _Counting:
         elif op.address is not None and (op.memory or op.asynchronous) and op.space not in ("const", "param"):
             plain = op.memory if op.memory in ("load", "store") else "atomic"
             kind = "store" if op.operation == "init" else plain
-            size = op.nbytes * op.lanes
+            size = op.nbytes * op.vector
             self._word(kind, op.space, size, f"count.word.{op.space}", ins.address)
 
     def _word(self, kind: str, space: str, size: int, *note: str) -> None:

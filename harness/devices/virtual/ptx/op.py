@@ -26,7 +26,7 @@ _SCOPES = ("cta", "cluster", "gpu", "sys")
 class Role:
     """One operand. kind: "value" | "address" | "label" | "table" | "imm".
 
-    type: what it is read or written as. pair: a predicate may, or must, stand behind it. lanes: the length of a vector,
+    type: what it is read or written as. pair: a predicate may, or must, stand behind it. vector: the length of a vector,
     0 where it is none. name: the letter that it has in the table.
     """
 
@@ -34,7 +34,7 @@ class Role:
     type: str = ""
     written: bool = False
     pair: str = ""  # "" | "may" | "must"
-    lanes: int = 0
+    vector: int = 0
     name: str = field(default="", compare=False)
 
 
@@ -98,7 +98,7 @@ class Op:
         return BYTES.get(self.type, 0)
 
     @cached_property
-    def lanes(self) -> int:
+    def vector(self) -> int:
         """Elements that a load or store is of."""
         return 4 if "v4" in self.mods else 2 if "v2" in self.mods else 1
 
@@ -285,11 +285,11 @@ def _role(op: Op, match: re.Match) -> Role:
         return Role("address", written=name == "[d]", name=name[1])
     if name in ("label", "table") or given == "imm":
         return Role(given or name, name=name)
-    lanes = op.lanes if op.memory and op.lanes > 1 else 0
+    vector = op.vector if op.memory and op.vector > 1 else 0
     if op.collective == "matrix" and not given:
-        given, lanes = _fragment(op, name)
+        given, vector = _fragment(op, name)
     pair = {None: "", "{": "may", "|": "must"}[match["pair"] and match["pair"][0]]
-    return Role("value", _type(op, given), name == "d" and not op.stores_matrix, pair, lanes, name)
+    return Role("value", _type(op, given), name == "d" and not op.stores_matrix, pair, vector, name)
 
 
 def _type(op: Op, given: str | None) -> str:
@@ -306,5 +306,5 @@ def _fragment(op: Op, name: str) -> tuple[str, int]:
     (m, n, k), which = op.shape, op.operation or name
     element = op.elements[which]
     each, number = max(1, 32 // BITS[element]), {"a": m * k, "b": k * n}.get(which, m * n) // 32
-    lanes = 8 if op.base == "wmma" and element == "f16" and which in "ab" else max(1, number // each)
-    return element if element in ("f32", "f64", "s32") else "b32", lanes
+    vector = 8 if op.base == "wmma" and element == "f16" and which in "ab" else max(1, number // each)
+    return element if element in ("f32", "f64", "s32") else "b32", vector

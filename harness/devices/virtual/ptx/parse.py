@@ -285,7 +285,7 @@ class _Parser:
         match = re.match(r"\s*(?:\.(v2|v4)\s*)?\.(texref|samplerref|surfref|\w+)\s*", rest)
         if not match or match[2] not in BYTES:
             self._refuse(f"the PTX declaration .{space} {rest.strip()[:40]}")
-        lanes, type_ = int((match[1] or "v1")[1]), match[2]
+        vector, type_ = int((match[1] or "v1")[1]), match[2]
         declarator = _DECLARATOR.match(rest[match.end() :])
         align = int(declarator["align"] or align)
         names, init = declarator["names"].strip(), ()
@@ -293,7 +293,7 @@ class _Parser:
             names, values = names.split("=", 1)
             init = _initialiser(values)
         for name in (n.strip() for n in names.split(",")):
-            element = BYTES[type_] * lanes
+            element = BYTES[type_] * vector
             if match := re.fullmatch(rf"({_IDENTIFIER})<(\d{{1,10}})>", name):
                 yield Variable(space, type_, match[1], element, element), int(match[2])
                 continue

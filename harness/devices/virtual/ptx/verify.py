@@ -218,8 +218,8 @@ class _Body:
 
     def limits(self, ins: Instruction) -> None:
         op = ins.op
-        if op.nbytes * op.lanes > 16:
-            self.refuse(ins, f"which accesses {op.nbytes * op.lanes} bytes at once")
+        if op.nbytes * op.vector > 16:
+            self.refuse(ins, f"which accesses {op.nbytes * op.vector} bytes at once")
         if op.memory == "copy" and ins.named["n"].value not in ((16,) if "cg" in op.mods else (4, 8, 16)):
             self.refuse(ins, "which copies 16 bytes" + ", 8 or 4" * ("ca" in op.mods))
         if ins.base == "cvt" and "sat" in op.mods and not any(map(is_float, op.types)):
@@ -249,8 +249,8 @@ class _Body:
             self.refuse(ins, f"which needs a predicate beside {operand}")
         elif isinstance(operand, Vector):
             self.vector(ins, role, operand)
-        elif role.lanes > 1:
-            self.refuse(ins, f"whose operand {operand} must be a vector of {role.lanes}")
+        elif role.vector > 1:
+            self.refuse(ins, f"whose operand {operand} must be a vector of {role.vector}")
         else:
             self.scalar(ins, role.type, operand, role.written)
 
@@ -262,10 +262,10 @@ class _Body:
             if isinstance(other, Vector) or _kind(type_) not in "bi" or n not in (2, 4) or bits // n < 8:
                 self.refuse(ins, f"which cannot take {operand}")
             type_ = f"b{bits // n}"
-        elif n != role.lanes:
+        elif n != role.vector:
             self.refuse(
                 ins,
-                f"whose operand {operand} must be {f'a vector of {role.lanes}' if role.lanes else 'one value'}",
+                f"whose operand {operand} must be {f'a vector of {role.vector}' if role.vector else 'one value'}",
             )
         for part in operand.parts:
             self.scalar(ins, type_, part, role.written)
@@ -355,7 +355,7 @@ class _Body:
 
     def parameter(self, ins: Instruction, variable: Variable, operand: Address) -> None:
         """Nothing checks these as the kernel runs."""
-        nbytes = ins.op.nbytes * ins.op.lanes
+        nbytes = ins.op.nbytes * ins.op.vector
         if (
             ins.op.memory not in ("load", "store")
             or operand.offset < 0

@@ -42,7 +42,7 @@ def _moves_word(item: Instruction | Label, how: str) -> bool:
     """Whether it loads or stores a parameter of 64 bits."""
     if isinstance(item, Label) or item.pred:
         return False
-    return item.op.of_parameters and item.op.memory == how and item.op.lanes == 1 and item.op.nbytes == 8
+    return item.op.of_parameters and item.op.memory == how and item.op.vector == 1 and item.op.nbytes == 8
 
 
 def _without_calls(body: list, names: set[str]) -> list:

@@ -29,7 +29,7 @@ def _constant(item: Instruction | Label, known: dict[str, int]) -> Instruction |
     if isinstance(item, Label) or not item.op.of_parameters or item.op.memory != "load":
         return item
     type_ = item.op.type
-    if item.address not in known or item.op.lanes > 1 or item.op.nbytes < 4 or is_float(type_):
+    if item.address not in known or item.op.vector > 1 or item.op.nbytes < 4 or is_float(type_):
         return item  # it has no integer, a part of one, or several at once
     value = known[item.address] & (1 << 8 * BYTES[type_]) - 1
     return replace(item, opcode=f"mov.{type_}", operands=(item.operands[0], operand(str(value))))

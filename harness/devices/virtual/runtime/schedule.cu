@@ -347,7 +347,7 @@ static __device__ void note_absent(Env* env, Thread* t, u32 waiting) {
     Thread* threads = threads_of(env);
     Thread* first = 0;  // the first that went around
     u32 round = 0, returned = 0;
-    for (u32 i = 0; i < launch_of(env)->threads; i += launch_of(env)->lanes) {
+    for (u32 i = 0; i < launch_of(env)->threads; i += launch_of(env)->coarsening) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_EXITED) continue;
         if (!went_round(env, t, other)) returned++;
@@ -363,10 +363,10 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
     Launch* launch = launch_of(env);
     Thread* threads = threads_of(env);
     u32* lines = (u32*)launch->site_lines;
-    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = launch->threads, lanes = launch->lanes;
+    u32 number = t->mask, waiting = 0, here = 0, bits = 0, n = launch->threads, step = launch->coarsening;
     u32 wanted = expected(t) ? expected(t) : alive;
     Thread* elsewhere = 0;
-    for (u32 i = 0; i < n; i += lanes) {
+    for (u32 i = 0; i < n; i += step) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         waiting++;
@@ -386,14 +386,14 @@ static __device__ int serve_barrier(Env* env, Thread* t, u32 alive) {
         else meet_waiting(env, number, t->site);
     }
     env->arrived[number & 15] = 0;
-    for (u32 i = 0; i < n; i += lanes) {
+    for (u32 i = 0; i < n; i += step) {
         Thread* other = &threads[i];
         if (other->wait != WAIT_BARRIER || other->mask != number) continue;
         if (other->op == OP_BARRIER_AND) other->result0 = bits == waiting;
         else if (other->op == OP_BARRIER_OR) other->result0 = bits != 0;
         else other->result0 = bits;
     }
-    for (u32 i = 0; i < n; i += lanes)
+    for (u32 i = 0; i < n; i += step)
         if (threads[i].wait == WAIT_BARRIER && threads[i].mask == number) threads[i].wait = WAIT_READY;
     return 1;
 }
@@ -404,7 +404,7 @@ static __device__ void deadlock(Env* env, u32 n) {
     Thread* first = 0;
     Thread* other = 0;
     u32 waiting = 0, missing = 0;
-    for (u32 i = 0; i < n; i += launch_of(env)->lanes) {
+    for (u32 i = 0; i < n; i += launch_of(env)->coarsening) {
         Thread* t = &threads[i];
         if (t->wait == WAIT_EXITED) continue;
         if (!first) {
@@ -430,7 +430,7 @@ static __device__ void deadlock(Env* env, u32 n) {
 // What can be done when not all threads wait at the same barrier: finish warp collectives, then open barriers.
 static __device__ int serve(Env* env, u32 n, u32 alive) {
     Thread* threads = threads_of(env);
-    u32 together = launch_of(env)->lanes;  // threads that run together never wait for their warp
+    u32 together = launch_of(env)->coarsening;  // threads that run together never wait for their warp
     int progress = 0;
     for (u32 w = 0; w < n && together == 1; w += 32) {
         u32 lanes = n - w < 32 ? n - w : 32, waiting = 0;
@@ -447,7 +447,7 @@ static __device__ int serve(Env* env, u32 n, u32 alive) {
     return progress;
 }
 
-static __device__ u32 coroutines(Env* env) { return launch_of(env)->threads / launch_of(env)->lanes; }
+static __device__ u32 coroutines(Env* env) { return launch_of(env)->threads / launch_of(env)->coarsening; }
 
 // All threads have passed a barrier together: let each continue to where it waits next. Returns whether that is the
 // same plain barrier for all of them, so that they can continue again.

@@ -70,7 +70,7 @@ def test_every_spelling_that_computes_has_one_row():
 @pytest.mark.parametrize(
     "opcode, facts",
     [
-        ("ld.global.v4.f32", dict(memory="load", space="global", lanes=4, nbytes=4, address=1, ordering="")),
+        ("ld.global.v4.f32", dict(memory="load", space="global", vector=4, nbytes=4, address=1, ordering="")),
         (
             "ld.acquire.gpu.b32",
             dict(memory="load", space="generic", ordering="acquire", scope="gpu", waits=True),
@@ -106,10 +106,10 @@ def test_roles():
     }
     assert list(find("setp.lt.and.f32").roles) == [4] and list(find("bar.red.popc.u32").roles) == [3, 4]
     assert find("bar.red.popc.u32").roles[3][2] == value("pred")
-    assert find("st.v2.u8").roles == {2: (Role("address"), value("u8", lanes=2))}
+    assert find("st.v2.u8").roles == {2: (Role("address"), value("u8", vector=2))}
     d, a, b, c = find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32").roles[4]
-    assert (d.lanes, a.lanes, b.lanes, c.lanes, a.type, c.type) == (4, 4, 2, 4, "b32", "f32")
-    assert find("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16").roles[2][0].lanes == 8
+    assert (d.vector, a.vector, b.vector, c.vector, a.type, c.type) == (4, 4, 2, 4, "b32", "f32")
+    assert find("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16").roles[2][0].vector == 8
 
 
 def test_what_ptx_does_not_have():

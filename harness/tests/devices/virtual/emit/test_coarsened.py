@@ -1,11 +1,11 @@
-"""Threads side by side: the same bits as one by one; faults with the right thread and line."""
+"""Coarsened threads: the same bits as one by one; faults with the right thread and line."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from harness.devices.virtual.analyse.uniformity import LANES, LANES_WITH_BARRIERS, plan
+from harness.devices.virtual.analyse.uniformity import FACTOR, FACTOR_WITH_BARRIERS, coarsening
 from harness.devices.virtual.ptx import parse as ptx
 from harness.errors import KernelFault
 from harness.tests.devices.virtual.launches import K, device, line_of
@@ -70,9 +70,9 @@ IN_A_ROW = """
 
 
 def run(
-    source: str, checks: str = "memory", block: int = 32, fixed: bool = True, lanes: int = LANES
+    source: str, checks: str = "memory", block: int = 32, fixed: bool = True, factor: int = FACTOR
 ) -> bytes:
-    """The bits that `k` leaves in `out`. fixed: compiled for its sizes, that many threads side by side."""
+    """The bits that `k` leaves in `out`. fixed: compiled for its sizes, that many threads together."""
     dev = device(checks)
     x = dev.array(np.random.default_rng(0).standard_normal(64).astype(np.float32), name="x", axes="i")
     out = dev.array(np.zeros(128, np.float32), name="out", axes="i")
@@ -80,20 +80,20 @@ def run(
     args = x, out, np.int32(61)
     if fixed:
         kernel = kernel.fixed(args)
-        assert kernel.info.lanes == lanes
+        assert kernel.info.coarsening == factor
     kernel(64 // block, block, args)
     return out.get().tobytes()
 
 
 @pytest.mark.parametrize("checks", ["memory", "none"])
 @pytest.mark.parametrize("name", AGREE)
-def test_side_by_side_gives_the_bits_of_one_by_one(name, checks):
+def test_coarsened_threads_give_the_bits_of_one_by_one(name, checks):
     source = f"{K}k(const float* x, float* out, int n) {{{AGREE[name]}\n}}"
-    lanes = {"atomics": 1, "tile": LANES_WITH_BARRIERS}.get(name, LANES)
-    bits = run(source, checks, lanes=lanes)
+    factor = {"atomics": 1, "tile": FACTOR_WITH_BARRIERS}.get(name, FACTOR)
+    bits = run(source, checks, factor=factor)
     assert bits == run(source, checks, fixed=False) and any(bits)
-    # rows that threads side by side would cross
-    assert run(source, checks, 2, lanes=lanes) == run(source, checks, 2, fixed=False)
+    # rows that coarsened threads would cross
+    assert run(source, checks, 2, factor=factor) == run(source, checks, 2, fixed=False)
 
 
 #: as AGREE, but what one thread does may hold up, or be held up by, its neighbour: one by one
@@ -129,9 +129,9 @@ ONE_BY_ONE = {
 
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
-def test_what_threads_side_by_side_would_get_wrong(name):
+def test_what_coarsened_threads_would_get_wrong(name):
     source = f"{K}k(const float* x, float* out, int n) {{{ONE_BY_ONE[name]}\n}}"
-    bits = run(source, lanes=1)
+    bits = run(source, factor=1)
     assert bits == run(source, fixed=False) and any(bits)
 
 
@@ -141,7 +141,7 @@ def test_a_fault_names_the_thread_and_the_line(thread, barrier):
     body = f"{barrier} sum += x[j]; sum *= x[j + (i == {thread}) * 4];  // FAULT"
     source = IN_A_ROW.format(K=K, body=body)
     with pytest.raises(KernelFault) as caught:
-        run(source, lanes=LANES_WITH_BARRIERS if barrier else LANES)
+        run(source, factor=FACTOR_WITH_BARRIERS if barrier else FACTOR)
     fault = caught.value
     assert (fault.kind, fault.thread, fault.block) == ("out-of-bounds", (thread, 0, 0), (0, 0, 0))
     assert (fault.line, fault.array, fault.index) == (line_of(source), "x", "i=64")
@@ -176,28 +176,28 @@ def test_what_goes_one_by_one(what):
     compiled = dev.compile(source).compiled
     function = ptx.parse(compiled.text, "kernel.cu").functions[compiled.find("k")]
     waits = any(x in compiled.text for x in ("bar.", "shfl"))
-    assert plan(function, waits) is None
+    assert coarsening(function, waits) is None
 
 
 def test_where_threads_part_and_where_they_agree():
     dev = device("memory")
     compiled = dev.compile(f"{K}k(const float* x, float* out, int n) {{{AGREE['guard']}\n}}").compiled
     function = ptx.parse(compiled.text, "kernel.cu").functions["k"]
-    found = plan(function, waits=False)
+    found = coarsening(function, waits=False)
     body = function.body
     (guard,) = found.guards
-    assert body[guard].base == "bra" and body[guard].pred in found.apart and not found.regions
+    assert body[guard].base == "bra" and body[guard].pred in found.varying and not found.regions
     loops = [
         i
         for i, item in enumerate(body)
         if isinstance(item, ptx.Instruction) and item.base == "bra" and i > guard
     ]
-    assert loops and not found.alone & set(loops)  # all threads loop together
+    assert loops and not found.serial & set(loops)  # all threads loop together
     loads = [
         i
         for i, item in enumerate(body)
         if isinstance(item, ptx.Instruction) and item.opcode == "ld.global.f32"
     ]
-    assert loads and not found.alone & set(loads)  # x[j] is the same for all of them
+    assert loads and not found.serial & set(loads)  # x[j] is the same for all of them
     (store,) = (i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.base == "st")
-    assert store in found.alone
+    assert store in found.serial
