@@ -23,7 +23,8 @@ import numpy as np
 
 from reference import lenet
 
-from ..devices.virtual.device import VirtualGPU, available_cores
+from ..devices.virtual.device import VirtualGPU
+from ..devices.virtual.run.workers import available_cores
 from ..lenet.checks import MOMENTUM, PEAK, WEIGHT_DECAY, solution_net
 from ..lenet.data import load
 

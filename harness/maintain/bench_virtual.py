@@ -26,7 +26,8 @@ import click
 import numpy as np
 
 from ..course.checkout import open_course
-from ..devices.virtual.device import VirtualGPU, available_cores
+from ..devices.virtual.device import VirtualGPU
+from ..devices.virtual.run.workers import available_cores
 from ..tests import samples
 
 REPEAT = 7

@@ -24,7 +24,8 @@ from .answers import CODEC, DEVICE_SETTINGS
 from .compile import link
 from .compile.build import build
 from .compile.modules import Built
-from .device import LIMITS, VirtualGPU, check_launch, with_source
+from .device import VirtualGPU, with_source
+from .launch import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
 from .run.workers import STEP_BUDGET, available_cores

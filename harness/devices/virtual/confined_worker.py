@@ -8,9 +8,10 @@ from ...errors import DeviceError, KernelFault
 from ..child import Channel, attach, serve
 from ..confine import confine, limit, python_folders
 from .answers import CODEC
+from .array import Array
 from .compile import link
 from .compile.modules import Built
-from .device import Array, Module, VirtualGPU
+from .device import Module, VirtualGPU
 
 
 class Known(dict):

@@ -1,0 +1,58 @@
+"""An array of the virtual GPU."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .compile.recipes import Check
+from .run.arena import Owner
+
+if TYPE_CHECKING:
+    from .device import VirtualGPU
+
+
+class Array:
+    """An array in device memory."""
+
+    def __init__(self, device: VirtualGPU, owner: Owner, shape, dtype):
+        self.device, self._owner = device, owner
+        self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
+        self.size = int(np.prod(shape, dtype=np.int64))
+        weakref.finalize(self, device.arena.release, owner)
+
+    @property
+    def pointer(self) -> int:
+        """The device address."""
+        return self._owner.start
+
+    def _view(self) -> np.ndarray:
+        memory = self.device.arena.bytes[self._owner.start : self._owner.start + self.nbytes]
+        return memory.view(self.dtype).reshape(self.shape)
+
+    def get(self) -> np.ndarray:
+        """A copy on the host."""
+        return self._view().copy()
+
+    def set(self, values) -> None:
+        """Overwrite it from the host; shape and dtype stay the same."""
+        self._view()[...] = values
+        self.device.arena.mark(self._owner.start, self.nbytes, not self._owner.readonly)
+
+    @property
+    def written(self) -> np.ndarray | None:
+        """The elements that a store has reached; None if stores were not tracked."""
+        if Check.INITIALISED not in self.device.recipe:
+            return None
+        return (
+            self.device.arena.written(self._owner.start, self.nbytes)
+            .reshape(self.size, -1)
+            .any(1)
+            .reshape(self.shape)
+        )
+
+    def intact(self) -> str | None:
+        """Always None: a write outside an array has already raised a KernelFault."""
+        return None
