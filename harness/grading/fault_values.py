@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,10 +22,15 @@ from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import ENDS, nth_line
 
 MOST_VALUES, MOST_NOTES = 8, 32  # shown; noted
+FEW_VALUES, LONGEST_VALUE = (
+    5,
+    40,
+)  # so many are shown with the expressions that gave them, of so many characters
 _INTEGERS = set(
     "int unsigned signed long short char bool size_t auto ptrdiff_t int8_t int16_t int32_t int64_t".split()
 )
 _INTEGERS |= {f"u{name}" for name in _INTEGERS}
+NOTED = {*ENDS, "uninitialised-read"}
 _JUMPS = ("return_statement", "continue_statement", "break_statement")
 _AROUND = (*LOOPS, "if_statement", "conditional_expression")
 
@@ -43,6 +48,7 @@ class Probe:
     others: list[str]
     guards: list[Piece]
     calls: list[Piece]
+    element: str = ""  # a condition: that the access is of this element
 
     @property
     def names(self) -> list[str]:
@@ -52,12 +58,15 @@ class Probe:
 def told(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
     """What to say of the values behind a fault; nothing if it does not happen again as it was, or has no index."""
     fault = failed.error
-    if not isinstance(fault, KernelFault) or fault.kind not in ENDS or setup.device.kind != "cpu":
+    if not isinstance(fault, KernelFault) or fault.kind not in NOTED or setup.device.kind != "cpu":
         return []
-    if fault.source != nth_line(source, fault.line) or fault.thread is None:
+    if fault.source != nth_line(source, fault.line) or fault.thread is None or failed.case.stress:
         return []
     file = read(source)
     probe = probe_of(file, fault.line, fault.array)
+    if probe and fault.kind not in ENDS:  # the thread goes on: which of its accesses was it?
+        probe = replace(probe, element=_element(file, fault))
+        probe = probe if probe.element else None
     if probe is None:
         return []
     values, call = _run(puzzle, source, probe, failed, setup, seed)
@@ -108,6 +117,24 @@ def _index(access: Piece) -> Piece | None:
         return access.part("argument") if star and star.code == "*" else None
     inside = next((p for p in access.parts if p.kind == "subscript_argument_list"), None)
     return inside.parts[0] if inside and len(inside.parts) == 1 else None
+
+
+def _element(file: CudaText, fault: KernelFault) -> str:
+    """The condition that an access is of the element of a fault; "" where it cannot be said."""
+    found, at = file.subscripts(fault.array, fault.line), fault.index.split(",")
+    if len(found) != 1 or not all(n.isdecimal() for n in at):
+        return ""
+    access, indices = found[0], []
+    while access.kind == "subscript_expression":
+        indices.append(_index(access))
+        access = access.parts[0]
+    if len(indices) != len(at) or not all(indices) or any(_changes(index) for index in indices):
+        return ""
+    return " && ".join(f"({i.code}) == {n}" for i, n in zip(reversed(indices), at, strict=True))
+
+
+def _changes(index: Piece) -> bool:
+    return any(index.all("update_expression", "assignment_expression", "call_expression"))
 
 
 def _base(access: Piece) -> Piece:
@@ -212,13 +239,15 @@ def noting(source: str, probe: Probe, address: int, fault: KernelFault) -> str:
         for axis, at in zip("xyz", point, strict=True)
     )
     at = f"((volatile long long*){address}ull)"
+    if probe.element:
+        here = f"{at}[0] == 0 && {here}"  # the first time
 
     def note(values: Iterable[tuple[int, str]]) -> str:
         return (
             f"(({here}) ? (void)({', '.join(f'{at}[{i}] = (long long)({v})' for i, v in values)}) : (void)0)"
         )
 
-    seen = note([(0, "1"), *((2 + i, name) for i, name in enumerate(probe.names))])
+    seen = note([*((2 + i, name) for i, name in enumerate(probe.names)), (0, probe.element or "1")])
     edits = [(index, f"({seen}, ({index.code}))") for index in outermost(probe.indices)]
     edits += [(call, f"({note([(1, str(call.line))])}, {call.code})") for call in outermost(probe.calls)]
     return edited(source, edits)
@@ -247,12 +276,10 @@ def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> l
     texts = []
     for name in shown:
         value = _value(file, name, place) if name in probe.own else None
-        computed = value and value.kind != "number_literal" and len(value.code) <= 40 and len(shown) <= 5
-        texts.append(
-            f"{name} = {' '.join(value.code.split())} = {values[name]}"
-            if computed
-            else f"{name} = {values[name]}"
-        )
+        told = value and value.kind != "number_literal" and len(value.code) <= LONGEST_VALUE
+        told = told and (len(shown) <= FEW_VALUES or name in sizes)
+        computed = f" = {' '.join(value.code.split())}" if told else ""
+        texts.append(f"{name}{computed} = {values[name]}")
     found = [f"There {', '.join(texts)}."] if texts else []
     return found + [f"{probe.function.name} was called from line {call}."] * bool(call)
 
@@ -278,8 +305,8 @@ def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
 
 def _differences(file: CudaText, probe: Probe, values: dict[str, int]) -> list[str]:
     """The differences in an index that are negative: `q - s is 0 - 1 = -1`."""
-    origins = [v for name in probe.own if (v := _value(file, name, probe.indices[0].start))]
-    found = {}
+    place, found = probe.indices[0].start, {}
+    origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := _value(file, name, place))]
     for piece in (*probe.indices, *origins):
         for part in piece.all("binary_expression"):
             left, right = part.part("left"), part.part("right")

@@ -168,6 +168,8 @@ def on_device(
             )
             again = puzzle, source, shown, setups[0], options.seed
             after = verdict.lines.index(shown.error.explanation) + 1
+            while verdict.lines[after : after + 1] and verdict.lines[after].startswith("    "):
+                after += 1  # the other line of the fault
             verdict.lines[after:after] = fault_values.told(*again)
         if verdict.diagnosis == "race" and setups[0].device.kind == "cpu":
             verdict.timeline = race_timeline.timeline(*again)

@@ -96,6 +96,15 @@ def test_what_cannot_be_noted_is_no_error(access, said):
     said("02", (DOT, access))
 
 
+def test_an_element_that_was_never_written(said):
+    """The thread goes on, and reads other elements of the line after it."""
+    load = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
+    lines = said("26", (load, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];"))
+    assert "There k = 4, y = threadIdx.y = 0, start = 0." in lines
+    place = next(i for i, line in enumerate(lines) if line.startswith("This reads a[0,4]"))
+    assert "C[row * N + col] = sum" in lines[place + 1] and lines[place + 3].startswith("There k = 4")
+
+
 def test_what_is_noted():
     source = """
 constexpr int TILE = 4;
