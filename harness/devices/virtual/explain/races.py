@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ....course.cuda_text import Piece, read
+from ..analyse.dataflow import reached
 from ..ptx.callgraph import branch_targets
 from ..ptx.ir import Function, Instruction, Label
 from ..runtime.abi import SCOPE_SHIFT, SCOPES
@@ -78,13 +79,8 @@ class Paths:
     @cached_property
     def _waiting(self) -> set[str]:
         """The functions that hold a barrier, or call one that does."""
-        found, work = set(), [n for n, body in self._bodies.items() if any(map(self._is_barrier, body))]
-        while work:
-            name = work.pop()
-            if name not in found:
-                found.add(name)
-                work += [caller for caller, _ in self._calls.get(name, ())]
-        return found
+        own = (name for name, body in self._bodies.items() if any(map(self._is_barrier, body)))
+        return reached(own, lambda name: (caller for caller, _ in self._calls.get(name, ())))
 
     def _is_barrier(self, item) -> bool:
         if not isinstance(item, Instruction):
@@ -101,15 +97,12 @@ class Paths:
         """The positions that can follow `at`; a barrier is reached and, where barriers count, not passed."""
         body = self._bodies[function]
         labels = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
-        found, work = set(), self._next(function, at, labels)
-        while work:
-            i = work.pop()
-            if i in found or i >= len(body):
-                continue
-            found.add(i)
-            if not barriers or not self._stops(function, i):
-                work += self._next(function, i, labels)
-        return found
+
+        def after(i: int) -> list[int]:
+            stays = i == len(body) or barriers and self._stops(function, i)
+            return [] if stays else self._next(function, i, labels)
+
+        return reached(self._next(function, at, labels), after) - {len(body)}
 
     def _next(self, function: str, i: int, labels: dict[str, int]) -> list[int]:
         item = self._bodies[function][i]
