@@ -63,8 +63,8 @@ class Facts:
         self.function, self.known = function, known
 
     def settle(self) -> None:
-        """Find out now what depends on how long the code is."""
-        _ = self.unrolled
+        """Find out now what depends on the code as it is, or takes longer where passes have inserted more."""
+        _ = self.unrolled, self.spins, self.grid_waits, self.final, self.unused, self.sets_bits, self.guesses
 
     def _at(self, positions) -> frozenset[Instruction]:
         body = self.function.body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
-from ..instrument import barriers, races, registers, segments, turns
+from ..instrument import barriers, initialised, races, registers, segments, turns
 from ..ptx import parse, verify
 from ..rewrite import inline, predicates, specialise
 from . import llvm
@@ -16,6 +16,7 @@ _CHECKS = {
     Check.RACES: races.run,
     Check.BARRIERS: barriers.run,
     Check.REGISTERS: registers.run,
+    Check.UNSET: initialised.run,
     Check.SEGMENTS: segments.run,
 }
 
@@ -41,10 +42,11 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lo
     facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
     turns.run(facts.waits)
     inline.run(facts.waits)
+    if Check.BOUNDS in recipe:
+        for function in facts.emitted:
+            facts.of(function).settle()
     for function in facts.emitted:
         found = facts.of(function)
-        if Check.BOUNDS in recipe:
-            found.settle()
         for check, instrument in _CHECKS.items():
             if check in recipe:
                 instrument(function, found)

@@ -21,7 +21,6 @@ class Body:
     def _body(self, function: Function) -> None:
         """Lower the body of the function; ends in a branch to `self.return_label`."""
         self.declare_registers(function)
-        self.start_following(function)
         if any(isinstance(i, Instruction) and (i.op.takes_carry or i.op.leaves_carry) for i in function.body):
             self.slots["%carry"] = "%carry"
             self.entry += ["  %carry = alloca i1", "  store i1 false, ptr %carry"]
@@ -112,7 +111,6 @@ class Body:
         if not self.module.raw:
             self.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
             self.entry.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 127, i64 {size}, i1 false)")
-        self.follow_parameter(pointer, size)
 
     def _give_back(self, function: Function) -> None:
         """Give back the local memory and the depth of a device function that returns."""
@@ -164,16 +162,7 @@ class Body:
         if ins.op.mark:
             opcodes.emit(self, ins)
             return False
-        return self._unguarded(ins)
-
-    def _unguarded(self, ins: Instruction) -> bool:
-        if not self.module.tracking:
-            return self._plainly(ins)
-        finish = self.follow(ins)
-        ended = self._plainly(ins)
-        if not ended:
-            finish()
-        return ended
+        return self._plainly(ins)
 
     def _plainly(self, ins: Instruction) -> bool:
         op = ins.op
@@ -203,8 +192,6 @@ class Body:
         return self.places[Label(target)] <= self.position and not self.module.raw
 
     def _branch(self, ins: Instruction) -> bool:
-        if self.module.tracking and ins.pred:
-            self.check_used(ins, [ins.pred], "branch")
         target = ins.operands[0]
         back = self._leads_back(target)
         goal = self.fresh_label("back") if back else self._label(target)

@@ -39,8 +39,6 @@ class Calls:
                 args.append(f"ptr {self.params[actual][0]}")
             else:
                 returned = f"i{8 * formal.size}"
-        if self.module.tracking:
-            self.hand_over([self._memory_of(a) for a in arguments], function.params)
         if not self.module.raw:
             self._give_steps()
         text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
@@ -51,8 +49,6 @@ class Calls:
             self.line(f"{result} = {text}")
             if returns:
                 self.line(f"store {returned} {result}, ptr {self.params[returns[0]][0]}")
-        if self.module.tracking:
-            self.hand_over([self._memory_of(r) for r in returns], function.returns, back=True)
         if not self.module.raw:
             alive = self.fresh_label("returned")
             dead = self.op("icmp ne i32", self.load_field("Thread", "dead", volatile=True), 0)
@@ -90,10 +86,6 @@ class Calls:
             return False
         given, wanted = (*arguments, *returns), (*function.params, *function.returns[: len(returns)])
         return all(self._variable(a).size == v.size for a, v in zip(given, wanted, strict=True))
-
-    def _memory_of(self, name: str) -> str | None:
-        """The LLVM name of the memory of an argument or a result."""
-        return self.params.get(name, (None, 0))[0]
 
     def _argument(self, actual: str, formal: Variable) -> str:
         key = actual

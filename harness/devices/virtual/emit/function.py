@@ -10,7 +10,6 @@ from ..analyse.uniformity import Coarsening, coarsening
 from ..compile.modules import KernelInfo, Parameter
 from ..compile.recipes import Check
 from ..instrument.checking import FullChecks
-from ..instrument.initialised import Following
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Expansion, Function, Location, Variable
 from ..runtime import abi
@@ -36,7 +35,6 @@ class Lowering(
     Body,
     Calls,
     Collectives,
-    Following,
     FullChecks,
     Matrix,
     Coarsened,
@@ -64,8 +62,6 @@ class Lowering(
         self.coroutine = False
         self.position = 0
         self.places: dict = {}  # item of the body -> its position
-        self.followed: set[str] = set()
-        self.parameters: dict[str, tuple[str, str, int]] = {}  # .param memory -> (unset bits, origins, bytes)
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
         self.compared: tuple[str, str] | None = None
         self.private: dict[str, str] = {}
@@ -219,7 +215,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         for p in f.returns:
             if p.is_array:
                 args.append(f"ptr {memory_name(p.name)}")
-                self.follow_parameter(memory_name(p.name), p.size)
             else:
                 returns = f"i{8 * p.size}"
                 self.room_for(memory_name(p.name), returns, p.size)
@@ -231,8 +226,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             linkage = "internal "
             args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         self._prologue()
-        if module.tracking:
-            self.hand_over([memory_name(p.name) for p in f.params], f.params, back=True)
         if not module.raw:
             self._count_call_as_step()
             if module.waits.loops(f.name):
@@ -243,8 +236,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         self.lines.append("return:")
         self._give_steps()
         self._give_back(f)
-        if module.tracking:
-            self.hand_over([memory_name(p.name) for p in f.returns], f.returns)
         if returns == "void":
             self.line("ret void")
         else:
@@ -256,7 +247,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
     def _formal(self, p: Variable, args: list[str]) -> None:
         name = memory_name(p.name)
         self.params[p.name] = (name, 0)
-        self.follow_parameter(name, p.size)
         if p.is_array:
             args.append(f"ptr {name}")
         else:
@@ -292,9 +282,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             f"  %globals.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'globals_base')}",
             "  %globals = load i64, ptr %globals.a, !invariant.load !1",
         ]
-        if self.module.tracking:
-            self.entry += [f"  %unset.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'unset')}",
-                           "  %unset = load ptr, ptr %unset.a, !invariant.load !1"]  # fmt: skip
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
 

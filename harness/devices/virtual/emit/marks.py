@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..ptx.types import llvm_type
+from ..runtime import abi
 from .table import statement
 
 
@@ -13,8 +15,26 @@ def _note(e, ins, mods, place: str, value: str):
 
 @statement("fetch")
 def _fetch(e, ins, mods, target: str, place: str):
-    struct, name, _ = field_of(place)
-    e.set(target, e.load_field(struct, name, volatile=True), e.register_type(target))
+    struct, name, offset = field_of(place)
+    e.set(target, e.load_field(struct, name, volatile=True, offset=offset), e.register_type(target))
+
+
+@statement("peek.<data>")
+def _peek(e, ins, mods, target: str, place: str):
+    pointer = e.cast("inttoptr", "i64", e.value(place, "b64"), "ptr")
+    e.set(target, e.emit(f"load {llvm_type(mods[-1])}, ptr {pointer}, align 1"), mods[-1])
+
+
+@statement("poke.<data>")
+def _poke(e, ins, mods, place: str, value: str):
+    pointer = e.cast("inttoptr", "i64", e.value(place, "b64"), "ptr")
+    e.line(f"store {llvm_type(mods[-1])} {e.value(value, mods[-1])}, ptr {pointer}, align 1")
+
+
+@statement("locate")
+def _locate(e, ins, mods, target: str, what: str, function: str):
+    site = str(e.module.new_site(ins.at, f"{what} of {function}")) if ins.at.line else e.site(ins)
+    e.set(target, e.resize(site, "i32", "i64"), "b64")
 
 
 @statement("bump")
@@ -28,6 +48,20 @@ def _bump(e, ins, mods, place: str):
 @statement("runtime")
 def _runtime(e, ins, mods, name: str, *values: str):
     e.runtime_call(name, *values, site=e.site(ins))
+
+
+@statement("runtime.if")
+def _runtime_if(e, ins, mods, happens: str, target: str, name: str, *values: str):
+    call, go_on = e.fresh_label("call"), e.fresh_label("on")
+    given = [e.value(value, "b64") for value in values]
+    e.branch(e.value(happens, "pred"), call, go_on, unlikely=True)
+    e.label(call)
+    result = e.runtime_call(name, *given, site=e.site(ins))
+    if target != "_":
+        e.line(f"store {abi.FUNCTIONS[name][0]} {result}, ptr {e.slot(target)}")
+        e.known.pop(target, None)
+    e.line(f"br label %{go_on}")
+    e.label(go_on)
 
 
 @statement("check.assigned")
@@ -62,7 +96,6 @@ def _turn(e, ins, mods):
 @statement("enter")
 def _enter(e, ins, mods, function: str):
     """A copy of a function begins: its registers have no values yet, its local variables no memory."""
-    e.unset_followed(ins.expansion.registers)
     for name in ins.expansion.variables:
         e.declare_variable(name, e.function.variables[name], e.site(ins))
 

@@ -75,9 +75,6 @@ class Matrix:
                 for at in parts
             ]
             self.set(target, self._packed(values, bits), "b32")
-            if self.module.tracking:
-                unset, origins = zip(*(self.loaded_unset(ins, at, bits // 8) for at in parts), strict=True)
-                self.set_unset(target, self._packed(unset, bits), 32, self._first_of(origins))
 
     def _packed(self, parts, bits: int, width: int = 32) -> str:
         """Integers of `bits` bits, the lowest first, as one of `width`."""
@@ -86,43 +83,6 @@ class Matrix:
             part = self.op(f"shl i{width}", self.resize(part, f"i{bits}", f"i{width}"), i * bits)
             whole = self.op(f"or i{width}", whole, part)
         return whole
-
-    def _first_of(self, origins) -> str:
-        """The first origin, if any; 0: nothing is unset."""
-        first = "0"
-        for origin in reversed(origins):
-            first = self.emit(f"select i1 {self.op('icmp ne i64', origin, 0)}, i64 {origin}, i64 {first}")
-        return first
-
-    # -- the unset bits of a product's operands ----------------------------------------------------
-
-    def follow_matrix(self, ins):
-        """Every lane provides the unset bits of its operands, and gets those of its results. Returns what to
-        do afterwards."""
-        if ins.op.address is not None:
-            self.check_used(ins, ins.operands[-1].registers, "address")  # the rows' distance
-            return lambda: None
-        names = [o.parts for o in ins.operands]
-        for start, registers in zip((_A, _B, _C), names[1:], strict=True):
-            for i, register in enumerate(registers[:8]):
-                unset = (
-                    self.resize(self.unset(register), self._int(register), "i64")
-                    if register in self.followed
-                    else "0"
-                )
-                self.line(f"store i64 {unset}, ptr {self.field_pointer('Extra', 'unset', 8 * (start + i))}")
-        self.store_field("Extra", "from", self.any_unset(ins, [r for group in names[1:] for r in group])[1])
-
-        def after() -> None:
-            origin = self.load_field("Extra", "given_from")
-            for i, target in enumerate(names[0]):
-                unset = self.emit(f"load i64, ptr {self.field_pointer('Extra', 'unset', 8 * i)}")
-                if target in self.followed:
-                    self.set_unset(
-                        target, self.resize(unset, "i64", self._int(target)), self._bits(target), origin
-                    )
-
-        return after
 
     # -- mma, wmma.mma -------------------------------------------------------------------------------
 
@@ -159,7 +119,7 @@ class Matrix:
         element = f"b{BITS[op.type]}"
         nbytes, per_lane = BITS[element] // 8, rows * columns // 32
         first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
-        values, unset, origins = [], [], []
+        values = []
         for i in range(per_lane):
             number = self.op("add i64", first, i)
             row, column = self.op("udiv i64", number, columns), self.op("urem i64", number, columns)
@@ -172,39 +132,23 @@ class Matrix:
                 self.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
             else:
                 values.append(self.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
-            if self.module.tracking:
-                place = self.op("add i64", address, self.shared_base) if space == "shared" else address
-                if store:
-                    part = self._element(registers, i, element, unset=True)
-                    self.store_unset(ins, place, nbytes, part, self.any_unset(ins, registers)[1])
-                else:
-                    unset.append((found := self.loaded_unset(ins, place, nbytes))[0])
-                    origins.append(found[1])
         if not store:
             self._set_fragment(registers, values, element)
-        if unset:
-            origin, bits = self._first_of(origins), BITS[element]
-            for register, whole in self._fragment_of(registers, unset, element):
-                self.set_unset(register, whole, 64 if bits == 64 else 32, origin)
 
-    def _element(self, registers, i: int, element: str, unset: bool = False) -> str:
-        """Element i of a fragment in registers; small elements share a register. unset: return its unset bits
-        instead."""
+    def _element(self, registers, i: int, element: str) -> str:
+        """Element i of a fragment in registers; small elements share a register."""
         bits = BITS[element]
         width = 64 if bits == 64 else 32
         each = width // bits
-        whole = self.unset(registers[i // each]) if unset else self.value(registers[i // each], f"b{width}")
+        whole = self.value(registers[i // each], f"b{width}")
         part = self.op(f"lshr i{width}", whole, i % each * bits) if i % each else whole
         return self.resize(part, f"i{width}", f"i{bits}")
 
     def _set_fragment(self, registers, values, element: str) -> None:
-        for register, whole in self._fragment_of(registers, values, element):
-            self.set(register, whole, f"b{64 if BITS[element] == 64 else 32}")
-
-    def _fragment_of(self, registers, values, element: str) -> list[tuple[str, str]]:
         """Elements packed into registers; a fragment with more registers than elements repeats them."""
         bits = BITS[element]
         width = 64 if bits == 64 else 32
         each = width // bits
         packed = [self._packed(values[i : i + each], bits, width) for i in range(0, len(values), each)]
-        return [(register, packed[i % len(packed)]) for i, register in enumerate(registers)]
+        for i, register in enumerate(registers):
+            self.set(register, packed[i % len(packed)], f"b{width}")

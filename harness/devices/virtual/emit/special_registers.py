@@ -41,10 +41,12 @@ class Special:
         mine = self.op("mul i64", linear, abi.DTYPES["Extra"].itemsize)
         return self.cast("inttoptr", "i64", self.op("add i64", extras, mine), "ptr")
 
-    def load_field(self, struct: str, name: str, invariant: bool = False, volatile: bool = False) -> str:
+    def load_field(
+        self, struct: str, name: str, invariant: bool = False, volatile: bool = False, offset: int = 0
+    ) -> str:
         """volatile: a check may have written it (see checks.py)."""
         mark = ", !invariant.load !1" if invariant else ""
-        pointer = self.field_pointer(struct, name)
+        pointer = self.field_pointer(struct, name, offset)
         return self.emit(f"load {'volatile ' * volatile}{abi.llvm_field(struct, name)}, ptr {pointer}{mark}")
 
     def store_field(self, struct: str, name: str, value, offset: int = 0) -> None:
@@ -58,7 +60,7 @@ class Special:
             is_narrow = value.startswith("%") and name == "rt_arrive" and not wide
             wide.append(f"i64 {self.cast('zext', 'i32', value, 'i64') if is_narrow else value}")
         return self.emit(
-            f"call i32 @{name}({', '.join(['i64 %env', f'i64 {self.thread}', f'i32 {site}'] + wide)})"
+            f"call {abi.FUNCTIONS[name][0]} @{name}({', '.join(['i64 %env', f'i64 {self.thread}', f'i32 {site}'] + wide)})"
         )
 
     def special(self, name: str) -> tuple[str, str]:

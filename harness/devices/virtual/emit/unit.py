@@ -43,25 +43,12 @@ class Unit:
 
     def lowered(self, text: list[str]) -> Lowered:
         """The module, of the text of its functions."""
-        if self.tracking:
-            text.insert(0, self._given())
         head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
         tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
                 '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
                        self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
                        {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.facts.segments)  # fmt: skip
-
-    def _given(self) -> str:
-        """Where functions hand over what is unset of their parameters, and of their result."""
-        sizes = [
-            sum(align_up(v.size, 8) for v in group)
-            for f in defined(self.ptx)
-            for group in (f.params, f.returns)
-        ]
-        most = max(sizes, default=0) + 8
-        return (f"@given.unset = internal global [{most} x i8] zeroinitializer, align 8\n"
-                f"@given.from = internal global [{2 * most} x i8] zeroinitializer, align 8")  # fmt: skip
 
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}

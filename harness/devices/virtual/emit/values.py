@@ -146,7 +146,8 @@ class Emitter:
             if isinstance(item, Label):
                 block += 1
                 continue
-            for name in item.reads | item.writes:
+            names = [name for operand in item.operands for name in operand.registers]
+            for name in [*names, item.pred] if item.pred else names:
                 if seen.setdefault(name, block) != block:
                     across.add(name)
             if item.op.flow:

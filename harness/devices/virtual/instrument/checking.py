@@ -253,6 +253,12 @@ class FullChecks:
         late = self.op("icmp ne i64", self.op("and i64", address, SLOT_BYTES - LOCAL_START), 0)
         return self.op("and i1", upper, late)
 
+    def suspect_at(self, label: str) -> None:
+        """Out of line: something unset has been read."""
+        self.module.declare("rt_suspect")
+        self.slow_paths += [f"{label}:", f"  %suspect.{label} = call i32 @rt_suspect(i64 %env, i64 {self.thread}, i32 0)",
+                            f"  br label %{self.dead_label}"]  # fmt: skip
+
     # -- arrays that only their function touches -------------------------------------------------------
 
     def look_at_arrays(self) -> None:

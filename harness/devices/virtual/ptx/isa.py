@@ -329,7 +329,11 @@ TABLE = """
 Not PTX: marks, which passes insert (instrument/insert.py)
   bra.skip                                                 label                        branch mark
   (note|bump|runtime|turn|enter|leave)                     ...                          mark
+  runtime.if                                               ...                          mark
   fetch                                                    d, n:imm                     mark
+  peek.<data>                                              d, a:u64                     mark
+  poke.<data>                                              a:u64, b                     mark
+  locate                                                   d:u64, n:imm, m:imm          mark
   check.assigned                                           ...                          mark
   count.enter                                              d:u64, n:imm, a:u64          mark
   count.word{.(<space>|generic)}                           ...                          mark

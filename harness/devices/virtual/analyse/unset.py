@@ -1,0 +1,46 @@
+"""Which registers of a function may hold something that was never set."""
+
+from __future__ import annotations
+
+from ..ptx.ir import Function, Instruction
+from ..ptx.op import CARRY
+from .dataflow import reached
+
+
+def may_be_unset(function: Function, undefined: frozenset[str]) -> set[str]:
+    """undefined: registers that may be read before they are assigned."""
+    start, targets = set(undefined), {}
+    for ins in function.body:
+        if isinstance(ins, Instruction) and not ins.op.mark:
+            results = list(ins.writes) + [CARRY] * ins.op.leaves_carry
+            if _brings(ins, function):
+                start.update(results)
+            for name in inputs(ins) if _computes(ins) else ():
+                targets.setdefault(name, []).extend(results)
+    return reached(start, lambda name: targets.get(name, ()))
+
+
+def inputs(ins: Instruction) -> list[str]:
+    """The registers that an instruction reads, the carry flag among them."""
+    found = [name for operand in ins.sources for name in operand.registers]
+    return found + [CARRY] if ins.op.takes_carry else found
+
+
+def _computes(ins: Instruction) -> bool:
+    """Whether the result is unset where an operand is. Of other instructions the operands are checked."""
+    op = ins.op
+    return not (
+        op.memory or op.collective in ("block", "warp") or op.asynchronous or op.own or ins.base == "ldmatrix"
+    )
+
+
+def _brings(ins: Instruction, function: Function) -> bool:
+    """Whether the result may be unset although no operand is."""
+    op = ins.op
+    if op.memory == "load":
+        if op.space == "param" and function.entry:
+            return ins.address.base not in {p.name for p in function.params}
+        return op.space != "const"
+    if op.memory == "atomic":
+        return op.operation == "exch"
+    return ins.base == "shfl" or op.collective == "matrix" and op.address is not None and op.has_result

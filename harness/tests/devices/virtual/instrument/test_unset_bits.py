@@ -1,0 +1,285 @@
+"""What is put beside instructions to follow unset values: PTX in, PTX out."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness.devices.virtual.analyse.facts import ModuleFacts
+from harness.devices.virtual.analyse.unset import may_be_unset
+from harness.devices.virtual.instrument import initialised
+from harness.devices.virtual.instrument.unset_bits import UnsetBits
+from harness.devices.virtual.ptx.op import CARRY, find
+from harness.devices.virtual.rewrite import inline, predicates
+from harness.tests.devices.virtual.ptx_text import lines, module, printed
+
+MODULE = """
+.file 1 "kernel.cu"
+.func (.param .b32 back) f(.param .b64 a)
+{
+    .reg .b64 %rd<2>; .reg .b32 %r<2>;
+    ld.param.b64 %rd1, [a];
+    st.param.b32 [back], %r1;
+    ret;
+}
+.visible .entry k(.param .b32 n)
+{
+    .reg .b32 %r<9>; .reg .b64 %rd<5>; .reg .f32 %f<5>; .reg .b16 %rs<3>; .reg .pred %p<4>;
+    .param .b64 p; .param .b32 q;
+    BODY
+    ret;
+}
+"""
+
+
+def instrumented(body: str, name: str = "k"):
+    parsed = module(MODULE.replace("BODY", body))
+    predicates.run(parsed)
+    facts = ModuleFacts(parsed, interleaved=True, threads=True)
+    inline.run(facts.waits)
+    function = parsed.functions[name]
+    initialised.run(function, facts.of(function))
+    return function
+
+
+def renumbered(text: str) -> str:
+    """Registers of the pass by the order in which they come."""
+    names: dict[str, str] = {}
+    return re.sub(r"%unset\.\d+", lambda m: names.setdefault(m[0], f"%unset.{len(names) + 1}"), text)
+
+
+def test_which_registers_may_be_unset():
+    parsed = module(
+        MODULE.replace(
+            "BODY",
+            """ld.param.u32 %r1, [n]; ld.global.u32 %r2, [%rd1]; add.u32 %r3, %r2, %r1; mov.u32 %r4, %r3;
+            add.u32 %r5, %r1, 1; setp.lt.u32 %p1, %r4, %r5; vote.sync.any.pred %p2, %p1, -1; mul.lo.u32 %r7, %r6, %r1;
+            ld.const.f32 %f1, [%rd1]; atom.global.add.u32 %r8, [%rd1], %r4; shfl.sync.idx.b32 %r6, %r1, 0, 31, -1;""",
+        )
+    )
+    assert may_be_unset(parsed.functions["k"], frozenset(["%rd1"])) == {
+        "%rd1", "%r2", "%r3", "%r4", "%p1", "%r6", "%r7"
+    }  # fmt: skip
+
+
+def test_what_is_loaded_computed_and_stored():
+    text = printed(instrumented("""
+        ld.param.u64 %rd1, [p]; cvta.to.shared.u64 %rd2, %rd1;
+        ld.param.u32 %r1, [n]; ld.shared.u32 %r2, [%r1+4]; add.u32 %r3, %r2, %r1; st.global.u16 [%rd1], %r3;
+    """))  # fmt: skip
+    start = text.index("cvt.s64.s32")
+    assert renumbered(text[start:]) == lines("""
+        cvt.s64.s32 %unset.1, %r1;
+        add.s64 %unset.2, %unset.1, 4;
+        cvta.shared.u64 %unset.3, %unset.2;
+        ld.shared.u32 %r2, [%r1+4];
+        add.u64 %unset.4, %unset.3, %unset.base;
+        peek.b32 %unset.5, %unset.4;
+        setp.ne.b32 %unset.6, %unset.5, 0;
+        runtime.if %unset.6, %unset.7, rt_unset_loaded, %unset.3, 4, 15;
+        mov.b32 %r2.unset, %unset.5;
+        mov.b64 %r2.from, %unset.7;
+        setp.ne.b32 %unset.8, %r2.unset, 0;
+        selp.b32 %unset.9, -1, 0, %unset.8;
+        add.u32 %r3, %r2, %r1;
+        mov.b32 %r3.unset, %unset.9;
+        mov.b64 %r3.from, %r2.from;
+        setp.ne.b64 %unset.10, %rd1.unset, 0;
+        runtime.if %unset.10, _, rt_unset_used, 2, %rd1.from;
+        mov.b64 %rd1.unset, 0;
+        st.global.u16 [%rd1], %r3;
+        mov.b64 %unset.11, %rd1;
+        and.b32 %unset.12, %r3.unset, 65535;
+        add.u64 %unset.13, %unset.11, %unset.base;
+        poke.b16 %unset.13, %unset.12;
+        setp.ne.b32 %unset.14, %unset.12, 0;
+        runtime.if %unset.14, _, rt_unset_stored, %unset.11, 2, %r3.from;
+        ret;
+    """).replace("rt_unset_used, 2", f"rt_unset_used, {initialised.USE['address']}")
+
+
+INSTRUCTIONS = """
+mov.u32 %r2, %r1;
+    mov.u32 %r2, %r1;
+    mov.b32 %r2.unset, %r1.unset;
+    mov.b64 %r2.from, %r1.from;
+
+shl.b32 %r2, %r1, 4;
+    shl.b32 %unset.1, %r1.unset, 4;
+    shl.b32 %r2, %r1, 4;
+    mov.b32 %r2.unset, %unset.1;
+    mov.b64 %r2.from, %r1.from;
+
+shl.b32 %r2, 4, %r1;
+    shl.b32 %unset.1, 0, %r1;
+    setp.ne.b32 %unset.2, %r1.unset, 0;
+    selp.b32 %unset.3, -1, %unset.1, %unset.2;
+    shl.b32 %r2, 4, %r1;
+    mov.b32 %r2.unset, %unset.3;
+    mov.b64 %r2.from, %r1.from;
+
+mov.b64 %rd2, {%r1, %r3};
+    mov.b64 %unset.1, {%r1.unset, 0};
+    mov.b64 %rd2, {%r1, %r3};
+    mov.b64 %rd2.unset, %unset.1;
+    mov.b64 %rd2.from, %r1.from;
+
+mov.b32 {%rs1, %rs2}, %r1;
+    mov.b32 {%unset.1, %unset.2}, %r1.unset;
+    mov.b32 {%rs1, %rs2}, %r1;
+    mov.b16 %rs1.unset, %unset.1;
+    mov.b64 %rs1.from, %r1.from;
+    mov.b16 %rs2.unset, %unset.2;
+    mov.b64 %rs2.from, %r1.from;
+
+cvt.rn.f32.s32 %f1, %r1;
+    setp.ne.b32 %unset.1, %r1.unset, 0;
+    selp.b32 %unset.2, -1, 0, %unset.1;
+    cvt.rn.f32.s32 %f1, %r1;
+    mov.b32 %f1.unset, %unset.2;
+    mov.b64 %f1.from, %r1.from;
+
+not.b32 %r2, %r1;
+    not.b32 %r2, %r1;
+    mov.b32 %r2.unset, %r1.unset;
+    mov.b64 %r2.from, %r1.from;
+
+and.b32 %r2, %r1, 255;
+    or.b32 %unset.1, %r1.unset, 0;
+    or.b32 %unset.2, %r1, %r1.unset;
+    and.b32 %unset.3, %unset.1, %unset.2;
+    or.b32 %unset.4, 255, 0;
+    and.b32 %unset.5, %unset.3, %unset.4;
+    and.b32 %r2, %r1, 255;
+    mov.b32 %r2.unset, %unset.5;
+    mov.b64 %r2.from, %r1.from;
+
+selp.b32 %r2, %r1, 5, %p3;
+    selp.b32 %unset.1, %r1.unset, 0, %p3;
+    xor.b32 %unset.2, %r1, 5;
+    or.b32 %unset.3, %unset.2, %r1.unset;
+    or.b32 %unset.4, %unset.3, 0;
+    selp.b32 %unset.5, %unset.4, %unset.1, %p3.unset;
+    setp.ne.b32 %unset.6, %r1.unset, 0;
+    selp.b64 %unset.7, %r1.from, %p3.from, %unset.6;
+    selp.b32 %r2, %r1, 5, %p3;
+    mov.b32 %r2.unset, %unset.5;
+    mov.b64 %r2.from, %unset.7;
+
+add.f16x2 %r2, %r1, %r3;
+    or.b32 %unset.1, 0, %r1.unset;
+    or.b32 %unset.2, %unset.1, 0;
+    and.b32 %unset.3, %unset.2, 65535;
+    setp.ne.b32 %unset.4, %unset.3, 0;
+    setp.gt.u32 %unset.5, %unset.2, 65535;
+    selp.b32 %unset.6, 65535, 0, %unset.4;
+    selp.b32 %unset.7, 4294901760, 0, %unset.5;
+    or.b32 %unset.8, %unset.6, %unset.7;
+    add.f16x2 %r2, %r1, %r3;
+    mov.b32 %r2.unset, %unset.8;
+    mov.b64 %r2.from, %r1.from;
+
+cvt.rn.f16x2.f32 %r2, %f2, %f1;
+    setp.ne.b32 %unset.1, %f1.unset, 0;
+    selp.b32 %unset.2, 65535, 0, %unset.1;
+    selp.b32 %unset.3, 4294901760, 0, 0;
+    or.b32 %unset.4, %unset.2, %unset.3;
+    cvt.rn.f16x2.f32 %r2, %f2, %f1;
+    mov.b32 %r2.unset, %unset.4;
+    mov.b64 %r2.from, %f1.from;
+
+setp.lt.s32 %p1|%p2, %r1, 3;
+    setp.ne.b32 %unset.1, %r1.unset, 0;
+    setp.lt.s32 %p1|%p2, %r1, 3;
+    mov.pred %p1.unset, %unset.1;
+    mov.b64 %p1.from, %r1.from;
+    mov.pred %p2.unset, %unset.1;
+    mov.b64 %p2.from, %r1.from;
+
+add.cc.u32 %r2, %r1, 1;
+    setp.ne.b32 %unset.1, %r1.unset, 0;
+    selp.b32 %unset.2, -1, 0, %unset.1;
+    add.cc.u32 %r2, %r1, 1;
+    mov.b32 %r2.unset, %unset.2;
+    mov.b64 %r2.from, %r1.from;
+    mov.pred %carry.unset, %unset.1;
+    mov.b64 %carry.from, %r1.from;
+
+addc.u32 %r2, %r3, 1;
+    selp.b32 %unset.1, -1, 0, %carry.unset;
+    addc.u32 %r2, %r3, 1;
+    mov.b32 %r2.unset, %unset.1;
+    mov.b64 %r2.from, %carry.from;
+
+mov.u32 %r2, 7;
+    mov.u32 %r2, 7;
+    mov.b32 %r2.unset, 0;
+
+mad.lo.u32 %r1, %r1, %r3, %r1;
+    setp.ne.b32 %unset.1, %r1.unset, 0;
+    selp.b32 %unset.2, -1, 0, %unset.1;
+    mad.lo.u32 %r1, %r1, %r3, %r1;
+    mov.b32 %r1.unset, %unset.2;
+    mov.b64 %r1.from, %r1.from;
+
+selp.b32 %r2, %r1, %r3, %p3;
+    selp.b32 %unset.1, %r1.unset, 0, %p3;
+    xor.b32 %unset.2, %r1, %r3;
+    or.b32 %unset.3, %unset.2, %r1.unset;
+    or.b32 %unset.4, %unset.3, 0;
+    selp.b32 %unset.5, %unset.4, %unset.1, %p3.unset;
+    setp.ne.b32 %unset.6, %r1.unset, 0;
+    selp.b64 %unset.7, %r1.from, %p3.from, %unset.6;
+    selp.b32 %r2, %r1, %r3, %p3;
+    mov.b32 %r2.unset, %unset.5;
+    mov.b64 %r2.from, %unset.7;
+"""
+
+
+def computed(instruction: str) -> str:
+    """What an instruction becomes where %r1, %f1, %p3, the carry and its results may be unset."""
+    parsed = module(MODULE.replace("BODY", instruction))
+    function = parsed.functions["k"]
+    followed = {"%r1", "%f1", "%p3"} & function.regs.keys() | function.body[0].writes | {CARRY}
+    bits = UnsetBits(function, followed, frozenset())
+    bits.ins = function.body[0]
+    bits.compute()
+    function.body = bits.body
+    return printed(function)
+
+
+@pytest.mark.parametrize("case", INSTRUCTIONS.strip().split("\n\n"))
+def test_unset_bits_of_what_is_computed(case):
+    instruction, *expected = case.splitlines()
+    assert computed(instruction) == "\n".join(line.strip() for line in expected)
+
+
+def test_arguments_and_results_have_their_unset_bits_beside_them():
+    kernel = instrumented("""
+        st.param.b64 [p], %rd1; call (q), f, (p); ld.param.b32 %r1, [q]; st.global.u32 [%rd2], %r1;
+    """)
+    text = printed(kernel)
+    assert "call (q), f, (p, p.unset, p.from, q.unset, q.from);" in text
+    assert "st.param.b64 [p.unset], %rd1.unset;" in text and "ld.param.b32 %r1.unset, [q.unset];" in text
+    callee = instrumented("ret;", "f")
+    assert [p.name for p in callee.params] == ["a", "a.unset", "a.from", "back.unset", "back.from"]
+    assert "ld.param.b64 %rd1.unset, [a.unset];" in printed(callee)
+    assert "st.param.b32 [back.unset], %r1.unset;" in printed(callee)
+
+
+def test_all_that_is_inserted_is_known_to_isa():
+    body = """ld.global.v2.f32 {%f1, %f2}, [%rd1]; st.shared.v2.f32 [%r1], {%f1, %f2}; atom.global.exch.b32 %r2, [%rd1], 3;
+        shfl.sync.idx.b32 %r3, %r2, 0, 31, -1; bar.sync %r3; @%p1 ld.global.s8 %r4, [%rd1];
+        add.cc.u32 %r5, %r4, 1; addc.u32 %r6, %r5, 0; and.pred %p2, %p1, %p3;
+        ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r7, %r8}, [%r1];"""
+    kernel = instrumented(body)
+    assert all(find(item.opcode) for item in kernel.body if hasattr(item, "opcode"))
+    assert {
+        name
+        for i in kernel.body
+        if hasattr(i, "opcode")
+        for o in i.operands
+        for name in o.registers
+        if "unset." in name
+    } <= kernel.regs.keys()
