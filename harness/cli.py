@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -142,7 +143,7 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
         source = the_file(puzzle, path, solution)
         with Ticker() as tell:
             verdict = grade_file(puzzle, source, Options(device, seed, tell))
-        if source.resolve() == puzzle.stub_path.resolve():
+        if os.path.realpath(source) == os.path.realpath(puzzle.stub_path):
             progress.record(verdict)
         if verdict.passed and not solution:
             verdict.next = what_next(course, progress)

@@ -172,7 +172,7 @@ def _cache() -> Item:
         if os.environ.get("BACKWARP_CACHE", "").lower() in ("off", "0", "none"):
             text = "switched off: every kernel is compiled again each time"
             return Item("cache", "missing", text, "unset BACKWARP_CACHE")
-        text = "there is no writable directory for it"
+        text = "there is no directory for it that you, and only you, can write to"
         return Item("cache", "missing", text, "set BACKWARP_CACHE to a writable one")
     size = sum(p.stat().st_size for p in root.rglob("*") if p.is_file())
     return Item("cache", "ok", f"{root}, {size / 2**20:.0f} MB")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
 import importlib.util
+import os
 import re
+import stat
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -16,6 +19,7 @@ from ..devices.nvrtc.includes import MAX_SOURCE
 from ..errors import BackwarpError, CourseError
 from .declare import Puzzle
 
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # of a pipe there is no end
 PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
 
 
@@ -155,24 +159,14 @@ def broken_line(error: Exception, path: str) -> int:
     return line
 
 
-def read_source(path: Path, name: str = "") -> str:
-    """The text of a student's file, called `name` in messages. Errors: CourseError if it cannot be read or is
-    empty."""
+def read_source(path: Path, name: str = "", within: Path | None = None) -> str:
+    """The text of a student's file, called `name` in messages.
+
+    within: a folder that others have filled: below it no link is followed, which might lead to a file of one's own.
+    Errors: CourseError if it cannot be read or is empty.
+    """
     name = name or str(path)
-    try:
-        if path.is_dir():
-            raise CourseError(f"{name} is a folder, not a kernel file: move it away")
-        if not path.exists():
-            raise NoSource(f"{name} does not exist")
-        if not path.is_file():
-            raise CourseError(f"{name} is not a regular file: move it away")
-        if path.stat().st_size > MAX_SOURCE:
-            kilobytes = path.stat().st_size >> 10
-            raise CourseError(f"{name} has {kilobytes} KB; more than {MAX_SOURCE >> 10} KB is not a kernel")
-        data = path.read_bytes()
-    except OSError as e:
-        allow = f"; allow it: chmod u+r {name}" if isinstance(e, PermissionError) else ""
-        raise CourseError(f"{name} cannot be read: {e.strerror}{allow}") from None
+    data = _read_bytes(path, name, within)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         mark = " ".join(f"0x{byte:02x}" for byte in data[:2])
         raise NotText(f"{name} starts with {mark}: this is UTF-16; save it as UTF-8 in your editor")
@@ -189,6 +183,44 @@ def read_source(path: Path, name: str = "") -> str:
     if not text.strip():
         raise NoSource(f"{name} is empty")
     return text.replace("\r\n", "\n")
+
+
+def _read_bytes(path: Path, name: str, within: Path | None) -> bytes:
+    try:
+        descriptor = _open_below(within, path) if within else os.open(path, _READ)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise CourseError(f"{name} is not a regular file: move it away")
+            if found.st_size > MAX_SOURCE:
+                size = f"{found.st_size >> 10} KB; more than {MAX_SOURCE >> 10} KB"
+                raise CourseError(f"{name} has {size} is not a kernel")
+            return file.read(MAX_SOURCE)
+    except FileNotFoundError:
+        raise NoSource(f"{name} does not exist") from None
+    except IsADirectoryError:
+        raise CourseError(f"{name} is a folder, not a kernel file: move it away") from None
+    except OSError as e:
+        if within and e.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise CourseError(f"{name} is a link, or lies behind one: hand in the file itself") from None
+        allow = f"; allow it: chmod u+r {name}" if isinstance(e, PermissionError) else ""
+        raise CourseError(f"{name} cannot be read: {e.strerror}{allow}") from None
+
+
+def _open_below(folder: Path, path: Path) -> int:
+    """A file descriptor. Errors: OSError."""
+    *folders, name = Path(os.path.abspath(path)).relative_to(os.path.abspath(folder)).parts
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for part in folders:
+        try:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+    try:
+        return os.open(name, _READ | os.O_NOFOLLOW, dir_fd=at)
+    finally:
+        os.close(at)
 
 
 def source_hash(source: str) -> str:

@@ -35,6 +35,15 @@ def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confine
     return device
 
 
+def end_processes() -> None:
+    """End those in which kernels are compiled and run; the next kernel gets new ones."""
+    from .virtual.compile import build
+    from .virtual.confined import PROCESS
+
+    PROCESS.end()
+    build.end()
+
+
 def confined_device(kind: str = "auto", checks: str = "full", seed: int = 0):
     """`open_device` for kernels that are not one's own: the virtual GPU's run confined."""
     return open_device(kind, checks, seed, confined=True)

@@ -20,7 +20,7 @@ _LOOK = 1 / 16  # of the limit: what a process writes before it checks the sizes
 
 
 def cache_root() -> Path | None:
-    """The cache directory (made if need be); None if it is off, cannot be written, or is another user's."""
+    """The cache directory (made if need be); None if it is off, cannot be written, or others could write to it."""
     setting = os.environ.get("BACKWARP_CACHE", "")
     if setting.lower() in ("off", "0", "none"):
         return None
@@ -43,13 +43,12 @@ def cache_root() -> Path | None:
 
 
 def _own(root: Path) -> bool:
-    """Nobody else can put machine code there, which would be run. Errors: OSError."""
-    found = root.stat()
-    if found.st_uid != os.geteuid():
-        return False
-    if found.st_mode & 0o022:
-        root.chmod(found.st_mode & ~0o022)
-    return True
+    """Nobody else could put machine code there, which would be run. Errors: OSError."""
+    return _is_own(root.stat())
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 @lru_cache(maxsize=1)
@@ -90,7 +89,10 @@ class Store:
         if path is None:
             return None
         try:
-            data = path.read_bytes()
+            with open(path, "rb") as file:
+                if not _is_own(os.fstat(file.fileno())):
+                    return None
+                data = file.read()
         except OSError:
             return None
         head, body = data[:32], data[32:]
@@ -109,7 +111,8 @@ class Store:
             return
         temporary = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (path.parent.parent, path.parent):
+                folder.mkdir(exist_ok=True, mode=0o700)
             handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(body).digest() + body)

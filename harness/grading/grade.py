@@ -8,6 +8,7 @@ first build is not compiled again.
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from ..course.checkout import NoSource, NotText, read_source, seed_of, source_ha
 from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Puzzle
 from ..course.stubs import stub_text
+from ..devices import end_processes
+from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
 from . import compile_errors, fault_values, gates, naming, race_timeline, sentences
 from .compare import error_map
@@ -37,6 +40,9 @@ class Options:
     verdict.
     patience: seconds for all cases after the first that fails. given: makes the inputs and the right
     results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
+    within: the folder of other people's files that this one lies in. It is graded only where kernels can be confined,
+    unless they are `trusted`; no link in the folder is followed; and the processes that it was compiled and run in
+    end with it, so that no file can touch the verdict on another.
     """
 
     device: str = "auto"
@@ -45,6 +51,8 @@ class Options:
     patience: float = PATIENCE
     given: Callable = given
     foresee: naming.Foresee | None = None
+    within: Path | None = None
+    trusted: bool = False
 
 
 class Stop(Exception):
@@ -66,7 +74,9 @@ def grade_file(
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp hint {puzzle.number}"
     try:
-        source = checked_source(puzzle, path, verdict)
+        if options.within and not options.trusted:
+            require_confinement(verdict)
+        source = checked_source(puzzle, path, verdict, options.within)
         verdict.seed = seed_of(source) if options.seed is None else options.seed
         puzzle, options = puzzle.drawn(verdict.seed), replace(options, seed=verdict.seed)
         if puzzle.program:
@@ -81,6 +91,9 @@ def grade_file(
                 verdict = through_gates(puzzle, source, path.name, options, opener, verdict)
     except Stop as stop:
         verdict = end(verdict, stop)
+    finally:
+        if options.within:
+            end_processes()
     verdict.seconds = round(time.perf_counter() - started, 3)
     return verdict
 
@@ -91,17 +104,25 @@ def end(verdict: Verdict, stop: Stop) -> Verdict:
     return replace(verdict, status=stop.status, kind=stop.kind, lines=stop.lines, diagnostics=found)
 
 
+def require_confinement(verdict: Verdict) -> None:
+    """Stop where kernels cannot be confined."""
+    if not supported().complete:
+        verdict.next = "backwarp doctor"
+        what = "This system cannot confine kernels (it has no Landlock or no seccomp), and this file is not yours."
+        raise Stop("device", [what, "Grade it on Linux 5.13 or newer, or say that you trust it."], ERROR)
+
+
 def shown_path(puzzle: Puzzle, path: Path) -> str:
     try:
-        return path.resolve().relative_to(puzzle.root.resolve()).as_posix()
+        return Path(os.path.realpath(path)).relative_to(os.path.realpath(puzzle.root)).as_posix()
     except ValueError:
         return str(path)
 
 
-def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict) -> str:
-    """The text of the file; Stop if there is nothing to compile."""
+def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict, within: Path | None = None) -> str:
+    """The text of the file; Stop if there is nothing to compile. within: see Options."""
     try:
-        source = read_source(path, verdict.file)
+        source = read_source(path, verdict.file, within)
     except CourseError as e:
         lines = str(e).splitlines()
         verdict.next = f"backwarp grade {puzzle.number}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import errors
 from ..launching import Launch
 from ..nvrtc.compiler import HeadersLost, Job, Ptx
@@ -47,3 +49,37 @@ CODEC = Codec(
         Variable,
     )
 )
+
+
+def is_sound(found: object) -> bool:
+    """Whether the parts of what came of a launch are of the types that a report relies on."""
+    if isinstance(found, errors.LaunchError):
+        return _are(str, (*found.args, getattr(found, "code", "")))
+    if isinstance(found, Launch):
+        plain = _are(str, (found.stdout,)) and _are(int, (found.stdout_dropped, *found.turns))
+        return plain and isinstance(found.counters, dict) and _all_sound(found.notes)
+    if not isinstance(found, errors.KernelFault):
+        return False
+    texts = "kind", "headline", "explanation", "file", "array", "index", "shape", "severity", "source"
+    places = [p for p in (found, found.other) if p is not None]
+    if not all(isinstance(p, errors.KernelFault | errors.Place) for p in places):
+        return False
+    return (
+        _are(str, [getattr(found, name) for name in texts] + [p.file for p in places])
+        and _are(int, [found.line, found.count, *(p.line for p in places)])
+        and all(_is_place(at) for p in places for at in (p.thread, p.block))
+        and _all_sound(found.more)
+        and (found.launch is None or isinstance(found.launch, Launch) and is_sound(found.launch))
+    )
+
+
+def _are(kind: type, values) -> bool:
+    return all(isinstance(value, kind) or kind is int and isinstance(value, np.integer) for value in values)
+
+
+def _is_place(at) -> bool:
+    return at is None or isinstance(at, tuple) and len(at) == 3 and _are(int, at)
+
+
+def _all_sound(found) -> bool:
+    return isinstance(found, list) and all(isinstance(f, errors.KernelFault) and is_sound(f) for f in found)

@@ -20,7 +20,7 @@ from ...errors import BackwarpError, CompileError, DeviceError, KernelFault, Lau
 from ..child import ENVIRONMENT, Child
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple
 from ..plain import Damaged
-from .answers import CODEC, DEVICE_SETTINGS
+from .answers import CODEC, DEVICE_SETTINGS, is_sound
 from .compile import link
 from .compile.build import build
 from .compile.modules import Built
@@ -356,7 +356,15 @@ class ConfinedKernel:
         request = self._request(grid, block, args, shared_mem)
         limit = 3 * device.time_limit + GRACE
         answer = device.process.ask("launch", *request, limit=limit, verbs={"build": module.better})
-        module.quick, lines, found = answer
+        match answer:
+            case (
+                bool() as quick,
+                np.ndarray() | None as lines,
+                KernelFault() | Launch() | LaunchError() as found,
+            ) if is_sound(found):
+                module.quick = quick
+            case _:
+                raise device.process.nonsense()
         launch = found if isinstance(found, Launch) else getattr(found, "launch", None)
         if launch is not None and launch.steps is not None:
             launch.steps = Steps(launch.steps, lines)

@@ -36,10 +36,23 @@ def test_only_its_user_can_write_to_the_cache(tmp_path, monkeypatch, mode):
     monkeypatch.setenv("BACKWARP_CACHE", str(root))
     root.mkdir()
     root.chmod(mode)
-    assert cache_root() == root
-    assert root.stat().st_mode & 0o022 == 0
+    safe = not mode & 0o022
+    assert cache_root() == (root if safe else None)
     Store("s").put("abc", b"data")
-    assert Store("s").get("abc") == b"data"
+    assert Store("s").get("abc") == (b"data" if safe else None)
+
+
+def test_an_entry_that_others_could_have_written_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("BACKWARP_CACHE", str(tmp_path))
+    old = os.umask(0)
+    try:
+        Store("s").put("abc", b"data")
+    finally:
+        os.umask(old)
+    entry = tmp_path / "s" / "ab" / "abc"
+    assert [p.stat().st_mode & 0o077 for p in (entry.parent.parent, entry.parent, entry)] == [0, 0, 0]
+    entry.chmod(0o620)
+    assert Store("s").get("abc") is None
 
 
 def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):

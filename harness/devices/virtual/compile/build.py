@@ -148,6 +148,10 @@ def _crash(how: str) -> CompileError | DeviceError:
 
 
 @atexit.register
-def _end_child() -> None:
-    if _child:
-        _child.end()
+def end() -> None:
+    """End the compilers' process, if it runs."""
+    global _child
+    with _turn:
+        child, _child = _child, None
+    if child:
+        child.end()

@@ -1,7 +1,7 @@
 """A thread notes its way out, its iterations, and what lies behind a place to wait at: see `analyse/leaving`.
 
                                     note Extra.out, 1;
-                                    note Extra.turns+0, 0;
+                                    note Extra.turns, 0;
     $L_loop:                        $L_loop:
     @%p1 bra $L_stay;               @%p1 bra $L_stay;
     bra $L_return;           ->     note Extra.out, 4294967298;
@@ -9,7 +9,7 @@
     $L_stay:                        $L_stay:
                                     note Extra.behind, 4294967297;
     bar.sync 0;                     bar.sync 0;
-                                    bump Extra.turns+0;
+                                    bump Extra.turns;
     bra $L_loop;                    bra $L_loop;
 
 A mask of ways is kept in the lower half of a word, that of the loops around them in the upper half.

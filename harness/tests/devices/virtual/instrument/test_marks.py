@@ -124,7 +124,7 @@ def test_a_thread_notes_its_way_out_and_its_iterations():
     text = printed(instrumented(barriers, "mov.u32 %r1, 0;" + LOOP))
     assert text == lines(f"""
         note Extra.out, 1;
-        note Extra.turns+0, 0;
+        note Extra.turns, 0;
         mov.u32 %r1, 0;
         $L_top:
         @%p1 bra $L_stay;
@@ -134,7 +134,7 @@ def test_a_thread_notes_its_way_out_and_its_iterations():
         note Extra.behind, {both | 1};
         bar.sync 0;
         @!%p2 bra.skip $below.6;
-        bump Extra.turns+0;
+        bump Extra.turns;
         @%p2 bra $L_top;
         $below.6:
         bra $L_return;
