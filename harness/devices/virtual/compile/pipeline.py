@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
 from ..instrument import barriers, initialised, races, registers, segments, turns
@@ -32,6 +33,13 @@ def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=())
 
 def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lowered:
     """PTX -> LLVM text. Errors: as `compile_ptx`."""
+    try:
+        return _lower(text, name, recipe, arena_size, fixed)
+    except RecursionError:  # passes follow calls to those that are called, and so on
+        raise Unsupported("functions whose calls are nested hundreds deep", name) from None
+
+
+def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowered:
     module = parse.parse(text, name)
     verify.run(module, name)
     predicates.run(module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from .ir import Function, Instruction, Label, Location, Module, Symbol
 
@@ -118,19 +119,24 @@ class CallGraph:
         )
 
     def called_at(self, name: str) -> Location:
-        """The first line of the student's file from which a function is reached."""
-        callers = [f for f in defined(self.module) if name in self.callees[f.name]]
-        for caller in callers:
-            for ins in caller.body:
-                if called(ins) == name and ins.at.line:
-                    return ins.at
-        seen = [name]
-        for caller in callers:
-            if caller.name not in seen and not self.is_recursive(caller.name):
-                seen.append(caller.name)
-                if (at := self.called_at(caller.name)).line:
-                    return at
+        """The line of the student's file from which a function is reached by the fewest calls."""
+        reached = [name]  # grows
+        for goal in reached:
+            for caller in self._callers.get(goal, ()):
+                for ins in caller.body:
+                    if called(ins) == goal and ins.at.line:
+                        return ins.at
+                if caller.name not in reached:
+                    reached.append(caller.name)
         return Location()
+
+    @cached_property
+    def _callers(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for caller in defined(self.module):
+            for name in self.callees[caller.name]:
+                found.setdefault(name, []).append(caller)
+        return found
 
     def mentions(self, name: str, text: str) -> bool:
         """Whether the opcode or an operand of a function, or of one that it calls, has `text` in it."""

@@ -386,7 +386,8 @@ class _Body:
         if len(arguments) != len(f.params) or len(returns) not in (0, len(f.returns)):
             self.refuse(ins, f"which calls {target} with another number of arguments or results than it has")
         for formal, actual in zip(f.params, arguments, strict=True):
-            if formal.is_array or type(actual) not in (Register, Immediate):
+            one = type(actual) in (Register, Immediate) and f"b{8 * formal.size}" in TYPES
+            if formal.is_array or not one:
                 self.handed_over(ins, actual, formal.size)
             else:
                 self.scalar(ins, f"b{8 * formal.size}", actual, False)
