@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import pickle
 import resource
@@ -47,6 +48,7 @@ class Channel:
     """One end of the connection. codec: `dumps` and `loads`. most: bytes of a message; None: any."""
 
     most: int | None = None
+    questions: int | None = None  # that the other side may ask about one request; None: any number
 
     def __init__(self, connection: socket.socket, codec=pickle):
         self._connection, self._codec = connection, codec
@@ -63,7 +65,9 @@ class Channel:
         Errors: what the other side raises, TimeoutError, Damaged; EOFError or OSError if the other side is gone.
         """
         self.send("ask", verb, arguments)
-        while True:
+        for number in itertools.count():
+            if self.questions is not None and number > self.questions:
+                raise Damaged("questions without end")
             match self.receive(limit):
                 case "ok", value:
                     return value

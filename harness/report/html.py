@@ -92,7 +92,7 @@ def section(verdict: Verdict, puzzle: Puzzle) -> str:
         parts.append(gates_table(verdict))
     if found := verdict_picture(verdict):
         figure, says = found
-        parts.append(f'<img alt="{says}" src="{png(figure)}">')
+        parts.append(f'<img alt="{html.escape(says)}" src="{png(figure)}">')
     return "\n".join([*parts, "</article>"])
 
 

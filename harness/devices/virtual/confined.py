@@ -35,6 +35,7 @@ GRACE = 20  # seconds beyond a launch's own limit, which the process itself enfo
 MEMORY = 700 << 20  # bytes that the process may use beside what arrays need
 #: bytes that the process may use for each byte of an array: itself, and all that checks keep of it
 NEED = {"full": 48, "memory": 6, "count": 6, "none": 6}
+QUESTIONS = 8  # for other builds, of one launch
 MOST = 1 << 26  # bytes of an answer beside the arrays
 
 
@@ -56,6 +57,7 @@ class Process:
             if self._child is None:
                 worker = "harness.devices.virtual.confined_worker"
                 self._child = Child(worker, environment=ENVIRONMENT, codec=CODEC)
+                self._child.questions = QUESTIONS
                 self.need = self.most = 0
                 self._runtimes = set()
 

@@ -48,7 +48,8 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
     key = digest(job.key(), *map(str, how), link.own_text(), machine())
     if data := _store.get(key):
         with contextlib.suppress(Damaged):  # written by another version
-            return CODEC.loads(data)
+            if isinstance(built := CODEC.loads(data), Built):
+                return built
     # meanwhile: it is needed too
     threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
     known = job.stored(flavour)

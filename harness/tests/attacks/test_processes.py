@@ -1,0 +1,188 @@
+"""Processes that kernels have taken over: their parent waits, reads and believes no more than it has decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.devices import child as children
+from harness.devices import open_device
+from harness.devices.child import Child
+from harness.devices.launching import Launch
+from harness.devices.plain import Damaged
+from harness.devices.virtual import confined
+from harness.devices.virtual.answers import CODEC, is_sound
+from harness.devices.virtual.run import workers
+from harness.errors import DeviceError, KernelFault, LaunchError, Place
+from harness.tests.devices.virtual.launches import K
+
+LIMIT = 1.0  # seconds; what a child does takes no longer to see through
+
+
+@pytest.fixture
+def liar():
+    made = []
+
+    def start(how: str, **options) -> Child:
+        made.append(Child("harness.tests.attacks.a_liar", how, codec=CODEC, most=1 << 20, **options))
+        made[-1].questions = 5
+        return made[-1]
+
+    yield start
+    for child in made:
+        if child._child.returncode is None:
+            child.end()
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("silent", TimeoutError),
+        ("half a length", TimeoutError),
+        ("half a message", TimeoutError),
+        ("a drop at a time", TimeoutError),
+        ("words", TimeoutError),
+        ("a promise of an exabyte", Damaged),
+        ("a gigabyte", Damaged),
+        ("noise", Damaged),
+        ("questions", Damaged),
+        ("another question", Damaged),
+    ],
+)
+def test_an_answer_that_does_not_come(liar, how, error):
+    child = liar(how)
+    with pytest.raises(error):
+        child.ask("anything", (), LIMIT if error is TimeoutError else 60, {"more": lambda: None})
+    started = time.monotonic()
+    assert len(child.end()) <= 1 << 16
+    assert time.monotonic() - started < 30
+
+
+def test_a_child_that_reads_nothing(liar, monkeypatch):
+    monkeypatch.setattr(children, "PATIENCE", 0.3)
+    with pytest.raises(TimeoutError):
+        liar("silent").ask("anything", (bytes(1 << 24),), 60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
+def test_a_child_that_takes_memory(liar):
+    with pytest.raises(MemoryError):
+        liar("memory", memory=200 << 20).ask("anything", (), 60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
+def test_what_a_child_has_started_ends_with_it(liar):
+    child = liar("children")
+    pids = child.ask("anything", (), 60)
+    assert len(pids) == 3 and all(map(runs, pids))
+    child.end()
+    end = time.monotonic() + 30
+    while any(map(runs, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not any(map(runs, pids))
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# -- forged results ----------------------------------------------------------------------------------------------
+
+FAULT = KernelFault(
+    "race", "headline", "explanation", line=3, thread=(0, 0, 0), other=Place("k.cu", 1, None, None)
+)
+
+
+def with_(value, **fields):
+    changed = dataclasses.replace(value)
+    for name, field in fields.items():
+        setattr(changed, name, field)
+    return changed
+
+
+FORGED = {
+    "nothing": None,
+    "a number": 5,
+    "too few": (True, None),
+    "text": "ok",
+    "a launch that is a text": (True, None, "fine"),
+    "a line that is a text": (True, None, with_(FAULT, line="x" * 100)),
+    "a thread of two": (True, None, with_(FAULT, thread=(1, 2))),
+    "a block of texts": (True, None, with_(FAULT, block=("a", "b", "c"))),
+    "a headline that is a list": (True, None, with_(FAULT, headline=[1] * 1000)),
+    "another side of numbers": (True, None, with_(FAULT, other=5)),
+    "more that are numbers": (True, None, with_(FAULT, more=[1, 2])),
+    "a launch of a fault": (True, None, with_(FAULT, launch=7)),
+    "output that is a number": (True, None, Launch(stdout=3)),
+    "notes of text": (True, None, Launch(notes=["all is well"])),
+    "counters that are a list": (True, None, Launch(counters=[1])),
+    "turns of text": (True, None, Launch(turns=("a",))),
+    "steps without lines": (1, "lines", Launch()),
+    "an error without a text": (True, None, LaunchError(5)),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_result_is_nonsense(how, monkeypatch):
+    with open_device("cpu", checks="memory", confined=True) as device:
+        device.quick = True
+        kernel = device.compile(f"{K}f(int* x) {{ x[0] = 1; }}").get_function("f")
+        x = device.empty(1, np.int32)
+        x.get()
+        forged = CODEC.loads(CODEC.dumps(("ok", FORGED[how])))
+        monkeypatch.setattr(device.process._child, "receive", lambda limit: forged)
+        with pytest.raises(DeviceError, match="answers nonsense"):
+            kernel(1, 1, (x,))
+        monkeypatch.undo()
+        again = device.empty(1, np.int32)
+        kernel(1, 1, (again,))
+        assert again.get() == [1]
+
+
+def test_what_a_process_may_say():
+    assert is_sound(FAULT) and is_sound(Launch(notes=[FAULT])) and is_sound(LaunchError("no", "code"))
+    assert is_sound(with_(FAULT, more=[FAULT], launch=Launch()))
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
+def test_a_launch_that_takes_memory_beside_its_arrays(monkeypatch):
+    monkeypatch.setattr(confined, "MEMORY", 220 << 20)
+    source = f"""__device__ int big[1 << 26];
+    {K}f(int* x) {{ for (int k = 0; k < 1000; k++) for (int i = threadIdx.x; i < 1 << 26; i += 1024) big[i] = i + k; }}
+    {K}g(int* x) {{ x[0] = 1; }}"""
+    with open_device("cpu", checks="memory", confined=True) as device:
+        device.quick, device.time_limit = True, 20.0
+        module = device.compile(source)
+        with pytest.raises(LaunchError, match="takes more than 220 MiB of memory beside its arrays"):
+            module.get_function("f")(1, 1024, (device.empty(1, np.int32),))
+        x = device.empty(1, np.int32)
+        module.get_function("g")(1, 1, (x,))
+        assert x.get() == [1]
+
+
+def test_threads_that_keep_more_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(workers, "MOST_FRAMES", 1 << 16)
+    with open_device("cpu", checks="memory") as device:
+        device.quick = True
+        kernel = device.compile(f"""{K}f(int* x) {{
+            __shared__ int s[1024];
+            int a = x[threadIdx.x], b = a * a, c = b * a;
+            s[threadIdx.x] = a;
+            __syncthreads();
+            x[threadIdx.x] = s[1023 - threadIdx.x] + b * c;
+        }}""").get_function("f")
+        x = device.array(np.ones(1024, np.int32))
+        kernel(1, 32, (x,))
+        with pytest.raises(KernelFault, match="What the threads of a block keep while they wait"):
+            kernel(1, 1024, (x,))
+        kernel(1, 32, (x,))
