@@ -40,6 +40,7 @@ _LOOK = 0.05  # seconds between two looks at what a child uses while it works
 PATIENCE = 60  # seconds for a child to take what it is sent
 _ENDING = 0.2  # seconds for a child to end by itself
 _LAST_WORDS = 1 << 16  # bytes of them that are read
+_LONGEST_WORD = 300  # characters of the last line that are told
 #: the environment that a process may see which runs what nobody trusts
 ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ")
 
@@ -178,7 +179,7 @@ class Child(Channel):
         with self._child.stderr as pipe:
             said = pipe.read(_LAST_WORDS).decode("utf-8", "replace").strip().splitlines()
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        return f"{how}: {said[-1]}" if said else how
+        return f"{how}: {said[-1][:_LONGEST_WORD]}" if said else how
 
     def _has_ended(self) -> bool:
         """Its number stays its own until it has been waited for."""
