@@ -230,8 +230,10 @@ def _arguments(asked: Asked, source: str, name: str, sizes: Sequence[int]) -> di
     types = _template_types(function, name)
     kinds = [_type(p, types) if parameters else "" for p in parameters or names]
     pointers = [p.pointer if parameters else None for p in parameters or names]
-    return {n: _value(n, given[n], kind, pointer, size)
-            for n, kind, pointer, size in zip(names, kinds, pointers, sizes, strict=True)}  # fmt: skip
+    return {
+        n: _value(n, given[n], kind, pointer, size)
+        for n, kind, pointer, size in zip(names, kinds, pointers, sizes, strict=True)
+    }
 
 
 def _by_name(texts: Sequence[str], names: Sequence[str], kernel: str) -> dict[str, str]:

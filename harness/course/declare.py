@@ -19,9 +19,28 @@ from .mistakes import Mistake, mistakes_in
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
 
 __all__ = [  # what puzzle.py files and the harness import from here
-    "PARTS", "Array", "Case", "Constant", "Float", "Gate", "Gradient", "In", "InOut", "Int", "Kernel", "Launch",
-    "Mistake", "Out", "Param", "Program", "Puzzle", "Scalar", "ceil_div", "mistakes_in", "require",
-]  # fmt: skip
+    "PARTS",
+    "Array",
+    "Case",
+    "Constant",
+    "Float",
+    "Gate",
+    "Gradient",
+    "In",
+    "InOut",
+    "Int",
+    "Kernel",
+    "Launch",
+    "Mistake",
+    "Out",
+    "Param",
+    "Program",
+    "Puzzle",
+    "Scalar",
+    "ceil_div",
+    "mistakes_in",
+    "require",
+]
 
 PARTS = {
     1: "LeNet, one thread per answer",

@@ -165,9 +165,13 @@ def check_training(
 ) -> Finding | None:
     """Selects by the case's name: the rate, one update, a few steps, the accuracy, all of it."""
     checks = {
-        "learning_rate": check_rate, "update": check_update, "six_steps": check_steps,
-        "accuracy": check_accuracy, "overfit": check_overfit, "train": check_curve,
-    }  # fmt: skip
+        "learning_rate": check_rate,
+        "update": check_update,
+        "six_steps": check_steps,
+        "accuracy": check_accuracy,
+        "overfit": check_overfit,
+        "train": check_curve,
+    }
     check = next(check for name, check in checks.items() if case.name.startswith(name))
     return check(functions, case, device, seed, mistakes)
 

@@ -52,8 +52,16 @@ def test_a_kernel_runs_and_is_counted(file):
 
 
 def test_a_fault_names_element_and_line(file):
-    done = run_file(Asked(file, "past_the_end", block=(4,), arguments=("zeros:2x3", "last=3"),
-                          constants=("w=ones:4:float32",)), "cpu")  # fmt: skip
+    done = run_file(
+        Asked(
+            file,
+            "past_the_end",
+            block=(4,),
+            arguments=("zeros:2x3", "last=3"),
+            constants=("w=ones:4:float32",),
+        ),
+        "cpu",
+    )
     assert (done.fault.kind, done.fault.line, done.fault.array) == ("out-of-bounds", 9, "y")
     assert done.arrays == {} and done.counters == {}
 

@@ -53,10 +53,10 @@ _HOST_NAMESPACES = (
     "std::this_thread",
 )
 _VARIABLES = ("declaration", "field_declaration")
-_PARAMETERS = (
-    "parameter_declaration", "optional_parameter_declaration", "type_parameter_declaration",
-    "variadic_parameter_declaration",
-)  # fmt: skip
+_PARAMETERS = """
+    parameter_declaration optional_parameter_declaration type_parameter_declaration
+    variadic_parameter_declaration
+""".split()
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 

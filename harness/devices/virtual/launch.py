@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -192,37 +193,27 @@ class Run:
         dtype = abi.DTYPES["Launch"]
         self._memory = np.zeros(dtype.itemsize + abi.MAX_RECORDS * abi.DTYPES["Fault"].itemsize, np.uint8)
         launch = self._memory[: dtype.itemsize].view(dtype)
-        n = self.block[0] * self.block[1] * self.block[2]
-        blocks = self.grid[0] * self.grid[1] * self.grid[2]
-        self._order = thread_order(
-            n, self.device.schedule, self.coarsening if self.kernel.info.coroutine else 1
-        )
-        multiplier, offset = block_order(blocks, self.device.schedule)
-        first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
-        if first:
-            multiplier, offset = spread_order(blocks)
-        if opposite:
-            self._order = np.ascontiguousarray(self._order[::-1])
-            multiplier, offset = opposite_order(blocks, multiplier, offset)
-        shared = self.kernel.info.shared or self.shared_mem
-        barriers, races = (check in self.device.recipe for check in (Check.BARRIERS, Check.RACES))
-        values = {
-            "next_block": first, "blocks": blocks, "block_multiplier": multiplier, "block_offset": offset,
-            "threads": n, "coarsening": self.coarsening,
-            "order": self._order.ctypes.data, "step_budget": self.device.step_budget,
-            "deadline": deadline(self.device.time_limit), "printf_open": 1,
-            "grid_x": self.grid[0], "grid_y": self.grid[1], "grid_z": self.grid[2],
-            "block_x": self.block[0], "block_y": self.block[1], "block_z": self.block[2],
-            "shared_bytes": max(0, self.shared_end - abi.SHARED_START) if shared else 0,
-            "shared_static": self.kernel.info.shared_static, "shared_dynamic": self.shared_mem,
-            "check_sync": barriers, "grid_sync": barriers and self.kernel.info.grid_sync,
-            "grid_workspace": self.device._workspace.start,
-            "slots": self.slots, "ticks": time.monotonic_ns(),
-            "now": self.device.events + 1, "tag": self.device.events + 1,
-            "symmetric": self.kernel.info.symmetric, "ordered": self.kernel.info.ordered, "finals": self.kernel.info.finals,
-            "most_looks": abi.FEW_LOOKS, "chance": self.device.turns and self.device.schedule + 1,
+        info, device = self.kernel.info, self.device
+        barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
+        values = self._order_of_blocks(opposite) | self._extents()
+        values |= {
+            "step_budget": device.step_budget,
+            "deadline": deadline(device.time_limit),
+            "printf_open": 1,
+            "check_sync": barriers,
+            "grid_sync": barriers and info.grid_sync,
+            "grid_workspace": device._workspace.start,
+            "slots": self.slots,
+            "ticks": time.monotonic_ns(),
+            "now": device.events + 1,
+            "tag": device.events + 1,
+            "symmetric": info.symmetric,
+            "ordered": info.ordered,
+            "finals": info.finals,
+            "most_looks": abi.FEW_LOOKS,
+            "chance": device.turns and device.schedule + 1,
             "site_lines": self.module.site_lines.ctypes.data if races else 0,
-        }  # fmt: skip
+        }
         if self.arena.pool:
             values |= self.arena.pool.start()
             if values["now"] > abi.LATE:
@@ -234,6 +225,40 @@ class Run:
             values["steps_end"] = values["steps"] + self._steps.nbytes
         launch[0] = tuple([values.get(name, 0) for name in dtype.names])  # faster than one by one
         return launch
+
+    def _order_of_blocks(self, opposite: bool) -> dict[str, int]:
+        """And of the threads of a block."""
+        threads, blocks, seed = prod(self.block), prod(self.grid), self.device.schedule
+        self._order = thread_order(threads, seed, self.coarsening if self.kernel.info.coroutine else 1)
+        multiplier, offset = block_order(blocks, seed)
+        first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
+        if first:
+            multiplier, offset = spread_order(blocks)
+        if opposite:
+            self._order = np.ascontiguousarray(self._order[::-1])
+            multiplier, offset = opposite_order(blocks, multiplier, offset)
+        return {
+            "next_block": first,
+            "blocks": blocks,
+            "block_multiplier": multiplier,
+            "block_offset": offset,
+            "order": self._order.ctypes.data,
+        }
+
+    def _extents(self) -> dict[str, int]:
+        """Of the grid, a block and its shared memory."""
+        info = self.kernel.info
+        shared = info.shared or self.shared_mem
+        found = {
+            "threads": prod(self.block),
+            "coarsening": self.coarsening,
+            "shared_bytes": max(0, self.shared_end - abi.SHARED_START) if shared else 0,
+            "shared_static": info.shared_static,
+            "shared_dynamic": self.shared_mem,
+        }
+        for name, extent in (("grid", self.grid), ("block", self.block)):
+            found |= {f"{name}_{axis}": size for axis, size in zip("xyz", extent)}
+        return found
 
 
 class _Suspect(Exception):

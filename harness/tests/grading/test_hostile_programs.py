@@ -96,7 +96,7 @@ def message(run):
         "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
         "if libc.prctl(1, 0, 0, 0, 0) < 0: raise OSError(ctypes.get_errno(), 'prctl')",
     ],
-)  # fmt: skip
+)
 def test_nothing_outside_can_be_reached(body, message):
     text = message(body)
     assert text.startswith(("step.py:4: PermissionError: ", "step.py:5: PermissionError: "))
@@ -117,15 +117,21 @@ def test_what_ends_its_process_is_told_so(body, message):
         ("def f(): f()\nf()", "step.py:4: RecursionError"),
         ("x = bytearray(1 << 40)", "step.py:4: MemoryError"),
         ("np.ones(1 << 40)", "step.py:4: "),
-        ("import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()", "step.py:5: "),
+        (
+            "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
+            "step.py:5: ",
+        ),
         ("input()", "step.py:4: "),
         ("exit()", "step.py:4: the program ends itself here"),
         ("raise KeyboardInterrupt", "step.py:4: KeyboardInterrupt"),
         ("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", "ended unexpectedly"),
         (r"raise ValueError('\x1b[2J \ud800 ' + 'x' * 10 ** 7)", "step.py:4: ValueError"),
-        ("print('x' * 10 ** 8); os.write(1, b'x' * 10 ** 7); os.write(2, b'x' * 10 ** 7); return 1 / 0", "ZeroDivision"),
+        (
+            "print('x' * 10 ** 8); os.write(1, b'x' * 10 ** 7); os.write(2, b'x' * 10 ** 7); return 1 / 0",
+            "ZeroDivision",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_goes_too_far_ends_in_a_message(body, says, message, program):
     text = message(body)
     assert says in text and len(text) < 1000 and len(program.printed) <= programs.MOST_PRINTED
@@ -161,8 +167,10 @@ def test_nothing_is_left_of_it():
     pid = program._child._child.pid
     functions = program.load(
         "import threading\ndef f():\n threading.Thread(target=threading.Event().wait).start()",
-        "x.py", ["f()"], 30,
-    )  # fmt: skip
+        "x.py",
+        ["f()"],
+        30,
+    )
     program.allow(30)
     functions["f"]()
     program.end()
@@ -202,7 +210,7 @@ codec = channel._codec
         "channel.send('ask', 'get', (['conv1'],))",
         "channel.send('post', 'get', ('conv1',))",
     ],
-)  # fmt: skip
+)
 def test_what_net_would_not_send_ends_the_process(sent, message):
     assert "sent what no net sends" in message(WIRE.strip() + "\n" + sent)
 
@@ -249,15 +257,20 @@ def backward(net): pass
         ("net.conv1.set(np.zeros(net.conv1.shape))", "net.conv1 is stored by launches"),
         ("net.conv1 = np.zeros(3)", "net.conv1 cannot be set"),
         ("net['conv1'] = np.zeros(3)", "net.conv1 cannot be set"),
-        ("net.launch('relu_forward', np.zeros(3), net.relu1)", "array 1 is a ndarray, not an array on the device"),
-        ("net.launch('sgd_step', net.fc3_bias, net.velocity_fc3_bias, net.grad_fc3_bias, learning_rate='x')",
-         "learning_rate is a str, not a number"),
+        (
+            "net.launch('relu_forward', np.zeros(3), net.relu1)",
+            "array 1 is a ndarray, not an array on the device",
+        ),
+        (
+            "net.launch('sgd_step', net.fc3_bias, net.velocity_fc3_bias, net.grad_fc3_bias, learning_rate='x')",
+            "learning_rate is a str, not a number",
+        ),
         ("net.load(np.zeros((2, 3)), np.zeros(2))", "a batch has images"),
         ("net.load(np.zeros((0, 1, 28, 28)), np.zeros(0))", "a batch has images"),
         ("net.device", "LeNet has no array 'device'"),
         ("net.restore({})", "LeNet has no array 'restore'"),
     ],
-)  # fmt: skip
+)
 def test_an_array_holds_what_launches_store(body, says, message):
     assert says in message(body)
 

@@ -168,8 +168,15 @@ class _Reader:
                 symbol, offset = self._place(*entry.values[_LOCATION])
                 if symbol:
                     nbytes, shape, itemsize = self._type(entry.values.get(_TYPE, 0))
-                    yield Declared(str(entry.values.get(_NAME, "")), symbol, offset, nbytes, shape, itemsize,
-                                   int(entry.values.get(_LINE, 0)))  # fmt: skip
+                    yield Declared(
+                        str(entry.values.get(_NAME, "")),
+                        symbol,
+                        offset,
+                        nbytes,
+                        shape,
+                        itemsize,
+                        int(entry.values.get(_LINE, 0)),
+                    )
 
     def in_registers(self):
         """(function, register, variable), for each place that a variable of a function has."""

@@ -72,10 +72,13 @@ class Flow:
     def loops(self) -> list[Span]:
         """Outer loops before those inside them."""
         return [
-            Span(loop.header, max(self.blocks[start][0] for start in loop.blocks),
-                 tuple(self.blocks[start][0] - 1 for start in loop.entries))
+            Span(
+                loop.header,
+                max(self.blocks[start][0] for start in loop.blocks),
+                tuple(self.blocks[start][0] - 1 for start in loop.entries),
+            )
             for loop in self._loops
-        ]  # fmt: skip
+        ]
 
     def follows(self, position: int, before: int) -> bool:
         """Whether one position can be reached from another within one iteration of every loop that holds both."""

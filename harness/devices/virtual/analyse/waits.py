@@ -52,9 +52,14 @@ class Waits:
         through a pointer, cannot."""
         if name not in self._takes_turns:
             self._takes_turns[name] = False  # for recursion
-            self._takes_turns[name] = self.interleaved and bool(
-                self.turns(name) or any(self.takes_turns(callee) for callee in self.graph.callees.get(name, ()))
-            ) and self._can_suspend(name)  # fmt: skip
+            self._takes_turns[name] = (
+                self.interleaved
+                and bool(
+                    self.turns(name)
+                    or any(self.takes_turns(callee) for callee in self.graph.callees.get(name, ()))
+                )
+                and self._can_suspend(name)
+            )
         return self._takes_turns[name]
 
     def turns(self, name: str) -> frozenset[Instruction]:
@@ -77,8 +82,11 @@ class Waits:
         What a barrier of the C++ library returns does not count.
         """
         callees = [f.name for f in self.graph.pointed] if name[0] == "%" else [name]
-        return any(self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.op.is_mbarrier)
-                   for callee in callees if callee in self.graph.functions and not self.takes_turns(callee))  # fmt: skip
+        return any(
+            self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.op.is_mbarrier)
+            for callee in callees
+            if callee in self.graph.functions and not self.takes_turns(callee)
+        )
 
     def _can_suspend(self, name: str) -> bool:
         """Whether a function can be expanded in a coroutine, in reasonable time."""
@@ -105,8 +113,11 @@ class Waits:
 
     def loops(self, name: str) -> bool:
         """Whether a function, or one that is expanded in it, has a loop."""
-        return any(has_loop(self.graph.functions[f]) for f in self.graph.closure(name)
-                   if self.graph.functions[f].body is not None and (f == name or self.may_wait(f)))  # fmt: skip
+        return any(
+            has_loop(self.graph.functions[f])
+            for f in self.graph.closure(name)
+            if self.graph.functions[f].body is not None and (f == name or self.may_wait(f))
+        )
 
     def spins(self, name: str) -> bool:
         """Whether a kernel has a loop in which a thread may wait for memory to change."""

@@ -16,10 +16,13 @@ _UNSIGNED = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
 
 #: (comparison and .ftz, type)
 _SCALARS = (
-    ("(<compare>|<unsigned_compare>){.<bool>}", "<unsigned>"), ("<compare>{.<bool>}", "<signed>"),
-    ("(eq|ne){.<bool>}", "<bits>"), ("(<compare>|<unordered>){.<bool>}", "f64"),
-    ("(<compare>|<unordered>){.<bool>}{.ftz}", "f32"), ("(<compare>|<unordered>){.<bool>}{.ftz}", "f16"),
-)  # fmt: skip
+    ("(<compare>|<unsigned_compare>){.<bool>}", "<unsigned>"),
+    ("<compare>{.<bool>}", "<signed>"),
+    ("(eq|ne){.<bool>}", "<bits>"),
+    ("(<compare>|<unordered>){.<bool>}", "f64"),
+    ("(<compare>|<unordered>){.<bool>}{.ftz}", "f32"),
+    ("(<compare>|<unordered>){.<bool>}{.ftz}", "f16"),
+)
 _PACKED = "(<compare>|<unordered>){.<bool>}{.ftz}"
 
 

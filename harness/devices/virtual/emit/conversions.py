@@ -68,10 +68,13 @@ def _float_to_int(e, ins, mods, d, a):
 
 
 @statement(
-    "cvt{.<round_to_integer>}{.ftz}{.sat}.f32.f32", "cvt{.<round_to_integer>}{.sat}.(f16.f16|f64.f64)",
-    "cvt{.ftz}{.sat}.(f32.f16|f64.f32)", "cvt{.sat}.f64.f16",
-    "cvt.<round>{.ftz}{.sat}.(f16.f32|f32.f64)", "cvt.<round>{.sat}.f16.f64",
-)  # fmt: skip
+    "cvt{.<round_to_integer>}{.ftz}{.sat}.f32.f32",
+    "cvt{.<round_to_integer>}{.sat}.(f16.f16|f64.f64)",
+    "cvt{.ftz}{.sat}.(f32.f16|f64.f32)",
+    "cvt{.sat}.f64.f16",
+    "cvt.<round>{.ftz}{.sat}.(f16.f32|f32.f64)",
+    "cvt.<round>{.sat}.f16.f64",
+)
 def _float_to_float(e, ins, mods, d, a):
     to, source = mods[-2:]
     value = e.value(a, source)
@@ -118,8 +121,11 @@ def _from_bfloat(e, ins, mods, d, a):
     e.set(d, bfloat_to_float(e, e.value(a, "b16")), "f32")
 
 
-@statement("cvt.(rn|rz){.relu}{.satfinite}.bf16.f32", "cvt.(rn|rz){.relu}.satfinite.f16.f32",
-           "cvt.(rn|rz).relu.f16.f32")  # fmt: skip
+@statement(
+    "cvt.(rn|rz){.relu}{.satfinite}.bf16.f32",
+    "cvt.(rn|rz){.relu}.satfinite.f16.f32",
+    "cvt.(rn|rz).relu.f16.f32",
+)
 def _to_half_precision(e, ins, mods, d, a):
     e.set(d, _half_bits(e, mods, mods[-2], a), "b16")
 

@@ -435,8 +435,13 @@ def _truth_table(e, a: str, b: str, c: str, table: Immediate) -> str:
 # -- 9.7.19 SIMD video instructions, without byte selectors ---------------------------------------
 
 
-@statement(*(f"v{op}{n}.<int32>.<int32>.<int32>{{.(sat|add)}}"
-             for op in ("add", "sub", "avrg", "absdiff", "min", "max") for n in (2, 4)))  # fmt: skip
+@statement(
+    *(
+        f"v{op}{n}.<int32>.<int32>.<int32>{{.(sat|add)}}"
+        for op in ("add", "sub", "avrg", "absdiff", "min", "max")
+        for n in (2, 4)
+    )
+)
 def _simd(e, ins, mods, d, a, b, c):
     """2 halves or 4 bytes at once: packed, clamped first with .sat; with .add their sum is added to c."""
     count = int(ins.base[-1])

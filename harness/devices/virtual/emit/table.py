@@ -164,15 +164,24 @@ def flush(e, value: str, type_: str) -> str:
         small = e.op("icmp ult i16", e.op("and i16", raw, 0x7FFF), 0x0400)
         return e.emit(f"select i1 {small}, half {zero}, half {value}")
     smallest = {"f32": "0x3810000000000000", "f64": "0x0010000000000000"}[type_]
-    return expand(e, f"call {{t}} @llvm.fabs.{{s}}({{t}} {{a}}); fcmp olt {{t}} {{0}}, {smallest};"
-                     "call {t} @llvm.copysign.{s}({t} 0.0, {t} {a}); select i1 {1}, {t} {2}, {t} {a}",
-                  type_, a=value)  # fmt: skip
+    return expand(
+        e,
+        f"call {{t}} @llvm.fabs.{{s}}({{t}} {{a}}); fcmp olt {{t}} {{0}}, {smallest};"
+        "call {t} @llvm.copysign.{s}({t} 0.0, {t} {a}); select i1 {1}, {t} {2}, {t} {a}",
+        type_,
+        a=value,
+    )
 
 
 def saturate(e, value: str, type_: str) -> str:
     """.sat: clamp to [0, 1]; NaN -> +0."""
-    return expand(e, "fcmp ogt {t} {a}, 0.0; select i1 {0}, {t} {a}, {t} 0.0; fcmp olt {t} {1}, 1.0;"
-                     "select i1 {2}, {t} {1}, {t} 1.0", type_, a=value)  # fmt: skip
+    return expand(
+        e,
+        "fcmp ogt {t} {a}, 0.0; select i1 {0}, {t} {a}, {t} 0.0; fcmp olt {t} {1}, 1.0;"
+        "select i1 {2}, {t} {1}, {t} 1.0",
+        type_,
+        a=value,
+    )
 
 
 def relu(e, value: str, type_: str) -> str:

@@ -287,8 +287,10 @@ def _suspends(ins: Instruction) -> bool:
 def segment_arrays(segments: list[CountedSegment]):
     """(Segment[], Access[], Total[]) for the runtime, nothing counted yet."""
     accesses = [a for s in segments for a in s.accesses]
-    infos, totals, counted = (abi.array(name, n) for name, n in
-                              (("Access", len(accesses)), ("Total", 3 * len(accesses)), ("Segment", len(segments))))  # fmt: skip
+    infos, totals, counted = (
+        abi.array(name, n)
+        for name, n in (("Access", len(accesses)), ("Total", 3 * len(accesses)), ("Segment", len(segments)))
+    )
     for info, access in zip(infos, accesses, strict=False):
         info["size"], info["space"], info["atomic"] = (
             access.size,

@@ -257,8 +257,11 @@ class Arena:
 
     def snapshot(self) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
         """A copy of what kernels may change: each array and its shadow."""
-        return [(o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
-                for o in self._owners if not o.readonly and o.space != "param"]  # fmt: skip
+        return [
+            (o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
+            for o in self._owners
+            if not o.readonly and o.space != "param"
+        ]
 
     def restore(self, snapshot) -> None:
         for owner, values, shadow in snapshot:
@@ -364,8 +367,13 @@ class Pool:
         if self._used:
             self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
         self._used, host = 0, self.bytes.ctypes.data
-        return {"pool": host, "pool_used": sum(self._TABLES), "pool_size": self.bytes.size,
-                "hazards": host, "places": host + self._TABLES[0]}  # fmt: skip
+        return {
+            "pool": host,
+            "pool_used": sum(self._TABLES),
+            "pool_size": self.bytes.size,
+            "hazards": host,
+            "places": host + self._TABLES[0],
+        }
 
     def end(self, launch: np.ndarray) -> None:
         used, self._hazards = int(launch["pool_used"][0]), int(launch["hazard_count"][0])

@@ -101,8 +101,10 @@ def test_an_expanded_function_is_counted_as_if_it_were_called():
 
 
 def test_a_copy_reads_only_where_it_is_not_told_to_ignore_its_source():
-    text, found = counted("cp.async.ca.shared.global [%r1], [%rd1], 4, %r2; fma.rn.f32 %f1, %f1, %f1, %f2;"
-                          "mul.f32 %f1, %f1, %f1; cp.async.wait_all; ret;")  # fmt: skip
+    text, found = counted(
+        "cp.async.ca.shared.global [%r1], [%rd1], 4, %r2; fma.rn.f32 %f1, %f1, %f1, %f2;"
+        "mul.f32 %f1, %f1, %f1; cp.async.wait_all; ret;"
+    )
     assert text.count("fetch %count.copies, Extra.copies;") == 3
     assert (
         lines("""
@@ -123,8 +125,10 @@ def test_a_copy_reads_only_where_it_is_not_told_to_ignore_its_source():
 
 
 def test_the_rows_of_a_matrix_and_the_targets_of_a_switch():
-    text, found = counted("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1, %r2}, [%r3]; ts: .branchtargets $L_a, $L_b;"
-                          "brx.idx %r4, ts; $L_a: ret; $L_b: ret;")  # fmt: skip
+    text, found = counted(
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1, %r2}, [%r3]; ts: .branchtargets $L_a, $L_b;"
+        "brx.idx %r4, ts; $L_a: ret; $L_b: ret;"
+    )
     assert (
         lines("""
         setp.lt.u32 %count.holds, %laneid, 16;
@@ -140,8 +144,10 @@ def test_the_rows_of_a_matrix_and_the_targets_of_a_switch():
 
 
 def test_a_fragment_is_read_by_16_bytes_a_lane():
-    text, found = counted("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16"
-                          "{%r1, %r2, %r3, %r4, %r1, %r2, %r3, %r4}, [%r1+32], %r2; ret;")  # fmt: skip
+    text, found = counted(
+        "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16"
+        "{%r1, %r2, %r3, %r4, %r1, %r2, %r3, %r4}, [%r1+32], %r2; ret;"
+    )
     assert "cvt.u64.u32 %count.stride, %r2;" in text
     assert "count.word.shared %count.entry, 0, [%r1+32], %count.at;" in text
     assert found[0].accesses == [CountedAccess(3, "load", "shared", 16)]

@@ -59,7 +59,7 @@ def check(body: str, more: str = "") -> None:
         "lop3.or.b32 %r1|%p1, %r1, %r2, %r3, 0x3F, !%p2; prmt.b32 %r1, %r2, 0, 0x3210; mad.wide.s32 %rd1, %r1, 4, %rd2;",
         "call (one), %rd1, (one), proto; proto : .callprototype (.param .b32 _) _ (.param .b32 _);",
     ],
-)  # fmt: skip
+)
 def test_allowed(body):
     check(body)
 
@@ -108,8 +108,7 @@ REFUSED = {
     "mov.b64 {%r1, %r2, %r3}, %rd1;": "which cannot take {%r1, %r2, %r3}",
     "mov.b64 {%r1, %rd2}, %rd1;": "in which %rd2 must be of type .b32, not .b64",
     "mov.b64 {%r1, %r2}, {%r3, %r4};": "which cannot take",
-    "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2}, {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%f1,%f2,%f3,%f4};":
-        "whose operand {%f1,%f2} must be a vector of 4",
+    "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2}, {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%f1,%f2,%f3,%f4};": "whose operand {%f1,%f2} must be a vector of 4",
     "add.s32 %r1|%p1, %r2, 1;": "which has no two results %r1|%p1",
     "lop3.or.b32 %r1, %r1, %r2, %r3, 1, %p1;": "which needs a predicate beside %r1",
     "setp.lt.s32 %p1|%p2|%p3, %r1, 2;": "which has no two results",
@@ -157,7 +156,7 @@ REFUSED = {
     "call %rd1, (one);": "whose prototype is missing",
     "call %r1, (one), p; p : .callprototype _ (.param .b32 _);": "must be a pointer to a function",
     "call (one), vprintf, (wide);": "with another number of arguments",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("body", REFUSED)
@@ -182,8 +181,14 @@ def test_refused(body):
         (".global .u64 x = k;", "the address of k as an initial value"),
         (".visible .entry j();", "the PTX kernel j without a body"),
         (".visible .entry j(.param .b32 x, .param .b32 x) { ret; }", "PTX with two parameters x"),
-        (".visible .entry j(.param .b8 x[4353]) { ret; }", "the PTX variable x of 4353 bytes in param memory"),
-        (".visible .entry j(.param .b8 x[4000], .param .b8 y[4000]) { ret; }", "more than 4352 bytes of parameters"),
+        (
+            ".visible .entry j(.param .b8 x[4353]) { ret; }",
+            "the PTX variable x of 4353 bytes in param memory",
+        ),
+        (
+            ".visible .entry j(.param .b8 x[4000], .param .b8 y[4000]) { ret; }",
+            "more than 4352 bytes of parameters",
+        ),
         (
             ".visible .entry j(.param .b8 x, .param .align 4096 .b8 y, .param .align 4096 .b8 z) { ret; }",
             "more than 4352 bytes of parameters",
@@ -203,7 +208,7 @@ def test_refused(body):
         (".func g(.reg .b32 x) { ret; }", "the PTX parameter .reg .b32 x"),
         (".func g() { .local .b32 x = 5; ret; }", "with an initial value in a function"),
     ],
-)  # fmt: skip
+)
 def test_refused_declarations(more, what):
     with pytest.raises(Unsupported) as caught:
         check("ret;", more + "\n")
