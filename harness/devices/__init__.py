@@ -10,7 +10,7 @@ KINDS = ("auto", "gpu", "cpu")
 def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confined: bool = False):
     """Open a device. kind: "gpu", "cpu" (the virtual GPU) or "auto": a GPU if there is one.
 
-    checks: "full" | "memory" | "count" | "none", for the virtual GPU. seed: of the order of warps and blocks.
+    checks: "full" | "memory" | "count" | "draft" | "none", for the virtual GPU. seed: of the order of warps and blocks.
     confined: the virtual GPU runs kernels in a process without files, network or other processes.
     `device.reason` says which was chosen and why. Errors: DeviceError, which says what to install.
     """

@@ -25,7 +25,12 @@ from .messages import describe, parse_log
 from .symbols import demangle, entries, name_table
 
 #: a kernel must not know which of its builds is running
-FLAVOURS = {"debug": ("-G", "-U__CUDACC_DEBUG__"), "fast": ("-lineinfo",), "runtime": ("-rdc=true", "-G")}
+FLAVOURS = {
+    "debug": ("-G", "-U__CUDACC_DEBUG__"),
+    "fast": ("-lineinfo",),
+    "draft": ("-Ofc=max",),
+    "runtime": ("-rdc=true", "-G"),
+}
 #: what few kernels need and compiles slowly: textures, the runtime's types, launches from kernels; libcu++ in
 #: cooperative groups
 _SOONER = ("-minimal", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
@@ -184,8 +189,9 @@ def compile_ptx(
 def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
     """Compiles to PTX, whatever the cache has.
 
-    flavour: "debug" (every variable and line kept), "fast" (optimised, with line marks) or "runtime" (the
-        virtual GPU's own runtime, which leaves functions to be found by name).
+    flavour: "debug" (every variable and line kept), "fast" (optimised, with line marks), "draft" (in a fifth of the
+        time, for many kernels that hardly run) or "runtime" (the virtual GPU's own runtime, which leaves functions
+        to be found by name).
     arch: what to compile for; a real architecture ("sm_90a") also gives its machine code.
     api: another NVRTC than the installed one, in the shape of cuda.bindings.nvrtc (see nvrtc12).
     Errors: CompileError; HeadersLost, once; DeviceError where the compiler is not installed.

@@ -38,9 +38,10 @@ ENOUGH = 1.0  # seconds of launches after which optimising a quickly compiled mo
 class VirtualGPU:
     """`open_device("cpu")`. checks: "full" (unoptimised code, every check), "memory" (optimised code, every
     access checked; but an index past the end of a local array may hit the next one, because the compiler
-    keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`) or
-    "none" (trusted kernels only). schedule: seed of the order of warps and blocks. quick: modules are
-    compiled quickly, and optimised once they have run for a while.
+    keeps them together), "count" (the same on one core, and `launch.counters` are filled: see `counters`),
+    "draft" (as "memory", but hardly optimised: for many kernels that each run for a moment) or "none" (trusted
+    kernels only). schedule: seed of the order of warps and blocks. quick: modules are compiled quickly, and
+    optimised once they have run for a while.
     """
 
     kind = "cpu"

@@ -30,6 +30,7 @@ BUILDS = {
     "full, optimised": ("full", False, False),
     "memory, quick": ("memory", True, False),
     "count": ("count", False, False),
+    "draft": ("draft", False, False),
 }
 _NAME = re.compile(r"(?<![\w.])[abc](?!\w)")
 _LITERALS = {"f32": "__uint_as_float(0x{:x}u)", "f64": "__longlong_as_double(0x{:x}ll)",

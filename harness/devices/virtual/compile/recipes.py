@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from ..ptx.ir import Module
-from ..rewrite import drop_identities, split_depots
+from ..rewrite import drop_identities, drop_labels, split_depots
 
 
 class Check(Enum):
@@ -51,12 +51,13 @@ class Recipe:
 
 _FULL = {Check.BOUNDS, Check.INITIALISED, Check.REGISTERS, Check.RACES, Check.BARRIERS}
 _COUNT = {Check.GROUPED_BOUNDS, Check.SEGMENTS}
-_REWRITES = (drop_identities.run, split_depots.run)
+_REWRITES = (drop_identities.run, split_depots.run, drop_labels.run)
 
 RECIPES = {
     "full": Recipe("debug", 3, frozenset(_FULL), _REWRITES, own_frames=True),
     "memory": Recipe("fast", 3, frozenset({Check.GROUPED_BOUNDS}), coarsen=True),
     "count": Recipe("fast", 2, frozenset(_COUNT)),
+    "draft": Recipe("draft", 0, frozenset({Check.GROUPED_BOUNDS})),
     "none": Recipe("fast", 3, coarsen=True),
     "runtime": Recipe("runtime", 1, runtime=True),
 }
