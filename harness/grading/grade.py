@@ -40,6 +40,7 @@ class Options:
     verdict.
     patience: seconds for all cases after the first that fails. given: makes the inputs and the right
     results. foresee: what mistakes write, see naming; if None, they are compiled for this file.
+    again: a fault is run once more, for the values behind it or the steps of a race.
     within: the folder of other people's files that this one lies in. It is graded only where kernels can be confined,
     unless they are `trusted`; no link in the folder is followed; and the processes that it was compiled and run in
     end with it, so that no file can touch the verdict on another.
@@ -51,6 +52,7 @@ class Options:
     patience: float = PATIENCE
     given: Callable = given
     foresee: naming.Foresee | None = None
+    again: bool = True
     within: Path | None = None
     trusted: bool = False
 
@@ -183,7 +185,7 @@ def on_device(
         verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee)
         told = getattr(setups[0].module, "warnings", ())
         verdict.notes += [w.message for w in told if w.severity == "note"]
-        if verdict.fault and setups[0].device.kind == "cpu":
+        if verdict.fault and setups[0].device.kind == "cpu" and options.again:
             shown = next(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
@@ -192,8 +194,8 @@ def on_device(
             while verdict.lines[after : after + 1] and verdict.lines[after].startswith("    "):
                 after += 1  # the other line of the fault
             verdict.lines[after:after] = fault_values.told(*again)
-        if verdict.diagnosis == "race" and setups[0].device.kind == "cpu":
-            verdict.timeline = race_timeline.timeline(*again)
+            if verdict.diagnosis == "race":
+                verdict.timeline = race_timeline.timeline(*again)
         if verdict.status == FAILED:
             verdict.lines = compile_errors.with_warnings(verdict.lines, told, source)
         return verdict

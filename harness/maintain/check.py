@@ -236,17 +236,21 @@ class Examination(WrongKernels):
     def verdict(self, mistake: Mistake) -> Verdict:
         """Up to the first case that fails; where others have to confirm a name, in the smallest, if those do."""
         puzzle, text = self.alone(mistake)
-        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs)
+        options = Options("cpu", 0, given=self.given_once, foresee=self.outputs, again=False)
         usual = tuple(c for c in in_order(puzzle) if not c.stress)
         if "slow" in mistake.expected:
-            found = self.grade(replace(puzzle, cases=usual), mistake, text, replace(options, patience=0))
+            tries = [(replace(puzzle, cases=usual), 0)]
         elif set(mistake.expected) <= FAULTS | KINDS:
-            found = self.grade(puzzle, mistake, text, replace(options, patience=0))
+            tries = [(puzzle, 0)]
         else:
-            found = self.grade(replace(puzzle, cases=usual[:SMALLEST], gates=()), mistake, text, options)
-        if found.diagnosis in mistake.expected:
-            return found
-        return graded(puzzle, text, options, impatient)  # as a student's file is: it may take long
+            some = [usual[:SMALLEST], usual][: 1 + (len(usual) > SMALLEST)]
+            tries = [(replace(puzzle, cases=cases, gates=()), options.patience) for cases in some]
+        for tried, patience in tries:
+            found = self.grade(tried, mistake, text, replace(options, patience=patience))
+            if found and found.diagnosis in mistake.expected and mistake.line in "\n".join(found.lines):
+                return found
+        # as a student's file is: it may take long
+        return graded(puzzle, text, replace(options, again=True), impatient)
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
         """The puzzle and the text with nothing but the kernel that is wrong: the others are right."""
@@ -262,10 +266,13 @@ class Examination(WrongKernels):
             mistake.name
         ]
 
-    def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict:
+    def grade(self, puzzle: Puzzle, mistake: Mistake, text: str, options: Options) -> Verdict | None:
+        """None if a mistake with a sentence of its own shows in none of the cases in the first build."""
         if text == self.texts[mistake.name]:
             try:
                 return graded(puzzle, text, options, self.opener(mistake))
+            except Hidden:
+                return None
             except Alone:
                 pass
         return graded(puzzle, text, options, impatient)
@@ -294,6 +301,8 @@ class Examination(WrongKernels):
     def variant(self, name: str, checks: str = "draft") -> Variant | None:
         """A mistake in the module of all that need this build; None if it does not."""
         if not needs(self.own[name], checks):
+            if checks == "memory" and self.own[name].says:
+                raise Hidden
             return None
         if checks not in self.modules:
             texts = [text if needs(self.own[n], checks) else blank(text) for n, text in self.plain.items()]
@@ -318,6 +327,10 @@ def needs(mistake: Mistake, checks: str) -> bool:
 
 class Alone(Exception):
     """A kernel that reads unset values is compiled again, and has to be alone in its file."""
+
+
+class Hidden(Exception):
+    """The first build has found nothing, so the next one is asked for."""
 
 
 def alone() -> None:
