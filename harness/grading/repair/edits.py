@@ -8,7 +8,8 @@ shown.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...course.cuda_text import Piece
@@ -19,6 +20,7 @@ PRECEDENCE = {
 }  # fmt: skip
 UNARY, ATOM = 11, 12
 _UNARY_KINDS = ("unary_expression", "cast_expression", "pointer_expression", "update_expression")
+_GUARD = re.compile(r"if \((.*)\) ((?:return; |continue; |break; )?)")
 _WORD = re.compile(r"\b[eablr]\b")
 
 
@@ -94,6 +96,15 @@ class Edit:
 
     def apply(self, text: str) -> str:
         return text[: self.start] + self.after + text[self.end :]
+
+
+def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """Two guards at one place are one: `if (row < M && col < N)`."""
+    found = [_GUARD.fullmatch(e.after) for e in edits]
+    if len(edits) < 2 or not all(found) or len({(e.start, e.end) for e in edits}) > 1:
+        return tuple(edits)
+    sign = " || " if found[0][2] else " && "
+    return (replace(edits[0], after=f"if ({sign.join(f[1] for f in found)}) {found[0][2]}"),)
 
 
 def replaced(piece: Piece, operation: Operation, a: str = "", b: str = "") -> Edit:

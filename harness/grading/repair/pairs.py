@@ -83,6 +83,22 @@ def _together(first: Site, second: Site, least: float, most: float) -> Iterator[
             yield c, Choice(second, c.operation, cost=c.cost)
             continue
         own = first.pool[c.a]
+        same = own.known is not None or first.piece.code == second.piece.code
         for text, number in texts.items():
-            if text == own.text or are_counterparts(own.text, text):
+            if same and text == own.text or are_counterparts(own.text, text):
                 yield c, Choice(second, c.operation, number, cost=c.cost)
+
+
+def guards(sites: Sequence[Site], least: float, most: float) -> Iterator[tuple[Choice, Choice]]:
+    """Two guards of one statement: `if (row < M) if (col < N)`."""
+    for site in sites:
+        if not site.is_guard:
+            continue
+        other = {
+            i: [j for j in site.here if are_counterparts(site.pool[i].text, site.pool[j].text)]
+            for i in site.here
+        }
+        for c in site.choices(least, most):
+            if c.operation:
+                second = (Choice(site, c.operation, a, b, c.cost) for a in other[c.a] for b in other[c.b])
+                yield from ((c, s) for s in second if s.a > c.a)

@@ -81,6 +81,16 @@ class Site:
         """Whether another value may stand in its place."""
         return self.made is None and bool(self.pool) and self.operations[0].code == "a"
 
+    def is_before(self, line: int) -> bool:
+        """Whether it is a line's statement, or one on the way to it in which the whole function may be left."""
+        outermost = self.piece.outer.outer.kind == "function_definition"
+        return self.piece.line == line or outermost and self.piece.line < line
+
+    @property
+    def is_guard(self) -> bool:
+        """Whether it is a statement that some threads, or turns of a loop, may have to leave out."""
+        return self.made is not None and self.operations[0] is GUARD[0]
+
     def entry_of(self, text: str) -> int | None:
         return next((i for i in self.here if self.pool[i].text == text), None)
 
@@ -361,13 +371,13 @@ class _Writer:
         head = [x for x in (p.part("initializer"), p.part("update")) if x]
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
-        return '_Pragma("unroll 1") ' + self._inside(
-            p, condition=self._condition, body=self._loop_body(after)
-        )
+        text = self._inside(p, condition=self._condition, body=self._loop_body(after))
+        return self._guarded(p, f'_Pragma("unroll 1") {text}')
 
     def _while_statement(self, p: Piece) -> str:
         kept = self._kept_after(p.part("condition"))
-        return '_Pragma("unroll 1") ' + self._inside(p, condition=self._condition, body=self._loop_body(kept))
+        text = self._inside(p, condition=self._condition, body=self._loop_body(kept))
+        return self._guarded(p, f'_Pragma("unroll 1") {text}')
 
     def _do_statement(self, p: Piece) -> str:
         return '_Pragma("unroll 1") ' + self._inside(p, body=self._loop_body(""))
@@ -659,11 +669,12 @@ def support(atomic: bool) -> str:
         f"{quick} bool backwarp_condition(int s, bool e, const int* p) {{"
         " return backwarp_at(s) ? backwarp_decided(s, e, p) : e; }",
         # 0: the statement is run, 1: not, from 2: the kernel or the loop is left
-        f"{slow} int backwarp_guarded(int s, const int* p) {{ const BackwarpEdit edit = backwarp_edit(s);"
+        f"{slow} int backwarp_guarded(int s, const int* p) {{ for (int i = 0; i < 2; i++) {{"
+        " const BackwarpEdit edit = backwarp_edits[i]; if (edit.site != s) continue;"
         f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; const int a = p[edit.a], b = p[edit.b];"
         " bool is = false; switch ((edit.operation - 1) % n) {"
         + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(GUARD[1:]))
-        + " } const int way = (edit.operation - 1) / n; return way ? is * (way + 1) : !is; }",
+        + " } const int way = (edit.operation - 1) / n; if (way ? is : !is) return way + 1; } return 0; }",
         f"{quick} int backwarp_before(int s, const int* p) {{ return backwarp_at(s) ? backwarp_guarded(s, p) : 0; }}",
         f"template <class T> {slow} T backwarp_other_step(int s, T i, const int* p, int c0, int c1, int c2, int c3, int c4) {{"
         " const BackwarpEdit edit = backwarp_edit(s); const int o = edit.operation;"

@@ -20,8 +20,8 @@ from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
 from ..runs import Outcome, Pace, Setup, Trial, given, in_order, place, scalar
 from ..verdict import FAILED, Verdict
-from .edits import Edit
-from .pairs import MORE, exchanged, moved, twins
+from .edits import Edit, joined
+from .pairs import MORE, exchanged, guards, moved, twins
 from .schemata import Choice, Schemata, Site
 
 Combination = tuple[Choice, ...]
@@ -36,7 +36,7 @@ MOST = 3  # repairs that are looked for, each in a line of its own
 MOST_GRADED = 8
 LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
-TIERS = ((0.0, 1.6), (1.6, 2.6), (2.6, 9.0))
+TIERS = ((0.0, 1.05), (1.05, 1.6), (1.6, 2.6), (2.6, 9.0))
 
 
 @dataclass
@@ -88,7 +88,7 @@ def repairs(
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
     or not enough time. opener: as for grade_file. tell: called with what is being done."""
-    if not verdict.is_runnable:
+    if not verdict.is_runnable or puzzle.program:
         return []
     if opener is None:
         from ...devices import confined_device as opener
@@ -138,11 +138,11 @@ class Search:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
         edits can be tried."""
         self.tell("looking for one change that makes it right")
-        for checks in ("full", "memory") if self.in_order else ("memory",):
+        for checks in ("full", "memory") if self.disordered else ("memory",):
             with ExitStack() as stack:
                 device = stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
                 device.quick = True
-                schemata = self.compiled(device, self.in_order if checks == "full" else None)
+                schemata = self.compiled(device, self.disordered if checks == "full" else None)
                 right = [bool(self.right_in(case, [()])) for case in self.cases]
                 self.order = sorted(zip(right, range(len(right))))  # first what is wrong without any edit
                 if not all(right) and (found := self.first_of(self.tiers(schemata.sites))):
@@ -150,12 +150,18 @@ class Search:
         return []
 
     @property
-    def in_order(self) -> set[int]:
+    def disordered(self) -> set[int]:
         """The lines that the verdict names of threads in the wrong order."""
         fault = self.verdict.fault or {}
         if fault.get("kind") not in ("race", "barrier-divergence", "uninitialised-read", "shuffle-mask"):
             return set()
         return {fault["line"], (fault["other"] or fault)["line"]}
+
+    @property
+    def strays_in(self) -> int:
+        """The line of an access outside of an array, which a guard would stop; 0 where there is none."""
+        fault = self.verdict.fault or {}
+        return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
 
     def first_of(self, tiers: Iterator[list[Combination]]) -> list[Repair]:
         """The repairs among the first edits of which some are."""
@@ -177,12 +183,16 @@ class Search:
 
     def tiers(self, sites: Sequence[Site]) -> Iterator[list[Combination]]:
         """What is tried together; nothing dearer is tried where something cheaper is found."""
+        near = [s for s in sites if self.strays_in and s.is_guard and s.is_before(self.strays_in)]
         for i, (least, most) in enumerate(TIERS):
             found = [(c,) for site in sites for c in site.choices(least, most)]
             found += exchanged(sites) if i == 0 else ()
             found += moved(sites) if i == 0 else ()
-            found += twins(sites, least, most) if i < 2 else ()
+            found += twins(sites, least, most) if i < 3 else guards(sites, least, most)
             yield sorted(found, key=cost_of)
+            if i == 0 and near:
+                guarded = [(c,) for site in near for c in site.choices(0.0, math.inf)]
+                yield sorted([*guarded, *guards(near, 0.0, math.inf)], key=cost_of)
 
     def compiled(self, device, races: set[int] | None) -> Schemata:
         """All edits in one module; lines in which the compiler takes offence stay as they are. races: see Schemata."""
@@ -299,7 +309,7 @@ class Search:
         """The cheapest of every line, those of them that pass as files do."""
         found: list[Repair] = []
         tried = 0
-        all_ = (Repair(tuple(c.edit for c in some), cost_of(some), self.source) for some in choices)
+        all_ = (Repair(joined([c.edit for c in some]), cost_of(some), self.source) for some in choices)
         for repair in sorted(all_, key=rank):
             if len(found) >= MOST or tried >= MOST_GRADED or found and self.left < 0:
                 break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from harness.course.cuda_text import read
 from harness.grading.repair.edits import BINARY, INTEGER, filled, replaced
 from harness.grading.repair.pairs import are_counterparts, exchanged, twins
 from harness.grading.repair.schemata import Schemata
-from harness.tests.devices.virtual.launches import K, device
+from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
 constexpr int SIDE = 4;
@@ -39,9 +41,17 @@ extern "C" __global__ void other(int* p) { p[0] = 1; }
 """
 
 
+@cache
+def limited() -> Quick:
+    """A device on which what never ends is soon over."""
+    dev = Quick("memory")
+    dev.step_budget = 1 << 15
+    return dev
+
+
 def outputs(source: str, rows=None):
     """What the kernel writes; with rows, for each of these edits."""
-    dev = device("memory")
+    dev = limited()
     a = dev.array(np.arange(9, dtype=np.float32) + 1)
     out = dev.array(np.zeros(9, np.float32))
     kernel = dev.compile(source).get_function("k")
