@@ -1,4 +1,4 @@
-"""The tests mirror the packages; what several of them share lies here."""
+"""The tests mirror the packages. What several of them share is here."""
 
 from pathlib import Path
 

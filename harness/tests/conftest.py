@@ -9,7 +9,7 @@ import pytest
 
 
 def pytest_collection_finish():
-    """Thousands of tests stay to the end: the garbage collector need not look at them again and again."""
+    """Thousands of tests live until the end, so the garbage collector should not scan them again and again."""
     gc.collect()
     gc.freeze()
 
@@ -32,7 +32,7 @@ def cache_directory(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def one_runtime(cache_directory):
-    """The worker of pytest-xdist that first needs the virtual GPU's runtime compiles it, and the others wait for it."""
+    """The pytest-xdist worker that first needs the virtual GPU's runtime compiles it; the others wait."""
     from harness.devices.virtual.compile import link
 
     make = link.runtime_object
@@ -50,7 +50,7 @@ def one_runtime(cache_directory):
 
 @pytest.fixture(scope="session")
 def unchecked_device():
-    """A virtual GPU for kernels that the test suite itself made: no access is checked, and compiling is quick."""
+    """A virtual GPU for kernels that are trusted: no access is checked, and compiling is quick."""
     from harness.devices.virtual.device import VirtualGPU
 
     with VirtualGPU("none") as device:

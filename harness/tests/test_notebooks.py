@@ -49,7 +49,7 @@ def first_lines(cell):
 
 
 def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, tmp_path):
-    """The process that has just installed it finds it, without a restart."""
+    """The process that has just installed it finds it without a restart."""
     cells = {nbformat.read(path, 4).cells[1].source for path in NOTEBOOKS}
     assert len(cells) == 1
     code, magic = cells.pop().rsplit("\n", 1)

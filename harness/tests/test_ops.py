@@ -1,4 +1,4 @@
-"""The operators are PyTorch's: against results of it that are kept here, and against it if installed."""
+"""The operators against PyTorch: its stored results, and PyTorch itself where it is installed."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def to_the_gpu(array):
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """CuPy and the process's CUDA, stood in for."""
+    """Stand-ins for CuPy and for CUDA in this process."""
     stream = SimpleNamespace(synchronize=lambda: None)
     made = {
         name: lambda *a, make=getattr(np, name): to_the_gpu(make(*a)) for name in ("zeros", "empty", "pad")

@@ -1,4 +1,4 @@
-"""`backwarp watch` in a terminal: saves of every kind, kernels wrong in every manner, and the keys."""
+"""`backwarp watch` in a terminal: every way of saving, all sorts of wrong kernels, and the keys."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_every_puzzle_says_what_others_do_with_its_idea():
 
 
 def test_the_seconds_count_from_the_save(course, tmp_path, monkeypatch):
-    """Not from when the change was seen; but a clock that is off is not believed."""
+    """Counted from the save, not from when it was noticed; a clock that is wrong is ignored."""
     watcher = Watcher(Course(course), Progress(tmp_path), "01")
     path = watcher.puzzle.stub_path
     monkeypatch.setattr("harness.watch.time", SimpleNamespace(time=lambda: 1e9, monotonic=lambda: 50.0))

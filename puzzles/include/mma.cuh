@@ -3,15 +3,15 @@
 // All 32 lanes of a warp call these functions together. A matrix is spread over the lanes; what a lane holds
 // of it, in a few registers of 32 bits, is its fragment. In the drawings, L is a lane and r0, r1, ... are its
 // registers: the place in the drawing is the place in the matrix. "r0: L0 L1 L2 L3": lane 0 has the element
-// of the first column in register 0, lane 1 that of the next. Each drawing is said in formulas as well, with
+// of the first column in register 0, lane 1 that of the next. Beside each drawing the same is given in formulas, with
 // g = lane / 4 and t = lane % 4.
 //
 // Source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... m16n8k16", "ldmatrix", "cvt".
 #pragma once
 #include <cuda_fp16.h>
 
-// x with 10 bits after the point, as tensor cores take it, rounded to nearest (ties away from zero). PTX
-// leaves open what becomes of other floats; the units that there are ignore the last 13 bits.
+// x with 10 bits after the point, as tensor cores take it, rounded to nearest (ties away from zero). What
+// becomes of floats with more bits is undefined in PTX; today's tensor cores ignore the last 13.
 __device__ inline unsigned to_tf32(float x) {
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
@@ -68,8 +68,8 @@ __device__ inline void mma_m16n8k16_f16(float* d, const unsigned* a, const unsig
 }
 
 // Four matrices of 8 x 8 halves from shared memory. Lane 8 i + j gives the address of row j of matrix i: 8
-// halves, 16 bytes, aligned. Register i then holds this lane's part of matrix i. Each of the four is one pass
-// over the banks, if its 8 rows lie in different banks.
+// halves, 16 bytes, aligned. Register i then holds this lane's part of matrix i. Each matrix takes one wavefront
+// if its 8 rows lie in different banks.
 //
 //   matrix i   column 0 1 | 2 3 | 4 5 | 6 7
 //   row 0      ri:    L0    L1    L2    L3          row g, columns 2 t and 2 t + 1: as A and d above,
@@ -81,13 +81,13 @@ __device__ inline void ldmatrix_x4(unsigned* r, const void* row) {
                  : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
 
-// Two matrices, whose rows lanes 0 to 15 give; the addresses of the other lanes are not used.
+// Two matrices: lanes 0 to 15 give the addresses of their rows, those of the other lanes are not used.
 __device__ inline void ldmatrix_x2(unsigned* r, const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
                  : "=r"(r[0]), "=r"(r[1]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
 
-// The same, each matrix turned on its way to the lanes: for a B that lies in memory row by row.
+// The same, each matrix transposed on its way to the lanes: for a B that is stored row by row.
 //
 //   matrix i   column 0   1   2  ...  7
 //   rows 0, 1  ri:    L0  L4  L8 ... L28

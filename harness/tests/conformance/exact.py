@@ -119,7 +119,7 @@ def add(f: Format, a: int, b: int, mode: str = "rn") -> int:
 
 
 def _sum(f: Format, x: Fraction, y: Fraction, x_negative: bool, y_negative: bool, mode: str) -> int:
-    """An exact zero keeps a common sign; else it is +0, rounded down -0."""
+    """An exact zero keeps the sign that both operands share; otherwise it is +0, or -0 when rounding down."""
     negative = x_negative if x_negative == y_negative else mode == "rm"
     return f.round(x + y, mode, negative)
 
@@ -192,7 +192,7 @@ def minimum(f: Format, a: int, b: int, nan: bool = False, sign: int = 1) -> int:
 
 
 def order(f: Format, x: int) -> int:
-    """An integer that is ordered as the numbers are, -0 below +0."""
+    """An integer whose order is that of the numbers, with -0 below +0."""
     return -(x & ~f.sign) - 1 if x & f.sign else x
 
 

@@ -253,7 +253,7 @@ def expected(kernel: Kernel, root: Node) -> list[int]:
 
 @dataclass
 class Found:
-    """A root that gives something else than it must, and the first thread that has it."""
+    """A root with a wrong value, and the first thread that has it."""
 
     kernel: Kernel
     root: Node
@@ -271,7 +271,7 @@ class Found:
 
 
 def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[Found], int]:
-    """(what is wrong, how many kernels had threads side by side)."""
+    """(what is wrong, how many kernels were coarsened)."""
     module = device.compile(source(kernels_))
     found, together = [], 0
     for i, kernel in enumerate(kernels_):
@@ -292,7 +292,7 @@ def run(device: VirtualGPU, kernels_: list[Kernel], fixed: bool) -> tuple[list[F
 
 
 def smallest(device: VirtualGPU, found: Found, fixed: bool) -> Found:
-    """The same fault in as small a part of the expression as shows it."""
+    """The same fault in the smallest part of the expression that shows it."""
     nodes = [n for n in found.root.all() if n.operands]
     alone = [Kernel([n], found.kernel.loop, found.kernel.barrier, found.kernel.inputs) for n in nodes]
     wrong, _ = run(device, alone, fixed)
@@ -300,7 +300,7 @@ def smallest(device: VirtualGPU, found: Found, fixed: bool) -> Found:
 
 
 def disagreements(drawn: list[Kernel], build: str) -> tuple[list[str], int]:
-    """(a line for each of the first expressions that are wrong, kernels whose threads went side by side)."""
+    """(a line for each of the first expressions that are wrong, kernels that were coarsened)."""
     checks, quick, fixed = BUILDS[build]
     with VirtualGPU(checks, cores=1) as device:
         device.quick = quick

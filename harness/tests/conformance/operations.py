@@ -402,7 +402,7 @@ WARP, BLOCK = 32, 64
 
 
 def _exchange(line: str, types: str, group: int, function) -> tuple[Case, int]:
-    """A Case whose function takes the values of all threads of a group, as lists, and gives theirs."""
+    """A Case whose function takes the values of all threads of a group, as lists, and returns their results."""
     return Case(line, types, function), group
 
 

@@ -1,4 +1,4 @@
-"""Puzzle 12: its stub has four mistakes, which show one after another, each in another kind of finding."""
+"""Puzzle 12: its stub has four mistakes, which show one after the other, each as a different kind of finding."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_pieces_are_replaced():
 
 
 def ask_everything(text: str) -> CudaText:
-    """All questions that there are, of every line; what they find has its place in the text."""
+    """Every question, asked of every line: what is found has its place in the text."""
     file = CudaText(text)
     pieces = [*file.functions, *file.variables, *file.comments, *file.tokens]
     values = Values(file, {"N": "3"})

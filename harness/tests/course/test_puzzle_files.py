@@ -37,7 +37,7 @@ def test_puzzles_and_solutions_mirror_each_other():
 
 
 def test_the_committed_stubs_are_the_pristine_ones():
-    """Those that differ from git's, a student may have edited."""
+    """A stub that differs from git's may have been edited by a student."""
     command = ["git", "diff", "--name-only", "--relative", "HEAD", "--", "puzzles"]
     try:
         done = subprocess.run(command, cwd=COURSE.root, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Values that travel as plain bytes come out as they went in; bytes that are no value are refused."""
+"""Values survive a trip as plain bytes; bytes that are no value are refused."""
 
 from __future__ import annotations
 

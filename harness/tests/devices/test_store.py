@@ -1,4 +1,4 @@
-"""The cache on disk: bounded, and nobody else's."""
+"""The cache on disk: its size is limited, and nobody else can write to it."""
 
 from __future__ import annotations
 

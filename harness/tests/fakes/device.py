@@ -1,4 +1,4 @@
-"""A device whose kernels are Python functions, for what no real kernel can be made to do on demand."""
+"""A device whose kernels are Python functions, for behaviour that no real kernel shows on demand."""
 
 from __future__ import annotations
 

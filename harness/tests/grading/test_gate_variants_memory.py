@@ -21,7 +21,7 @@ COURSE = Course(Path(harness.__file__).resolve().parent.parent)
 
 
 def edited(puzzle_id: str, *pairs: tuple[str, str]) -> str:
-    """The solution with texts replaced, each of which it has once."""
+    """The solution with texts replaced; each must occur exactly once."""
     text = COURSE.load(puzzle_id).solution_path.read_text(encoding="utf-8")
     for old, new in pairs:
         assert text.count(old) == 1, old

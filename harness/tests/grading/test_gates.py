@@ -94,7 +94,7 @@ def test_every_quantity_is_a_number(tmp_path):
 
 
 def test_a_profile_says_what_would_pass(tmp_path):
-    """Of the gates whose case was counted; where the most of it is, if it is too much."""
+    """The gates whose case was counted, with the costliest line of those that fail."""
     case = COURSE.load("01_vector_add").cases[-1].name
     many, few, elsewhere = Gate("global_requests", 10**9, SAYS), Gate("flops", 0, SAYS), gate("flops", 10**9)
     puzzle, path = puzzle_with(many, few, elsewhere), tmp_path / "kernel.cu"
@@ -145,7 +145,7 @@ def test_what_no_kernel_needs_has_a_gate_wherever_something_is_counted(tmp_path,
 
 
 def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path):
-    """Counted are sizes that the file's seed draws as well."""
+    """The sizes that the file's seed draws are counted too."""
     puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
     gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
     text = puzzle.solution_path.read_text()

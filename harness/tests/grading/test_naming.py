@@ -58,7 +58,7 @@ def foresee(mistake, seen):
 
 
 def see(puzzle, case, write):
-    """What a kernel that computes `write(a, d)` would show."""
+    """The observation of a kernel that computes `write(a, d)`."""
     kernel, dims = puzzle.kernels[0], puzzle.full_dims(case)
     arrays = make_inputs(puzzle, case, kernel)
     got = np.asarray(write({"x": arrays["x"].astype(np.float64)}, dims)).astype(np.float32)

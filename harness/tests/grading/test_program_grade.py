@@ -69,7 +69,7 @@ def test_the_solution_passes(puzzle, grade):
 
 @pytest.mark.parametrize("seed", [176896312139197, 204308448745060])
 def test_where_the_loss_has_a_kink_its_differences_prove_nothing(seed, program):
-    """With these seeds, an element that is measured moves a ReLU or a maximum over."""
+    """With these seeds, moving a measured element switches a ReLU or a maximum."""
     puzzle = PUZZLES[0]
     functions = program.load(solution(puzzle), puzzle.file, puzzle.program.functions, 60)
     case = next(case for case in puzzle.cases if case.check == "gradient")

@@ -1,4 +1,4 @@
-"""The timeline of a race: threads, lines, element are the fault's, the order a run's, the advice fits."""
+"""The timeline of a race: its threads, lines and element are those of the fault, its order that of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training LeNet: against float64, by seed, stopped and gone on with, with damaged checkpoints."""
+"""Training LeNet: against float64, by seed, interrupted and resumed, with damaged checkpoints."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_loss_that_is_no_number_stops_the_run(dev):
 
 @pytest.fixture(scope="module")
 def whole(dev, tmp_path_factory):
-    """A run that nobody stops."""
+    """A run without interruption."""
     run = training(dev, tmp_path_factory.mktemp("whole") / "lenet.npz")
     run.run()
     return run, run.net.state()

@@ -1,4 +1,4 @@
-"""The benchmark of LeNet runs, and its figures hang together."""
+"""The benchmark of LeNet runs, and its figures are consistent."""
 
 from __future__ import annotations
 

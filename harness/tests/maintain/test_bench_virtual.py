@@ -1,4 +1,4 @@
-"""The benchmark of the virtual GPU runs, and its figures hang together."""
+"""The benchmark of the virtual GPU runs, and its figures are consistent."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ README = (COURSE.root / "README.md").read_text(encoding="utf-8")
 def test_a_picture_is_fresh_and_in_the_readme(name):
     assert f"({name})" in README
     found, drawn = content_of_file(COURSE.root / name), content(PICTURES[name](COURSE))
-    assert len(found) > 200 and found == drawn, "draw them anew: python -m harness.maintain.readme"
+    assert len(found) > 200 and found == drawn, "draw them again: python -m harness.maintain.readme"
     assert (COURSE.root / name).stat().st_size < 500_000
 
 

@@ -1,4 +1,4 @@
-"""The ladder in numbers: the stored figures, one counted anew, and what is drawn and written from them."""
+"""The ladder in numbers: the stored figures, one of them counted again, and what is drawn and written from them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_tiles_move_at_most_half_as_much_again_as_they_must():
     assert len(found) == 2 and all(0 < rung["gated_bytes"] <= rung["gate_bytes"] for rung in found)
 
 
-def test_a_stored_rung_counted_anew(opener):
+def test_a_stored_rung_counted_again(opener):
     """Bytes and FLOP do not depend on the compiler's version, as instructions may."""
     (stored,) = (rung for rung in rungs_of(DATA, "lenet_conv2") if rung["puzzle"].startswith("32"))
     now = ladder.counted(COURSE, LADDERS[0], "32", stored["shape"], opener)

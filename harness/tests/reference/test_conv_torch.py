@@ -77,7 +77,7 @@ def test_transposed_convolution(torch, layer, mask):
 @SAME_EVERY_TIME
 @given(layers(transposed=False), st.data())
 def test_asymmetric_padding(torch, layer, data):
-    """ATen has none: there, the image is padded first, and autograd takes the padding off the gradient."""
+    """ATen has no such padding: the image is padded first, and autograd crops the gradient."""
     more = st.sampled_from([(0, 0), (0, 1), (2, 0)])
     extra = [data.draw(more) for _ in layer.padding]
     pairs = tuple((p + before, p + after) for p, (before, after) in zip(layer.padding, extra))

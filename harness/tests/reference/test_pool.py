@@ -173,7 +173,7 @@ def test_the_gradient_of_a_mean_equals_central_differences(layer):
 
 
 def test_means_by_hand():
-    """A plane of 3 x 3, windows of 2 with padding 1, stride 2, rounded up: what divides a corner?"""
+    """A plane of 3 x 3, windows of 2 with padding 1, stride 2, rounded up: what is a corner divided by?"""
     x = [[[[4, 8, 12], [16, 20, 24], [28, 32, 36]]]]
     kept = dict(window=2, stride=2, padding=1, ceil_mode=True)
     assert pool.avg_pool(x, **kept).tolist() == [[[[1, 5], [11, 28]]]]

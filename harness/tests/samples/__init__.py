@@ -81,7 +81,7 @@ def compile_sample(device, entry: Sample, source: str = ""):
 
 
 def run(job: Job, device, module) -> tuple[dict[str, np.ndarray], list]:
-    """Launch everything; returns what is in the outputs and the state afterwards, and the notes."""
+    """Launch everything; returns the outputs and the state afterwards, and the notes."""
     arrays = {name: device.array(x, name=name, readonly=True) for name, x in job.inputs.items()}
     arrays |= {name: device.empty(x.shape, x.dtype, name=name) for name, x in job.outputs.items()}
     arrays |= {name: device.array(before, name=name) for name, (before, _) in job.state.items()}

@@ -139,7 +139,7 @@ class Bed:
         self.owners = len(self.device.arena._owners)
 
     def check(self) -> None:
-        """Wrong where a launch has left anything behind."""
+        """Raises Wrong if a launch has left anything behind."""
         gc.collect()  # a fault holds the frames that it came through, and so the arrays
         self.device.arena.settle()
         if len(self.device.arena._owners) != self.owners:

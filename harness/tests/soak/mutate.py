@@ -151,7 +151,7 @@ def _place(text: str, rng: Random) -> str | None:
 
 
 def _condition(text: str, rng: Random) -> str | None:
-    """Turns a condition round, or makes it one that all threads, or half of them, meet."""
+    """Inverts a condition, or replaces it by one that holds for all threads or half of them."""
     found = list(re.finditer(r"\b(if|while) \((?=[^()]*\))", text))
     if not found:
         return None

@@ -41,7 +41,7 @@ class Endless(Exception):
 
 
 class Records:
-    """Takes the place of a Diagnosis: the faults as the runtime leaves them, and nobody is told."""
+    """In place of a Diagnosis: the faults as the runtime records them, without an explanation."""
 
     last: np.ndarray = ()
 
@@ -97,7 +97,7 @@ class Bench:
         return done, found
 
     def disagreement(self, program: Program, schedule: int) -> str:
-        """What the runtime and the oracle do not agree on; "" for nothing."""
+        """Where the runtime and the oracle disagree; "" if nowhere."""
         try:
             return self.compared(program, schedule)
         except Endless:
@@ -208,7 +208,7 @@ def smallest(bench: Bench, program: Program, schedule: int, what: str) -> tuple[
 
 
 def attempt(bench: Bench, profile: str, seeds: range, schedules: range = range(SCHEDULES)) -> list[str]:
-    """Try the programs of some seeds; a text for each on which there is no agreement."""
+    """Try the programs of some seeds; returns a text for each disagreement."""
     programs = [program(f"p{seed}", profile, seed) for seed in seeds]
     bench.compile(programs)
     failed = []

@@ -59,7 +59,7 @@ def shared(fake):
 
 @pytest.fixture
 def device(shared):
-    """One device for all tests: it recovers from what they do to it."""
+    """One device for all tests, since it recovers from everything they do to it."""
     shared.checks, shared.time_limit = "full", 10.0
     return shared
 

@@ -13,7 +13,7 @@ K = 'extern "C" __global__ void '
 
 
 class Quick(VirtualGPU):
-    """Compiles in little time, as in grading; and what it has compiled stays so on a slow machine too."""
+    """Compiles quickly, as in grading, and never optimises later, however slow the machine."""
 
     def __init__(self, checks: str):
         super().__init__(checks)

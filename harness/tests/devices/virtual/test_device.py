@@ -390,7 +390,7 @@ def test_a_kernel_outlives_its_module_and_its_file(dev):
 
 
 def test_launches_from_several_threads(dev, module):
-    """A device runs one launch after the other, whoever asks."""
+    """A device runs one launch at a time, whichever thread asks."""
     kernel, results = module.get_function("scale"), {}
 
     def work(number: int) -> None:
@@ -410,7 +410,7 @@ def test_launches_from_several_threads(dev, module):
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
 def test_which_elements_have_been_written(dtype):
-    """Also where what was stored are the bits of poison."""
+    """Even if the stored bits are those of poison."""
     type_ = {"int8": "signed char", "float16": "short", "int32": "int", "float64": "long long"}[dtype]
     dev = device("full")
     kernel = dev.compile(

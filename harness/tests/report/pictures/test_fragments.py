@@ -1,4 +1,4 @@
-"""Who holds what in an mma: as the PTX ISA has it, seen in a run of the kernel, and drawn so."""
+"""Which lane holds what in an mma: found in a run of the kernel, drawn, and as the PTX ISA defines it."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_what_goes_wrong_in_a_register_tile(source, wrong, array, index, kind, q
 
 
 def test_an_index_that_lands_in_another_shared_array(quick):
-    """However far apart two arrays lie, what is past the end of one is not the other's."""
+    """An index past the end of one array never counts as an access to another, wherever that lies."""
     body = """\
     __shared__ float x[256], y[2048];
     for (int i = threadIdx.x; i < 2048; i += 32) y[i] = x[i % 256] = i;
@@ -185,7 +185,7 @@ def test_a_wide_read_of_what_is_partly_quiet_is_noted(read, quick):
 
 
 def looked_at(source: str) -> tuple[set[str], int]:
-    """The names of the arrays that are private, `p` where there is but one, and how many loops are unrolled."""
+    """The names of the private arrays (`p` where there is only one), and how many loops are unrolled."""
     text = compile_ptx(source, "k.cu", "debug", (), ()).text
     module = ptx.parse(text, "k.cu")
     drop_identities.run(module)

@@ -1,4 +1,4 @@
-"""Others come between what a thread reads of theirs and its next step: updates in two steps are lost, right ones are not."""
+"""Other threads run after a thread has read shared data: updates in two steps are lost, atomic ones are not."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def dev():
 
 
 def total(dev, kernels, name: str, grid: int, block: int) -> float:
-    """What a kernel makes of the sum of as many ones as there are threads."""
+    """The sum that a kernel computes when every thread adds one."""
     kernels.get_function("zero")(1, 1, ())
     g = dev.array(np.zeros(1, np.float32))
     kernels.get_function(name)(grid, block, (g, dev.array(np.ones(grid * block, np.float32))))

@@ -490,7 +490,7 @@ ABSENT = f"""
     ],
 )
 def test_a_lane_that_is_not_there(name, block, says):
-    """Its value may be computed with; it is told where it matters."""
+    """Computing with its value is allowed; using it where it matters is a fault."""
     dev = device()
     kernel = dev.compile(ABSENT).get_function(name)
     out = dev.array(np.zeros(64, np.float64 if name == "wide" else np.float32), name="out")

@@ -24,7 +24,7 @@ _C = {
 
 @dataclass
 class Op:
-    """`call(p, v)`: with the values of all threads in turn, memory goes from `start` to what `step` folds."""
+    """`call(p, v)`: folding `step` over the values of all threads takes memory from `start` to its final value."""
 
     call: str
     step: Callable

@@ -283,7 +283,7 @@ def test_launch_bounds():
 
 @pytest.mark.parametrize("checks", FLAVOURS)
 def test_several_kernels_share_and_do_not_share(checks):
-    """Shared memory is laid out for each kernel by itself, whatever the others use."""
+    """Shared memory is laid out for each kernel separately."""
     source = f"""
     __device__ int sum(int* s, int n) {{ int t = 0; for (int j = 0; j < n; j++) t += s[j]; return t; }}
     {K}large(int* out) {{

@@ -1,4 +1,4 @@
-"""What a race is told to need: a barrier where the program has an order, else one thread for an element, or an atomic."""
+"""The remedy for a race: a barrier if the program implies an order, else one owner per element, or an atomic."""
 
 from __future__ import annotations
 

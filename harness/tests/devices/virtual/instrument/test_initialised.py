@@ -1,4 +1,4 @@
-"""Unset values: copied in silence, told where they matter, with the variable, its line and the line that uses it."""
+"""Unset values may be copied; where they matter, the variable is reported, its line and the line that uses it."""
 
 from __future__ import annotations
 

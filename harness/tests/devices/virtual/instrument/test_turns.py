@@ -1,4 +1,4 @@
-"""Where a thread lets others come between: PTX in, PTX out."""
+"""Where a thread lets others run: PTX in, PTX out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels compiled for the values of their parameters: the same bits, and nothing but the same."""
+"""Kernels compiled for the values of their parameters: exactly the same bits."""
 
 from __future__ import annotations
 

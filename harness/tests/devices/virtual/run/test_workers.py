@@ -53,7 +53,7 @@ def modules():
 
 @pytest.fixture
 def dev():
-    """The device without full checks; its settings are put back."""
+    """The device without full checks; its settings are restored afterwards."""
     dev = device("memory")
     before = dev.schedule, dev.time_limit, dev.step_budget
     yield dev

@@ -21,7 +21,7 @@ ONE_WARP, FURTHER = 1, 2  # how far apart the two threads of a hazard are
 
 
 class Access(NamedTuple):
-    """A thread's access to `size` bytes. blind: it is an update, and the thread does not get to know what was there.
+    """A thread's access to `size` bytes. blind: it is an update, and the thread does not see the old value.
     value: what a plain store writes, where that is known."""
 
     block: int
@@ -41,7 +41,7 @@ class Access(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """Threads (block, thread) meet: at a barrier, in a collective, or all of the grid."""
+    """Threads (block, thread) synchronise: at a barrier, in a collective, or the whole grid."""
 
     threads: tuple[tuple[int, int], ...]
     # number of the block's barrier, at which others may have arrived without waiting

@@ -187,7 +187,7 @@ class _Writer:
         return [self.one("cooperative_groups::this_grid().sync();")]
 
     def leave(self) -> Statement:
-        """Some threads leave, the same ones in each block, or a warp, or all of one block but a few."""
+        """Some threads leave: the same ones in each block, a warp, or nearly all of one block."""
         warp = self.rng.randrange(len(self.warps))
         kind = self.rng.randrange(4)
         if kind == 0:
@@ -286,7 +286,7 @@ class _Writer:
     # -- accesses -----------------------------------------------------------------------------------------
 
     def guard(self) -> str:
-        """Which threads do it: mostly few, lest there be too much to compare."""
+        """Which threads do it: mostly few, so that there is not too much to compare."""
         n, rng = self.program.threads, self.rng
         some = [t for t in (0, 1, 2, 31, 32, 33, 63, 64, 65, n - 1) if t < n]
         found = rng.choices(
@@ -417,7 +417,7 @@ class _Writer:
         )
 
     def message(self) -> list[Statement]:
-        """Somebody writes and tells, others look and read; in between, some hand it on."""
+        """One thread writes and sets a flag, others check the flag and read; some pass it on in between."""
         group, memory = self.group(), self.memory()
         flag = self.place(4, memory, flag=True)
         if self.profile.waits and self.rng.random() < 0.3:
@@ -461,7 +461,7 @@ class _Writer:
         )
 
     def look(self, flag: str) -> str:
-        """Go on where the flag is set; the brace stays open."""
+        """Continue only if the flag is set; the brace stays open."""
         # a loop with an end: what it waits for may not come
         if self.profile.waits and self.rng.random() < 0.2:
             return f"unsigned y = 0; for (int k = 0; k < 3 && !y; k++) {{ {self.load(4, flag, 'y = x;')} }} if (y) {{"

@@ -1,4 +1,4 @@
-"""What orders two accesses beside a barrier, and what does not: locks, flags, fences, swaps, lanes."""
+"""What orders two accesses apart from barriers, and what does not: locks, flags, fences, swaps, lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled code takes the runtime's functions to be, and what they are."""
+"""The runtime's functions have the signatures that compiled code assumes."""
 
 from __future__ import annotations
 

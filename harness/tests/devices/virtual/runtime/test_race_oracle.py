@@ -1,4 +1,4 @@
-"""The oracle of races, rule by rule on traces written by hand; then random kernels, of which the runtime says the same."""
+"""The oracle of races, rule by rule on traces written by hand; then random kernels, for which the runtime agrees with it."""
 
 from __future__ import annotations
 

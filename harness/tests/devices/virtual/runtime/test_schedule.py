@@ -1,4 +1,4 @@
-"""Threads that wait for memory to change: thousands for one lock do not look the more often, the more they are."""
+"""Threads that wait for memory to change: how often each of them looks does not grow with their number."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def dev():
 
 
 def launch(dev, kernels, name: str, grid: int, block: int):
-    """The launch of a kernel, and the sum of what it has added."""
+    """The launch of a kernel, and the sum that it has computed."""
     steps, dev.keep_steps = dev.keep_steps, 0
     kernels.get_function("zero")(1, 1, ())
     dev.keep_steps = steps
@@ -95,7 +95,7 @@ def launch(dev, kernels, name: str, grid: int, block: int):
     ],
 )
 def test_a_lock_with_thousands_of_contenders(kernels, dev, name, grid, block, seed):
-    """Each makes some dozens of steps, wherever it stands in the queue, and not some thousands."""
+    """Each thread takes dozens of steps, not thousands, wherever it is in the queue."""
     dev.schedule, dev.keep_steps, dev.time_limit = seed, STEPS, 300
     done, total = launch(dev, kernels, name, grid, block)
     assert total == grid * block and len(done.steps.rows) < STEPS
