@@ -55,6 +55,14 @@ class Probe:
         return list(dict.fromkeys((*self.own, *self.behind, *self.others)))[:MOST_NOTES]
 
 
+def insert(lines: list[str], puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> None:
+    """Adds what there is to say to the lines of a verdict on a fault, after what they explain."""
+    after = lines.index(failed.error.explanation) + 1
+    while lines[after : after + 1] and lines[after].startswith("    "):  # the other line of the fault
+        after += 1
+    lines[after:after] = told(puzzle, source, failed, setup, seed)
+
+
 def told(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: int) -> list[str]:
     """What to say of the values behind a fault; nothing if it does not happen again as it was, or has no index."""
     fault = failed.error

@@ -190,10 +190,7 @@ def on_device(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
             again = puzzle, source, shown, setups[0], options.seed
-            after = verdict.lines.index(shown.error.explanation) + 1
-            while verdict.lines[after : after + 1] and verdict.lines[after].startswith("    "):
-                after += 1  # the other line of the fault
-            verdict.lines[after:after] = fault_values.told(*again)
+            fault_values.insert(verdict.lines, *again)
             if verdict.diagnosis == "race":
                 verdict.timeline = race_timeline.timeline(*again)
         if verdict.status == FAILED:

@@ -91,7 +91,7 @@ class Program:
         match self._ask(None, "load", source, name, names):
             case {"defined": list() as defined, "codes": dict() as codes}:
                 for signature in signatures:
-                    self._check_function(signature, list(map(str, defined)), codes)
+                    self._check_function(signature, [str(n)[:60] for n in defined[:1000]], codes)
             case _:
                 raise self._nonsense()
         return {function: partial(self.call, function) for function in names}
@@ -212,7 +212,7 @@ def parameters(signature: str) -> list[str]:
 def missing(signature: str, defined: Iterable[str], name: str) -> list[str]:
     """Two sentences: the function that the file `name` does not define, and what to do about it."""
     function = signature.split("(")[0]
-    near = difflib.get_close_matches(function, [n for n in defined if len(n) < 60], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(function, list(defined), n=1, cutoff=0.6)
     remedy = f"Rename {near[0]} to {function}." if near else f"It must have: def {signature}:"
     return [f"{name} does not define the function {function}.", remedy]
 

@@ -191,7 +191,7 @@ def check_rate(functions, case, device, seed, mistakes) -> Finding | None:
     rates = []
     for step in range(steps):
         rate = functions["learning_rate"](step, steps)
-        if not isinstance(rate, (int, float, np.number)):
+        if not is_number(rate):
             return Finding(
                 "wrong", [f"learning_rate({step}, {steps}) returns {shown(rate)}, which is not a number."]
             )
@@ -304,7 +304,7 @@ def no_losses(losses: object, count: int) -> Finding | None:
     """What is wrong if train did not return a number for every batch."""
     try:
         found = [float(loss) for loss in losses]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return Finding("wrong", [f"train returns {shown(losses)}; it has to return a list of numbers."])
     if len(found) != count:
         return Finding("wrong", [f"train returns {len(found)} losses for {count} batches."])
@@ -313,14 +313,24 @@ def no_losses(losses: object, count: int) -> Finding | None:
 
 def no_share(share: object) -> Finding | None:
     """What is wrong if accuracy did not return a number."""
-    if isinstance(share, (int, float, np.number)):
+    if is_number(share):
         return None
     return Finding("wrong", [f"accuracy returns {shown(share)}, which is not a number."])
 
 
+def is_number(value: object) -> bool:
+    try:
+        return isinstance(value, (int, float, np.number)) and float(value) is not None
+    except (TypeError, OverflowError):
+        return False
+
+
 def shown(value: object) -> str:
     """A value from the student's program, for a message."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a very large number"
     return text if len(text) < 60 else f"a {type(value).__name__}"
 
 

@@ -27,7 +27,8 @@ def launch(net: LeNet, kernel: str, names: list[str], numbers: Mapping[str, floa
 
 def load(net: LeNet, images: np.ndarray, labels: np.ndarray) -> dict[str, tuple]:
     """What `described` says of the arrays from now on."""
-    _expect(isinstance(images, np.ndarray) and isinstance(labels, np.ndarray))
+    for found, dtype in ((images, np.float32), (labels, np.int32)):
+        _expect(isinstance(found, np.ndarray) and found.dtype == dtype)
     if not net.loads:
         raise LaunchMistake("the batch is loaded already; net.load belongs into train and accuracy")
     net.load(images, labels)

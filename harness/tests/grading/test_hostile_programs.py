@@ -206,6 +206,8 @@ codec = channel._codec
         "channel.send('ask', 'launch', ('relu_forward', ['conv1', 'relu1'], {'x': 'y'}))",
         "channel.send('ask', 'launch', ('r' * 10 ** 7, ['conv1', 'relu1'], {}))",
         "channel.send('ask', 'load', ([1], [2]))",
+        "channel.send('ask', 'load', (np.zeros((1, 1, 28, 28), 'M8[s]'), np.zeros(1, np.int32)))",
+        "channel.send('ask', 'load', (np.zeros((1, 1, 28, 28), np.float32), np.array(['x'])))",
         "channel.send('ask', 'get', ())",
         "channel.send('ask', 'get', (['conv1'],))",
         "channel.send('post', 'get', ('conv1',))",
@@ -246,6 +248,21 @@ def backward(net): pass
     found = check.finding(STEP, changed, device("memory"), program)
     assert found.kind == "unwritten"
     program.end()
+
+
+@pytest.mark.parametrize("value", ["10 ** 400", "[10 ** 400] * 60", "np.zeros(60, 'M8[s]')", "{'codes': 1}"])
+def test_an_answer_that_no_process_of_ours_gives_is_judged(value, program):
+    forged = f"""{WIRE}
+import numpy as np
+def learning_rate(step, steps): channel.send('ok', ({value}, '', 0)); gc.collect()
+def update(net, rate): pass
+def train(net, batches): channel.send('ok', ({value}, '', 0))
+def accuracy(net, batches): channel.send('ok', ({value}, '', 0))
+"""
+    for first in ("learning_rate", "overfit", "accuracy", "six_steps"):
+        found = check.finding(TRAINING, forged, device("memory"), program, first=first)
+        assert found.kind in ("wrong", "exception") and len("\n".join(found.lines)) < 1000
+        program.end()
 
 
 # ---- values from the host ----------------------------------------------------------------------------------
