@@ -37,13 +37,14 @@ class Waits:
     def must_wait(self, name: str) -> bool:
         """Whether a function must be able to suspend: it has a collective, or a loop that may spin on
         memory."""
+        return any(self._waits_itself(f) for f in self.graph.closure(name))
+
+    def _waits_itself(self, name: str) -> bool:
         if name not in self._waits:
-            self._waits[name] = False  # for recursion
             function = self.graph.functions[name]
             self._waits[name] = function.body is not None and (
                 any(isinstance(i, Instruction) and i.op.collective for i in function.body)
                 or bool(spinning_loops(function, self.touches_order))
-                or any(self.must_wait(callee) for callee in self.graph.callees.get(name, ()))
             )
         return self._waits[name]
 
