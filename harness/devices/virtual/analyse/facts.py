@@ -16,6 +16,7 @@ from .intervals import Intervals
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
 from .private_arrays import private, short_loops
+from .uniformity import Coarsening, coarsening
 from .unused import unused_results
 from .waits import Waits
 
@@ -62,9 +63,20 @@ class Facts:
     def __init__(self, function: Function, known: ModuleFacts):
         self.function, self.known = function, known
 
-    def settle(self) -> None:
+    def settle(self, accesses: bool, coarsened: bool) -> None:
         """Find out now what depends on the code as it is, or takes longer where passes have inserted more."""
-        _ = self.unrolled, self.spins, self.grid_waits, self.final, self.unused, self.sets_bits, self.guesses
+        if accesses:
+            _ = (
+                self.unrolled,
+                self.spins,
+                self.grid_waits,
+                self.final,
+                self.unused,
+                self.sets_bits,
+                self.guesses,
+            )
+        if coarsened:
+            _ = self.coarsening
 
     def _at(self, positions) -> frozenset[Instruction]:
         body = self.function.body
@@ -86,6 +98,14 @@ class Facts:
     def unrolled(self) -> frozenset[Instruction]:
         """Back edges of loops over private arrays that LLVM unrolls."""
         return self._at(short_loops(self.function, self.roots, self.private))
+
+    @cached_property
+    def coarsening(self) -> Coarsening | None:
+        """How neighbouring threads of a kernel run together; not where one may hold what another waits for."""
+        waits, name = self.known.waits, self.function.name
+        if not self.function.entry or waits.spins(name):
+            return None
+        return coarsening(self.function, waits.may_wait(name))
 
     @cached_property
     def ways(self) -> Ways:

@@ -42,15 +42,16 @@ class Region:
 class Coarsening:
     """How the threads of a kernel run together.
 
-    factor: how many. varying: registers of which each thread has its own. serial: positions of instructions that
-    each executes separately. guards: positions of branches on which all must agree. regions: start -> Region.
+    factor: how many. varying: registers of which each thread has its own. serial: instructions that each executes
+    separately. guards: branches on which all must agree. regions: what each thread executes alone, the first item -> the
+    first behind it, None at the end of the body.
     """
 
     factor: int
     varying: frozenset[str]
-    serial: frozenset[int]
-    guards: frozenset[int]
-    regions: dict[int, Region]
+    serial: frozenset[Instruction]
+    guards: frozenset[Instruction]
+    regions: dict[Instruction | Label, Instruction | Label | None]
 
 
 def coarsening(function: Function, waits: bool) -> Coarsening | None:
@@ -108,13 +109,10 @@ class _Coarsener:
         if self._sums() > _MOST_SUMS or not self._pays(inside):
             return None
         factor = FACTOR_WITH_BARRIERS if self.waits and len(self.serial) <= _FEW else FACTOR
-        return Coarsening(
-            factor,
-            frozenset(self.varying),
-            frozenset(self.serial),
-            frozenset(self.guards),
-            {r.start: r for r in inside},
-        )
+        at = dict(enumerate(self.body))
+        regions = {at[r.start]: at.get(r.end) for r in inside}
+        serial, guards = frozenset(map(at.get, self.serial)), frozenset(map(at.get, self.guards))
+        return Coarsening(factor, frozenset(self.varying), serial, guards, regions)
 
     def _sums(self) -> int:
         """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
-from ..instrument import barriers, initialised, races, registers, segments, turns
+from ..instrument import barriers, initialised, races, registers, segments, turns, watchdog
 from ..ptx import parse, verify
 from ..rewrite import inline, predicates, specialise
 from . import llvm
@@ -50,12 +50,14 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowe
     facts = ModuleFacts(module, interleaved=Check.RACES in recipe, threads=not recipe.runtime)
     turns.run(facts.waits)
     inline.run(facts.waits)
-    if Check.BOUNDS in recipe:
-        for function in facts.emitted:
-            facts.of(function).settle()
+    for function in facts.emitted:
+        facts.of(function).settle(accesses=Check.BOUNDS in recipe, coarsened=recipe.coarsen)
     for function in facts.emitted:
         found = facts.of(function)
         for check, instrument in _CHECKS.items():
             if check in recipe:
                 instrument(function, found)
+    if not recipe.runtime:
+        for function in facts.emitted:
+            watchdog.run(function, facts.of(function), recipe.checks)
     return emit.run(facts, name, recipe, arena_size)

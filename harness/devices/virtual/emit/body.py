@@ -1,4 +1,4 @@
-"""Bodies of functions: blocks, branches, steps of the watchdog, `mov`.
+"""Bodies of functions: blocks, branches, `mov`.
 
 Source: PTX ISA, section 9.7.12 (control flow).
 """
@@ -6,8 +6,6 @@ Source: PTX ISA, section 9.7.12 (control flow).
 from __future__ import annotations
 
 from ....errors import Unsupported
-from ..compile.modules import KernelInfo
-from ..compile.recipes import Check
 from ..ptx.ir import Function, Instruction, Label, Location, Symbol, Variable, Vector
 from ..ptx.types import BITS, llvm_type
 from ..runtime import abi
@@ -46,7 +44,7 @@ class Body:
         while i < end:
             item = body[i]
             if region := self.region_at(i):
-                ended, i = self.each_in_turn(body, region, ended), region.end
+                ended, i = self.each_in_turn(region, ended), region.end
                 continue
             if isinstance(item, Label):
                 if ended:
@@ -59,27 +57,9 @@ class Body:
                 if ended:  # unreachable code after a branch
                     self.lines.append(f"{self.fresh_label('unreachable')}:")
                     self.known.clear()
-                ended = self.coarsened(i, item) if self.coarsening else self._lower(i, item)
+                ended = self.coarsened(item) if self.coarsening else self._lower(item)
             i += 1
         return ended
-
-    def _count_steps(self) -> None:
-        """At the entry of a function that loops: its back edges are taken from the slice of the worker's block."""
-        self.entry.append("  %steps = alloca i32")
-        self.slots["%steps"] = "%steps"
-        if self.module.counting:
-            self.entry.append(f"  store i32 {abi.COUNT_SLICE}, ptr %steps")
-        self._take_steps()
-
-    def _take_steps(self) -> None:
-        """Other functions, or other threads, have taken from the slice."""
-        if "%steps" in self.slots and not self.module.counting:
-            self.line(f"store i32 {self.load_field('Env', 'slice', volatile=True)}, ptr %steps")
-
-    def _give_steps(self) -> None:
-        """Other threads are about to run."""
-        if "%steps" in self.slots and not self.module.counting:
-            self.store_field("Env", "slice", self.emit("load i32, ptr %steps"))
 
     def _label(self, name: str) -> str:
         return self.own_label(name) or f'"${name}"'
@@ -140,11 +120,11 @@ class Body:
             self.call_sites[ins.expansion] = self.site(ins.expansion.call)
         return self.call_sites[ins.expansion]
 
-    def _lower(self, index: int, ins: Instruction) -> bool:
+    def _lower(self, ins: Instruction) -> bool:
         """Like `_instruction`; anything that cannot be lowered is Unsupported, with the line that leads
         here."""
         try:
-            return self._instruction(index, ins)
+            return self._instruction(ins)
         except Unsupported as error:
             if error.line:
                 raise
@@ -154,9 +134,8 @@ class Body:
     def location(self, ins: Instruction) -> Location:
         return self.module.graph.location(ins, self.function.name)
 
-    def _instruction(self, index: int, ins: Instruction) -> bool:
+    def _instruction(self, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
-        self.position = index
         if ins.op.flow == "branch":
             return self._branch(ins)
         if ins.op.mark:
@@ -166,11 +145,6 @@ class Body:
 
     def _plainly(self, ins: Instruction) -> bool:
         op = ins.op
-        if ins.opcode == "ld.acquire.cta.u32" and self.coroutine and self._info.reserved:
-            # cooperative groups of several warps assume that the lanes which skip an `if` wait for those in
-            # it
-            self.store_field("Thread", "wait", abi.WAIT["ready"])
-            self.suspend()
         if op.flow:
             return getattr(self, f"_{op.flow}")(ins)
         if op.nothing or opcodes.emit(self, ins):
@@ -187,79 +161,22 @@ class Body:
             getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep, activemask
         return False
 
-    def _leads_back(self, target: str) -> bool:
-        """Whether a branch from here to a label begins another iteration, which takes a step."""
-        return self.places[Label(target)] <= self.position and not self.module.raw
-
     def _branch(self, ins: Instruction) -> bool:
-        target = ins.operands[0]
-        back = self._leads_back(target)
-        goal = self.fresh_label("back") if back else self._label(target)
+        goal = target = self._label(ins.operands[0])
+        if ins in self.unrolled:
+            goal = self.fresh_label("back")
         if ins.pred:
             next_ = self.fresh_label("next")
             condition = self.value(("!" if ins.negated else "") + ins.pred, "pred")
-            self.branch(condition, goal, next_)
+            self.branch(condition, goal, next_, likely="likely" in ins.op.mods)
         else:
             self.line(f"br label %{goal}")
-        if back:
-            self._back_edge(goal, target, ins)
+        if ins in self.unrolled:
+            self.label(goal)
+            self.line(f"br label %{target}, !llvm.loop !{self._loop(target)}")
         if ins.pred:
             self.label(next_)
         return not ins.pred
-
-    def _back_edge(self, label: str, target: str, ins: Instruction) -> None:
-        """Count a step; from time to time ask the watchdog, and let others run that this loop may be waiting
-        for, or that count together with this thread.
-        """
-        known = dict(self.known)
-        self.label(label)
-        if ins in self.unrolled:
-            self.line(f"br label %{self._label(target)}, !llvm.loop !{self._loop(self._label(target))}")
-            return
-        spin = self.coroutine and ins in self.facts.spins
-        left = self.op("sub i32", self.emit("load i32, ptr %steps"), 1)
-        self.line(f"store i32 {left}, ptr %steps")
-        slice_ = self.fresh_label("slice")
-        ends = self.op("icmp eq i32", left, 0)
-        if spin and Check.RACES in self.module.recipe:  # of a wait, every turn is one too many
-            ends = self.op(
-                "or i1", ends, self.op("icmp ne i32", self.load_field("Extra", "in_vain", volatile=True), 0)
-            )
-        self.branch(ends, slice_, self._label(target), unlikely=True)
-        self.label(slice_)
-        counting = self.module.counting and self.coroutine
-        size = abi.SPIN_SLICE if spin else abi.COUNT_SLICE if counting else abi.SLICE
-        if spin and self._looks(target, ins):
-            size = abi.TURN_SLICE
-        if self.watches_grid and ins in self.facts.grid_waits:
-            self.store_field("Extra", "polls", self.site(ins))
-        granted = self.runtime_call("rt_slice", str(size), "0", site=self.site(ins))
-        go_on = self.fresh_label("alive")
-        self.branch(self.op("icmp ne i32", granted, 0), go_on, self.dead_label)
-        self.label(go_on)
-        self.line(f"store i32 {granted}, ptr %steps")
-        if spin or counting:
-            self.suspend()
-        self.line(f"br label %{self._label(target)}")
-        self.known = known
-
-    @property
-    def watches_grid(self) -> bool:
-        """Whether threads say that they wait at the barrier of their grid."""
-        return self.coroutine and Check.BARRIERS in self.module.recipe and self._info.grid_sync
-
-    @property
-    def _info(self) -> KernelInfo:
-        """For the kernel being lowered."""
-        return self.module.kernels[self.function.name]
-
-    def _looks(self, target: str, back: Instruction) -> bool:
-        """Whether a loop, in a kernel whose threads take turns, reads what others change; loops of CUDA's
-        headers do."""
-        if not self.module.waits.takes_turns(self.function.name):
-            return False
-        loop = self.function.body[self.places[Label(target)] : self.position]
-        return back.at.trusted or any(isinstance(i, Instruction) and i.base == "turn" for i in loop)
 
     def _loop(self, header: str) -> int:
         """LLVM metadata for a loop: unroll it, if possible."""
@@ -281,17 +198,9 @@ class Body:
     def _switch(self, ins: Instruction) -> bool:
         targets = self.function.tables.get(ins.operands[1], ())
         index = self.value(ins.operands[0], "u32")
-        cases, edges = [], []
-        for i, target in enumerate(targets):
-            label = self._label(target)
-            if self._leads_back(target):
-                label = self.fresh_label("back")
-                edges.append((label, target))
-            cases.append(f"i32 {i}, label %{label}")
+        cases = (f"i32 {i}, label %{self._label(target)}" for i, target in enumerate(targets))
         trap = self.fresh_label("notarget")
         self.line(f"switch i32 {index}, label %{trap} [ {' '.join(cases)} ]")
-        for label, target in edges:
-            self._back_edge(label, target, ins)
         self.label(trap)
         if self.module.raw:
             self.line("unreachable")
@@ -305,7 +214,6 @@ class Body:
 
     def _exit(self, ins: Instruction) -> bool:
         """The thread ends, at any call depth."""
-        self._give_steps()
         self.store_field("Thread", "dead", abi.DEAD_EXIT)
         self.line(f"br label %{self.dead_label}")
         return True

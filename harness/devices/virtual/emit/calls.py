@@ -39,8 +39,6 @@ class Calls:
                 args.append(f"ptr {self.params[actual][0]}")
             else:
                 returned = f"i{8 * formal.size}"
-        if not self.module.raw:
-            self._give_steps()
         text = f"call {returned} {symbol_name(function.name, self.module.raw)}({', '.join(args)})"
         if returned == "void":
             self.line(text)
@@ -54,7 +52,6 @@ class Calls:
             dead = self.op("icmp ne i32", self.load_field("Thread", "dead", volatile=True), 0)
             self.branch(dead, self.dead_label, alive, unlikely=True)
             self.label(alive)
-            self._take_steps()
 
     def _call_pointer(self, ins: Instruction, register: str, returns, arguments) -> None:
         """A call through a pointer: a switch over the functions whose address is taken and whose signature

@@ -20,7 +20,12 @@ class Coarsened:
 
     def region_at(self, position: int) -> Region | None:
         """The region that starts there, from outside."""
-        return self.coarsening.regions.get(position) if self.coarsening and not self.region else None
+        body = self.function.body
+        if not self.coarsening or self.region or body[position] not in self.coarsening.regions:
+            return None
+        behind = self.coarsening.regions[body[position]]
+        end = self.places[behind] if behind else len(body)
+        return Region(position, end, frozenset(i.name for i in body[position:end] if isinstance(i, Label)))
 
     def own_label(self, name: str) -> str:
         """The target of a branch of a thread that runs alone; "" if it does not."""
@@ -28,8 +33,9 @@ class Coarsened:
             return ""
         return f'"{name}@{self.member}"' if name in self.region.labels else self.region_exit
 
-    def each_in_turn(self, body, region: Region, ended: bool) -> bool:
+    def each_in_turn(self, region: Region, ended: bool) -> bool:
         """Lower a region for one thread after the other."""
+        body = self.function.body
         if isinstance(head := body[region.start], Label):  # of a loop
             if not ended:
                 self.line(f"br label %{self._label(head.name)}")
@@ -49,18 +55,18 @@ class Coarsened:
         self.known.clear()
         return False
 
-    def coarsened(self, position: int, ins: Instruction) -> bool:
+    def coarsened(self, ins: Instruction) -> bool:
         """Lower an instruction once for all threads, or once for each. True when it ends the block."""
         if self.region:
-            return self._lower(position, ins)
-        if position in self.coarsening.guards:
+            return self._lower(ins)
+        if ins in self.coarsening.guards:
             self._agree(ins)
-        elif position in self.coarsening.serial:
+        elif ins in self.coarsening.serial:
             for self.member in range(self.factor):
-                self._lower(position, ins)
+                self._lower(ins)
             self.member = 0
             return False
-        return self._lower(position, ins)
+        return self._lower(ins)
 
     def _agree(self, ins: Instruction) -> None:
         """Continue if all threads take the branch, or none does."""

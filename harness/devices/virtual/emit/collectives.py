@@ -80,6 +80,4 @@ class Collectives:
         self.store_field("Thread", "op", OP[op])
         self.store_field("Thread", "site", self.site(ins))
         self.store_field("Thread", "wait", WAIT[wait])
-        if self.watches_grid:
-            self.store_field("Extra", "polls", 0)
         self.suspend()

@@ -6,7 +6,7 @@ Source: LLVM Coroutines (switched-resume lowering).
 from __future__ import annotations
 
 from ....errors import Unsupported
-from ..analyse.uniformity import Coarsening, coarsening
+from ..analyse.uniformity import Coarsening
 from ..compile.modules import KernelInfo, Parameter
 from ..compile.recipes import Check
 from ..instrument.checking import FullChecks
@@ -60,7 +60,6 @@ class Lowering(
         self.return_label = "return"
         self.dead_label = "dead"
         self.coroutine = False
-        self.position = 0
         self.places: dict = {}  # item of the body -> its position
         self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
         self.compared: tuple[str, str] | None = None
@@ -93,9 +92,7 @@ class Lowering(
             info.finals = module.barriers.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
-        # a neighbour may hold what a thread waits for
-        together = module.recipe.coarsen and not module.waits.spins(f.name)
-        found = coarsening(f, self.coroutine) if together else None
+        found = self.facts.coarsening if module.recipe.coarsen else None
         several = Lowering(f, module)._several(self, found) if found else ""
         self._start()
         if found:
@@ -108,8 +105,6 @@ class Lowering(
         """The code at the start of every thread of a kernel."""
         f, module = self.function, self.module
         self._prologue()
-        if module.waits.loops(f.name):
-            self._count_steps()
         self.line("%paramaddress = add i64 0, " + self.load_field("Env", "params", invariant=True))
         self.line("%params = getelementptr i8, ptr %arena, i64 %paramaddress")
         for name, value in (("steps", self.load_field("Launch", "step_budget", invariant=True)),
@@ -126,9 +121,7 @@ class Lowering(
     def _plain_loop(self) -> str:
         name = self.function.name
         self._body(self.function)
-        self.lines.append("return:")
-        self._give_steps()
-        self.lines += ["  ret void", "dead:", "  ret void"]
+        self.lines += ["return:", "  ret void", "dead:", "  ret void"]
         return f"""
 define internal void @"{name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
 {self._text()}
@@ -152,9 +145,7 @@ define internal void @"{name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
             return self._coroutine("together")
         self._start()
         self._body(self.function)
-        self.lines.append("return:")
-        self._give_steps()
-        self.lines += ["  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
+        self.lines += ["return:", "  ret i1 true", "dead:", "  ret i1 true", "disagree:", "  ret i1 false"]
         arguments = ", ".join(f"i64 %thr.{lane}" for lane in range(self.factor))
         return f"""
 define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) {_PROBED} {{
@@ -226,15 +217,10 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
             linkage = "internal "
             args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         self._prologue()
-        if not module.raw:
-            self._count_call_as_step()
-            if module.waits.loops(f.name):
-                self._count_steps()
-            if module.graph.is_recursive(f.name):
-                self._guard_recursion()
+        if not module.raw and module.graph.is_recursive(f.name):
+            self._guard_recursion()
         self._body(f)
         self.lines.append("return:")
-        self._give_steps()
         self._give_back(f)
         if returns == "void":
             self.line("ret void")
@@ -284,17 +270,6 @@ define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine
         ]
         self.arena, self.shadow, self.shared_base = "%arena", "%shadow", "%sharedbase"
         self.shared_memory, self.shared_shadow = "%shared", "%sharedshadow"
-
-    def _count_call_as_step(self) -> None:
-        """Functions that call each other take time without a loop: from time to time ask the watchdog."""
-        left = self.op("sub i32", self.load_field("Env", "calls", volatile=True), 1)
-        self.store_field("Env", "calls", left)
-        ask, go_on = self.fresh_label("ask"), self.fresh_label("counted")
-        self.branch(self.op("icmp eq i32", left, 0), ask, go_on, unlikely=True)
-        self.label(ask)
-        alive = self.runtime_call("rt_slice", str(abi.SLICE), "1", site=self.inherited_site)
-        self.branch(self.op("icmp ne i32", alive, 0), go_on, "dead")
-        self.label(go_on)
 
     def _guard_recursion(self) -> None:
         ok = self.runtime_call("rt_enter", site=self.inherited_site)

@@ -9,8 +9,11 @@ from .table import statement
 
 @statement("note")
 def _note(e, ins, mods, place: str, value: str):
+    """`site` stands for the number of the place."""
     struct, name, offset = field_of(place)
-    e.store_field(struct, name, e.value(value, e.register_type(value)) if value[0] == "%" else value, offset)
+    if value[0] == "%":
+        value = e.value(value, e.register_type(value))
+    e.store_field(struct, name, e.site(ins) if value == "site" else value, offset)
 
 
 @statement("fetch")
@@ -91,6 +94,20 @@ def _turn(e, ins, mods):
     e.suspend()
     e.line(f"br label %{go_on}")
     e.label(go_on)
+
+
+@statement("suspend")
+def _suspend(e, ins, mods):
+    e.suspend()
+
+
+@statement("slice")
+def _slice(e, ins, mods, target: str, size: str, called: str = "0"):
+    """called: it is calls that have been counted."""
+    granted, alive = e.runtime_call("rt_slice", size, called, site=e.site(ins)), e.fresh_label("alive")
+    e.branch(e.op("icmp ne i32", granted, 0), alive, e.dead_label)
+    e.label(alive)
+    e.set(target, granted, "u32")
 
 
 @statement("enter")

@@ -84,8 +84,8 @@ class Emitter:
         self.serial += 1
         return f"{hint}.{self.serial}"
 
-    def branch(self, condition: str, yes: str, no: str, unlikely: bool = False) -> None:
-        weights = ", !prof !0" if unlikely else ""
+    def branch(self, condition: str, yes: str, no: str, unlikely: bool = False, likely: bool = False) -> None:
+        weights = ", !prof !0" if unlikely else ", !prof !2" if likely else ""
         self.line(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
 
     # -- values -------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ runtime.if %p1, %rd1, f, 2; one where a predicate holds, with a result, or `_`
 locate %rd1, %f1, k;        a register gets a number for this place, where something is to be said of %f1 of k
 check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold
 turn;                       others may come between
-@%p1 bra.skip $skip.1;      a branch that the program does not have
+suspend;                    others run
+slice %r1, 1000;            the watchdog grants so many steps at most, or ends the thread
+@%p1 bra.skip $skip.1;      a branch that the program does not have; bra.likely: one that is nearly always taken
 count.enter, word, lane     see segments
 enter f; leave f;           of a function that was expanded
 """

@@ -327,9 +327,10 @@ TABLE = """
   brkpt                                                                                 nothing
 
 Not PTX: marks, which passes insert (instrument/insert.py)
-  bra.skip                                                 label                        branch mark
-  (note|bump|runtime|turn|enter|leave)                     ...                          mark
+  bra.(skip|likely)                                        label                        branch mark
+  (note|bump|runtime|turn|suspend|enter|leave)             ...                          mark
   runtime.if                                               ...                          mark
+  slice                                                    d:u32, n:imm{, m:imm}        mark
   fetch                                                    d, n:imm                     mark
   peek.<data>                                              d, a:u64                     mark
   poke.<data>                                              a:u64, b                     mark

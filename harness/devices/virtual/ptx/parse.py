@@ -29,7 +29,7 @@ from .ir import (
 from .types import BYTES, TYPES
 
 _MOST_RENAMED = 4096  # registers of one range in an inner block
-_OWN = {"%carry", "%steps"}  # the emitter keeps them like registers
+_OWN = {"%carry"}  # the emitter keeps them like registers
 _IDENTIFIER = r"%?[A-Za-z_$][\w$]*|%"
 
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")

@@ -186,18 +186,11 @@ def test_where_threads_part_and_where_they_agree():
     found = coarsening(function, waits=False)
     body = function.body
     (guard,) = found.guards
-    assert body[guard].base == "bra" and body[guard].pred in found.varying and not found.regions
-    loops = [
-        i
-        for i, item in enumerate(body)
-        if isinstance(item, ptx.Instruction) and item.base == "bra" and i > guard
-    ]
+    assert guard.base == "bra" and guard.pred in found.varying and not found.regions
+    behind = [item for item in body[body.index(guard) + 1 :] if isinstance(item, ptx.Instruction)]
+    loops = [item for item in behind if item.base == "bra"]
     assert loops and not found.serial & set(loops)  # all threads loop together
-    loads = [
-        i
-        for i, item in enumerate(body)
-        if isinstance(item, ptx.Instruction) and item.opcode == "ld.global.f32"
-    ]
+    loads = [item for item in behind if item.opcode == "ld.global.f32"]
     assert loads and not found.serial & set(loads)  # x[j] is the same for all of them
-    (store,) = (i for i, item in enumerate(body) if isinstance(item, ptx.Instruction) and item.base == "st")
+    (store,) = (item for item in behind if item.base == "st")
     assert store in found.serial
