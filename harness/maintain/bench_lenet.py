@@ -25,8 +25,9 @@ from reference import lenet
 
 from ..devices.virtual.device import VirtualGPU
 from ..devices.virtual.run.workers import available_cores
-from ..lenet.checks import MOMENTUM, PEAK, WEIGHT_DECAY, solution_net
+from ..lenet.checks import solution_net
 from ..lenet.data import load
+from ..lenet.training_checks import MOMENTUM, PEAK, WEIGHT_DECAY
 
 ROUNDS, LAUNCHES = 30, 300
 

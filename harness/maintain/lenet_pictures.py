@@ -9,11 +9,12 @@ from ..course.checkout import open_course
 from ..course.progress import Progress
 from ..devices import open_device
 from ..lenet import data
-from ..lenet.checks import quick_parameters, solution_net
+from ..lenet.checks import solution_net
 from ..lenet.model import GRADIENTS, VALUES
 from ..lenet.picture import layers_picture
 from ..lenet.run import TrainOptions
 from ..lenet.run import main as train
+from ..lenet.training_checks import quick_parameters
 
 
 def main() -> None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
-from harness.lenet.checks import (
-    MOMENTUM,
-    PEAK,
-    WEIGHT_DECAY,
-    check_training,
-    numpy_losses,
-    schedule,
-    solution_kernels,
-)
+from harness.lenet.checks import solution_kernels
 from harness.lenet.requests import REQUESTS
+from harness.lenet.training_checks import MOMENTUM, PEAK, WEIGHT_DECAY, check_training, numpy_losses, schedule
 from reference import lenet, loss, optim
 
 

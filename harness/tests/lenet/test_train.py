@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from harness.lenet import checks, train
+from harness.lenet import checks, train, training_checks
 from harness.lenet.kernels import Kernels, choose
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
@@ -47,8 +47,8 @@ def test_losses_of_50_steps_are_those_of_float64(dev):
     steps = list(islice(batches(DIGITS, settings, 0), 50))
     for images, labels in steps:
         run.one_step(images, labels)
-    rates = [checks.schedule(step, run.steps) for step in range(50)]
-    _, expected = checks.numpy_losses(lenet.initial(0), steps, rates)
+    rates = [training_checks.schedule(step, run.steps) for step in range(50)]
+    _, expected = training_checks.numpy_losses(lenet.initial(0), steps, rates)
     np.testing.assert_allclose(run.history.losses, expected, rtol=1e-4)
     assert expected[-1] < expected[0] / 2
 
