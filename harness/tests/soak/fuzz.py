@@ -32,11 +32,12 @@ from harness.devices.nvrtc.compiler import compile_ptx
 from harness.devices.virtual.compile import build
 from harness.devices.virtual.compile.recipes import RECIPES
 from harness.devices.virtual.device import VirtualGPU
-from harness.errors import BackwarpError, CompileError, DeviceError, KernelFault
+from harness.errors import BackwarpError, CompileError, DeviceError, KernelFault, Unsupported
 from harness.grading import compile_errors, sentences
 from harness.tests.devices.virtual.launches import FLAVOURS, K
 from harness.tests.samples import SAMPLES, Job, Launch, run
 from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
+from harness.tests.soak.operands import mutate as mutate_operands
 
 LIMIT = 200  # seconds for a mutant
 _CANARY = f"""{K}canary(const float* x, float* y) {{
@@ -171,14 +172,20 @@ class Renamed:
         return self.module.get_function(self.ptx.find(name))
 
 
-def mutant(seed: int, only: tuple[str, ...] = ()) -> tuple[Subject, str, str, Random]:
-    """(subject, "cuda" or the checks whose PTX is changed, the changed text, the generator of the rest)."""
+def mutant(
+    seed: int, only: tuple[str, ...] = (), by_operand: bool = False
+) -> tuple[Subject, str, str, Random]:
+    """(subject, "cuda" or the checks whose PTX is changed, the changed text, the generator of the rest).
+
+    by_operand: only PTX, changed as in operands.py.
+    """
     rng = Random(seed)
     subject = subjects()[rng.choice(sorted(only or subjects()))]
-    kind = rng.choice(("cuda", "cuda", *FLAVOURS))
+    kind = rng.choice(FLAVOURS if by_operand else ("cuda", "cuda", *FLAVOURS))
     if kind == "cuda":
         return subject, kind, mutate_cuda(subject.source, rng), rng
-    return subject, kind, mutate_ptx(original(subject, kind).text, rng), rng
+    change = mutate_operands if by_operand else mutate_ptx
+    return subject, kind, change(original(subject, kind).text, rng), rng
 
 
 @cache
@@ -188,9 +195,9 @@ def original(subject: Subject, checks: str):
     )
 
 
-def examine(seed: int, only: tuple[str, ...] = ()) -> Result:
+def examine(seed: int, only: tuple[str, ...] = (), by_operand: bool = False) -> Result:
     """Build and run a mutant."""
-    subject, kind, text, rng = mutant(seed, only)
+    subject, kind, text, rng = mutant(seed, only, by_operand)
     try:
         result = examine_text(subject, kind, text, rng)
     except Exception:  # noqa: BLE001
@@ -245,6 +252,8 @@ def described(error: BackwarpError, source: str) -> str:
         if len(lines) > 12:
             raise Wrong(f"{len(lines)} lines on {error}")
         return error.kind
+    if isinstance(error, Unsupported) and "PTX instruction" in error.what and not error.line:
+        raise Wrong(f"no line is named: {error}")
     if isinstance(error, CompileError):
         compile_errors.compile_error(error, source)
     return type(error).__name__
@@ -288,10 +297,10 @@ class Trials:
         if self.child:
             self.child.end()
 
-    def result(self, seed: int, only: tuple[str, ...] = ()) -> Result:
+    def result(self, seed: int, only: tuple[str, ...] = (), by_operand: bool = False) -> Result:
         self.child = self.child or Child("harness.tests.soak.fuzz_worker")
         try:
-            return self.child.ask("examine", (seed, only), LIMIT)
+            return self.child.ask("examine", (seed, only, by_operand), LIMIT)
         except TimeoutError:
             found = f"no end within {LIMIT} seconds"
         except (EOFError, ConnectionError):
@@ -305,17 +314,18 @@ class Trials:
 @click.option("--seed", default=0, help="Of the first; each has its own.")
 @click.option("--only", multiple=True, help="A sample or puzzle; may be given several times.")
 @click.option("--show", is_flag=True, help="Print the changed text instead.")
-def main(seconds: float, seed: int, only: tuple[str, ...], show: bool) -> None:
+@click.option("--by-operand", is_flag=True, help="Change only PTX, within instructions.")
+def main(seconds: float, seed: int, only: tuple[str, ...], show: bool, by_operand: bool) -> None:
     """Change kernels at random, and see that the virtual GPU survives them."""
     if show:
-        click.echo(mutant(seed, only)[2])
+        click.echo(mutant(seed, only, by_operand)[2])
         return
     tally, bad, end = Counter(), 0, time.monotonic() + seconds
     with Trials() as trials:
         for s in count(seed):
             if time.monotonic() > end:
                 break
-            result = trials.result(s, only)
+            result = trials.result(s, only, by_operand)
             tally[result.outcome] += 1
             bad += bool(result.found)
             if result.found or result.suspect:

@@ -33,13 +33,8 @@ class Matrix:
         """Host pointer to one element of it."""
         return self.field_pointer("Extra", "data", 8 * index)
 
-    def _give(self, index: int, value: str, t: str) -> None:
-        if t in ("float", "double"):
-            value, t = (
-                self.cast("bitcast", t, value, "i32" if t == "float" else "i64"),
-                "i32" if t == "float" else "i64",
-            )
-        self.line(f"store i64 {self.resize(value, t, 'i64')}, ptr {self._data(index)}")
+    def _give(self, index: int, value: str) -> None:
+        self.line(f"store i64 {value}, ptr {self._data(index)}")
 
     def _take(self, index: int) -> str:
         return self.emit(f"load i64, ptr {self._data(index)}")
@@ -57,7 +52,7 @@ class Matrix:
         self.checked(ins, address, "shared", 16, False)
         self.line(f"br label %{on}")
         self.label(on)
-        self._give(0, self.op("add i64", address, self.shared_base), "i64")
+        self._give(0, self.op("add i64", address, self.shared_base))
         self.module.exchanges = True
         self._wait("warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
         quarter = self.cast("zext", "i32", self.op("and i32", lane, 3), "i64")
@@ -91,10 +86,10 @@ class Matrix:
         op, type_ = ins.op, ins.op.elements
         (m, n, k), flags = op.shape, _WMMA * (op.base == "wmma") | _SATFINITE * ("satfinite" in op.mods)
         for name, start, elements in (("a", _A, m * k), ("b", _B, k * n), ("c", _C, m * n)):
-            each = max(1, 32 // BITS[type_[name]])
-            for i, register in enumerate(ins.named[name].parts[: max(1, elements // 32 // each)]):
-                t = self.register_type(register) or f"b{max(32, BITS[type_[name]])}"
-                self._give(start + i, self.value(register, t), llvm_type(t))
+            bits = BITS[type_[name]]
+            needed, width = max(1, elements * bits // 1024), max(32, bits)
+            for i, part in enumerate(ins.named[name].parts[:needed]):
+                self._give(start + i, self.resize(self.value(part, f"b{width}"), f"i{width}", "i64"))
         types = sum(_ELEMENTS[type_[name]] << 4 * i for i, name in enumerate("abcd"))
         self.module.exchanges = True
         self._wait("warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")

@@ -21,7 +21,15 @@ def memory_name(name: str) -> str:
 
 
 #: the content of an uninitialised register: a NaN, and an index far outside any array
-POISON = {"i1": "true", "half": "0xH7F7F", "float": "0x7FF7E00000000000", "double": "0x7FF7E7E7E7E7E7E7"}
+POISON = {
+    "i1": "true",
+    "half": "0xH7F7F",
+    "<2 x half>": "<half 0xH7F7F, half 0xH7F7F>",
+    "bfloat": "0xR7FF7",
+    "<2 x bfloat>": "<bfloat 0xR7FF7, bfloat 0xR7FF7>",
+    "float": "0x7FF7E00000000000",
+    "double": "0x7FF7E7E7E7E7E7E7",
+}
 
 
 class Emitter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 
 import llvmlite.binding as llvm
 import pytest
@@ -14,6 +13,7 @@ from harness.devices.virtual.compile.recipes import recipe
 from harness.devices.virtual.ptx import parse, verify
 from harness.errors import Unsupported
 from harness.tests.samples import SAMPLES
+from harness.tests.soak.operands import mutate
 
 HEAD = """.version 8.0
 .target sm_80
@@ -260,29 +260,6 @@ extern "C" __global__ void k(float* out, const float4* in, int n) {
   if (v > 3) printf("%f %d\\n", v, f(n, &n));
   atomicAdd(out, v);
 }"""
-TOKENS = (
-    "%r1 %f1 %rd1 %p1 %rs1 5 -1 0f3F800000 _ !%p1 %p1|%p2 {%r1,%r2} [%rd1] [%r1+4] %tid.x %% {} [] () 1e3 $L__BB0_1"
-    " [%rd1+99999999999] 18446744073709551616 add.s32 ld.param.v2.u64 st.f32 mov.b64 bar.sync call turn"
-).split()
-
-
-def changed(text: str, rng: random.Random) -> str:
-    """One token of an instruction is another of the text, a stranger, or has another number or type."""
-    lines = text.split("\n")
-    places = [i for i, line in enumerate(lines) if re.fullmatch(r"\s+(?:@!?%p\d+ )?[a-z][\w.:]*\s.*;", line)]
-    at = rng.choice(places)
-    token = rng.choice(list(re.finditer(r"[^\s,;]+", lines[at])))
-    types = ("f32", "u32", "s64", "b16", "pred", "f16x2", "v2", "v4")
-    new = rng.choice(
-        (
-            rng.choice(re.findall(r"[^\s,;]+", lines[rng.choice(places)])),
-            rng.choice(TOKENS),
-            re.sub(r"\d+", lambda m: str(rng.choice((0, 1, 7, 64, 1 << 31, 1 << 63))), token[0], count=1),
-            re.sub(r"(?<=\.)[a-z]\d+", lambda m: rng.choice(types), token[0], count=1),
-        )
-    )
-    lines[at] = lines[at][: token.start()] + new + lines[at][token.end() :]
-    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("checks", ["full", "memory"])
@@ -293,7 +270,7 @@ def test_changed_operands_are_refused_or_lowered(checks):
     outcomes = {"lowered": 0, "refused": 0}
     for _ in range(250):
         try:
-            lowered = pipeline.lower(changed(text, rng), "kernel.cu", made, 1 << 34)
+            lowered = pipeline.lower(mutate(text, rng), "kernel.cu", made, 1 << 34)
             llvm.parse_assembly(lowered.text).verify()
             outcomes["lowered"] += 1
         except Unsupported as error:
