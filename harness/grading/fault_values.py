@@ -8,15 +8,16 @@ is stopped are the values of the access that failed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..course.cuda_text import CudaText, Function, Piece, Variable, edited, read
 from ..course.cuda_tree import LOOPS
-from ..course.cuda_values import tunables
-from ..course.declare import Puzzle
+from ..course.cuda_values import Values, tunables
+from ..course.declare import Launch, Puzzle
+from ..devices.launching import triple
 from ..errors import BackwarpError, KernelFault
 from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import ENDS, nth_line
@@ -230,8 +231,17 @@ def _run(
         except KernelFault as again:
             if _same(again, fault):
                 seen, call, *values = map(int, notes.get())
-                return (dict(zip(probe.names, values, strict=True)) if seen else {}), call
+                own = dict(zip(probe.names, values, strict=True)) | _built_in(fault, trial.launch)
+                return (own if seen else {}), call
     return {}, 0
+
+
+def _built_in(fault: KernelFault, launch: Launch) -> dict[str, int]:
+    points = {"threadIdx": fault.thread, "blockIdx": fault.block}
+    points |= {"blockDim": triple(launch.block, "block"), "gridDim": triple(launch.grid, "grid")}
+    return {
+        f"{name}.{axis}": at for name, point in points.items() for axis, at in zip("xyz", point, strict=True)
+    }
 
 
 def _same(a: KernelFault, b: KernelFault) -> bool:
@@ -313,14 +323,14 @@ def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
 
 def _differences(file: CudaText, probe: Probe, values: dict[str, int]) -> list[str]:
     """The differences in an index that are negative: `q - s is 0 - 1 = -1`."""
-    place, found = probe.indices[0].start, {}
+    place, found, integer = probe.indices[0].start, {}, _integer(file, values)
     origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := _value(file, name, place))]
     for piece in (*probe.indices, *origins):
         for part in piece.all("binary_expression"):
             left, right = part.part("left"), part.part("right")
             if left.kind == "binary_expression" and left.part("operator").code == "+":
                 left = left.part("right")  # of `row * W + q - s`, q - s
-            a, b = evaluated(left, values), evaluated(right, values)
+            a, b = integer(left), integer(right)
             if part.part("operator").code == "-" and a is not None and b is not None and a < b:
                 text = f"{_plain(left)} - {_plain(right)}"
                 found[text] = f"{text} is {a} - {b} = {a - b}"
@@ -330,44 +340,39 @@ def _differences(file: CudaText, probe: Probe, values: dict[str, int]) -> list[s
 def _guard(file: CudaText, probe: Probe, values: dict[str, int]) -> list[str]:
     """The guard that should have stopped it, with values for its variables: one that stops an element too late, else one
     that looks at a variable of the index."""
-    ranked, place = [], probe.indices[0].start
+    ranked, place, integer = [], probe.indices[0].start, _integer(file, values)
     own, behind = (
         {name for name in names if _varies(file, probe.function, name, place)}
         for names in (probe.own, probe.behind)
     )
+    origins = [v for name in own if (v := _value(file, name, place))]
+    points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
     for guard in probe.guards:
         names = set(_names(file, guard, place))
-        text, loop = _substituted(guard, values), guard.outer.kind in LOOPS
-        late = any(_is_late(part, values) for part in guard.all("binary_expression"))
-        if text and (late and names & (own | behind) or names & own and not loop):
+        text, loop = _substituted(guard, values, integer), guard.outer.kind in LOOPS
+        late = any(_is_late(part, integer) for part in guard.all("binary_expression"))
+        looks = names & own or points & set(_points(guard))
+        if text and (late and names & (own | behind) or looks and not loop):
             ranked.append((not late, f"Line {guard.line} lets it through: {_plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]
 
 
-def _is_late(comparison: Piece, values: dict[str, int]) -> bool:
+def _points(piece: Piece) -> Iterator[str]:
+    """Which of threadIdx and blockIdx an expression reads."""
+    return (p.code for p in piece.all("identifier") if p.code in ("threadIdx", "blockIdx"))
+
+
+def _integer(file: CudaText, values: dict[str, int]) -> Callable[[Piece], int | None]:
+    """What an expression of these variables and of constants is worth."""
+    return Values(file, {name: str(value) for name, value in values.items()}).integer
+
+
+def _is_late(comparison: Piece, integer: Callable[[Piece], int | None]) -> bool:
     """Whether it compares two equal values, and takes the one for inside the other."""
     if comparison.part("operator").code not in ("<=", ">", ">=", "<"):
         return False
-    left, right = (evaluated(comparison.part(side), values) for side in ("left", "right"))
+    left, right = (integer(comparison.part(side)) for side in ("left", "right"))
     return left is not None and left == right and left > 0
-
-
-def evaluated(piece: Piece, values: dict[str, int]) -> int | None:
-    """What an expression of integers is worth; None if it has anything else."""
-    if piece.kind in ("parenthesized_expression", "condition_clause") and len(piece.parts) == 1:
-        return evaluated(piece.parts[0], values)
-    if piece.kind == "number_literal":
-        return int(piece.code) if piece.code.isdecimal() else None
-    if piece.kind != "binary_expression":
-        return values.get(piece.code)
-    left, right = (evaluated(piece.part(side), values) for side in ("left", "right"))
-    if left is None or right is None:
-        return None
-    sign = piece.part("operator").code
-    if sign in "/%":
-        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1) if right else None
-        return quotient if sign == "/" or quotient is None else left - quotient * right
-    return {"+": left + right, "-": left - right, "*": left * right}.get(sign)
 
 
 def _plain(piece: Piece) -> str:
@@ -375,12 +380,13 @@ def _plain(piece: Piece) -> str:
     return text[1:-1] if piece.kind == "condition_clause" else text
 
 
-def _substituted(piece: Piece, values: dict[str, int]) -> str:
-    """An expression with values for its variables; "" if it has one whose value is not known."""
+def _substituted(piece: Piece, values: dict[str, int], integer: Callable[[Piece], int | None]) -> str:
+    """An expression with values for its variables; constants keep their names. "" if the value of one is not known."""
     start, text = piece.start, piece.code
-    for name in reversed(list(piece.all("identifier"))):
-        if name.code not in values:
+    for name in reversed(list(piece.all("identifier", "field_expression"))):
+        if name.code in values:
+            text = text[: name.start - start] + str(values[name.code]) + text[name.end - start :]
+        elif integer(name) is None and name.outer.code not in values:
             return ""
-        text = text[: name.start - start] + str(values[name.code]) + text[name.end - start :]
     text = " ".join(text.split())
     return text[1:-1] if piece.kind == "condition_clause" else text

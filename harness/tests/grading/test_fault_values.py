@@ -43,6 +43,18 @@ def test_a_loop_that_goes_too_far_is_shown(said):
     assert "Line 28 lets it through: k <= K is 4 <= 4 here." in said("02", ("k < K", "k <= K"))
 
 
+def test_constants_keep_their_names(said):
+    lines = said("26", ("k < TILE", "k <= TILE"))
+    assert "Line 32 lets it through: k <= TILE is 16 <= TILE here." in lines
+
+
+def test_built_in_variables_have_values_too(said):
+    """The row's thread, and one more."""
+    lines = said("02", ("row >= M || col >= N", "row >= M || blockIdx.x * blockDim.x + threadIdx.x > N"))
+    shown = "row >= M || blockIdx.x * blockDim.x + threadIdx.x > N is 0 >= 2 || 1 * 2 + 1 > 3 here."
+    assert f"Line 22 lets it through: {shown}" in lines
+
+
 def test_the_negative_difference_in_an_index_is_shown(said):
     lines = said("09", ("+ p + r) * W + q + s]", "+ p - r) * W + q - s]"))
     assert "q - s is 0 - 1 = -1." in lines
