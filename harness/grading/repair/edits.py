@@ -83,6 +83,8 @@ ASSIGN = (
     *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
     *_operations("how it is stored", ("l /= r", 1.2)),
 )
+ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
+BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from .schemata import Choice, Site
+from .sites import Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
 MORE = 0.6

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ from ..runs import Outcome, Pace, Setup, Trial, given, in_order, place, scalar
 from ..verdict import FAILED, Verdict
 from .edits import Edit, joined
 from .pairs import MORE, exchanged, guards, moved, twins
-from .schemata import Choice, Schemata, Site
+from .schemata import Schemata
+from .sites import Choice, Site
 
 Combination = tuple[Choice, ...]
 
@@ -34,6 +36,7 @@ REQUEST = 2048  # variants in one request
 CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
 MOST = 3  # repairs that are looked for, each in a line of its own
 MOST_GRADED = 8
+MOST_EDITS = 60_000  # of one kind that are tried together: more are never tried in time
 LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = ((0.0, 1.05), (1.05, 1.6), (1.6, 2.6), (2.6, 9.0))
@@ -185,11 +188,10 @@ class Search:
         """What is tried together; nothing dearer is tried where something cheaper is found."""
         near = [s for s in sites if self.strays_in and s.is_guard and s.is_before(self.strays_in)]
         for i, (least, most) in enumerate(TIERS):
-            found = [(c,) for site in sites for c in site.choices(least, most)]
-            found += exchanged(sites) if i == 0 else ()
-            found += moved(sites) if i == 0 else ()
-            found += twins(sites, least, most) if i < 3 else guards(sites, least, most)
-            yield sorted(found, key=cost_of)
+            pairs = twins(sites, least, most) if i < 3 else guards(sites, least, most)
+            first = (*exchanged(sites), *moved(sites)) if i == 0 else ()
+            singles = ((c,) for site in sites for c in site.choices(least, most))
+            yield sorted([*first, *islice(singles, MOST_EDITS), *islice(pairs, MOST_EDITS)], key=cost_of)
             if i == 0 and near:
                 guarded = [(c,) for site in near for c in site.choices(0.0, math.inf)]
                 yield sorted([*guarded, *guards(near, 0.0, math.inf)], key=cost_of)

@@ -1,0 +1,203 @@
+"""The sites of expressions: values, signs, conditions, arrays, and what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...course.cuda_text import Piece, Variable
+from .edits import (
+    ASSIGN,
+    BINARY,
+    CONDITION,
+    FLOAT,
+    FLOAT_BINARY,
+    INTEGER,
+    LOGICAL,
+    RELATION,
+    Edit,
+    Operation,
+)  # fmt: skip
+from .sites import Choice
+from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS
+
+_UPDATES = {"++": "+=", "--": "-="}
+
+
+class Expressions:
+    """Writes expressions; statements.py writes what is around them."""
+
+    def _condition(self, p: Piece) -> str:
+        """Of an `if` or a loop."""
+        if p.kind in ("condition_clause", "parenthesized_expression"):
+            inner = p.part("value") or (p.parts[0] if len(p.parts) == 1 else None)
+            if inner is None or inner.kind == "declaration":
+                return p.code
+            return f"({self._condition(inner)})"
+        text = self.write(p)
+        number = self.schemata.add(p, CONDITION, self.integers, self.pool.here(self.integers, p.start))
+        return text if number is None else f"backwarp_condition({number}, {text}, backwarp_i)"
+
+    def _value(self, p: Piece, text: str) -> str:
+        """An expression in whose place another value may stand."""
+        kind = self.pool.kind(p)
+        if kind not in ("integer", "float"):
+            return text
+        operations, entries = (INTEGER, self.integers) if kind == "integer" else (FLOAT, self.floats)
+        number = self.schemata.add(p, operations, entries, self.pool.here(entries, p.start))
+        return text if number is None else f"backwarp_value({number}, {text}, backwarp_i, backwarp_f)"
+
+    def _identifier(self, p: Piece) -> str:
+        if p.code in self.schemata.fixed:
+            return p.code
+        if self.pool.kind(p) == "pointer":
+            return self._pointer(p)
+        return self._value(p, p.code)
+
+    def _number_literal(self, p: Piece) -> str:
+        return self._value(p, p.code)
+
+    def _field_expression(self, p: Piece) -> str:
+        return self._value(p, p.code)
+
+    def _cast_expression(self, p: Piece) -> str:
+        return self._value(p, self._inside(p, type=self._leave))
+
+    def _subscript_expression(self, p: Piece) -> str:
+        return self._value(p, self._target(p))
+
+    def _pointer(self, p: Piece) -> str:
+        """An array or a pointer: another of the same type may have been meant."""
+        own = self.schemata.file.named(p.code, p.start)
+        if len(own) != 1:
+            return p.code
+        others = [v for v in self.pool.pointers if self._alike(own[0], v, p.start)]
+        if not others:
+            return p.code
+        operations = [Operation(v.name, "another array", 1.2) for v in others]
+
+        def made(choice: Choice) -> Edit:
+            return Edit(p.start, p.end, operations[choice.operation].code, "another array")
+
+        number = self.schemata.add(p, operations, made=made, others=tuple(v.name for v in others))
+        if number is None:
+            return p.code
+        text = p.code
+        for i, v in enumerate(others):
+            text = f"backwarp_edit({number}).operation == {i} ? {v.name} : {text}"
+        return f"(backwarp_at({number}) ? ({text}) : {p.code})"
+
+    def _alike(self, own: Variable, other: Variable, place: int) -> bool:
+        same = [e and e.code for e in own.extents] == [e and e.code for e in other.extents]
+        const = ("const" in own.words) == ("const" in other.words)
+        seen = other.end <= place and self.pool._holds(other, place) and other.name != own.name
+        return same and const and seen and own.type == other.type and own.pointer == other.pointer
+
+    def _target(self, p: Piece) -> str:
+        """What is assigned to, or whose address is taken: only what is inside of it may be changed."""
+        match p.kind:
+            case "subscript_expression":
+                array = p.part("argument")
+                way = self._target if array.kind != "identifier" else self._identifier
+                return self._inside(
+                    p, argument=way if self.pool.kind(array) in ("pointer", "") else self._target
+                )
+            case "parenthesized_expression":
+                return self._inside(p) if len(p.parts) != 1 else f"({self._target(p.parts[0])})"
+            case "pointer_expression" if p.part("operator").code == "*":
+                return self._inside(p)
+        return p.code
+
+    def _pointer_expression(self, p: Piece) -> str:
+        if p.part("operator").code == "*":
+            return self._value(p, self._inside(p))
+        return self._inside(p, argument=self._target)
+
+    def _unary_expression(self, p: Piece) -> str:
+        text = self._inside(p)
+        if p.part("operator").code == "-" and self.pool.kind(p):
+            return self._value(p, text)
+        return text
+
+    def _conditional_expression(self, p: Piece) -> str:
+        return self._value(p, "(" + self._inside(p, condition=self._condition) + ")")
+
+    def _call_expression(self, p: Piece) -> str:
+        name, arguments = p.part("function").code, p.part("arguments")
+        if name == "asm" or not arguments or arguments.kind != "argument_list":
+            return p.code
+        own = self.schemata.file.function(name)
+        known = self.pool.kind(p)
+        if own and any("&" in v.file.text[v.outer.start : v.end] for v in own.parameters):
+            return p.code
+        text = self._inside(p, function=self._leave)
+        return self._value(p, text) if known else text
+
+    def _assignment_expression(self, p: Piece) -> str:
+        left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
+        target, value = self._target(left), self.write(right)
+        plain = f"{target} {sign} {value}"
+        if sign not in ASSIGNMENTS or self.pool.kind(left) not in ("integer", "float"):
+            return plain
+        number = self.schemata.add(p, self.assign, made=self._stored(p))
+        return plain if number is None else f"backwarp_{ASSIGNMENTS[sign]}({number}, {target}, {value})"
+
+    def _stored(self, p: Piece) -> Callable[[Choice], Edit]:
+        left, right = p.part("left").code, p.part("right").code
+
+        def made(choice: Choice) -> Edit:
+            operation = self.assign[choice.operation]
+            text = f"atomicAdd(&{left}, {right})"
+            if operation in ASSIGN:
+                text = f"{left} {operation.code.split()[1]} {right}"
+            return Edit(p.start, p.end, text, operation.says)
+
+        return made
+
+    def _update_expression(self, p: Piece) -> str:
+        """`i++` where its value is not used: the step may be another."""
+        argument, sign = p.part("argument"), p.part("operator").code
+        unused = p.outer and p.outer.kind in ("for_statement", "expression_statement")
+        if not unused or argument.kind != "identifier" or self.pool.kind(argument) != "integer":
+            return p.code
+        here = self.pool.here(self.integers, p.start)
+        operations = [Operation(f"{argument.code} {_UPDATES[sign]} a", "the step of a loop", 1.2)]
+        operations += [
+            Operation(f"{argument.code} {s} a", "the step of a loop", 1.6) for s in ("*=", "/=", "-=", "+=")
+        ]
+
+        def made(choice: Choice) -> Edit:
+            o = operations[choice.operation]
+            return Edit(p.start, p.end, o.code[:-1] + self.integers[choice.a].text, o.says)
+
+        number = self.schemata.add(p, operations, self.integers, here, made)
+        if number is None:
+            return p.code
+        codes = [_UPDATES[sign], "*=", "/=", "-=", "+="]
+        signs = "+-*/".index
+        known = " ".join(str(signs(c[0])) for c in codes).replace(" ", ", ")
+        return f"({argument.code} = backwarp_stepped({number}, {argument.code}, {signs(sign[0])}, backwarp_i, {known}))"
+
+    def _binary_expression(self, p: Piece) -> str:
+        left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
+        kinds = {self.pool.kind(left), self.pool.kind(right)}
+        if sign in ("&&", "||"):
+            number = self.schemata.add(p, LOGICAL)
+            plain = f"{self.write(left)} {sign} {self.write(right)}"
+            if number is None:
+                return plain
+            ways = (f"{left.code} && {right.code}", f"{left.code} || {right.code}", left.code, right.code)
+            o = f"backwarp_edit({number}).operation"
+            text = f"{o} == 0 ? ({ways[0]}) : {o} == 1 ? ({ways[1]}) : {o} == 2 ? bool({ways[2]}) : bool({ways[3]})"
+            return f"(backwarp_at({number}) ? ({text}) : ({plain}))"
+        written = self.write(left), self.write(right)
+        plain = f"{written[0]} {sign} {written[1]}"
+        if not kinds <= {"integer", "float", "bool"}:
+            return plain
+        if sign in RELATIONS:
+            number = self.schemata.add(p, RELATION)
+            return plain if number is None else f"backwarp_{RELATIONS[sign]}({number}, {', '.join(written)})"
+        operations = FLOAT_BINARY if "float" in kinds else BINARY
+        number = self.schemata.add(p, operations) if sign in ARITHMETIC else None
+        if number is not None:
+            plain = f"backwarp_{ARITHMETIC[sign]}({number}, {', '.join(written)})"
+        return self._value(p, plain)

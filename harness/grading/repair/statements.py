@@ -1,0 +1,253 @@
+"""The sites of statements: guards, barriers, first values; and the pool that is kept up to date between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from ...course.cuda_text import Function, Piece, Variable
+from .edits import ASSIGN, ATOMIC, BARRIERS, GUARD, Edit, Operation
+from .expressions import Expressions
+from .pool import Pool, kind_of
+from .sites import Choice
+
+_LEAVE = (("return", "return;"), ("continue", "continue;"), ("break", "break;"))
+_LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__device__")
+_HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
+
+
+class Writer(Expressions):
+    """Writes one function. schemata: the Schemata that it belongs to."""
+
+    def __init__(self, schemata, function: Function):
+        self.schemata, self.function = schemata, function
+        self.pool = Pool(schemata.file, function)
+        self.integers, self.floats = self.pool.integers, self.pool.floats
+        self.kept = {
+            e.variable.node.id: f"backwarp_i[{i}]" for i, e in enumerate(self.integers) if e.variable
+        }
+        self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
+        self.loops = 0
+        self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
+        self.leaves = function.part("type") is not None and function.part("type").code == "void"
+
+    def body(self) -> str:
+        """The function's body, which begins with the values that do not change."""
+        first = [f"int backwarp_i[{len(self.integers) or 1}]; float backwarp_f[{len(self.floats) or 1}];"]
+        for letter, entries in (("i", self.integers), ("f", self.floats)):
+            for number, e in enumerate(entries):
+                parameter = e.variable and e.variable.node.id in self.pool.parameters
+                if e.variable is None or parameter or e.known is not None:
+                    first.append(f"backwarp_{letter}[{number}] = {e.text};")
+        text = self.write(self.function.body)
+        return "{ " + " ".join(first) + text[1:]
+
+    def write(self, p: Piece) -> str:
+        """A statement or an expression with its sites; what is not known stays as it is."""
+        return getattr(self, f"_{p.kind}", self._leave)(p)
+
+    def _leave(self, p: Piece) -> str:
+        return p.code
+
+    def _inside(self, p: Piece, **written: Callable[[Piece], str]) -> str:
+        """The text of a piece with its children written; fields named in `written` their own way."""
+        ways = {self._id(p, name): way for name, way in written.items()}
+        text, at = "", p.start
+        for node in p.node.children:
+            child = Piece(p.file, node)
+            text += p.file.text[at : child.start] + ways.get(node.id, self.write)(child)
+            at = child.end
+        return text + p.file.text[at : p.end]
+
+    def _id(self, p: Piece, name: str) -> int:
+        found = p.part(name)
+        return found.node.id if found else 0
+
+    # -- statements -----------------------------------------------------------------------------------
+
+    def _compound_statement(self, p: Piece) -> str:
+        """With the barriers that may stand before its statements and at its end."""
+        text, at = "", p.start
+        for node in p.node.children:
+            child = Piece(p.file, node)
+            barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
+            text += p.file.text[at : child.start] + barrier + self.write(child)
+            at = child.end
+        return text + p.file.text[at : p.end]
+
+    def _barrier(self, p: Piece) -> str:
+        if p.kind == "comment" or p.code.startswith("__sync"):
+            return ""
+        made = lambda choice: Edit(p.start, p.start, BARRIERS[choice.operation].code + " ", "a barrier")  # noqa: E731
+        number = self.schemata.add(p, BARRIERS, made=made, order=True)
+        if number is None:
+            return ""
+        which = f"if (backwarp_edit({number}).operation == 0) __syncthreads(); else __syncwarp();"
+        return f"if (backwarp_at({number})) {{ {which} }} "
+
+    def _children(self, p: Piece) -> str:
+        return self._inside(p)
+
+    _else_clause = _condition_clause = _parenthesized_expression = _children
+    _argument_list = _subscript_argument_list = _init_statement = _children
+
+    def _return_statement(self, p: Piece) -> str:
+        return self._guarded(p, p.code)
+
+    _continue_statement = _break_statement = _return_statement
+
+    def _expression_statement(self, p: Piece) -> str:
+        return self._guarded(p, self._inside(p), self._kept_after(p))
+
+    def _if_statement(self, p: Piece) -> str:
+        return self._guarded(p, self._inside(p, condition=self._condition))
+
+    def _guarded(self, p: Piece, text: str, after: str = "") -> str:
+        """A statement that may be left out, guarded, or left before."""
+        outer = p.outer
+        if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
+            return text
+        number = self._guard_site(p)
+        if number is None:
+            return f"{{ {text} {after}}}" if after else text
+        return f"{{ {self._leaves(number)}if (!backwarp_skips) {{ {text} }} {after}}}"
+
+    def _leaves(self, number: int) -> str:
+        """Asks whether the statement is run, and leaves the kernel or the loop if so asked."""
+        text = f"const int backwarp_way = backwarp_before({number}, backwarp_i), backwarp_skips = backwarp_way == 1; "
+        ways = [name for name, _ in self._ways()]
+        for i, name in enumerate(ways, 2):
+            text += f"if (backwarp_way == {i}) {name}; "
+        return text
+
+    def _ways(self) -> list[tuple[str, str]]:
+        return [w for w in _LEAVE if (w[0] != "return" or self.leaves) and (w[0] == "return" or self.loops)]
+
+    def _guard_site(self, p: Piece) -> int | None:
+        here = self.pool.here(self.integers, p.start)
+        operations = list(GUARD)
+        for name, code in self._ways():
+            more = 0.5 if name != "return" else -0.3 if p.outer.outer.kind == "function_definition" else 0.7
+            operations += [Operation(f"{o.code} : {code}", f"a {name}", o.cost + more) for o in GUARD[1:]]
+
+        def made(choice: Choice) -> Edit:
+            operation = operations[choice.operation]
+            if operation.code == "false":
+                return Edit(
+                    p.start, p.end, ";" if p.outer.kind != "compound_statement" else "", operation.says
+                )
+            condition, _, leave = operation.code.partition(" : ")
+            for letter, entry in (("a", choice.a), ("b", choice.b)):
+                condition = re.sub(rf"\b{letter}\b", self.integers[entry].text, condition)
+            return Edit(p.start, p.start, f"if ({condition}) {leave or ''}".rstrip() + " ", operation.says)
+
+        return self.schemata.add(p, operations, self.integers, here, made, order=p.code.startswith("__sync"))
+
+    def _declaration(self, p: Piece) -> str:
+        words = {Piece(p.file, n).code for n in p.node.children}
+        names = {Piece(p.file, n).code for n in p.node.children_by_field_name("declarator")}
+        if words & set(_LEFT_OUT):
+            return p.code
+        text = self._inside(p)
+        if p.outer and p.outer.kind == "compound_statement":
+            own = [v for v in self.pool.locals if p.holds(v) and names]
+            text += " " + "".join(self._first_value(v) for v in own if v.value is None) + self._stores(own)
+        return text
+
+    def _first_value(self, v: Variable) -> str:
+        """`float sum;` should perhaps begin with a value."""
+        kind = kind_of(v)
+        if not kind:
+            return ""
+        entries = self.integers if kind == "integer" else self.floats
+        here = self.pool.here(entries, v.start)
+
+        def made(choice: Choice) -> Edit:
+            return Edit(v.end, v.end, f" = {entries[choice.a].text}", "a first value")
+
+        number = self.schemata.add(v, [Operation("a", "a first value", 1.3)], entries, here, made)
+        if number is None:
+            return ""
+        zero = f"static_cast<{v.type}>(0)"
+        return f"if (backwarp_at({number})) {v.name} = backwarp_value({number}, {zero}, backwarp_i, backwarp_f); "
+
+    def _init_declarator(self, p: Piece) -> str:
+        declarator, value = p.part("declarator"), p.part("value")
+        plain = declarator.kind == "identifier" or declarator.kind == "pointer_declarator"
+        if not plain or value.kind == "initializer_list" or declarator.code in self.schemata.fixed:
+            return p.code
+        return self._inside(p, declarator=self._leave)
+
+    def _stores(self, variables: Iterable[Variable]) -> str:
+        return "".join(
+            f"{self.kept[v.node.id]} = {v.name}; "
+            for v in variables
+            if v.node.id in self.kept and not v.extents
+        )
+
+    def _kept_after(self, p: Piece) -> str:
+        """Keeps the pool up to date with what an expression assigns."""
+        targets = [e.part("left") for e in p.all("assignment_expression")]
+        targets += [e.part("argument") for e in p.all("update_expression")]
+        found = {}
+        for t in targets:
+            if t and t.kind == "identifier" and len(named := self.schemata.file.named(t.code, t.start)) == 1:
+                found[t.code] = named[0]
+        return self._stores(found.values())
+
+    # -- loops ------------------------------------------------------------------------------------------
+
+    def _for_statement(self, p: Piece) -> str:
+        head = [x for x in (p.part("initializer"), p.part("update")) if x]
+        variables = [v for v in self.pool.locals if head and head[0].holds(v)]
+        after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
+        text = self._inside(p, condition=self._condition, body=self._loop_body(after))
+        return self._guarded(p, f'_Pragma("unroll 1") {text}')
+
+    def _while_statement(self, p: Piece) -> str:
+        kept = self._kept_after(p.part("condition"))
+        text = self._inside(p, condition=self._condition, body=self._loop_body(kept))
+        return self._guarded(p, f'_Pragma("unroll 1") {text}')
+
+    def _do_statement(self, p: Piece) -> str:
+        return '_Pragma("unroll 1") ' + self._inside(p, body=self._loop_body(""))
+
+    def _loop_body(self, first: str) -> Callable[[Piece], str]:
+        def body(p: Piece) -> str:
+            self.loops += 1
+            reset = self._resets(p)
+            text = f"{{ {first}{reset}{self.write(p)} }}"
+            self.loops -= 1
+            return text
+
+        return body
+
+    def _resets(self, p: Piece) -> str:
+        """A sum that should start again in every turn of a loop."""
+        place = p.start + (p.kind == "compound_statement")
+        variables = [
+            v for v in self.pool.locals
+            if kind_of(v) and v.end <= p.start and self.pool._holds(v, p.start) and not {"const", "constexpr"} & set(v.words)
+            and v.node.id not in self.pool.parameters
+        ]  # fmt: skip
+        zero = {"float": "0.0f", "integer": "0"}
+        operations = [Operation(f"{v.name} = {zero[kind_of(v)]};", "a start value", 2.5) for v in variables]
+
+        def made(choice: Choice) -> Edit:
+            operation = operations[choice.operation]
+            return Edit(
+                place,
+                place,
+                f" {operation.code}" if p.kind == "compound_statement" else f"{operation.code} ",
+                operation.says,
+            )
+
+        if not variables or p.kind != "compound_statement":
+            return ""
+        number = self.schemata.add(p, operations, made=made)
+        if number is None:
+            return ""
+        chain = "".join(
+            f"if (backwarp_edit({number}).operation == {i}) {o.code} " for i, o in enumerate(operations)
+        )
+        return f"if (backwarp_at({number})) {{ {chain}}} "
