@@ -9,7 +9,7 @@ from ....errors import Unsupported
 from ..ptx.ir import Function, Instruction, Label, Location, Symbol, Variable, Vector
 from ..ptx.types import BITS, llvm_type
 from ..runtime import abi
-from . import opcodes
+from . import async_copies, collectives, matrices, opcodes
 from .values import memory_name
 
 
@@ -136,29 +136,21 @@ class Body:
 
     def _instruction(self, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
-        if ins.op.flow == "branch":
-            return self._branch(ins)
-        if ins.op.mark:
-            opcodes.emit(self, ins)
-            return False
-        return self._plainly(ins)
-
-    def _plainly(self, ins: Instruction) -> bool:
         op = ins.op
         if op.flow:
             return getattr(self, f"_{op.flow}")(ins)
         if op.nothing or opcodes.emit(self, ins):
             return False
         if op.asynchronous:
-            self.asynchronous(ins)
+            async_copies.emit(self, ins)
         elif op.memory:
             self.memory(ins)
         elif op.collective:
-            (self.matrix if op.collective == "matrix" else self.collective)(ins)
+            (matrices if op.collective == "matrix" else collectives).emit(self, ins)
         elif op.is_fence:
             self.line("fence seq_cst")
         else:
-            getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep, activemask
+            getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep
         return False
 
     def _branch(self, ins: Instruction) -> bool:
@@ -205,7 +197,7 @@ class Body:
         if self.module.raw:
             self.line("unreachable")
         else:
-            self._fault_here(ins)
+            self.fault_here(ins)
         return True
 
     def _return(self, ins: Instruction) -> bool:
@@ -222,10 +214,10 @@ class Body:
         if self.module.raw:
             self.line("unreachable")
         else:
-            self._fault_here(ins)
+            self.fault_here(ins)
         return True
 
-    def _fault_here(self, ins: Instruction) -> None:
+    def fault_here(self, ins: Instruction) -> None:
         """The thread ends; which instruction did it tells why."""
         self.runtime_call("rt_fault", str(abi.FAULT["trap"]), "0", "0", site=self.site(ins))
         self.line(f"br label %{self.dead_label}")

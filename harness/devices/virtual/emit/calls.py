@@ -68,7 +68,7 @@ class Calls:
         nowhere = self.fresh_label("nowhere")
         self.line(f"switch i64 {pointer}, label %{nowhere} [ {cases} ]")
         self.label(nowhere)
-        self._fault_here(ins)
+        self.fault_here(ins)
         known = dict(self.known)
         for f, label in zip(candidates, labels, strict=True):
             self.label(label)

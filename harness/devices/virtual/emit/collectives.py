@@ -11,73 +11,77 @@ from __future__ import annotations
 from ..ptx.ir import Operand
 from ..ptx.types import BITS, llvm_type
 from ..runtime.abi import OP, WAIT
+from .table import statement
 
 BARRIERS = 16  # of a block
 
 
-class Collectives:
-    """Mixin of `lower.Lowering`."""
+def emit(e, ins) -> None:
+    """Lower a barrier, or what the lanes of a warp do together."""
+    if ins.op.collective == "block":
+        return _barrier(e, ins)
+    op, named = ins.op, ins.named
+    name = f"{ins.base}_{op.operation}"
+    name = name if name in OP else f"{name}_{op.type[0]}"  # redux, of signed and of unsigned numbers
+    args = [
+        _wide(e, o, role.type)
+        for role, o in zip(ins.roles, ins.operands, strict=True)
+        if role.name in ("a", "b", "c")
+    ]
+    wait(e, "warp", name, ins, args, e.value(named["m"], "u32"))
+    if op.has_result:
+        _results(e, named["d"], ins.roles[0].type)
 
-    def collective(self, ins) -> None:
-        """Lower a barrier, or what the lanes of a warp do together."""
-        if ins.op.collective == "block":
-            return self._barrier(ins)
-        op, named = ins.op, ins.named
-        name = f"{ins.base}_{op.operation}"
-        name = name if name in OP else f"{name}_{op.type[0]}"  # redux, of signed and of unsigned numbers
-        args = [
-            self._wide(o, role.type)
-            for role, o in zip(ins.roles, ins.operands, strict=True)
-            if role.name in ("a", "b", "c")
-        ]
-        self._wait("warp", name, ins, args, self.value(named["m"], "u32"))
+
+@statement("activemask.b32")
+def _activemask(e, ins, mods, d):
+    """A mask of only the caller is the least that CUDA promises."""
+    e.set(d, e.value("%lanemask_eq", "u32"), "b32")
+
+
+def _barrier(e, ins) -> None:
+    """arg0: how many threads take part, 0 for the whole block; arg1: the predicate."""
+    op, named = ins.op, ins.named
+    predicate = e.value(named["c"], "pred") if op.has_result else "false"
+    number = e.value(named["a"], "u32")
+    if not (number.isdigit() and int(number) < BARRIERS):
+        known, other = e.fresh_label("barrier"), e.fresh_label("nobarrier")
+        e.branch(e.op("icmp ult i32", number, BARRIERS), known, other)
+        e.label(other)
+        e.fault_here(ins)
+        e.label(known)
+    count = _wide(e, named["b"], "u32") if "b" in named else "0"
+    if op.operation == "arrive":
+        e.runtime_call("rt_arrive", number, count, site=e.site(ins))
+    elif not op.has_result and "b" not in named:
+        wait(e, "barrier", "barrier", ins, mask=number)  # __syncthreads()
+    else:
+        name = f"barrier_{op.operation}" if op.has_result else "barrier_count"
+        wait(e, "barrier", name, ins, [count, e.cast("zext", "i1", predicate, "i64")], number)
         if op.has_result:
-            self._results(named["d"], ins.roles[0].type)
+            _results(e, named["d"], op.type)
 
-    def _activemask(self, ins) -> None:
-        """A mask of only the caller is the least that CUDA promises."""
-        self.set(ins.operands[0], self.value("%lanemask_eq", "u32"), "b32")
 
-    def _barrier(self, ins) -> None:
-        """arg0: how many threads take part, 0 for the whole block; arg1: the predicate."""
-        op, named = ins.op, ins.named
-        predicate = self.value(named["c"], "pred") if op.has_result else "false"
-        number = self.value(named["a"], "u32")
-        if not (number.isdigit() and int(number) < BARRIERS):
-            known, other = self.fresh_label("barrier"), self.fresh_label("nobarrier")
-            self.branch(self.op("icmp ult i32", number, BARRIERS), known, other)
-            self.label(other)
-            self._fault_here(ins)
-            self.label(known)
-        count = self._wide(named["b"], "u32") if "b" in named else "0"
-        if op.operation == "arrive":
-            self.runtime_call("rt_arrive", number, count, site=self.site(ins))
-        elif not op.has_result and "b" not in named:
-            self._wait("barrier", "barrier", ins, mask=number)  # __syncthreads()
-        else:
-            name = f"barrier_{op.operation}" if op.has_result else "barrier_count"
-            self._wait("barrier", name, ins, [count, self.cast("zext", "i1", predicate, "i64")], number)
-            if op.has_result:
-                self._results(named["d"], op.type)
+def _wide(e, operand: str, ptx_type: str) -> str:
+    return e.resize(e.value(operand, ptx_type), llvm_type(ptx_type), "i64")
 
-    def _wide(self, operand: str, ptx_type: str) -> str:
-        return self.resize(self.value(operand, ptx_type), llvm_type(ptx_type), "i64")
 
-    def _results(self, targets: Operand, ptx_type: str) -> None:
-        """result0 -> the first target; result1 -> a predicate target after `|`."""
-        first, *second = targets.parts
-        value = self.load_field("Thread", "result0")
-        if BITS[ptx_type] < 64:
-            value = self.cast("trunc", "i64", value, llvm_type(ptx_type))
-        self.set(first, value, ptx_type)
-        for target in second:
-            self.set(target, self.cast("trunc", "i64", self.load_field("Thread", "result1"), "i1"), "pred")
+def _results(e, targets: Operand, ptx_type: str) -> None:
+    """result0 -> the first target; result1 -> a predicate target after `|`."""
+    first, *second = targets.parts
+    value = e.load_field("Thread", "result0")
+    if BITS[ptx_type] < 64:
+        value = e.cast("trunc", "i64", value, llvm_type(ptx_type))
+    e.set(first, value, ptx_type)
+    for target in second:
+        e.set(target, e.cast("trunc", "i64", e.load_field("Thread", "result1"), "i1"), "pred")
 
-    def _wait(self, wait: str, op: str, ins, args=(), mask: str = "0") -> None:
-        for i, value in enumerate(args):
-            self.store_field("Thread", f"arg{i}", value)
-        self.store_field("Thread", "mask", mask)
-        self.store_field("Thread", "op", OP[op])
-        self.store_field("Thread", "site", self.site(ins))
-        self.store_field("Thread", "wait", WAIT[wait])
-        self.suspend()
+
+def wait(e, wait: str, op: str, ins, args=(), mask: str = "0") -> None:
+    for i, value in enumerate(args):
+        e.store_field("Thread", f"arg{i}", value)
+    e.store_field("Thread", "mask", mask)
+    e.store_field("Thread", "op", OP[op])
+    e.store_field("Thread", "site", e.site(ins))
+    e.store_field("Thread", "wait", WAIT[wait])
+    e.suspend()

@@ -14,12 +14,9 @@ from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Expansion, Function, Location, Variable
 from ..runtime import abi
 from .addresses import Symbols
-from .async_copies import Asynchronous
 from .body import Body
 from .calls import Calls
 from .coarsened import Coarsened
-from .collectives import Collectives
-from .matrices import Matrix
 from .memory import Access
 from .special_registers import Special
 from .unit import Unit
@@ -31,12 +28,9 @@ _PROBED = 'nounwind "probe-stack"="inline-asm"'
 
 class Lowering(
     Access,
-    Asynchronous,
     Body,
     Calls,
-    Collectives,
     FullChecks,
-    Matrix,
     Coarsened,
     Special,
     Symbols,

@@ -8,6 +8,7 @@ per lane. The products themselves are computed in runtime/matrix.cu.
 from __future__ import annotations
 
 from ..ptx.types import BITS, llvm_type
+from .collectives import wait
 
 #: element type -> number in runtime/matrix.cu
 _ELEMENTS = {name: i for i, name in enumerate("f16 bf16 tf32 f64 s8 u8 f32 s32".split())}
@@ -15,135 +16,143 @@ _A, _B, _C = 0, 8, 16  # where the operands are in Extra.data
 _WMMA, _SATFINITE = 1, 2
 
 
-class Matrix:
-    """Mixin of `lower.Lowering`."""
+def emit(e, ins) -> None:
+    """Lower a matrix instruction."""
+    if ins.op.address is None:
+        _multiply(e, ins)
+    elif ins.base == "ldmatrix":
+        _ldmatrix(e, ins)
+    else:
+        _fragment(e, ins)
 
-    def matrix(self, ins) -> None:
-        """Lower a matrix instruction."""
-        if ins.op.address is None:
-            self._multiply(ins)
-        elif ins.base == "ldmatrix":
-            self._ldmatrix(ins)
+
+# -- Extra.data of this thread ---------------------------------------------------------------
+
+
+def _data(e, index: int) -> str:
+    """Host pointer to one element of it."""
+    return e.field_pointer("Extra", "data", 8 * index)
+
+
+def _give(e, index: int, value: str) -> None:
+    e.line(f"store i64 {value}, ptr {_data(e, index)}")
+
+
+def _take(e, index: int) -> str:
+    return e.emit(f"load i64, ptr {_data(e, index)}")
+
+
+# -- ldmatrix ----------------------------------------------------------------------------------
+
+
+def _ldmatrix(e, ins) -> None:
+    """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each; every lane gets two halves of a row."""
+    targets, transposed = ins.operands[0].parts, "trans" in ins.op.mods
+    count, address = len(targets), e.address(ins.address, "shared")
+    lane = e.special("%laneid")[0]
+    give, on = e.fresh_label("row"), e.fresh_label("rows")
+    e.branch(e.op("icmp ult i32", lane, 8 * count), give, on)
+    e.label(give)
+    e.checked(ins, address, "shared", 16, False)
+    e.line(f"br label %{on}")
+    e.label(on)
+    _give(e, 0, e.op("add i64", address, e.shared_base))
+    e.module.exchanges = True
+    wait(e, "warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
+    quarter = e.cast("zext", "i32", e.op("and i32", lane, 3), "i64")
+    row = e.cast("zext", "i32", e.op("lshr i32", lane, 2), "i64")
+    for i, target in enumerate(targets):
+        if transposed:
+            parts = [e.op("add i64", _take(e, 2 * i + k), e.op("mul i64", row, 2)) for k in (0, 1)]
         else:
-            self._fragment(ins)
+            parts = [e.op("add i64", _take(e, i), e.op("mul i64", quarter, 4))]
+        bits = 32 // len(parts)
+        values = [
+            e.emit(f"load i{bits}, ptr {e.emit(f'getelementptr i8, ptr {e.arena}, i64 {at}')}")
+            for at in parts
+        ]
+        e.set(target, _packed(e, values, bits), "b32")
 
-    # -- Extra.data of this thread ---------------------------------------------------------------
 
-    def _data(self, index: int) -> str:
-        """Host pointer to one element of it."""
-        return self.field_pointer("Extra", "data", 8 * index)
+def _packed(e, parts, bits: int, width: int = 32) -> str:
+    """Integers of `bits` bits, the lowest first, as one of `width`."""
+    whole = "0"
+    for i, part in enumerate(parts):
+        part = e.op(f"shl i{width}", e.resize(part, f"i{bits}", f"i{width}"), i * bits)
+        whole = e.op(f"or i{width}", whole, part)
+    return whole
 
-    def _give(self, index: int, value: str) -> None:
-        self.line(f"store i64 {value}, ptr {self._data(index)}")
 
-    def _take(self, index: int) -> str:
-        return self.emit(f"load i64, ptr {self._data(index)}")
+# -- mma, wmma.mma -------------------------------------------------------------------------------
 
-    # -- ldmatrix ----------------------------------------------------------------------------------
 
-    def _ldmatrix(self, ins) -> None:
-        """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each; every lane gets two halves of a row."""
-        targets, transposed = ins.operands[0].parts, "trans" in ins.op.mods
-        count, address = len(targets), self.address(ins.address, "shared")
-        lane = self.special("%laneid")[0]
-        give, on = self.fresh_label("row"), self.fresh_label("rows")
-        self.branch(self.op("icmp ult i32", lane, 8 * count), give, on)
-        self.label(give)
-        self.checked(ins, address, "shared", 16, False)
-        self.line(f"br label %{on}")
-        self.label(on)
-        self._give(0, self.op("add i64", address, self.shared_base))
-        self.module.exchanges = True
-        self._wait("warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
-        quarter = self.cast("zext", "i32", self.op("and i32", lane, 3), "i64")
-        row = self.cast("zext", "i32", self.op("lshr i32", lane, 2), "i64")
-        for i, target in enumerate(targets):
-            if transposed:
-                parts = [
-                    self.op("add i64", self._take(2 * i + k), self.op("mul i64", row, 2)) for k in (0, 1)
-                ]
-            else:
-                parts = [self.op("add i64", self._take(i), self.op("mul i64", quarter, 4))]
-            bits = 32 // len(parts)
-            values = [
-                self.emit(f"load i{bits}, ptr {self.emit(f'getelementptr i8, ptr {self.arena}, i64 {at}')}")
-                for at in parts
-            ]
-            self.set(target, self._packed(values, bits), "b32")
+def _multiply(e, ins) -> None:
+    """D = A B + C over the warp."""
+    op, type_ = ins.op, ins.op.elements
+    (m, n, k), flags = op.shape, _WMMA * (op.base == "wmma") | _SATFINITE * ("satfinite" in op.mods)
+    for name, start, elements in (("a", _A, m * k), ("b", _B, k * n), ("c", _C, m * n)):
+        bits = BITS[type_[name]]
+        needed, width = max(1, elements * bits // 1024), max(32, bits)
+        for i, part in enumerate(ins.named[name].parts[:needed]):
+            _give(e, start + i, e.resize(e.value(part, f"b{width}"), f"i{width}", "i64"))
+    types = sum(_ELEMENTS[type_[name]] << 4 * i for i, name in enumerate("abcd"))
+    e.module.exchanges = True
+    wait(e, "warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")
+    bits = max(32, BITS[type_["d"]])
+    for i, target in enumerate(ins.named["d"].parts):
+        value = _take(e, i)
+        e.set(target, value if bits == 64 else e.cast("trunc", "i64", value, "i32"), f"b{bits}")
 
-    def _packed(self, parts, bits: int, width: int = 32) -> str:
-        """Integers of `bits` bits, the lowest first, as one of `width`."""
-        whole = "0"
-        for i, part in enumerate(parts):
-            part = self.op(f"shl i{width}", self.resize(part, f"i{bits}", f"i{width}"), i * bits)
-            whole = self.op(f"or i{width}", whole, part)
-        return whole
 
-    # -- mma, wmma.mma -------------------------------------------------------------------------------
+# -- wmma.load, wmma.store -----------------------------------------------------------------------
 
-    def _multiply(self, ins) -> None:
-        """D = A B + C over the warp."""
-        op, type_ = ins.op, ins.op.elements
-        (m, n, k), flags = op.shape, _WMMA * (op.base == "wmma") | _SATFINITE * ("satfinite" in op.mods)
-        for name, start, elements in (("a", _A, m * k), ("b", _B, k * n), ("c", _C, m * n)):
-            bits = BITS[type_[name]]
-            needed, width = max(1, elements * bits // 1024), max(32, bits)
-            for i, part in enumerate(ins.named[name].parts[:needed]):
-                self._give(start + i, self.resize(self.value(part, f"b{width}"), f"i{width}", "i64"))
-        types = sum(_ELEMENTS[type_[name]] << 4 * i for i, name in enumerate("abcd"))
-        self.module.exchanges = True
-        self._wait("warp", "matrix", ins, [str(types), str(m | n << 8 | k << 16), str(flags)], "-1")
-        bits = max(32, BITS[type_["d"]])
-        for i, target in enumerate(ins.named["d"].parts):
-            value = self._take(i)
-            self.set(target, value if bits == 64 else self.cast("trunc", "i64", value, "i32"), f"b{bits}")
 
-    # -- wmma.load, wmma.store -----------------------------------------------------------------------
-
-    def _fragment(self, ins) -> None:
-        """Each lane loads or stores its elements of a matrix in memory, rows (or columns) `stride` elements apart."""
-        op, space, store = ins.op, ins.op.space, not ins.op.has_result
-        m, n, k = op.shape
-        rows, columns = {"a": (m, k), "b": (k, n)}.get(op.operation, (m, n))
-        registers, by_rows = ins.named["d"].parts, "row" in op.mods
-        base = self.address(ins.address, space)
-        if "s" in ins.named:
-            stride = self.cast("zext", "i32", self.value(ins.named["s"], "u32"), "i64")
+def _fragment(e, ins) -> None:
+    """Each lane loads or stores its elements of a matrix in memory, rows (or columns) `stride` elements apart."""
+    op, space, store = ins.op, ins.op.space, not ins.op.has_result
+    m, n, k = op.shape
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(op.operation, (m, n))
+    registers, by_rows = ins.named["d"].parts, "row" in op.mods
+    base = e.address(ins.address, space)
+    if "s" in ins.named:
+        stride = e.cast("zext", "i32", e.value(ins.named["s"], "u32"), "i64")
+    else:
+        stride = str(columns if by_rows else rows)
+    element = f"b{BITS[op.type]}"
+    nbytes, per_lane = BITS[element] // 8, rows * columns // 32
+    first = e.cast("zext", "i32", e.op("mul i32", e.special("%laneid")[0], per_lane), "i64")
+    values = []
+    for i in range(per_lane):
+        number = e.op("add i64", first, i)
+        row, column = e.op("udiv i64", number, columns), e.op("urem i64", number, columns)
+        major, minor = (row, column) if by_rows else (column, row)
+        offset = e.op("mul i64", e.op("add i64", e.op("mul i64", major, stride), minor), nbytes)
+        address = e.op("add i64", base, offset)
+        pointer = e.checked(ins, address, space, nbytes, store)
+        if store:
+            value = _element(e, registers, i, element)
+            e.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
         else:
-            stride = str(columns if by_rows else rows)
-        element = f"b{BITS[op.type]}"
-        nbytes, per_lane = BITS[element] // 8, rows * columns // 32
-        first = self.cast("zext", "i32", self.op("mul i32", self.special("%laneid")[0], per_lane), "i64")
-        values = []
-        for i in range(per_lane):
-            number = self.op("add i64", first, i)
-            row, column = self.op("udiv i64", number, columns), self.op("urem i64", number, columns)
-            major, minor = (row, column) if by_rows else (column, row)
-            offset = self.op("mul i64", self.op("add i64", self.op("mul i64", major, stride), minor), nbytes)
-            address = self.op("add i64", base, offset)
-            pointer = self.checked(ins, address, space, nbytes, store)
-            if store:
-                value = self._element(registers, i, element)
-                self.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
-            else:
-                values.append(self.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
-        if not store:
-            self._set_fragment(registers, values, element)
+            values.append(e.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
+    if not store:
+        _set_fragment(e, registers, values, element)
 
-    def _element(self, registers, i: int, element: str) -> str:
-        """Element i of a fragment in registers; small elements share a register."""
-        bits = BITS[element]
-        width = 64 if bits == 64 else 32
-        each = width // bits
-        whole = self.value(registers[i // each], f"b{width}")
-        part = self.op(f"lshr i{width}", whole, i % each * bits) if i % each else whole
-        return self.resize(part, f"i{width}", f"i{bits}")
 
-    def _set_fragment(self, registers, values, element: str) -> None:
-        """Elements packed into registers; a fragment with more registers than elements repeats them."""
-        bits = BITS[element]
-        width = 64 if bits == 64 else 32
-        each = width // bits
-        packed = [self._packed(values[i : i + each], bits, width) for i in range(0, len(values), each)]
-        for i, register in enumerate(registers):
-            self.set(register, packed[i % len(packed)], f"b{width}")
+def _element(e, registers, i: int, element: str) -> str:
+    """Element i of a fragment in registers; small elements share a register."""
+    bits = BITS[element]
+    width = 64 if bits == 64 else 32
+    each = width // bits
+    whole = e.value(registers[i // each], f"b{width}")
+    part = e.op(f"lshr i{width}", whole, i % each * bits) if i % each else whole
+    return e.resize(part, f"i{width}", f"i{bits}")
+
+
+def _set_fragment(e, registers, values, element: str) -> None:
+    """Elements packed into registers; a fragment with more registers than elements repeats them."""
+    bits = BITS[element]
+    width = 64 if bits == 64 else 32
+    each = width // bits
+    packed = [_packed(e, values[i : i + each], bits, width) for i in range(0, len(values), each)]
+    for i, register in enumerate(registers):
+        e.set(register, packed[i % len(packed)], f"b{width}")
