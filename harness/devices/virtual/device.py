@@ -21,7 +21,7 @@ from .compile.link import Executable
 from .compile.modules import KernelInfo
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
-from .launch import LIMITS, Run
+from .launch import LIMITS, Execution
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.tally import Tally
@@ -283,7 +283,7 @@ class Kernel:
                 module.optimise()
             started = time.perf_counter()
             try:
-                return Run(self, grid, block, args, shared_mem).go()
+                return Execution(self, grid, block, args, shared_mem).go()
             finally:
                 module.seconds += time.perf_counter() - started
 
@@ -300,7 +300,9 @@ class Kernel:
         grid, block = triple(grid, "grid"), triple(block, "block")
         with self.module.device.launching:
             self.module.device.arena.settle()
-            return Run(self, grid, block, args, shared_mem).variants(constant, choices, outputs, seconds)
+            return Execution(self, grid, block, args, shared_mem).variants(
+                constant, choices, outputs, seconds
+            )
 
 
 def with_source(error: CompileError, source: str, name: str) -> CompileError:

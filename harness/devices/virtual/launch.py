@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LIMITS = Limits()
 
 
-class Run:
+class Execution:
     """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
 
     def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int):
@@ -61,7 +61,7 @@ class Run:
         except _Suspect:
             self.arena.restore(before)
             self.module.track()
-            return Run(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
+            return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
     def variants(self, constant: str, choices, outputs, seconds: float):
         """See Kernel.variants."""

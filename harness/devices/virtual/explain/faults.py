@@ -43,7 +43,7 @@ _NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointe
 
 
 class Diagnosis:
-    """Turns the records of one launch into faults. `run` is the device's Run: module, kernel, grid, block, arena."""
+    """Turns the records of one launch into faults. `run` is a launch's Execution: module, kernel, grid, block, arena."""
 
     def __init__(self, run):
         self.run, self.owners = run, Owners(run)

@@ -32,7 +32,7 @@ _UNKNOWN = "unknown"
 
 
 class Owners:
-    """The arrays of one launch. `run` is the device's Run: module, kernel, grid, block, arena."""
+    """The arrays of one launch. `run` is a launch's Execution: module, kernel, grid, block, arena."""
 
     def __init__(self, run):
         self.run, self.module, self.arena = run, run.module, run.arena
