@@ -17,9 +17,9 @@ class Launch:
 
     stdout: the kernel's printf output, truncated; stdout_dropped: lines cut off. counters: exact on the
     virtual GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
-    warps, as many as the virtual GPU's `keep_requests` says (counters.Request). steps: accesses of threads
+    warps, as many as the virtual GPU's `keep_requests` says (metrics.Request). steps: accesses of threads
     and what orders them, as many as its `keep_steps` says (trace.Steps). hazards: with them, the bytes on
-    which two instructions race (state's Hazard). turns: lines that read what other threads may
+    which two instructions race (Hazard in state.h). turns: lines that read what other threads may
     change without a race, if the virtual GPU has let others come between (see its `turns`).
     """
 

@@ -14,7 +14,7 @@ from ..profile import percent, scaled
 
 PICTURE = ".github/ladder.png"
 BEGIN, END = "<!-- python -m harness.maintain.ladder -->", "<!-- end of the ladder -->"
-BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in pictures.py
+BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in canvas.py
 #: how a rung differs from the one before
 WORDS = {
     "09": "a thread per weight",

@@ -44,7 +44,7 @@ class Special:
     def load_field(
         self, struct: str, name: str, invariant: bool = False, volatile: bool = False, offset: int = 0
     ) -> str:
-        """volatile: a check may have written it (see checks.py)."""
+        """volatile: a check may have written it (see instrument/)."""
         mark = ", !invariant.load !1" if invariant else ""
         pointer = self.field_pointer(struct, name, offset)
         return self.emit(f"load {'volatile ' * volatile}{abi.llvm_field(struct, name)}, ptr {pointer}{mark}")

@@ -1,1 +1,1 @@
-"""A stand-in for CuPy: the few calls that gpu_worker makes, on host memory. Its kernels are Python."""
+"""A stand-in for CuPy: the few calls that gpu/worker.py makes, on host memory. Its kernels are Python."""
