@@ -19,7 +19,7 @@ from .course.cuda_text import Function, Variable, read
 from .devices.launching import Launch, triple
 from .devices.nvrtc import host_code, includes
 from .errors import CompileError, CourseError, KernelFault
-from .grading import compile_errors
+from .grading import compile_errors, fault_values
 
 FILLS = ("zeros", "ones", "empty", "arange", "random")
 HOW = (
@@ -57,6 +57,7 @@ class Run:
     changed: set[str] = field(default_factory=set)
     launch: Launch | None = None
     fault: KernelFault | None = None
+    values: list[str] = field(default_factory=list)  # what is told of those behind the fault
     notes: list[str] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)  # why the file does not compile
@@ -106,6 +107,13 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
             done.kernel = asked.kernel or _only(module.functions, source)
             made = _arguments(asked, source, done.kernel, module.get_function(done.kernel).params)
             _launch(asked, device, module, made, done)
+            if done.fault:
+
+                def again(noted: str) -> None:
+                    module = device.compile(noted, **compiled)
+                    _start(asked, module, made, _placed(asked, device, module, made), done)
+
+                done.values = fault_values.told(done.fault, source, device, done.grid, done.block, again)
             cpu = device.kind == "cpu"
         if cpu and asked.count and not done.fault:
             with opener("cpu", checks="count", seed=asked.seed) as device:

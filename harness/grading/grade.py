@@ -190,7 +190,8 @@ def on_device(
                 o for o in outcomes if (o.case.name, o.kernel.name) == (verdict.case, verdict.kernel)
             )
             again = puzzle, source, shown, setups[0], options.seed
-            fault_values.insert(verdict.lines, *again)
+            values = fault_values.of_trial(*again)
+            verdict.lines = fault_values.insert(verdict.lines, shown.error, values)
             if verdict.diagnosis == "race":
                 verdict.timeline = race_timeline.timeline(*again)
         if verdict.status == FAILED:

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from ..grading import sentences
+from ..grading import fault_values, sentences
 from ..run import Run
 from .profile import line_table
 from .text import body_lines, printable, terminal_width, wants_colour
@@ -39,8 +39,9 @@ def show_run(run: Run, stream: TextIO | None = None) -> None:
         (f"{mark} ", style), (printable(run.kernel), "bold"), f"{shape}   {run.device}, {run.seconds:.2g} s"
     )
     console.print(head, soft_wrap=True)
-    for line in sentences.fault(run.fault, run.source) if run.fault else ():
-        say(line)
+    if run.fault:
+        for line in fault_values.insert(sentences.fault(run.fault, run.source), run.fault, run.values):
+            say(line)
     for name, array in run.arrays.items():
         say(f"{name}: {array_line(array, name in run.changed)}")
     if run.launch and run.launch.stdout:

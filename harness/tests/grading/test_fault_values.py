@@ -6,7 +6,7 @@ import pytest
 
 from harness.course.checkout import Course
 from harness.course.cuda_text import read
-from harness.grading import fault_values
+from harness.grading import noting
 from harness.grading.grade import Options, grade_file
 from harness.tests.lenet.small import ROOT
 
@@ -128,8 +128,8 @@ __global__ void f(const float* x, float* y, int n, float scale) {
         if (i < n) y[i + TILE] = x[j * n + k];
 }
 """
-    probe = fault_values.probe_of(read(source), 8, "x")
+    probe = noting.probe_of(read(source), 8, "x")
     assert probe.own == ["j", "n", "k"] and probe.behind == ["i"]
     assert [guard.code for guard in probe.guards] == ["(i < n)", "k <= n", "(j > n)"]
-    assert fault_values.probe_of(read(source), 8, "y").own == ["i"]
-    assert fault_values.probe_of(read(source), 5, "") is None
+    assert noting.probe_of(read(source), 8, "y").own == ["i"]
+    assert noting.probe_of(read(source), 5, "") is None
