@@ -39,7 +39,7 @@ def compile_object(text: str, recipe: Recipe) -> bytes:
     builder.getModulePassManager().run(module, builder)
     if plain and not huge:
         passes = llvm.create_new_module_pass_manager()
-        _simplify(passes)
+        (_simplify if level else _simplify_quickly)(passes)
         passes.run(module, builder)
     return machine.emit_object(module)
 
@@ -78,6 +78,14 @@ def _simplify(passes) -> None:
     """Moves values to registers and drops the easy half of the dead code."""
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+
+
+def _simplify_quickly(passes) -> None:
+    """Without combining instructions, which takes as long as all the rest."""
+    passes.add_sroa_pass()
+    passes.add_sccp_pass()
+    passes.add_dead_code_elimination_pass()
     passes.add_simplify_cfg_pass()
 
 

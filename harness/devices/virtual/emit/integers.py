@@ -215,6 +215,9 @@ def _shift(e, ins, mods, d, a, amount):
     t, bits = TYPES[type_]
     a, amount = e.value(a, type_), e.value(amount, "u32")
     op = "shl" if ins.base == "shl" else "ashr" if is_signed(type_) else "lshr"
+    if amount.isdecimal() and int(amount) < bits:  # in every address
+        e.set(d, e.op(f"{op} {t}", a, amount), type_)
+        return
     clamped = e.resize(e.emit(f"call i32 @llvm.umin.i32(i32 {amount}, i32 {bits - 1})"), "i32", t)
     result = e.op(f"{op} {t}", a, clamped)
     if op != "ashr":
