@@ -313,7 +313,7 @@ class Search:
         tried = 0
         all_ = (Repair(joined([c.edit for c in some]), cost_of(some), self.source) for some in choices)
         for repair in sorted(all_, key=rank):
-            if len(found) >= MOST or tried >= MOST_GRADED or found and self.left < 0:
+            if len(found) >= MOST or tried >= MOST_GRADED or tried and self.left < 0:
                 break
             insertion = repair.edits[-1].start == repair.edits[-1].end
             if repair.line not in {f.line for f in found} and not (found and insertion):
