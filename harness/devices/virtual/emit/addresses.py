@@ -11,15 +11,15 @@ class Symbols:
     """Mixin of `function.Lowering`."""
 
     def _is_shared(self, name: str) -> bool:
-        variable = self._variable(name)
+        variable = self.variable(name)
         return variable is not None and variable.space == "shared"
 
-    def _variable(self, name: str) -> Variable | None:
+    def variable(self, name: str) -> Variable | None:
         return self.function.variables.get(name) or self.module.ptx.variables.get(name)
 
     def symbol(self, name: str, window: bool, extra: int = 0) -> str:
         """The i64 address of a variable, plus `extra`. window: shared ones as offsets in the shared window."""
-        variable = self._variable(name)
+        variable = self.variable(name)
         if name in self.depots:
             return self.op("add i64", self.depots[name], extra)
         if variable is not None and variable.space == "shared":

@@ -9,7 +9,7 @@ from ....errors import Unsupported
 from ..ptx.ir import Function, Instruction, Label, Location, Symbol, Variable, Vector
 from ..ptx.types import BITS, llvm_type
 from ..runtime import abi
-from . import async_copies, collectives, matrices, opcodes
+from . import async_copies, calls, collectives, matrices, opcodes
 from .values import memory_name
 
 
@@ -137,6 +137,8 @@ class Body:
     def _instruction(self, ins: Instruction) -> bool:
         """Lower one instruction; True when it ends the block."""
         op = ins.op
+        if op.flow == "call":
+            return calls.emit(self, ins)
         if op.flow:
             return getattr(self, f"_{op.flow}")(ins)
         if op.nothing or opcodes.emit(self, ins):

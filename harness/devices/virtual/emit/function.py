@@ -15,7 +15,6 @@ from ..ptx.ir import Expansion, Function, Location, Variable
 from ..runtime import abi
 from .addresses import Symbols
 from .body import Body
-from .calls import Calls
 from .coarsened import Coarsened
 from .memory import Access
 from .special_registers import Special
@@ -29,7 +28,6 @@ _PROBED = 'nounwind "probe-stack"="inline-asm"'
 class Lowering(
     Access,
     Body,
-    Calls,
     FullChecks,
     Coarsened,
     Special,

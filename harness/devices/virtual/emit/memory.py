@@ -35,7 +35,7 @@ _RMW = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 
 
 class Access:
-    """Mixin of `lower.Lowering`: what touches memory."""
+    """Mixin of `function.Lowering`: what touches memory."""
 
     def memory(self, ins) -> None:
         """Lower a load, a store or an atomic."""

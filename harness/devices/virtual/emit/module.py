@@ -1,4 +1,4 @@
-"""PTX functions -> LLVM text: control flow, predicates, calls, special registers.
+"""PTX functions -> LLVM text: control flow, values, memory, calls.
 
 Each kernel becomes `NAME.block(env)`, which runs one block of threads. A kernel that never waits is a
 plain loop over its threads; one that does (a barrier, a warp collective, a loop that may wait for another
