@@ -115,7 +115,10 @@ def replaced(piece: Piece, operation: Operation, a: str = "", b: str = "") -> Ed
     if left := piece.part("left"):
         operands |= {"l": _operand(left), "r": _operand(piece.part("right"))}
     text, strength = filled(operation.code, operands)
-    if strength < _needed(piece):
+    if operation.code == "-e" and piece.kind == "unary_expression":  # the sign was too much
+        text, strength = _operand(piece.part("argument"))
+    doubled = text[0] in "-+" and piece.file.text[: piece.start].endswith(text[0])
+    if strength < _needed(piece) or doubled:
         text = f"({text})"
     return Edit(piece.start, piece.end, text, operation.says)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.course.cuda_text import read
-from harness.grading.repair.edits import BINARY, INTEGER, filled, replaced
+from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
 from harness.grading.repair.pairs import are_counterparts, exchanged, twins
 from harness.grading.repair.schemata import Schemata
 from harness.tests.devices.virtual.launches import K, Quick
@@ -101,12 +101,18 @@ def test_what_the_compiler_must_know_is_not_changed(schemata):
         ("x - y", "y", "p", "q", "e - a", "x - (y - p)"),
         ("x - (y + z)", "x - (y + z)", "p", "q", "r - l", "(y + z) - x"),
         ("x + y * z", "y * z", "p", "q", "l", "x + y"),
+        ("x + -y", "-y", "p", "q", "-e", "x + y"),
+        ("-y", "y", "p", "q", "-e", "-(-y)"),
     ],
 )
 def test_an_edit_has_the_parentheses_it_needs(text, piece, a, b, code, wanted):
     source = f"void f() {{ v = {text}; }}"
-    found = [p for p in read(source).whole.all("binary_expression", "identifier") if p.code == piece]
-    operation = next(o for o in (*INTEGER, *BINARY) if o.code == code)
+    found = [
+        p
+        for p in read(source).whole.all("binary_expression", "identifier", "unary_expression")
+        if p.code == piece
+    ]
+    operation = next(o for o in (*INTEGER, *BINARY, *FLOAT) if o.code == code)
     assert replaced(found[0], operation, a, b).apply(source) == f"void f() {{ v = {wanted}; }}"
     assert filled("e", {"e": ("x", 12)}) == ("x", 12)
 
