@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import and_
 
 from ..ptx.cfg import basic_blocks
-from ..ptx.ir import Instruction, Label
+from ..ptx.ir import Immediate, Instruction, Label
 from .dataflow import computed_from, through_blocks
 
 
@@ -30,7 +30,7 @@ def maybe_undefined(body, registers) -> set[str]:
             found |= read & ~state
             state |= assigned
     early = {name for name, bit in number.items() if found & bit}
-    return computed_from(body, early, lambda ins: ins.base == "mov")
+    return computed_from(body, early, lambda ins: ins.op.is_move)
 
 
 def _uses(item, number) -> tuple[int, int]:
@@ -47,10 +47,14 @@ def without_value(body) -> set[str]:
     for ins in body:
         if isinstance(ins, Instruction):
             written |= ins.writes
-            if ins.opcode != "st.param.b8":
+            if not _passes_byte(ins):
                 read |= ins.reads
-    found = {ins.operands[1] for ins in body if isinstance(ins, Instruction) and ins.opcode == "st.param.b8"}
+    found = {ins.operands[1] for ins in body if isinstance(ins, Instruction) and _passes_byte(ins)}
     return found - written - read
+
+
+def _passes_byte(ins: Instruction) -> bool:
+    return ins.op.of_parameters and ins.op.memory == "store" and ins.op.nbytes * ins.op.vector == 1
 
 
 def sets_bits(body) -> set[int]:
@@ -63,12 +67,12 @@ def sets_bits(body) -> set[int]:
     for position, ins in enumerate(body):
         if isinstance(ins, Label):
             places.clear()
-        elif ins.base == "ld" and ins.at.trusted and not ins.pred:
+        elif ins.op.memory == "load" and ins.at.trusted and not ins.pred:
             places[ins.operands[0]] = position, ins.operands[1]
         elif ins.base in ("and", "or"):
             kept = next((places[o] for o in ins.operands[1:] if o in places), None)
-            if kept and (ins.base == "or" or ins.operands[2].lstrip("-").isdigit()):
+            if kept and (ins.base == "or" or isinstance(ins.operands[2], Immediate)):
                 places[ins.operands[0]] = kept
-        elif ins.base == "st" and places.get(ins.operands[1], (0, ""))[1] == ins.operands[0]:
+        elif ins.op.memory == "store" and places.get(ins.operands[1], (0, ""))[1] == ins.operands[0]:
             found.add(places[ins.operands[1]][0])
     return found

@@ -146,7 +146,7 @@ class Values:
 
     def _add(self, ins: Instruction) -> None:
         operands, op = ins.operands, ins.op
-        if ins.base == "call":
+        if ins.op.flow == "call":
             self._call(ins)
         elif op.memory == "store" and op.space == "param":
             for place, value in zip(_places(operands[0], ins), _parts(operands[1]), strict=True):
@@ -332,12 +332,12 @@ class Likely:
 
 def calls(function: Function | None) -> list[Instruction]:
     body = function.body if function and function.body else ()
-    return [i for i in body if isinstance(i, Instruction) and i.base == "call"]
+    return [i for i in body if isinstance(i, Instruction) and i.op.flow == "call"]
 
 
 def _addresses(ins: Instruction) -> list[str]:
     """The registers, symbols or parameters whose values an instruction uses as addresses."""
-    if ins.base == "call":
+    if ins.op.flow == "call":
         return [f"{argument}+0" for argument in ins.called[2]]
     if not ins.op.memory or ins.op.memory == "copy":
         return []

@@ -9,10 +9,9 @@ for LLVM here.
 from __future__ import annotations
 
 import math
-import re
 
 from ..ptx.cfg import Loop, basic_blocks, find_loops
-from ..ptx.ir import Address, Function, Instruction, Label, Operand, Symbol
+from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Operand, Symbol
 from .pointers import Origins, root_of, rooted
 
 _MOST_BYTES = 2048  # bytes of a function's arrays: a coroutine may have to keep them in its frame
@@ -20,9 +19,6 @@ _LONGEST = 64  # iterations of a loop that is unrolled
 # instructions that one is unrolled into, including its inner loops; the same for a whole function
 _LARGEST, _MOST_IN_ALL = 2500, 6000
 _PASSES_ON = {"mov", "cvta", "cvt", "add"}
-_WAITS = {"bar", "barrier", "call", "enter"}
-_TEST = re.compile(r"setp\.lt\.[su](16|32|64)")
-_SUM = re.compile(r"add\.[su](16|32|64)")
 _MOST = 1 << 14  # of a counter and its step: no sum of two wraps around
 
 
@@ -52,11 +48,11 @@ def _given_away(ins: Instruction, held: dict[str, set[str]], roots, own) -> set[
     names = used(ins.operands)
     if not names or ins.base in _PASSES_ON and ins.operands[0] in held:
         return set()
-    place = {"ld": 1, "st": 0}.get(ins.base)
-    if place is None or ins.op.space == "param" or ins.op.ordering or ins.op.nbytes < 4:
+    op = ins.op
+    if op.memory not in ("load", "store") or op.of_parameters or op.ordering or op.nbytes < 4:
         return names
-    root = root_of(ins.operands[place], roots, own)
-    others = used(o for i, o in enumerate(ins.operands) if i != place)
+    root = root_of(ins.address, roots, own)
+    others = used(o for i, o in enumerate(ins.operands) if i != op.address)
     return names - {root.name} | others if root else names
 
 
@@ -84,10 +80,10 @@ def short_loops(function: Function, roots: dict[str, str], arrays: set[str]) -> 
             i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
         ]
         nest = [other for other in loops if other.blocks <= loop.blocks]
-        if any(length[other.header] is None for other in nest) or any(i.base in _WAITS for i in inside):
+        if any(length[other.header] is None for other in nest) or any(map(_meets_others, inside)):
             continue
-        operands = (o for i in inside if i.base in ("ld", "st") for o in i.operands if o[0] == "[")
-        if not any(root_of(o, roots, own) for o in operands):
+        accesses = (i for i in inside if i.op.memory in ("load", "store"))
+        if not any(root_of(i.address, roots, own) for i in accesses):
             continue
         if not any(loop.blocks < outer.blocks for outer in unrolled):
             total = _unrolled_size(body, blocks, nest, length)
@@ -120,46 +116,59 @@ def _length(body, blocks, loop) -> int | None:
         i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
     ]
     test, wanted = first.get(last.pred) if last else None, last is not None and not last.negated
-    while test and test.opcode == "not.pred":
+    while test and test.base == "not":
         test, wanted = _sooner(first, test), not wanted
-    if test is None or not _TEST.fullmatch(test.opcode) or not _small(test.operands[2]):
+    if test is None or not _is_less_than(test) or not _small(test.operands[2]):
         return None
     goal = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}[last.operands[0]]
     if (goal in loop.blocks) != wanted:
         return None
-    tested, bound = test.operands[1], int(test.operands[2])
+    tested, bound = test.operands[1], test.operands[2].value
     joined, counter = _sooner(first, test), tested
-    if joined and _SUM.fullmatch(joined.opcode):
+    if joined and _is_sum(joined):
         joined, counter = _sooner(first, joined), joined.operands[1]
-    if joined is None or joined.base != "mov" or _writes(inside, counter) != [joined]:
+    if joined is None or not joined.op.is_move or _writes(inside, counter) != [joined]:
         return None
     ways = _writes(body, joined.operands[1])
     following, before = [i for i in ways if i in inside], [i for i in ways if i not in inside]
     if (
         len(following) != 1
         or len(before) != 1
-        or {i.base for i in ways} != {"mov"}
+        or not all(i.op.is_move for i in ways)
         or any(i.pred for i in ways)
     ):
         return None
     start, steps = _constant(body, before[0].operands[1]), _writes(body, following[0].operands[1])
-    if (
-        start is None
-        or len(steps) != 1
-        or not _SUM.fullmatch(steps[0].opcode)
-        or steps[0].operands[1] != counter
-    ):
+    if start is None or len(steps) != 1 or not _is_sum(steps[0]) or steps[0].operands[1] != counter:
         return None
     end = _ending(body, blocks, loop)
     if not any(i is following[0] for i in end) or not any(i is steps[0] for i in end) or steps[0].pred:
         return None
-    step = int(steps[0].operands[2]) if _small(steps[0].operands[2]) else 0
+    step = steps[0].operands[2].value if _small(steps[0].operands[2]) else 0
     length = -(-(bound - start) // step) if step else 0
     return length if 0 < length <= _LONGEST else None
 
 
-def _small(operand: str) -> bool:
-    return operand.isdigit() and int(operand) < _MOST
+def _meets_others(ins: Instruction) -> bool:
+    """Whether threads wait there for one another, or a function may make them."""
+    op = ins.op
+    waits = op.collective == "block" or op.collective == "warp" and not op.has_result
+    return waits or op.flow == "call" or ins.base == "enter"
+
+
+def _is_less_than(ins: Instruction) -> bool:
+    op = ins.op
+    return op.base == "setp" and op.mods[:-1] == ("lt",) and op.counts == "integer"
+
+
+def _is_sum(ins: Instruction) -> bool:
+    """Of integers, which wraps around."""
+    op = ins.op
+    return op.base == "add" and op.mods == (op.type,) and op.counts == "integer"
+
+
+def _small(operand: Operand) -> bool:
+    return isinstance(operand, Immediate) and not operand.format and 0 <= operand.value < _MOST
 
 
 def _sooner(first: dict[str, Instruction], ins: Instruction) -> Instruction | None:
@@ -181,7 +190,7 @@ def _beginning(body, blocks, loop) -> tuple[dict[str, Instruction], Instruction 
                 if not item.pred and name == item.operands[0]:
                     written[name] = item
         last = body[end - 1]
-        if isinstance(last, Instruction) and last.base == "bra" and last.pred:
+        if isinstance(last, Instruction) and last.op.flow == "branch" and last.pred:
             leaves = any(t not in loop.blocks for t in follow)
             return (written, last) if leaves else ({}, None)
         if len(follow) != 1 or follow[0] not in loop.blocks or follow[0] == loop.header:
@@ -210,10 +219,10 @@ def _writes(body, register: str) -> list[Instruction]:
 def _constant(body, operand: str) -> int | None:
     """The value of a register that is written once, with a constant."""
     for _ in range(4):
-        if operand.isdigit():
-            return int(operand) if _small(operand) else None
+        if isinstance(operand, Immediate):
+            return operand.value if _small(operand) else None
         found = _writes(body, operand)
-        if len(found) != 1 or found[0].base != "mov" or found[0].pred:
+        if len(found) != 1 or not found[0].op.is_move or found[0].pred:
             return None
         operand = found[0].operands[1]
     return None

@@ -88,7 +88,7 @@ class _Following(UnsetBits):
             self.body.append(ins)
             return None
         self.check([r for o in ins.sources if isinstance(o, Address) for r in o.registers], "address")
-        if ins.base == "call":
+        if ins.op.flow == "call":
             return self._call(ins)
         if op.memory in ("load", "store"):
             return self._load(ins) if op.memory == "load" else self._store(ins)

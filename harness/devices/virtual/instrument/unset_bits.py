@@ -74,7 +74,7 @@ class UnsetBits:
     def origin(self, register: str) -> str:
         """Where what is unset in it comes from."""
         origin = f"{register}.from"
-        if register not in self.undefined or self.ins.base == "mov":
+        if register not in self.undefined or self.ins.op.is_move:
             return origin
         function = self.ins.expansion.function if self.ins.expansion else self.function.name
         own = self.make("b64", "locate", plain_name(register), function)
@@ -170,7 +170,7 @@ class UnsetBits:
     def _moved(self) -> dict[str, str]:
         """The instruction itself, applied to which bits are unset."""
         ins, made = self.ins, {}
-        if ins.base == "mov" and ins.operands[0] in self.followed and ins.operands[1] in self.followed:
+        if ins.op.is_move and ins.operands[0] in self.followed and ins.operands[1] in self.followed:
             return {ins.operands[0]: self.unset(ins.operands[1])}
 
         def result(part: Operand) -> str:

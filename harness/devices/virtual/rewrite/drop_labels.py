@@ -18,5 +18,7 @@ def run(module: Module) -> None:
     """In place, for all functions."""
     for function in defined(module):
         named = {name for names in function.tables.values() for name in names}
-        named |= {i.operands[0] for i in function.body if isinstance(i, Instruction) and i.base == "bra"}
+        named |= {
+            i.operands[0] for i in function.body if isinstance(i, Instruction) and i.op.flow == "branch"
+        }
         function.body = [i for i in function.body if not isinstance(i, Label) or i.name in named]
