@@ -8,6 +8,7 @@ text is long. Nodes count characters from 0. The parser is loaded at first use.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -41,11 +42,17 @@ _NO_EXPRESSION = re.compile(
 _WORD_OR_DIRECTIVE = re.compile(r"^[ \t]*+\#(?:\\\r?\n|[^\n])*+|\b[A-Za-z_]\w*+(?!\s*\()", re.MULTILINE)
 
 
+_SECONDS = (
+    2.0  # of the processor's time for a text; the longest that somebody has written takes a tenth of one
+)
+_CHUNK = 1 << 16  # bytes that the parser gets at a time
+
+
 def parse(text: str) -> Node:
     """The root of the tree of `text`; of nothing, where it is longer than a kernel file may be."""
     plain = _UNKNOWN.sub(lambda m: _blank(m[0]), text) if len(text) <= MAX_SOURCE else ""
     plain = "".join(map(_ascii, plain)) if not plain.isascii() or "\0" in plain else plain
-    root = _parser().parse(plain.encode()).root_node
+    root = _root(plain)
     if root.has_error:
         blanks = {
             n
@@ -54,8 +61,22 @@ def parse(text: str) -> Node:
         }
         if blanks:
             plain = _WORD_OR_DIRECTIVE.sub(lambda m: _blank(m[0]) if m[0] in blanks else m[0], plain)
-            root = _parser().parse(plain.encode()).root_node
+            root = _root(plain)
     return root
+
+
+def _root(text: str) -> Node:
+    """Of nothing, where it takes too long: a text can be made to cost time that grows with its square."""
+    data, end = text.encode(), time.thread_time() + _SECONDS
+    parser = _parser()
+    try:
+        tree = parser.parse(
+            lambda at, _: data[at : at + _CHUNK], progress_callback=lambda *_: time.thread_time() > end
+        )
+    except ValueError:  # it was told to stop
+        parser.reset()
+        tree = parser.parse(b"")
+    return tree.root_node
 
 
 @lru_cache(maxsize=1)

@@ -60,7 +60,7 @@ _PARAMETERS = """
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 
 
-@dataclass
+@dataclass(eq=False)
 class Item:
     """A declaration outside functions: the names it declares, and those that it uses or calls."""
 
@@ -71,9 +71,6 @@ class Item:
     device: bool = False
     function: bool = False
     host: bool = False  # beyond doubt: it is main, launches kernels or calls CUDA's runtime
-
-    def is_named_in(self, words: set[str], called: set[str]) -> bool:
-        return bool(self.names & (called if self.function else words))
 
 
 def without(source: str, name: str, has: Callable[[str], bool]) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -290,15 +287,18 @@ def _all(n: Node, *kinds: str) -> Iterator[Node]:
 
 def _unneeded(items: list[Item]) -> Iterator[Node]:
     """The declarations that device code does not name, not even through others."""
-    words, called = set(), set()
-    needed = [i for i in items if i.device or not i.names]
-    waiting = [i for i in items if i not in needed and not i.host]
-    while needed:
-        for item in needed:
-            words |= item.words
-            called |= item.called
-        needed = [i for i in waiting if i.is_named_in(words, called)]
-        waiting = [i for i in waiting if i not in needed]
+    needed = [i for i in items if i.device or not i.names]  # grows
+    waiting = dict.fromkeys(i for i in items if i.names and not i.device and not i.host)
+    by_name: dict[tuple[bool, str], list[Item]] = {}
+    for item in waiting:
+        for name in item.names:
+            by_name.setdefault((item.function, name), []).append(item)
+    for item in needed:
+        for key in (*((False, word) for word in item.words), *((True, name) for name in item.called)):
+            found = [other for other in by_name.pop(key, ()) if other in waiting]
+            needed += found
+            for other in found:
+                del waiting[other]
     yield from (
         i.node for i in (*waiting, *(i for i in items if i.host)) if not i.node.type.startswith("preproc_")
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.course import cuda_tree
 from harness.course.cuda_text import BRANCHES, LOOPS, CudaText, edited, read
 from harness.course.cuda_values import Values, tunables
 from harness.devices.nvrtc.includes import MAX_SOURCE
@@ -298,3 +299,9 @@ def test_a_large_text_is_read_in_bounded_time(piece):
         file.names_at(len(text) // 2),
     )
     assert CudaText(text + " " * MAX_SOURCE).tokens == ()
+
+
+def test_a_text_that_takes_too_long_to_parse_is_nothing(monkeypatch):
+    monkeypatch.setattr(cuda_tree, "_SECONDS", 0.05)
+    assert not cuda_tree.parse("/*\"'(" * 3000).children
+    assert cuda_tree.parse("int f() { return 1; }").children

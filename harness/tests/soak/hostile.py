@@ -19,9 +19,8 @@ import click
 import llvmlite.binding as llvm
 
 from harness.devices.child import Child, attach, serve
-from harness.devices.nvrtc.compiler import compile_ptx
-from harness.devices.virtual.compile import pipeline
-from harness.devices.virtual.compile.recipes import RECIPES, recipe
+from harness.devices.virtual.compile import build, pipeline
+from harness.devices.virtual.compile.recipes import recipe
 from harness.errors import BackwarpError
 from harness.tests.attacks.test_text import TEXTS
 from harness.tests.devices.virtual.launches import FLAVOURS
@@ -177,6 +176,12 @@ def ptx_of(subject, checks: str) -> str:
     return fuzz.original(subject, checks).text
 
 
+def built(subject, text: str, checks: str) -> str:
+    """The PTX of a kernel, compiled under the limits of a build."""
+    request = text, "kernel.cu", subject.include_dirs, subject.expressions
+    return build.build(*request, checks, ARENA, quick=True).compiled.text
+
+
 def examine(seed: int, kernels: bool, share: float) -> tuple[str, str, str]:
     """(what it was made of, how it ended, what is wrong with that)"""
     rng = Random(f"{seed} {kernels}")
@@ -185,10 +190,7 @@ def examine(seed: int, kernels: bool, share: float) -> tuple[str, str, str]:
     try:
         if kernels:
             text = hostile_cuda(subject.source, other.source, rng)
-            compiled = compile_ptx(
-                text, "kernel.cu", RECIPES[checks].ptx, subject.include_dirs, subject.expressions
-            )
-            ptx = compiled.text
+            ptx = built(subject, text, checks)
         else:
             text = ptx = hostile_ptx(ptx_of(subject, checks), ptx_of(other, checks), rng)
         how = recipe(checks, quick, tracking and checks == "full")
