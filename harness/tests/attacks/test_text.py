@@ -3,11 +3,16 @@ it is refused in a sentence, or becomes code that LLVM takes; nothing of it is r
 
 from __future__ import annotations
 
+import random
+
 import llvmlite.binding as llvm
 import pytest
 
+from harness.devices.nvrtc.compiler import compile_ptx
+from harness.devices.virtual.analyse import debuginfo
 from harness.devices.virtual.compile import pipeline
 from harness.devices.virtual.compile.recipes import recipe
+from harness.devices.virtual.ptx import parse
 from harness.errors import Unsupported
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -116,3 +121,32 @@ def test_calls_a_thousand_deep(checks):
         llvm.parse_assembly(lowered.text).verify()
     except Unsupported as error:
         assert "nested hundreds deep" in error.what
+
+
+@pytest.mark.parametrize("change", range(12))
+def test_damaged_sections_for_debuggers_say_nothing(change):
+    """They are read, to name variables; `asm` can put anything before and into them."""
+    source = 'extern "C" __global__ void k(int* x, int n) { int a[4] = {1, 2, 3, n}, b[3] = {n, 4, 5}; x[0] = a[n] + b[n & 1]; }'
+    text = compile_ptx(source, "kernel.cu", "debug").text
+    code, mark, sections = text.partition("\n\t.section")
+    rng, lines = random.Random(change), sections.split("\n")
+    for _ in range(1 + 4 * change):
+        at = rng.randrange(len(lines))
+        lines[at] = rng.choice(
+            ("", ".b8 255", ".b8 0", ".b64 k", ".b32 .debug_loc+9999", lines[rng.randrange(len(lines))])
+        )
+    text = code + mark + "\n".join(lines)
+    variables = debuginfo.variables(parse.parse(text).debug)
+    assert isinstance(variables, list) and isinstance(debuginfo.in_registers(parse.parse(text).debug), dict)
+    try:
+        lowered = pipeline.lower(text, "kernel.cu", recipe("full"), 1 << 32)
+        llvm.parse_assembly(lowered.text).verify()
+    except Unsupported as error:
+        assert error.what
+
+
+def test_a_list_of_places_without_an_end_ends():
+    info = ".b32 9\n.b8 2,0\n.b32 .debug_abbrev\n.b8 8,1\n.b32 .debug_loc\n.b8 0"
+    abbreviations = ".b8 1,5,0,2,6,0,0,0"
+    sections = f".section .debug_abbrev {{ {abbreviations} }} .section .debug_info {{ {info} }} .section .debug_loc {{ .b8 1,2 }}"
+    assert debuginfo.in_registers(sections) == {}

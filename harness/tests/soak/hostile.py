@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 from harness.devices.child import Child, attach, serve
 from harness.devices.virtual.compile import build, pipeline
 from harness.devices.virtual.compile.recipes import recipe
-from harness.errors import BackwarpError
+from harness.errors import BackwarpError, DeviceError
 from harness.tests.attacks.test_text import TEXTS
 from harness.tests.devices.virtual.launches import FLAVOURS
 from harness.tests.soak import fuzz
@@ -200,7 +200,8 @@ def examine(seed: int, kernels: bool, share: float) -> tuple[str, str, str]:
         result = fuzz.examine_text(subject, "cuda" if kernels else checks, text, rng)
         return subject.name, f"{checks}: {result.outcome}", result.found
     except BackwarpError as error:
-        return subject.name, f"{checks}: {fuzz.described(error, text)}", ""
+        defect = str(error) if isinstance(error, DeviceError) or not str(error) else ""
+        return subject.name, f"{checks}: {type(error).__name__}", defect
     except Exception:  # noqa: BLE001
         return subject.name, "exception", traceback.format_exc()
 

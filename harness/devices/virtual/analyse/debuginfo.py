@@ -60,7 +60,7 @@ def _read(text: str, question) -> list:
     try:
         abbreviations = _abbreviations(_Bytes(sections["debug_abbrev"]))
         return list(question(_Reader(sections["debug_info"], abbreviations, sections.get("debug_loc", ""))))
-    except (IndexError, KeyError, ValueError, RecursionError):
+    except (IndexError, KeyError, ValueError, TypeError, RecursionError):  # `asm` can add to them
         return []
 
 
@@ -127,6 +127,8 @@ class _Reader:
         self.entries: dict[int, _Entry] = {}
         self.section.take(4 + 2 + 4 + 1)  # length, version, abbreviations, bytes of an address
         self.root = self._entry()
+        if self.root is None:
+            raise ValueError("no entry")
 
     def _entry(self) -> _Entry | None:
         at = self.section.at
@@ -203,7 +205,9 @@ class _Reader:
             yield self.section, place[0]
         elif isinstance(place, str):
             at, places = int(place.partition("+")[2] or 0), self.places
-            while places.data[at : at + 16] != bytes(16) or at in places.symbols:
+            while at + 18 <= len(places.data) and (
+                places.data[at : at + 16] != bytes(16) or at in places.symbols
+            ):
                 length = int.from_bytes(places.data[at + 16 : at + 18], "little")
                 yield places, at + 18
                 at += 18 + length

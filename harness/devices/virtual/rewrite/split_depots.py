@@ -65,6 +65,8 @@ def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
         elif ins.base == "add" and ins.operands[1] in _POINTERS and _is_offset(ins.operands[2]):
             found[position] = ins.operands[2].value
         elif len(addresses) == 1 and sum(name in _POINTERS for name in used) == 1:
+            if addresses[0].offset < 0:
+                return None
             found[position] = addresses[0].offset
         else:
             return None
