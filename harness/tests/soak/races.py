@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from harness.devices.nvrtc import compiler as nvrtc
-from harness.devices.virtual import device
+from harness.devices.virtual import device, launch
 from harness.devices.virtual.compile import build
 from harness.devices.virtual.runtime import abi
 from harness.tests.devices.virtual.runtime.race_oracle import (
@@ -80,7 +80,7 @@ class Bench:
         self.program = program
         Records.last = ()
         kernel = self.module.get_function(program.name)
-        with mock.patch.object(device, "Diagnosis", Records):
+        with mock.patch.object(launch, "Diagnosis", Records):
             done = kernel(program.blocks, program.threads, (self.memory,))
         found = []
         for record in Records.last:
