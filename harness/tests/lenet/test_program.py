@@ -83,10 +83,10 @@ def test_what_goes_wrong_names_its_line(line, says, trained, monkeypatch):
 
 
 def test_a_fault_of_a_kernel_is_its_own(trained):
-    """The file passes labels that are no classes: the kernel reads past its logits."""
+    """The file passes labels that are no classes: the kernel reads past its logits, and past all arrays."""
     wrong = text("38_lenet_training").replace(
         "def update(net, rate):",
-        "def update(net, rate):\n    net.load(net.images.get(), net.labels.get() + 10 ** 6)\n    net.forward()",
+        "def update(net, rate):\n    net.load(net.images.get(), net.labels.get() + 10 ** 8)\n    net.forward()",
     )
     with pytest.raises(KernelFault) as error:
         trained({"38_lenet_training": wrong})

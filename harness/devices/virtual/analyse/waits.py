@@ -37,7 +37,21 @@ class Waits:
     def must_wait(self, name: str) -> bool:
         """Whether a function must be able to suspend: it has a collective, or a loop that may spin on
         memory."""
-        return any(self._waits_itself(f) for f in self.graph.closure(name))
+        return name in self._waiting
+
+    @cached_property
+    def _waiting(self) -> set[str]:
+        callers: dict[str, list[str]] = {}
+        for caller, callees in self.graph.callees.items():
+            for callee in callees:
+                callers.setdefault(callee, []).append(caller)
+        found, work = set(), [name for name in self.graph.functions if self._waits_itself(name)]
+        while work:
+            name = work.pop()
+            if name not in found:
+                found.add(name)
+                work += callers.get(name, ())
+        return found
 
     def _waits_itself(self, name: str) -> bool:
         if name not in self._waits:
