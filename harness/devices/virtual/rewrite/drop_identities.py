@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ptx.ir import Function, Instruction, Label, Module
+from ..ptx.ir import Address, Function, Instruction, Label, Module
 
 
 def run(module: Module) -> None:
@@ -30,7 +30,7 @@ def _is_identity(function: Function) -> bool:
         return False
     load, store, last = steps
     parameter, result = function.params[0].name, function.returns[0].name
-    places = (load.address.base, load.address.offset), (store.address.base, store.address.offset)
+    places = _place(load.address), _place(store.address)
     return (
         last.op.flow == "return"
         and places == ((parameter, 0), (result, 0))
@@ -45,22 +45,27 @@ def _moves_word(item: Instruction | Label, how: str) -> bool:
     return item.op.of_parameters and item.op.memory == how and item.op.vector == 1 and item.op.nbytes == 8
 
 
+def _place(address: Address) -> tuple[str, int]:
+    return address.base, address.offset
+
+
 def _without_calls(body: list, names: set[str]) -> list:
-    given = {i.address: i.operands[1] for i in body if _moves_word(i, "store")}
-    handed, dropped = {}, set()
+    given = {_place(i.address): i.operands[1] for i in body if _moves_word(i, "store")}
+    handed, dropped, calls = {}, set(), set()
     for ins in body:
         if isinstance(ins, Instruction) and ins.op.flow == "call":
             returns, callee, arguments = ins.called
-            place = f"[{arguments[0]}+0]" if callee in names and returns and not ins.pred else ""
-            if place in given:
-                handed[f"[{returns[0]}+0]"] = given[place]
-                dropped |= {place, str(ins)}
+            if callee in names and returns and not ins.pred and (arguments[0], 0) in given:
+                handed[returns[0], 0] = given[arguments[0], 0]
+                dropped.add((arguments[0], 0))
+                calls.add(ins)
     new = []
     for item in body:
         if isinstance(item, Label):
             new.append(item)
-        elif _moves_word(item, "load") and item.address in handed:
-            new.append(replace(item, opcode="mov.b64", operands=(item.operands[0], handed[item.address])))
-        elif str(item) not in dropped and not (_moves_word(item, "store") and item.address in dropped):
+        elif _moves_word(item, "load") and _place(item.address) in handed:
+            value = handed[_place(item.address)]
+            new.append(replace(item, opcode="mov.b64", operands=(item.operands[0], value)))
+        elif item not in calls and not (_moves_word(item, "store") and _place(item.address) in dropped):
             new.append(item)
     return new
