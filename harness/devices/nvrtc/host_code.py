@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from harness.course import cuda_tree
 from harness.errors import Diagnostic
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _SIGN = re.compile(
     + "|".join(map(re.escape, sorted(HEADERS)))
     + r")[>\"])"
 )
+_RTC = re.compile(r"(?P<not>!?)(?:defined\(?)?__CUDACC_RTC__\)?")
 _LEAD = re.compile(r"[\w \t]*\Z")  # a macro before a declaration
 _INCLUDE = re.compile(r"[<\"]([^>\"]*)[>\"]")
 _DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__|__shared__|__managed__|__grid_constant__)\b")
@@ -81,8 +83,6 @@ def without(source: str, name: str, has: Callable[[str], bool]) -> tuple[str, tu
     if not _SIGN.search(source):
         return source, ()
     program = bool(_PROGRAM.search(source))
-    from harness.course import cuda_tree
-
     root = cuda_tree.parse(source)
     dead = list(_hidden(root))
     dead += [
@@ -140,38 +140,22 @@ def _header(include: Node) -> str:
 
 
 def _hidden(root: Node) -> Iterator[Node]:
-    """What `#ifndef __CUDACC_RTC__` and its kin leave out."""
-    from harness.course import cuda_tree
-
-    for n in cuda_tree.walk(root):
-        if n.type not in ("preproc_ifdef", "preproc_if"):
-            continue
+    """What `#ifndef __CUDACC_RTC__` and its kin leave out: here it is defined."""
+    for n in _all(root, "preproc_ifdef", "preproc_if"):
         asked = n.child_by_field_name("name") or n.child_by_field_name("condition")
-        text = re.sub(r"\s", "", asked.text.decode()) if asked else ""
-        if text not in (
-            "__CUDACC_RTC__",
-            "defined(__CUDACC_RTC__)",
-            "!defined(__CUDACC_RTC__)",
-            "defined__CUDACC_RTC__",
-            "!defined__CUDACC_RTC__",
-        ):
+        match = _RTC.fullmatch(re.sub(r"\s", "", asked.text.decode())) if asked else None
+        if not match:
             continue
         other = n.child_by_field_name("alternative")
-        if (n.children[0].type == "#ifndef") == text.startswith(
-            "!"
-        ):  # __CUDACC_RTC__ is defined: other is hidden
-            if other and other.type == "preproc_else":
-                yield from other.children[1:]
-        else:
-            parts = [c for c in n.named_children if c != asked and c != other]
-            yield from parts
+        if bool(match["not"]) != (n.children[0].type == "#ifndef"):
+            yield from (c for c in n.named_children if c not in (asked, other))
+        elif other and other.type == "preproc_else":
+            yield from other.children[1:]
 
 
 def _items(root: Node, source: str, skipped: set[int]) -> list[Item]:
     """All declarations outside functions, also in namespaces, `extern "C"` and conditionals; methods of records
     apart, unless they are annotated or special."""
-    from harness.course import cuda_tree
-
     # of macros that stand for `__device__` and the like
     device = {name for name, value, _ in cuda_tree.macros(root, source) if _DEVICE.search(value)}
     found, stack = [], [root]
@@ -195,8 +179,6 @@ def _items(root: Node, source: str, skipped: set[int]) -> list[Item]:
 
 def _item(n: Node, source: str, start: int, device: set[str], methods: Iterable[Item] = ()) -> Item:
     """start: where the macros before it may begin, which the parser does not see."""
-    from harness.course import cuda_tree
-
     inner = n
     while inner.type in ("template_declaration", "linkage_specification") and inner.named_children:
         inner = inner.named_children[-1]
@@ -280,8 +262,6 @@ def _last_word(n: Node) -> str:
 
 
 def _all(n: Node, *kinds: str) -> Iterator[Node]:
-    from harness.course import cuda_tree
-
     return (c for c in cuda_tree.walk(n) if c.type in kinds)
 
 

@@ -41,16 +41,12 @@ class Waits:
 
     @cached_property
     def _waiting(self) -> set[str]:
-        callers: dict[str, list[str]] = {}
-        for caller, callees in self.graph.callees.items():
-            for callee in callees:
-                callers.setdefault(callee, []).append(caller)
         found, work = set(), [name for name in self.graph.functions if self._waits_itself(name)]
         while work:
             name = work.pop()
             if name not in found:
                 found.add(name)
-                work += callers.get(name, ())
+                work += (caller.name for caller in self.graph.callers.get(name, ()))
         return found
 
     def _waits_itself(self, name: str) -> bool:

@@ -122,7 +122,7 @@ class CallGraph:
         """The line of the student's file from which a function is reached by the fewest calls."""
         reached = [name]  # grows
         for goal in reached:
-            for caller in self._callers.get(goal, ()):
+            for caller in self.callers.get(goal, ()):
                 for ins in caller.body:
                     if called(ins) == goal and ins.at.line:
                         return ins.at
@@ -131,7 +131,7 @@ class CallGraph:
         return Location()
 
     @cached_property
-    def _callers(self) -> dict[str, list[Function]]:
+    def callers(self) -> dict[str, list[Function]]:
         found: dict[str, list[Function]] = {}
         for caller in defined(self.module):
             for name in self.callees[caller.name]:
