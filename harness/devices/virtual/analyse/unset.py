@@ -43,4 +43,4 @@ def _brings(ins: Instruction, function: Function) -> bool:
         return op.space != "const"
     if op.memory == "atomic":
         return op.operation == "exch"
-    return ins.base == "shfl" or op.collective == "matrix" and op.address is not None and op.has_result
+    return ins.base in ("shfl", "ldmatrix")

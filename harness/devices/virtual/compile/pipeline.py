@@ -7,17 +7,16 @@ from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
 from ..instrument import barriers, initialised, races, registers, segments, turns, watchdog
 from ..ptx import parse, verify
-from ..rewrite import inline, predicates, specialise
+from ..rewrite import fragments, inline, predicates, specialise
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
 
-#: the checks that are passes of their own, in their order
+#: what is inserted beside the program's own instructions, in this order
 _CHECKS = {
     Check.RACES: races.run,
     Check.BARRIERS: barriers.run,
     Check.REGISTERS: registers.run,
-    Check.UNSET: initialised.run,
     Check.SEGMENTS: segments.run,
 }
 
@@ -57,6 +56,9 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowe
         for check, instrument in _CHECKS.items():
             if check in recipe:
                 instrument(function, found)
+        fragments.run(function, module.variables)
+        if Check.UNSET in recipe:
+            initialised.run(function, found)
     if not recipe.runtime:
         for function in facts.emitted:
             watchdog.run(function, facts.of(function), recipe.checks)

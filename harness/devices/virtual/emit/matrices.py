@@ -1,13 +1,13 @@
-"""Matrix instructions of a warp: ldmatrix, mma.sync and the wmma family.
+"""Matrix instructions of a warp: ldmatrix, mma.sync and wmma.mma.
 
-The PTX ISA defines which lane holds which element for ldmatrix and mma (section 9.7.14.5), but not for wmma:
-there element number e of a fragment, counted row by row, is in lane e / n, where n is the number of elements
-per lane. The products themselves are computed in runtime/matrix.cu.
+The PTX ISA defines which lane holds which element for ldmatrix and mma (section 9.7.14.5); for wmma see
+rewrite/fragments.py, which has made plain accesses of its loads and stores. The products themselves are computed in
+runtime/matrix.cu.
 """
 
 from __future__ import annotations
 
-from ..ptx.types import BITS, llvm_type
+from ..ptx.types import BITS
 from .collectives import wait
 
 #: element type -> number in runtime/matrix.cu
@@ -18,12 +18,7 @@ _WMMA, _SATFINITE = 1, 2
 
 def emit(e, ins) -> None:
     """Lower a matrix instruction."""
-    if ins.op.address is None:
-        _multiply(e, ins)
-    elif ins.base == "ldmatrix":
-        _ldmatrix(e, ins)
-    else:
-        _fragment(e, ins)
+    (_multiply if ins.op.address is None else _ldmatrix)(e, ins)
 
 
 # -- Extra.data of this thread ---------------------------------------------------------------
@@ -74,12 +69,12 @@ def _ldmatrix(e, ins) -> None:
         e.set(target, _packed(e, values, bits), "b32")
 
 
-def _packed(e, parts, bits: int, width: int = 32) -> str:
-    """Integers of `bits` bits, the lowest first, as one of `width`."""
+def _packed(e, parts, bits: int) -> str:
+    """Integers of `bits` bits, the lowest first, as one of 32."""
     whole = "0"
     for i, part in enumerate(parts):
-        part = e.op(f"shl i{width}", e.resize(part, f"i{bits}", f"i{width}"), i * bits)
-        whole = e.op(f"or i{width}", whole, part)
+        part = e.op("shl i32", e.resize(part, f"i{bits}", "i32"), i * bits)
+        whole = e.op("or i32", whole, part)
     return whole
 
 
@@ -102,57 +97,3 @@ def _multiply(e, ins) -> None:
     for i, target in enumerate(ins.named["d"].parts):
         value = _take(e, i)
         e.set(target, value if bits == 64 else e.cast("trunc", "i64", value, "i32"), f"b{bits}")
-
-
-# -- wmma.load, wmma.store -----------------------------------------------------------------------
-
-
-def _fragment(e, ins) -> None:
-    """Each lane loads or stores its elements of a matrix in memory, rows (or columns) `stride` elements apart."""
-    op, space, store = ins.op, ins.op.space, not ins.op.has_result
-    m, n, k = op.shape
-    rows, columns = {"a": (m, k), "b": (k, n)}.get(op.operation, (m, n))
-    registers, by_rows = ins.named["d"].parts, "row" in op.mods
-    base = e.address(ins.address, space)
-    if "s" in ins.named:
-        stride = e.cast("zext", "i32", e.value(ins.named["s"], "u32"), "i64")
-    else:
-        stride = str(columns if by_rows else rows)
-    element = f"b{BITS[op.type]}"
-    nbytes, per_lane = BITS[element] // 8, rows * columns // 32
-    first = e.cast("zext", "i32", e.op("mul i32", e.special("%laneid")[0], per_lane), "i64")
-    values = []
-    for i in range(per_lane):
-        number = e.op("add i64", first, i)
-        row, column = e.op("udiv i64", number, columns), e.op("urem i64", number, columns)
-        major, minor = (row, column) if by_rows else (column, row)
-        offset = e.op("mul i64", e.op("add i64", e.op("mul i64", major, stride), minor), nbytes)
-        address = e.op("add i64", base, offset)
-        pointer = e.checked(ins, address, space, nbytes, store)
-        if store:
-            value = _element(e, registers, i, element)
-            e.line(f"store {llvm_type(element)} {value}, ptr {pointer}, align {nbytes}")
-        else:
-            values.append(e.emit(f"load {llvm_type(element)}, ptr {pointer}, align {nbytes}"))
-    if not store:
-        _set_fragment(e, registers, values, element)
-
-
-def _element(e, registers, i: int, element: str) -> str:
-    """Element i of a fragment in registers; small elements share a register."""
-    bits = BITS[element]
-    width = 64 if bits == 64 else 32
-    each = width // bits
-    whole = e.value(registers[i // each], f"b{width}")
-    part = e.op(f"lshr i{width}", whole, i % each * bits) if i % each else whole
-    return e.resize(part, f"i{width}", f"i{bits}")
-
-
-def _set_fragment(e, registers, values, element: str) -> None:
-    """Elements packed into registers; a fragment with more registers than elements repeats them."""
-    bits = BITS[element]
-    width = 64 if bits == 64 else 32
-    each = width // bits
-    packed = [_packed(e, values[i : i + each], bits, width) for i in range(0, len(values), each)]
-    for i, register in enumerate(registers):
-        e.set(register, packed[i % len(packed)], f"b{width}")

@@ -81,7 +81,8 @@ class FullChecks:
         """Whether a thread may end after an access while others go on to a barrier; what is called knows it from its
         caller: Env.final.
         """
-        return self.races and self.function.entry and ins in self.facts.final
+        final = self.facts.final
+        return self.races and self.function.entry and (ins in final or ins.original in final)
 
     def _look_closer(self, slow: str, race: str, address: str, site: str, info: int, unread: int) -> None:
         """Out of line, at the end of the function: the runtime decides exactly, as if nothing were known."""

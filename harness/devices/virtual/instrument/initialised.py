@@ -277,12 +277,7 @@ class _Following(UnsetBits):
         self.put("note", f"Extra.unset+{8 * place}", unset)
 
     def _matrix(self, ins: Instruction) -> None:
-        if ins.op.address is None:
-            self._product(ins)
-        elif ins.base == "ldmatrix":
-            self._rows(ins)
-        else:
-            self._fragment(ins)
+        (self._product if ins.op.address is None else self._rows)(ins)
 
     def _product(self, ins: Instruction) -> None:
         """Every lane provides the unset bits of its operands, and gets those of its results."""
@@ -314,53 +309,17 @@ class _Following(UnsetBits):
         for i, target in enumerate(ins.operands[0].parts):
             rows = (self.make("b64", "fetch", f"Extra.data+{8 * (each * i + k)}") for k in range(each))
             places = [self.make("b64", "add.u64", row, within) for row in rows]
-            self._set_packed([target], [self._read(place, 4 // each, "b32") for place in places], 32 // each)
+            self._set_packed(target, [self._read(place, 4 // each, "b32") for place in places])
 
-    def _fragment(self, ins: Instruction) -> None:
-        """wmma.load and wmma.store: the elements of a lane, as in emit/matrices.py."""
-        op, registers, store = ins.op, ins.named["d"].parts, not ins.op.has_result
-        stride = ins.named.get("s")
-        self.check(stride.registers if stride else (), "address")
-        base = self._place(ins.address, op.space)
-        stride = stride and self.make("b64", "cvt.u64.u32", stride)
-        self.body.append(ins)
-        (m, n, k), bits, by_rows = op.shape, BITS[op.type], "row" in op.mods
-        rows, columns = {"a": (m, k), "b": (k, n)}.get(op.operation, (m, n))
-        per_lane, width = rows * columns // 32, f"b{max(32, bits)}"
-        first = self.make("b64", "cvt.u64.u32", "%laneid")
-        first = self.make("b64", "mul.lo.u64", first, per_lane)
-        found = []
-        for i in range(per_lane):
-            number = self.make("b64", "add.u64", first, i)
-            row, column = (self.make("b64", f"{how}.u64", number, columns) for how in ("div", "rem"))
-            major, minor = (row, column) if by_rows else (column, row)
-            at = self.make("b64", "mad.lo.u64", major, stride or (columns if by_rows else rows), minor)
-            place = self.make("b64", "mad.lo.u64", at, bits // 8, base)
-            if store:
-                register, start = registers[i * bits // 32 if bits < 64 else i], i * bits % 32
-                unset = self.unset(register)
-                if bits < 32 and unset != "0":
-                    unset = self.make("b32", "bfe.u32", unset, start, bits)
-                self._write(place, bits // 8, unset, width, self.first_origin(registers))
-            else:
-                found.append(self._read(place, bits // 8, width))
-        if found:
-            self._set_packed(registers, found, bits)
-
-    def _set_packed(self, registers, parts: list[tuple[str, str]], bits: int) -> None:
-        """(unset bits, origin) of elements of `bits` bits -> those of the registers that hold them. A fragment with more
-        registers than elements repeats them."""
+    def _set_packed(self, register: str, parts: list[tuple[str, str]]) -> None:
+        """(unset bits, origin) of one element, or of two halves, -> those of the register that holds them."""
         origin = "0"
         for unset, its in reversed(parts):
-            origin = self.make("b64", "selp.b64", its, origin, self.any_bit(unset, f"b{max(32, bits)}"))
-        each, packed = max(1, 32 // bits), []
-        for start in range(0, len(parts), each):
-            whole, *others = (unset for unset, _ in parts[start : start + each])
-            for i, unset in enumerate(others, 1):
-                whole = self.make("b32", "or.b32", whole, self.make("b32", "shl.b32", unset, i * bits))
-            packed.append(whole)
-        for i, register in enumerate(registers):
-            self.set(register, packed[i % len(packed)], origin)
+            origin = self.make("b64", "selp.b64", its, origin, self.any_bit(unset, "b32"))
+        whole, *others = (unset for unset, _ in parts)
+        for unset in others:
+            whole = self.make("b32", "or.b32", whole, self.make("b32", "shl.b32", unset, 16))
+        self.set(register, whole, origin)
 
 
 def _shadows(name: str, parameter: Variable) -> list[Variable]:
