@@ -102,11 +102,12 @@ def _compiler() -> Item:
 
     try:
         start = time.perf_counter()
-        compile_ptx(f"{_TRIAL_SOURCE}// {time.time_ns()}\n", flavour="fast")  # not from the cache
+        with_headers = f"#include <cuda_fp16.h>\n{_TRIAL_SOURCE}// {time.time_ns()}\n"  # not from the cache
+        compile_ptx(with_headers, flavour="fast")
         seconds = time.perf_counter() - start
     except BackwarpError as error:
         return Item("CUDA compiler", "broken", _first_line(error), "pip install -e .")
-    text = f"NVRTC {version()}, no driver needed, {seconds * 1000:.0f} ms a kernel"
+    text = f"NVRTC {version()}, no driver needed, {seconds * 1000:.0f} ms a kernel with <cuda_fp16.h>"
     return Item("CUDA compiler", "ok", text)
 
 

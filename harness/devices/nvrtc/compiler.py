@@ -11,14 +11,12 @@ import base64
 import json
 import os
 import re
-import shutil
-import tempfile
 import threading
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.devices.store import Store, cache_root, digest, session_directory
-from harness.errors import CompileError, DeviceError, Diagnostic, LaunchError
+from harness.devices.store import Store, digest
+from harness.errors import CompileError, Diagnostic, LaunchError
 
 from . import host_code, includes, library
 from .messages import describe, parse_log
@@ -107,16 +105,12 @@ class Ptx:
         raise LaunchError(f"there is no kernel called {name}; the file defines {defined}", code)
 
 
-class HeadersLost(DeviceError):
-    """A file of CUDA's own headers is gone: a clean-up of old files may have thinned them out."""
-
-
 @dataclass(frozen=True)
 class Job:
     """A kernel file with all that the compiler reads, so that it opens no file but CUDA's headers.
 
     notes: what was left out of it. headers: text by name. cuda: the folder of CUDA's own headers; "" where none is needed. expressions: template
-    instances to make, such as "tile<16>". again: its headers were lost once, and have been unpacked again.
+    instances to make, such as "tile<16>".
     """
 
     source: str
@@ -124,13 +118,18 @@ class Job:
     headers: dict[str, str]
     cuda: str
     expressions: tuple[str, ...] = ()
-    again: bool = False
     notes: tuple[Diagnostic, ...] = ()
 
     def key(self, *more: str) -> str:
         """A hash of all that decides what the file compiles to, and of `more`. No compiler is loaded."""
         headers = (part for item in sorted(self.headers.items()) for part in item)
-        own = self.name, self.source, "\0".join(self.expressions), str(bool(self.cuda)), *map(str, self.notes)
+        own = (
+            self.name,
+            self.source,
+            "\0".join(self.expressions),
+            library.headers_version() if self.cuda else "",
+            *map(str, self.notes),
+        )
         return digest(_FORMAT, library.version(), *own, *headers, *more)
 
     def stored(self, flavour: str, arch: str = VIRTUAL) -> Ptx | None:
@@ -139,11 +138,6 @@ class Job:
 
     def store(self, ptx: Ptx, flavour: str, arch: str = VIRTUAL) -> None:
         _store.put(self.key(flavour, arch), _dump(ptx))
-
-    def with_headers(self) -> Job:
-        """The job once more, its headers unpacked again."""
-        _discard_cuda_headers(Path(self.cuda))
-        return replace(self, cuda=os.fspath(_cuda_headers()), again=True)
 
 
 def gather(
@@ -160,7 +154,7 @@ def gather(
         raise CompileError(f"{wrong!r} is not the name of a kernel")
     source, notes = host_code.without(source, name, has_header)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
-    cuda = os.fspath(_cuda_headers()) if needs_cuda else ""
+    cuda = os.fspath(library.cuda_headers()) if needs_cuda else ""
     return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes)
 
 
@@ -178,10 +172,7 @@ def compile_ptx(
     made_by = f"{arch} {'.'.join(map(str, api.nvrtcVersion()[1:]))}" if api else arch
     if found := job.stored(flavour, made_by):
         return found
-    try:
-        ptx = compile_job(job, flavour, arch, api)
-    except HeadersLost:
-        ptx = compile_job(job.with_headers(), flavour, arch, api)
+    ptx = compile_job(job, flavour, arch, api)
     job.store(ptx, flavour, made_by)
     return ptx
 
@@ -194,7 +185,7 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         to be found by name).
     arch: what to compile for; a real architecture ("sm_90a") also gives its machine code.
     api: another NVRTC than the installed one, in the shape of cuda.bindings.nvrtc (see nvrtc12).
-    Errors: CompileError; HeadersLost, once; DeviceError where the compiler is not installed.
+    Errors: CompileError; DeviceError where the compiler is not installed.
     """
     source, name, headers, expressions = job.source, job.name, job.headers, job.expressions
     found = includes.scan(source, name)
@@ -209,9 +200,6 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         output, names, log = library.run(None, source, name, (*options, *_SOONER), headers, expressions)
     if output is None:
         output, names, log = library.run(api, source, name, options, headers, expressions)
-    lost = output is None and re.search(r"error: (?:cannot|could not) open source file", log)
-    if lost and job.cuda and not job.again:
-        raise HeadersLost(f"CUDA's headers in {job.cuda} are not complete")
     allowed = (*headers, job.cuda) if job.cuda else tuple(headers)
     messages = parse_log(log, source, name, found, allowed)
     if output is None:
@@ -280,45 +268,8 @@ def has_header(name: str) -> bool:
 
 
 def _in_cuda(name: str) -> bool:
-    root = _cuda_headers()
+    root = library.cuda_headers()
     return any((root / folder / name).is_file() for folder in ("", "cccl"))
-
-
-def _cuda_headers() -> Path:
-    """The directory with the CUDA headers that NVRTC carries, unpacked once per version."""
-    root = headers_folder()
-    target = root / library.version()
-    with _install_lock:
-        if (target / _COMPLETE).exists():
-            return target
-        temporary = Path(tempfile.mkdtemp(prefix=".headers-", dir=root))
-        code, log = library.load_compiler().nvrtcInstallBundledHeaders(os.fsencode(temporary), 0)
-        if int(code):
-            raise DeviceError(
-                f"CUDA's headers cannot be unpacked into {root}: {library.text(log) or code.name}"
-            )
-        (temporary / _COMPLETE).touch()
-        if target.exists() and not (target / _COMPLETE).exists():
-            shutil.rmtree(target, ignore_errors=True)
-        try:
-            os.rename(temporary, target)
-        except OSError:  # another process was first
-            shutil.rmtree(temporary, ignore_errors=True)
-    return target
-
-
-def headers_folder() -> Path:
-    """Where CUDA's headers are, a folder for each version: all that a process that only compiles has to read."""
-    root = (cache_root() or session_directory()) / "cuda-headers"
-    root.mkdir(exist_ok=True)
-    return root
-
-
-def _discard_cuda_headers(folder: Path) -> None:
-    """Makes the next use unpack them again: a clean-up of old files may have thinned them out."""
-    with _install_lock:
-        (folder / _COMPLETE).unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _pin_quoted(found, headers, cuda: Path) -> dict[str, str]:

@@ -11,20 +11,48 @@ from pathlib import Path
 
 from harness.errors import CompileError, DeviceError
 
+#: the packages that CUDA's headers come from; NVRTC before 13.3 carries none of its own
+HEADER_PACKAGES = "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl"
+_HEADERS = "cuda_fp16.h", "crt/mma.h", "cccl/cuda/std/type_traits"  # one of each
+
 
 @lru_cache(maxsize=1)
 def version() -> str:
     """The version of NVRTC, found without loading it if it was installed as a package."""
+    if found := _installed().get("nvidia_cuda_nvrtc"):
+        return found
+    _, major, minor = load_compiler().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+@lru_cache(maxsize=1)
+def headers_version() -> str:
+    return " ".join(_installed().get(package.replace("-", "_"), "none") for package in HEADER_PACKAGES)
+
+
+@lru_cache(maxsize=1)
+def cuda_headers() -> Path:
+    """The folder of CUDA's own headers. DeviceError where one of the packages is not installed."""
+    for folder in sys.path:
+        include = Path(folder, "nvidia", "cu13", "include").absolute()
+        if all((include / name).exists() for name in _HEADERS):
+            return include
+    raise DeviceError(f"CUDA's headers are not installed. Run: pip install {' '.join(HEADER_PACKAGES)}")
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str]:
+    """The versions of NVIDIA's packages by name, read from the names of folders alone; the first on the path."""
+    found: dict[str, str] = {}
     for folder in sys.path:
         try:
             names = os.listdir(folder or ".")
         except OSError:
             continue
         for name in names:
-            if match := re.fullmatch(r"nvidia_cuda_nvrtc-([\d.]+)\.dist-info", name):
-                return match[1]
-    _, major, minor = load_compiler().nvrtcVersion()
-    return f"{major}.{minor}"
+            if match := re.fullmatch(r"(nvidia_\w+)-([\d.]+)\.dist-info", name):
+                found.setdefault(match[1], match[2])
+    return found
 
 
 def load_compiler():

@@ -6,7 +6,7 @@ import numpy as np
 
 from ... import errors
 from ..launching import Launch
-from ..nvrtc.compiler import HeadersLost, Job, Ptx
+from ..nvrtc.compiler import Job, Ptx
 from ..plain import Codec
 from .compile.modules import Built, KernelInfo, Lowered, Parameter
 from .explain.metrics import Request
@@ -34,7 +34,6 @@ CODEC = Codec(
         errors.LaunchError,
         errors.Place,
         errors.Unsupported,
-        HeadersLost,
         Job,
         Built,
         CountedAccess,

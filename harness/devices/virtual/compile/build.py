@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import threading
 
 from ....errors import BackwarpError, CompileError, DeviceError
 from ...child import ENVIRONMENT, Child
-from ...nvrtc.compiler import HeadersLost, Job, Ptx, compile_job, gather, headers_folder
+from ...nvrtc.compiler import Job, Ptx, compile_job, gather
 from ...plain import Damaged
 from ...store import Store, digest
 from ..answers import CODEC
@@ -29,10 +28,10 @@ MEMORY = (
     900 << 20
 )  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
 IDLE = 400 << 20
+_WORKER = "harness.devices.virtual.compile.build_worker"
 _MOST = 1 << 28  # bytes of what they have made
 _store = Store("modules")
 _child: Child | None = None  # kept between builds
-_reads = ""  # the folder of CUDA's headers that it may read
 _turn = threading.Lock()
 
 
@@ -53,10 +52,7 @@ def build(source: str, name: str, include_dirs, name_expressions, checks: str, a
     # meanwhile: it is needed too
     threading.Thread(target=link.prepare_runtime, args=(Check.SEGMENTS in RECIPES[checks],)).start()
     known = job.stored(flavour)
-    try:
-        built = _in_child((job, known, *how))
-    except HeadersLost:
-        built = _in_child((job.with_headers(), known, *how))
+    built = _in_child((job, known, *how))
     if not known:
         job.store(built.compiled, flavour)
     _store.put(key, CODEC.dumps(built))
@@ -84,16 +80,10 @@ def build_ptx(
 
 def _in_child(request: tuple) -> Built:
     """The answer of the child, which is kept unless it had to be ended."""
-    global _child, _reads
-    folder = os.fspath(headers_folder())
+    global _child
     with _turn:
         child, _child = _child, None
-        if child and _reads != folder:
-            child.end()
-            child = None
-        child = child or Child("harness.devices.virtual.compile.build_worker", folder, environment=ENVIRONMENT,
-                               codec=CODEC, most=_MOST, memory=MEMORY)  # fmt: skip
-        _reads = folder
+        child = child or Child(_WORKER, environment=ENVIRONMENT, codec=CODEC, most=_MOST, memory=MEMORY)
         try:
             built = child.ask("build", (SECONDS, *request), SECONDS * PATIENCE)
         except BackwarpError:

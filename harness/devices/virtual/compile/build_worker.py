@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import signal
-import sys
 
 from ....errors import CompileError, DeviceError
 from ...child import attach, serve
@@ -46,7 +45,7 @@ def main() -> None:
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
     limit(addresses=ADDRESSES, memory=MEMORY, file_size=0)
-    confine(readable=[*python_folders(), sys.argv[2]])
+    confine(readable=python_folders())  # CUDA's headers are among them
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(100_000)
     serve(channel, {"build": build}, explain)
