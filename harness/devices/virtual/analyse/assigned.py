@@ -69,9 +69,9 @@ def sets_bits(body) -> set[int]:
             places.clear()
         elif ins.op.memory == "load" and ins.at.trusted and not ins.pred:
             places[ins.operands[0]] = position, ins.operands[1]
-        elif ins.base in ("and", "or"):
+        elif ins.op.bitwise in ("and", "or"):
             kept = next((places[o] for o in ins.operands[1:] if o in places), None)
-            if kept and (ins.base == "or" or isinstance(ins.operands[2], Immediate)):
+            if kept and (ins.op.bitwise == "or" or isinstance(ins.operands[2], Immediate)):
                 places[ins.operands[0]] = kept
         elif ins.op.memory == "store" and places.get(ins.operands[1], (0, ""))[1] == ins.operands[0]:
             found.add(places[ins.operands[1]][0])

@@ -52,10 +52,6 @@ class Origin:
 Origins = frozenset[Origin]
 NUMBER, UNKNOWN = Origin("number"), Origin("unknown")
 _NUMBER, _UNKNOWN = frozenset([NUMBER]), frozenset([UNKNOWN])
-_COPIES = ("mov", "cvta")
-_EITHER = ("selp", "min", "max")
-_COMPUTES = (*_COPIES, *_EITHER, "cvt", "and", "sub", "add", "mad")  # addresses
-_WORDS = ("u32", "s32", "b32", "u64", "s64", "b64")
 
 
 class Pointers:
@@ -160,32 +156,22 @@ class Values:
                 self._equal(target, place)
         elif op.memory in ("load", "store") and (place := self._local_place(operands[op.address])):
             self._in_local_memory(ins, place)
-        elif ins.base in _COMPUTES and op.type in _WORDS and type(operands[0]) is Register:
-            self._computed(ins, operands[0], operands[1:])
+        elif op.formula and type(operands[0]) is Register:
+            self._computed(ins)
         else:
             self._no_address(ins)
 
-    def _computed(self, ins: Instruction, target: str, operands: tuple[Operand, ...]) -> None:
-        if ins.base in _COPIES or ins.opcode == "cvt.u64.u32":  # of a shared address
-            self._equal(target, operands[0])
-        elif ins.base in ("cvt", "and"):
-            self._equations.append((target, operands[:1], _perhaps))
-        elif ins.base in _EITHER:
-            self._equations.append((target, operands[:2], frozenset.union))
-        elif ins.base == "mad":
-            self._equal(target, operands[2])
-        elif ins.base == "sub":
-            self._equations.append((target, operands[:2], _difference))
-        elif isinstance(operands[1], Immediate):
-            by = operands[1].value
-            self._equations.append(
-                (target, operands[:1], lambda origins: frozenset(_moved(o, by) for o in origins))
-            )
+    def _computed(self, ins: Instruction) -> None:
+        target, formula = ins.operands[0], ins.op.formula
+        if formula == "a+b" and isinstance(ins.operands[2], Immediate):
+            by = ins.operands[2].value
+            inputs, combine = (1,), lambda origins: frozenset(_moved(o, by) for o in origins)
         else:
-            self._equations.append((target, operands[:2], _sum))
+            inputs, combine = _FORMULAS.get(formula, (ins.op.bases, _same))
+        self._equations.append((target, tuple(ins.operands[i] for i in inputs), combine))
 
     def _equal(self, result: str, name: str) -> None:
-        self._equations.append((result, (name,), lambda origins: origins))
+        self._equations.append((result, (name,), _same))
 
     def _constant(self, result: str, origins: Origins) -> None:
         self._constants[result] = self._constants.get(result, frozenset()) | origins
@@ -229,9 +215,9 @@ class Values:
             if len(definitions) != 1:
                 return ""
             ins = definitions[0]
-            if ins.base == "add" and isinstance(ins.operands[2], Immediate):
+            if ins.op.formula == "a+b" and isinstance(ins.operands[2], Immediate):
                 offset += ins.operands[2].value
-            elif ins.base not in _COPIES:
+            elif ins.op.formula != "a":
                 return ""
             name = ins.operands[1]
         return ""
@@ -243,6 +229,10 @@ class Values:
             for name in ins.writes:
                 found.setdefault(name, []).append(ins)
         return found
+
+
+def _same(origins: Origins) -> Origins:
+    return origins
 
 
 def _perhaps(origins: Origins) -> Origins:
@@ -266,6 +256,15 @@ def _certainty(origins: Origins) -> int:
 def _difference(a: Origins, b: Origins) -> Origins:
     """An address less a number is an address; less another address it is a number."""
     return a if b == _NUMBER else a | _NUMBER
+
+
+#: how an address is computed, in the terms of `isa` -> (the operands that count, the origins of the result from theirs)
+_FORMULAS = {
+    "a?": ((1,), _perhaps),
+    "a|b": ((1, 2), frozenset.union),
+    "a+b": ((1, 2), _sum),
+    "a-b": ((1, 2), _difference),
+}
 
 
 def _moved(origin: Origin, by: int) -> Origin:

@@ -18,7 +18,6 @@ _MOST_BYTES = 2048  # bytes of a function's arrays: a coroutine may have to keep
 _LONGEST = 64  # iterations of a loop that is unrolled
 # instructions that one is unrolled into, including its inner loops; the same for a whole function
 _LARGEST, _MOST_IN_ALL = 2500, 6000
-_PASSES_ON = {"mov", "cvta", "cvt", "add"}
 _MOST = 1 << 14  # of a counter and its step: no sum of two wraps around
 
 
@@ -45,10 +44,11 @@ def _given_away(ins: Instruction, held: dict[str, set[str]], roots, own) -> set[
     def used(operands) -> set[str]:
         return {v for o in operands for name in _names(o) for v in held.get(name, {name}) if v in own}
 
-    names = used(ins.operands)
-    if not names or ins.base in _PASSES_ON and ins.operands[0] in held:
-        return set()
-    op = ins.op
+    op, names = ins.op, used(ins.operands)
+    if names and op.bases and ins.operands[0] in held:  # which may be in the arrays that the bases are in
+        return used(o for i, o in enumerate(ins.operands) if i and i not in op.bases)
+    if not names:
+        return names
     if op.memory not in ("load", "store") or op.of_parameters or op.ordering or op.nbytes < 4:
         return names
     root = root_of(ins.address, roots, own)
@@ -116,7 +116,7 @@ def _length(body, blocks, loop) -> int | None:
         i for start in loop.blocks for i in body[start : blocks[start][0]] if isinstance(i, Instruction)
     ]
     test, wanted = first.get(last.pred) if last else None, last is not None and not last.negated
-    while test and test.base == "not":
+    while test and test.op.bitwise == "not":
         test, wanted = _sooner(first, test), not wanted
     if test is None or not _is_less_than(test) or not _small(test.operands[2]):
         return None

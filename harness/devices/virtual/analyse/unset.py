@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ptx.ir import Function, Instruction
-from ..ptx.op import CARRY
+from ..ptx.op import CARRY, Op
 from .dataflow import reached
 
 
@@ -29,9 +29,8 @@ def inputs(ins: Instruction) -> list[str]:
 def _computes(ins: Instruction) -> bool:
     """Whether the result is unset where an operand is. Of other instructions the operands are checked."""
     op = ins.op
-    return not (
-        op.memory or op.collective in ("block", "warp") or op.asynchronous or op.own or ins.base == "ldmatrix"
-    )
+    together = op.collective in ("block", "warp") or _loads_matrix(op)
+    return not (op.memory or together or op.asynchronous or op.own)
 
 
 def _brings(ins: Instruction, function: Function) -> bool:
@@ -43,4 +42,8 @@ def _brings(ins: Instruction, function: Function) -> bool:
         return op.space != "const"
     if op.memory == "atomic":
         return op.operation == "exch"
-    return ins.base in ("shfl", "ldmatrix")
+    return op.collective == "warp" and bool(op.moves) or _loads_matrix(op)
+
+
+def _loads_matrix(op: Op) -> bool:
+    return op.collective == "matrix" and op.address is not None and op.has_result

@@ -101,7 +101,7 @@ class _Following(UnsetBits):
             return self._atomic(ins)
         if op.collective == "matrix":
             return self._matrix(ins)
-        if ins.base == "shfl":
+        if op.collective == "warp" and op.moves:
             return self._shuffle(ins)
         if op.collective or op.flow or op.own or op.asynchronous or op.nothing:
             self.check(inputs(ins), "collective" if op.collective else "branch" if op.flow else "operand")

@@ -37,7 +37,7 @@ class UnsetBits:
         self.tested: dict[
             str, str
         ] = {}  # register -> a predicate: whether it is unset, beside this instruction
-        for register in followed:
+        for register in sorted(followed):  # their slots come in this order
             function.regs |= {f"{register}.unset": self.type(register), f"{register}.from": "b64"}
 
     def put(self, opcode: str, *operands: str | int) -> None:
@@ -154,14 +154,14 @@ class UnsetBits:
         ins, op = self.ins, self.ins.op
         if op.moves:
             return self._moved()
-        if ins.base in ("and", "or", "xor", "not"):
+        if op.bitwise:
             return {ins.operands[0]: self._logic()}
-        if ins.base == "selp":
+        if op.chooses:
             return {ins.operands[0]: self._selected()}
-        if ins.base == "cvt":
-            return {ins.operands[0]: self._two_halves()} if op.types[-2] in _PACKED else {}
         if op.type in _PACKED and all(self._is_word(o) for o in ins.operands):
             return {ins.operands[0]: self._by_halves()}
+        if ins.roles[0].type in _PACKED and op.type not in _PACKED:
+            return {ins.operands[0]: self._two_halves()}
         return {}
 
     def _is_word(self, given: Operand) -> bool:
@@ -195,7 +195,7 @@ class UnsetBits:
 
     def _logic(self) -> str:
         """`and` with a 0 bit, and `or` with a 1 bit, are set whatever the other bit is."""
-        base, type_ = self.ins.base, self.type(self.ins.operands[0])
+        base, type_ = self.ins.op.bitwise, self.type(self.ins.operands[0])
         shadows = [self.unset(o) for o in self.ins.operands[1:]]
         if base == "not":
             return shadows[0]

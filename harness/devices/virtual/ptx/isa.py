@@ -25,6 +25,9 @@ The facts:
     takes-carry leaves-carry            CC.CF
     mark        it is the compiler's own: no program may contain it
     moves=ab    it only moves the bits of these operands; the others say where to
+    address=    how an address is computed, if the result is one: `a|b` one of the two, `c+a*b` from c; `a?` part of a
+    bitwise     each bit of the result is computed from the same bits of the operands
+    chooses     its last operand says which of the others the result is
     everything else is what it counts as (`minmax`, of floats, is no operation of `explain/metrics`)
 
 Source: PTX ISA 8.7, section 9.7, for compute capability 8.0.
@@ -74,20 +77,22 @@ CLASSES = {
 #: rows of the manual's sections, each indented below its section
 TABLE = """
 9.7.1 Integer arithmetic
-  (add|sub).<int>                                          d, a, b                      integer
+  add.<int>                                                d, a, b                      integer address=a+b
+  sub.<int>                                                d, a, b                      integer address=a-b
   (add|sub).sat.s32                                        d, a, b                      integer
   mul.(lo|hi).<int>                                        d, a, b                      integer
   mul.wide.<int16_32>                                      d:2t, a, b                   integer
-  mad.(lo|hi).<int>                                        d, a, b, c                   integer
+  mad.lo.<int>                                             d, a, b, c              integer address=c+a*b
+  mad.hi.<int>                                             d, a, b, c                   integer
   mad.hi.sat.s32                                           d, a, b, c                   integer
-  mad.wide.<int16_32>                                      d:2t, a, b, c:2t             integer
+  mad.wide.<int16_32>                                      d:2t, a, b, c:2t        integer address=c+a*b
   mul24.(lo|hi).<int32>                                    d, a, b                      integer
   mad24.(lo|hi).<int32>                                    d, a, b, c                   integer
   mad24.hi.sat.s32                                         d, a, b, c                   integer
   sad.<int>                                                d, a, b, c                   integer
   (div|rem).<int>                                          d, a, b                      division
   (abs|neg).<signed>                                       d, a                         integer
-  (min|max).<int>                                          d, a, b                      integer
+  (min|max).<int>                                          d, a, b                      integer address=a|b
   (popc|clz).<bits32>                                      d:u32, a                     integer
   bfind{.shiftamt}.<int32_64>                              d:u32, a                     integer
   fns.b32                                                  d, a, b, c:s32               integer
@@ -156,15 +161,16 @@ TABLE = """
   setp.(<compare>|<unordered>){.<bool>}.f64                d{|p}:pred, a, b{, c:pred}
   setp.(<compare>|<unordered>){.<bool>}{.ftz}.(f32|<half>)
                                                            d{|p}:pred, a, b{, c:pred}
-  selp.(<bits>|<int>|<float>)                              d, a, b, c:pred
+  selp.(<bits>|<int>|<float>)                              d, a, b, c:pred              chooses address=a|b
   slct.(<bits>|<int>|<float>).s32                          d:t2, a:t2, b:t2, c          integer
   slct{.ftz}.(<bits>|<int>|<float>).f32                    d:t2, a:t2, b:t2, c
 
 9.7.8 Logic and shift
-  (and|or|xor).<bits>                                      d, a, b                      integer
-  (and|or|xor).pred                                        d, a, b
-  not.<bits>                                               d, a                         integer
-  not.pred                                                 d, a
+  and.<bits>                                               d, a, b               integer bitwise address=a?
+  (or|xor).<bits>                                          d, a, b                      integer bitwise
+  (and|or|xor).pred                                        d, a, b                      bitwise
+  not.<bits>                                               d, a                         integer bitwise
+  not.pred                                                 d, a                         bitwise
   cnot.<bits>                                              d, a                         integer
   lop3.b32                                                 d, a, b, c, n:imm            integer
   lop3.(or|and).b32                                        d|p, a, b, c, n:imm, q:pred  integer
@@ -173,8 +179,8 @@ TABLE = """
   shr.<int>                                                d, a, b:u32                  integer moves=a
 
 9.7.9 Data movement and conversion
-  mov.(pred|<bits>|<int>|<float>)                          d, a                         moves=a
-  shfl.sync.!(up|down|bfly|idx).b32                        d{|p}, a, b, c, m            warp
+  mov.(pred|<bits>|<int>|<float>)                          d, a                         moves=a address=a
+  shfl.sync.!(up|down|bfly|idx).b32                        d{|p}, a, b, c, m            warp moves=a
   prmt.b32{.(f4e|b4e|rc8|ecl|ecr|rc16)}                    d, a, b, c                   integer moves=ab
   ld{.weak}{.<space>}{.<load_cache>}{.<prefetch>}{.<vec>}.<data>
                                                            d, [a]                       load wide
@@ -203,8 +209,8 @@ TABLE = """
   applypriority{.global}.L2::evict_normal                  [a], n:imm                   nothing
   discard{.global}.L2                                      [a], n:imm                   nothing
   isspacep.<space>                                         d:pred, a:u64
-  cvta{.to}.<space>.(u32|u64)                              d, a
-  cvt.<integer>.<integer>                                  d:t2, a                      wide moves=a
+  cvta{.to}.<space>.(u32|u64)                              d, a                         address=a
+  cvt.<integer>.<integer>                                  d:t2, a                      wide moves=a address=a?
   cvt.sat.<integer>.<integer>                              d:t2, a                      wide
   cvt.<round>{.ftz}{.sat}.f32.<integer>                    d:t2, a                      wide
   cvt.<round>{.sat}.(f16|f64).<integer>                    d:t2, a                      wide
@@ -328,7 +334,8 @@ TABLE = """
 
 Not PTX: marks, which passes insert (instrument/insert.py)
   bra.(skip|likely)                                        label                        branch mark
-  (note|bump|runtime|turn|suspend|enter|leave)             ...                          mark
+  (note|bump|runtime|turn|suspend)                         ...                          mark
+  (enter|leave)                                            ...                          own mark
   runtime.if                                               ...                          mark
   slice                                                    d:u32, n:imm{, m:imm}        mark
   fetch                                                    d, n:imm                     mark

@@ -15,11 +15,26 @@ _MEMORY = ("load", "store", "atomic", "reduction", "copy")
 _FLOW = ("branch", "switch", "return", "exit", "trap", "call")
 _COLLECTIVE = ("block", "warp", "matrix")
 _COUNTS = ("integer", "division", "add", "mul", "fma", "minmax", "other", "tensor")
-_FLAGS = ("mark", "async", "waits", "orders", "own", "nothing", "wide", "takes-carry", "leaves-carry")
-_FACTS = {*_MEMORY, *_FLOW, *_COLLECTIVE, *_COUNTS, *_FLAGS, "moves=a", "moves=ab"}
+_FLAGS = (
+    "mark",
+    "async",
+    "waits",
+    "orders",
+    "own",
+    "nothing",
+    "wide",
+    "takes-carry",
+    "leaves-carry",
+    "bitwise",
+)
+_MOVES = ("moves=a", "moves=ab", "chooses")
+_FORMULAS = tuple(f"address={formula}" for formula in ("a", "a?", "a|b", "a+b", "a-b", "c+a*b"))
+_FACTS = {*_MEMORY, *_FLOW, *_COLLECTIVE, *_COUNTS, *_FLAGS, *_MOVES, *_FORMULAS}
 _SPACES = ("global", "shared", "local", "const", "param")
 _ORDERING = ("volatile", "mmio", "relaxed", "acquire", "release", "acq_rel")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
+_LETTERS = "dabc"  # the names of operands by their places
+_KINDS = {"u", "s", "b"}  # of types that an address may have
 
 
 @dataclass(frozen=True)
@@ -89,8 +104,25 @@ class Op:
     @cached_property
     def moves(self) -> tuple[int, ...]:
         """Which operands' bits it moves, if that is all it does."""
-        names = next((fact.removeprefix("moves=") for fact in self.facts if fact.startswith("moves=")), "")
-        return tuple("dabc".index(name) for name in names)
+        return tuple(map(_LETTERS.index, self._fact("moves=")))
+
+    @cached_property
+    def formula(self) -> str:
+        """How its result is computed, if that is an address: see the table."""
+        formula, types = self._fact("address="), self.types
+        if not formula or not all(_KINDS.issuperset(t[0]) and BITS[t] >= 32 for t in types):
+            return ""
+        whole = len(types) == 2 and BITS[types[0]] >= BITS[types[1]]  # a conversion that cuts nothing off
+        return "a" if whole and formula == "a?" else formula
+
+    @cached_property
+    def bases(self) -> tuple[int, ...]:
+        """Which operands may be the address from which its result is one."""
+        return tuple(map(_LETTERS.index, re.findall(r"(?<![-*])[abc](?!\*)", self.formula)))
+
+    def _fact(self, start: str) -> str:
+        """What follows the start of a fact."""
+        return next((fact.removeprefix(start) for fact in self.facts if fact.startswith(start)), "")
 
     @cached_property
     def nbytes(self) -> int:
@@ -209,6 +241,8 @@ class Op:
     own = property(lambda self: "own" in self.facts)
     nothing = property(lambda self: "nothing" in self.facts)
     wide = property(lambda self: "wide" in self.facts)
+    chooses = property(lambda self: "chooses" in self.facts)
+    bitwise = property(lambda self: self.base if "bitwise" in self.facts else "")
     takes_carry = property(lambda self: "takes-carry" in self.facts)
     leaves_carry = property(lambda self: "leaves-carry" in self.facts)
 

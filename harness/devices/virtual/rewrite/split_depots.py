@@ -40,9 +40,7 @@ def run(module: Module) -> dict[str, Declared]:
             continue
         (depot,) = depots
         accesses = _accesses(function, depot)
-        bases = {
-            offset for position, offset in (accesses or {}).items() if function.body[position].base == "add"
-        }
+        bases = {at for position, at in (accesses or {}).items() if _is_sum(function.body[position])}
         pieces = _pieces(depot, [d for d in declared if d.symbol == depot.name], bases) if accesses else []
         if len(pieces) > 1 and all(o < depot.size for o in accesses.values()):
             _rewrite(function, depot, pieces, accesses)
@@ -60,9 +58,9 @@ def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
         if depot.name not in used and _POINTERS.isdisjoint(used):
             continue
         addresses = [o for o in ins.operands if isinstance(o, Address) and o.base in _POINTERS]
-        if ins.base in ("mov", "cvta") and ins.operands[0] in _POINTERS:
+        if ins.op.formula == "a" and ins.operands[0] in _POINTERS:
             found[position] = -1
-        elif ins.base == "add" and ins.operands[1] in _POINTERS and _is_offset(ins.operands[2]):
+        elif _is_sum(ins) and ins.operands[1] in _POINTERS and _is_offset(ins.operands[2]):
             found[position] = ins.operands[2].value
         elif len(addresses) == 1 and sum(name in _POINTERS for name in used) == 1:
             if addresses[0].offset < 0:
@@ -71,6 +69,10 @@ def _accesses(function: Function, depot: Variable) -> dict[int, int] | None:
         else:
             return None
     return found
+
+
+def _is_sum(ins: Instruction) -> bool:
+    return ins.op.formula == "a+b"
 
 
 def _is_offset(operand: Operand) -> bool:
@@ -112,7 +114,7 @@ def _rewrite(function: Function, depot: Variable, pieces: list[Piece], accesses:
         elif offset >= 0:
             piece = next(p for p in pieces if p.start <= offset < p.end)
             place = f"{piece.name}+{offset - piece.start + piece.pad}"
-            if item.base == "add":
+            if _is_sum(item):
                 body.append(replace(item, opcode="mov.u64", operands=(item.operands[0], operand(place))))
             else:
                 operands = tuple(

@@ -184,6 +184,31 @@ def test_a_wide_read_of_what_is_partly_quiet_is_noted(read, quick):
 # -- what is known of the code -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "use, arrays",
+    [
+        ("add.s64 %rd3, %rd1, 8; ld.u32 %r1, [%rd3];", "a b"),
+        ("sub.s64 %rd3, %rd1, 8; st.u32 [%rd3], %r1;", "a b"),
+        ("sub.s64 %rd3, %rd1, %rd2; st.u32 [%rd3], %r1;", ""),  # with which b could be found from a
+        ("mad.lo.s64 %rd3, %rd1, 4, %rd2; ld.u32 %r1, [%rd3];", "b"),
+        ("selp.b64 %rd3, %rd1, %rd2, %p1; ld.u32 %r1, [%rd3];", ""),
+        ("and.b64 %rd3, %rd1, -8; ld.u32 %r1, [%rd3];", "b"),
+        ("xor.b64 %rd3, %rd1, 1;", "b"),
+        ("st.global.u64 [%rd3], %rd2;", "a"),
+    ],
+)
+def test_an_array_is_private_while_its_address_is_only_computed_with(use, arrays):
+    text = f"""
+        .visible .entry k() {{
+        .local .align 8 .b8 a[32]; .local .align 8 .b8 b[32];
+        .reg .b64 %rd<4>; .reg .b32 %r<2>; .reg .pred %p<2>;
+        mov.u64 %rd1, a; mov.u64 %rd2, b; {use} ret;
+        }}"""
+    module = ptx.parse(text, "k.cu")
+    function = module.functions["k"]
+    assert private(function, Values(Pointers(module), function).found) == set(arrays.split())
+
+
 def looked_at(source: str) -> tuple[set[str], int]:
     """The names of the private arrays (`p` where there is only one), and how many loops are unrolled."""
     text = compile_ptx(source, "k.cu", "debug", (), ()).text

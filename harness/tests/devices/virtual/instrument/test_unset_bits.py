@@ -268,6 +268,14 @@ def test_arguments_and_results_have_their_unset_bits_beside_them():
     assert "st.param.b32 [back.unset], %r1.unset;" in printed(callee)
 
 
+def test_the_new_registers_are_in_the_same_order_in_every_process():
+    kernel = instrumented(
+        "ld.global.v2.f32 {%f4, %f1}, [%rd1]; add.f32 %f2, %f4, %f1; add.f32 %f3, %f2, %f1;"
+    )
+    followed = [name for name in kernel.regs if name.endswith(".unset")]
+    assert len(followed) > 3 and followed == sorted(followed)
+
+
 def test_all_that_is_inserted_is_known_to_isa():
     body = """ld.global.v2.f32 {%f1, %f2}, [%rd1]; st.shared.v2.f32 [%r1], {%f1, %f2}; atom.global.exch.b32 %r2, [%rd1], 3;
         shfl.sync.idx.b32 %r3, %r2, 0, 31, -1; bar.sync %r3; @%p1 ld.global.s8 %r4, [%rd1];

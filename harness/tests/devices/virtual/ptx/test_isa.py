@@ -89,6 +89,16 @@ def test_every_spelling_that_computes_has_one_row():
         ("prefetch.global.L2", dict(nothing=True, has_result=False, address=0)),
         ("membar.gl", dict(orders=True, waits=True, scope="gpu")),
         ("bfi.b64", dict(moves=(1, 2), counts="integer")),
+        ("add.s64", dict(formula="a+b", bases=(1, 2))),
+        ("sub.u32", dict(formula="a-b", bases=(1,))),
+        ("mad.wide.s32", dict(formula="c+a*b", bases=(3,))),
+        ("selp.b64", dict(formula="a|b", bases=(1, 2), chooses=True)),
+        ("cvt.u64.u32", dict(formula="a", moves=(1,))),
+        ("cvt.u32.u64", dict(formula="a?", bases=(1,))),  # its lower half
+        ("and.b64", dict(formula="a?", bitwise="and")),
+        ("add.f32", dict(formula="", bases=())),
+        ("mov.f32", dict(formula="", moves=(1,))),
+        ("shfl.sync.up.b32", dict(moves=(1,), collective="warp")),
     ],
 )
 def test_facts(opcode, facts):
