@@ -51,6 +51,10 @@ TEXTS = {
                                        ".shared .b8 s[4096]; st.shared.u8 [s+4095], 1; call f;", "PTX with two shared variables s"),
     "a variable that hides a parameter": ("", ".param .b32 k_param_0;", "PTX with two variables k_param_0"),
     "a variable like a function": (".func f() { ret; } .global .b8 f;", "", "both a variable and a function"),
+    "functions of nothing": (".func f() { } .func g() { a: b: } .visible .entry j() { .reg .b32 %r<2>; }", "call f; call g;", None),
+    "nothing but a call that is dropped": (
+        ".func (.param .b64 r) f(.param .b64 a) { .reg .b64 %rd1; ld.param.b64 %rd1, [a]; st.param.b64 [r], %rd1; ret; }"
+        " .visible .entry j() { .reg .b64 %rd1; .param .b64 x; .param .b64 y; st.param.b64 [x], %rd1; call (y), f, (x); }", "", None),
     "two functions": (".func f() { ret; } .func f(.param .b64 a) { ret; }", "call f;", "PTX with two functions f"),
     "a function declared in another way": (".func f(.param .b8 a[4000]); .func f(.param .b32 a) { ret; }",
                                            "{ .param .b8 x[4000]; call f, (x); }", "4000 bytes, and the parameter 4"),

@@ -1,7 +1,7 @@
 """Text that is out for harm: PTX and kernels with changes that no slip of the hand makes.
 
-`python -m harness.tests.soak.hostile [--count N] [--seed N] [--kernels] [--run SHARE]` changes the PTX of the samples and of
-the course's solutions, or with --kernels their CUDA: names, sizes, declarations, braces, whole pieces of others. Each
+`python -m harness.tests.soak.hostile [--count N] [--seed N] [--kernels] [--run SHARE] [--jobs N]` changes the PTX of the samples
+and of the course's solutions, or with --kernels their CUDA: names, sizes, declarations, braces, whole pieces of others. Each
 mutant is refused in a sentence, or becomes code that LLVM takes; a share of these is run, on a device with a canary.
 Crashes, exceptions, hangs and broken canaries are FOUND, and end it with status 1.
 """
@@ -9,18 +9,23 @@ Crashes, exceptions, hangs and broken canaries are FOUND, and end it with status
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import traceback
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from queue import SimpleQueue
 from random import Random
 
 import click
 import llvmlite.binding as llvm
 
 from harness.devices.child import Child, attach, serve
+from harness.devices.nvrtc import compiler as nvrtc
 from harness.devices.virtual.compile import build, pipeline
-from harness.devices.virtual.compile.recipes import recipe
+from harness.devices.virtual.compile.recipes import RECIPES, recipe
+from harness.devices.virtual.run.workers import available_cores
 from harness.errors import BackwarpError, DeviceError
 from harness.tests.attacks.test_text import TEXTS
 from harness.tests.devices.virtual.launches import FLAVOURS
@@ -28,6 +33,7 @@ from harness.tests.soak import fuzz
 from harness.tests.soak.mutate import mutate_cuda, mutate_ptx
 
 LIMIT = 60  # seconds for a mutant
+SECONDS = 5  # for NVRTC, of the processor's time; then the limits of a build decide
 MEMORY = 3 << 30  # bytes that its process may use
 ARENA = 1 << 32
 _NUMBER = re.compile(r"(?<![\w.$%])-?\d+\b")
@@ -167,30 +173,55 @@ _CHANGES = (_number, _number, _number, _word, _word, _type, _type, _mark, _lines
 
 
 @cache
-def originals() -> tuple[list, dict]:
-    """The subjects that compile quickly, and their PTX by name and flavour, made when it is asked for."""
-    return [s for s in fuzz.subjects().values() if "#include <c" not in s.source], {}
+def originals() -> list:
+    """The subjects that compile quickly."""
+    return [s for s in fuzz.subjects().values() if "#include <c" not in s.source]
 
 
 def ptx_of(subject, checks: str) -> str:
     return fuzz.original(subject, checks).text
 
 
-def built(subject, text: str, checks: str) -> str:
-    """The PTX of a kernel, compiled under the limits of a build."""
+def built(subject, text: str, checks: str, guarded: bool) -> str:
+    """The PTX of a kernel. guarded: as in grading, by the compilers' process; it takes three times as long."""
     request = text, "kernel.cu", subject.include_dirs, subject.expressions
-    return build.build(*request, checks, ARENA, quick=True).compiled.text
+    if guarded:
+        return build.build(*request, checks, ARENA, quick=True).compiled.text
+    job = nvrtc.gather(*request)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        return nvrtc.compile_job(job, RECIPES[checks].ptx).text
+    except nvrtc.HeadersLost:
+        return built(subject, text, checks, guarded=True)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def examine(seed: int, kernels: bool, share: float) -> tuple[str, str, str]:
+def compile_once(run):
+    """NVRTC's `run`, whose first word on a file is the last: what -minimal refuses is compiled again otherwise."""
+    log = ""
+
+    def once(api, source, name, options, headers, expressions):
+        nonlocal log
+        if not set(nvrtc._SOONER) <= set(options):
+            return None, {}, log
+        found = run(api, source, name, options, headers, expressions)
+        log = found[2]
+        return found
+
+    return once
+
+
+def examine(seed: int, kernels: bool, share: float, guarded: bool) -> tuple[str, str, str]:
     """(what it was made of, how it ended, what is wrong with that)"""
     rng = Random(f"{seed} {kernels}")
-    subject, other = (rng.choice(originals()[0]) for _ in range(2))
+    subject, other = (rng.choice(originals()) for _ in range(2))
     checks, quick, tracking = rng.choice(FLAVOURS), rng.random() < 0.5, rng.random() < 0.2
+    text = ""
     try:
         if kernels:
             text = hostile_cuda(subject.source, other.source, rng)
-            ptx = built(subject, text, checks)
+            ptx = built(subject, text, checks, guarded)
         else:
             text = ptx = hostile_ptx(ptx_of(subject, checks), ptx_of(other, checks), rng)
         how = recipe(checks, quick, tracking and checks == "full")
@@ -200,10 +231,45 @@ def examine(seed: int, kernels: bool, share: float) -> tuple[str, str, str]:
         result = fuzz.examine_text(subject, "cuda" if kernels else checks, text, rng)
         return subject.name, f"{checks}: {result.outcome}", result.found
     except BackwarpError as error:
-        defect = str(error) if isinstance(error, DeviceError) or not str(error) else ""
-        return subject.name, f"{checks}: {type(error).__name__}", defect
+        return subject.name, f"{checks}: {type(error).__name__}", defect(error, text if kernels else "")
     except Exception:  # noqa: BLE001
         return subject.name, "exception", traceback.format_exc()
+
+
+def defect(error: BackwarpError, source: str) -> str:
+    """What is wrong with how a text is refused. source: of a kernel, in whose verdict it is to be explained."""
+    try:
+        if source:
+            fuzz.described(error, source)
+    except Exception:  # noqa: BLE001
+        return traceback.format_exc()
+    return str(error) if isinstance(error, DeviceError) or not str(error) else ""
+
+
+class Examiner:
+    """Mutants in a process of their own, which is replaced when one ends it."""
+
+    def __init__(self, kernels: bool, share: float):
+        self.how, self.child = (kernels, share), None
+
+    def __call__(self, seed: int) -> tuple[str, str, str]:
+        """What a mutant of CUDA does to NVRTC, it may do once: the same under the limits of a build must end well."""
+        found = self._ask(seed, guarded=False)
+        return self._ask(seed, guarded=True) if found[2] and not found[0] and self.how[0] else found
+
+    def _ask(self, seed: int, guarded: bool) -> tuple[str, str, str]:
+        self.child = self.child or Child("harness.tests.soak.hostile", memory=MEMORY)
+        try:
+            found = self.child.ask("examine", (seed, *self.how, guarded), LIMIT)
+        except (TimeoutError, MemoryError, EOFError, ConnectionError) as error:
+            return "", type(error).__name__, self.end()
+        if self.child.used() > MEMORY // 3:  # the compilers keep some
+            self.end()
+        return found
+
+    def end(self) -> str:
+        child, self.child = self.child, None
+        return child.end() if child else ""
 
 
 @click.command()
@@ -211,28 +277,45 @@ def examine(seed: int, kernels: bool, share: float) -> tuple[str, str, str]:
 @click.option("--seed", default=0, help="Of the first.")
 @click.option("--kernels", is_flag=True, help="Change the CUDA text, not the PTX.")
 @click.option("--run", "share", default=0.05, help="Of those that can be built, how many are run.")
-def main(count: int, seed: int, kernels: bool, share: float) -> None:
+@click.option("--jobs", default=available_cores(), help="How many at a time.")
+def main(count: int, seed: int, kernels: bool, share: float, jobs: int) -> None:
     """Change text as an attacker would, and see that nothing but a sentence comes of it."""
-    tally, bad, child = Counter(), 0, None
-    for s in range(seed, seed + count):
-        child = child or Child("harness.tests.soak.hostile", memory=MEMORY)
+    tally, bad, seeds = Counter(), 0, iter(range(seed, seed + count))
+    examiners = SimpleQueue()
+    for _ in range(jobs):
+        examiners.put(Examiner(kernels, share))
+
+    def one(s: int) -> tuple:
+        examiner = examiners.get()
         try:
-            subject, outcome, found = child.ask("examine", (s, kernels, share), LIMIT)
-        except (TimeoutError, MemoryError, EOFError, ConnectionError) as error:
-            subject, outcome, found = "", type(error).__name__, child.end()
-            child = None
-        tally[outcome] += 1
-        if found:
-            bad += 1
-            click.echo(f"FOUND: seed {s}{' --kernels' * kernels}, {subject}: {outcome}: {found.strip()}")
-    if child:
-        child.end()
+            return s, *examiner(s)
+        finally:
+            examiners.put(examiner)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for s, subject, outcome, found in pool.map(one, seeds):
+            tally[outcome] += 1
+            if found:
+                bad += 1
+                click.echo(f"FOUND: seed {s}{' --kernels' * kernels}, {subject}: {outcome}: {found.strip()}")
+    while not examiners.empty():
+        examiners.get().end()
     for outcome, n in tally.most_common():
         click.echo(f"{n:6}  {outcome}")
     sys.exit(bool(bad))
 
 
+def work() -> None:
+    """The process of an Examiner."""
+    channel = attach()
+    build._store.put = lambda key, body: (
+        None
+    )  # mutants are not worth keeping, but the PTX of what they are made of is
+    nvrtc.library.run = compile_once(nvrtc.library.run)
+    serve(channel, {"examine": examine})
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 2 and sys.argv[1].isdigit():  # started by `main`
-        serve(attach(), {"examine": examine})
+        work()
     main()

@@ -195,6 +195,8 @@ class _Parser:
         self.scopes.pop()
         self._rename_labels(self.scope_starts.pop())
         if not self.scopes:
+            if not any(isinstance(item, Instruction) for item in self.function.body):
+                self._instruction("ret")  # passes find an instruction in each function
             self.function.regs = self.registers.used(self.function.body)
             self.function = None
 

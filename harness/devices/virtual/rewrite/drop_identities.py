@@ -68,4 +68,4 @@ def _without_calls(body: list, names: set[str]) -> list:
             new.append(replace(item, opcode="mov.b64", operands=(item.operands[0], value)))
         elif item not in calls and not (_moves_word(item, "store") and _place(item.address) in dropped):
             new.append(item)
-    return new
+    return new if any(isinstance(item, Instruction) for item in new) else body
