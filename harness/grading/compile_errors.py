@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
@@ -75,11 +76,37 @@ def remedy(d: Diagnostic, source: str = "") -> str:
         return f"The ; is missing at the end of line {line}."
     if braces_left_open(source) < 0:
         return "There are more } than {: one of them closes the kernel, or a block inside it, too early."
+    if undefined := re.search(r'identifier "(\w+)" is undefined', d.message):
+        if near := meant(undefined[1], d.line, source):
+            return near
     for pattern, text in REMEDIES:
         if re.search(pattern, d.message):
             name = re.match(r"\w*", d.source[max(d.column - 1, 0) :])[0]
             return text.format(name=name or "it") if "{name}" in text else text
     return ""
+
+
+def meant(name: str, line: int, source: str) -> str:
+    """Which name was probably meant by one that is not defined; "" if none is near."""
+    if re.fullmatch(r"__(shfl(_up|_down|_xor)?|any|all|ballot)", name):
+        return f"It needs a mask of the lanes that take part: {name}_sync(0xffffffff, ...)."
+    file = read(source)
+    known = file.names_at(file.line_start(line) if 0 < line <= len(file.lines) else 0)
+    known = [*known, *(f.name for f in file.functions), *(m.name for m in file.macros)]
+    if later := [v for v in file.variables if v.name == name]:
+        ended = [v for v in later if v.line <= line]
+        if ended:
+            return (
+                f"The block in which line {ended[-1].line} declares {name} ends before line {line}: declare it before that "
+                "block."
+            )
+        return f"{name} is declared only in line {later[0].line}."
+    same = [n for n in known if n.lower() == name.lower()]
+    near = same or difflib.get_close_matches(name, [n for n in known if len(n) > 2], n=1, cutoff=0.75)
+    if not near:
+        return ""
+    how = ": capital and small letters are different" if same else ""
+    return f"Do you mean {near[0]}{how}?"
 
 
 def wrong_line(d: Diagnostic, source: str) -> int:

@@ -6,7 +6,9 @@ first (`noting.py`). What stands there when the thread is stopped are the values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from ..course.cuda_values import Values, tunables
 from ..course.declare import Puzzle
 from ..devices.launching import triple
 from ..errors import BackwarpError, KernelFault
+from .array_steps import is_plain, multiplied_out
 from .noting import Probe, element_of, names_in, noting, probe_of, value_of
 from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import ENDS, nth_line
@@ -45,7 +48,9 @@ def of_trial(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: i
         )
 
     shape = triple(trial.launch.grid, "grid"), triple(trial.launch.block, "block")
-    return told(failed.error, source, setup.device, *shape, launch)
+    fault = failed.error
+    axes = next((a.axes for a in failed.kernel.arrays if a.name == fault.array), ())
+    return told(fault, source, setup.device, *shape, launch, {letter: str(size) for letter, size in axes})
 
 
 def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
@@ -56,10 +61,19 @@ def insert(lines: list[str], fault: KernelFault, more: list[str]) -> list[str]:
     return lines[:after] + more + lines[after:]
 
 
-def told(fault: KernelFault, source: str, device, grid, block, launch: Callable[[str], object]) -> list[str]:
+def told(
+    fault: KernelFault,
+    source: str,
+    device,
+    grid,
+    block,
+    launch: Callable[[str], object],
+    sizes: Mapping[str, str] | None = None,
+) -> list[str]:
     """What to say of the values behind a fault; nothing if it does not happen again as it was, or has no index.
 
-    launch(source): compiles this text in place of the file and runs it as before.
+    launch(source): compiles this text in place of the file and runs it as before. sizes: the names of the sizes of the
+    array's axes, by letter.
     """
     if not isinstance(fault, KernelFault) or fault.kind not in NOTED or device.kind != "cpu":
         return []
@@ -76,10 +90,12 @@ def told(fault: KernelFault, source: str, device, grid, block, launch: Callable[
     if not values and not call:
         return []
     values |= _built_in(fault, grid, block)
+    outside, names = _outside(file, probe, values, fault, sizes or {})
     return [
         *_where(file, probe, values, call),
-        *_differences(file, probe, values),
-        *_guard(file, probe, values),
+        *_differences(file, probe, values, names),
+        *outside,
+        *_guard(file, probe, values, names),
     ]
 
 
@@ -154,11 +170,12 @@ def _is_of_loop(file: CudaText, name: str, place: int) -> bool:
     return any(name in {p.code for p in update.all("identifier")} for update in updates if update)
 
 
-def _differences(file: CudaText, probe: Probe, values: dict[str, int]) -> list[str]:
-    """The differences in an index that are negative: `q - s is 0 - 1 = -1`."""
+def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
+    """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables of which more is
+    told, but not where they came from."""
     place, found, integer = probe.indices[0].start, {}, _integer(file, values)
     origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := value_of(file, name, place))]
-    for piece in (*probe.indices, *origins):
+    for piece in (*([] if outside else probe.indices), *origins):
         for part in piece.all("binary_expression"):
             left, right = part.part("left"), part.part("right")
             if left.kind == "binary_expression" and left.part("operator").code == "+":
@@ -170,9 +187,57 @@ def _differences(file: CudaText, probe: Probe, values: dict[str, int]) -> list[s
     return [f"{'; '.join(list(found.values())[:3])}."] if found else []
 
 
-def _guard(file: CudaText, probe: Probe, values: dict[str, int]) -> list[str]:
+def _outside(
+    file: CudaText, probe: Probe, values: dict[str, int], fault: KernelFault, sizes: Mapping[str, str]
+) -> tuple[list[str], set[str]]:
+    """(which part of the index is outside of its axis, its variables): `p + r = 5, but input has h = 0 to 4 (H = 5).`
+
+    Nothing where the index does not have the steps of the array's axes.
+    """
+    letters, shape = axes_of(fault)
+    if fault.kind not in ENDS or len(probe.indices) != 1 or not letters or not is_plain(probe.indices[0]):
+        return [], set()
+    parts: dict[int, list[tuple[int, str]]] = {}
+    for sign, names in multiplied_out(probe.indices[0]):
+        fixed = [
+            n for n in names if not _varies(file, probe.function, n.split(".")[0], probe.indices[0].start)
+        ]
+        rest = [n for n in names if n not in fixed] or fixed[:1]
+        scale = [values.get(n, int(n) if n.isdecimal() else None) for n in fixed if n not in rest]
+        if len(rest) != 1 or None in scale or rest[0] not in values and not rest[0].isdecimal():
+            return [], set()
+        parts.setdefault(math.prod(scale), []).append((sign, rest[0]))
+    steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    if not set(parts) <= set(steps):
+        return [], set()
+    found, names = [], set()
+    for letter, size, step in zip(letters, shape, steps, strict=True):
+        terms = parts.pop(step, [])  # of several axes with one step, all but the first have one element
+        at = sum(sign * values.get(n, int(n) if n.isdecimal() else 0) for sign, n in terms)
+        if not 0 <= at < size:
+            text = _added((sign, n) for sign, n in terms)
+            worth = f"{_added((sign, str(values.get(n, n))) for sign, n in terms)} = " if terms[1:] else ""
+            called = sizes.get(letter, "")
+            known = f" ({called} = {size})" if called and not called.isdecimal() else ""
+            found.append(f"{text} is {worth}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
+            names |= {n for _, n in terms}
+    return found[:2], names
+
+
+def _added(terms: Iterable[tuple[int, str]]) -> str:
+    return "".join(f" {'-' if sign < 0 else '+'} {text}" for sign, text in terms).removeprefix(" + ").strip()
+
+
+def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
+    """(letters, extents) of a fault's array with named axes: `b x k = 2 x 3`."""
+    found = re.search(r"\bshape ((?:\w x )*\w) = ([\d x]+)", fault.explanation)
+    shape = [int(n) for n in found[2].split(" x ")] if found else []
+    return (found[1].split(" x "), shape) if found else ([], [])
+
+
+def _guard(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[str]:
     """The guard that should have stopped it, with values for its variables: one that stops an element too late, else one
-    that looks at a variable of the index."""
+    that looks at a variable of the index. outside: the only variables to look at, if there are any."""
     ranked, place, integer = [], probe.indices[0].start, _integer(file, values)
     own, behind = (
         {name for name in names if _varies(file, probe.function, name, place)}
@@ -180,11 +245,20 @@ def _guard(file: CudaText, probe: Probe, values: dict[str, int]) -> list[str]:
     )
     origins = [v for name in own if (v := value_of(file, name, place))]
     points = {word for piece in (*probe.indices, *origins) for word in _points(piece)}
+    looked = outside | {
+        p.code
+        for n in outside
+        if (v := value_of(file, n, place))
+        for p in v.all("identifier")
+        if p.code in ("threadIdx", "blockIdx") or _varies(file, probe.function, p.code, place)
+    }
     for guard in probe.guards:
         names = set(names_in(file, guard, place))
         text, loop = _substituted(guard, values, integer), guard.outer.kind in LOOPS
         late = any(_is_late(part, integer) for part in guard.all("binary_expression"))
         looks = names & own or points & set(_points(guard))
+        if outside and not late and not looked & {p.code for p in guard.all("identifier")}:
+            continue
         if text and (late and names & (own | behind) or looks and not loop):
             ranked.append((not late, f"Line {guard.line} lets it through: {_plain(guard)} is {text} here."))
     return [says for _, says in sorted(ranked, key=lambda r: r[0])[:1]]

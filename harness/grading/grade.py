@@ -28,6 +28,8 @@ from ..errors import CompileError, CourseError, DeviceError, KernelFault, Launch
 from . import compile_errors, fault_values, gates, naming, race_timeline, sentences
 from .compare import error_map
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
+from .text_causes import causes
+from .unset import left_in_a_loop, read_unset
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 from .wrong_kernels import WrongKernels
 
@@ -380,7 +382,8 @@ def lines_of(
         lines += elsewhere(puzzle, shown, outcomes, verdict, foresee)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
-        return lines
+        lines += read_unset(shown.error, shown.kernel, source)
+        return lines + causes(puzzle, shown.kernel, source)
     if isinstance(shown.error, LaunchError):
         return sentences.launch_error(shown.error, shown.kernel)
     if not shown.mismatches:
@@ -389,7 +392,7 @@ def lines_of(
     verdict.error_map = wrong_elements(shown)
     lines = sentences.mismatch(shown.mismatches)
     if shown.kind == "schedule":
-        return lines + shown.lines
+        return lines + shown.lines + causes(puzzle, shown.kernel, source)
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     if claim := naming.explain(puzzle, shown.kernel, seen, foresee):
@@ -397,9 +400,12 @@ def lines_of(
         lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
         if claim.hint > 1:
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
-    elif shown.kind == "unwritten":
+        if claim.name in [m.name for m in puzzle.mistakes]:
+            return lines
+    if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
-    return lines
+        lines += left_in_a_loop(shown.kernel, source)
+    return lines + causes(puzzle, shown.kernel, source)
 
 
 def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.mistakes import Mistake
+from . import other_inputs
 from .compare import ATOL, HALF, RTOL, Expected, untouched
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
@@ -43,7 +44,8 @@ class Observation:
 
 @dataclass(frozen=True)
 class Claim:
-    """A named explanation. name: the mistake's, or "factor", "order", "half" ...; hint: 0 for none."""
+    """A named explanation. name: the mistake's, or "factor", "order", "half" ..., or "" for one that is
+    told but has no name; hint: 0 for none."""
 
     name: str
     says: str
@@ -71,7 +73,11 @@ def explain(
         return Claim(matches[0].name, matches[0].says, matches[0].hint)
     if matches or len(kernel.outputs) > 1:
         return None
-    return generic(failed)
+    if claim := generic(failed):
+        return claim
+    if says := other_inputs.explain(kernel, observations, predicts, differs):
+        return Claim("", says)
+    return None
 
 
 def predicts(values: Mapping[str, np.ndarray] | None, seen: Observation) -> bool:
@@ -128,7 +134,7 @@ def generic(failed: Sequence[Observation]) -> Claim | None:
     pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
     if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
         return None
-    return factor(pairs) or order(pairs) or half(pairs)
+    return factor(pairs) or order(pairs) or half(pairs) or whole(pairs)
 
 
 def factor(pairs: list) -> Claim | None:
@@ -224,6 +230,23 @@ def half(pairs: list) -> Claim | None:
             "TF32 have them: 5e-04 of a number.",
         )
     return None
+
+
+def whole(pairs: list) -> Claim | None:
+    """Integers, where fractions are expected."""
+    pairs = [(target, got) for seen, target, got in pairs if seen.case.values != "integers"]
+    if sum(map(np.count_nonzero, (got for _, got in pairs))) < 4 or any(
+        (got != np.round(got)).any() for _, got in pairs
+    ):
+        return None
+    if all((target.values == np.round(target.values)).all() for target, _ in pairs):
+        return None
+    name = pairs[0][0].array.name
+    return Claim(
+        "",
+        f"Every element of {name} is a whole number: fractions are dropped, by a variable that is an int or by a "
+        "division of two integers.",
+    )
 
 
 def is_half(values: np.ndarray) -> bool:

@@ -33,6 +33,26 @@ def test_a_common_compiler_message_has_a_remedy(message, line, column, says):
 
 
 @pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("A", "Do you mean a: capital and small letters are different?"),
+        ("grad_ouput", "Do you mean grad_output?"),
+        (
+            "weight",
+            "The block in which line 2 declares weight ends before line 3: declare it before that block.",
+        ),
+        ("later", "later is declared only in line 4."),
+        ("__shfl_down", "It needs a mask of the lanes that take part: __shfl_down_sync(0xffffffff, ...)."),
+        ("x", ""),
+    ],
+)
+def test_a_name_that_is_not_known_is_near_to_one_that_is(name, says):
+    source = f"void f(float* a, float* grad_output) {{\n  {{ float weight = 1; }}\n  a[0] = {name};\n  int later;\n}}"
+    found = Diagnostic("error", f'identifier "{name}" is undefined', "kernel.cu", 3, 10, f"  a[0] = {name};")
+    assert remedy(found, source) == says
+
+
+@pytest.mark.parametrize(
     ("message", "source", "seen", "wrong"),
     [
         ('expected a ";"', "int i = 1  // one\n\n  return;", 3, 1),

@@ -57,7 +57,7 @@ def test_built_in_variables_have_values_too(said):
 
 def test_the_negative_difference_in_an_index_is_shown(said):
     lines = said("09", ("+ p + r) * W + q + s]", "+ p - r) * W + q - s]"))
-    assert "q - s is 0 - 1 = -1." in lines
+    assert "q - s is 0 - 1 = -1, but input has w = 0 to 2 (W = 3)." in lines
     assert any(line.startswith("There b = 0, c = 0, p = 0, r = 0, q = 0, s = 1") for line in lines)
     assert not any("lets it through" in line for line in lines)
 

@@ -1,0 +1,218 @@
+"""How a wrong kernel uses what the puzzle gives it: parameters in another order or left unused, rows taken for columns,
+an index with the steps of another array. Facts about its text beside the puzzle's declaration, like `slips.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..course.cuda_text import CudaText, Function, Piece, read
+from ..course.declare import Kernel, Puzzle
+from ..course.parameters import Scalar
+from ..course.stubs import stub_text
+from .array_steps import wrong_steps
+from .noting import value_of
+from .slips import Slip, reached, shown
+
+_PAIR = {"_h": "rows", "_w": "columns"}
+_OTHER = {"rows": "columns", "columns": "rows"}
+
+
+def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
+    """The most telling first."""
+    file = read(source)
+    own = file.function(kernel.name)
+    if own is None:
+        return []
+    if found := other_order(kernel, own):
+        return found
+    found = list(Rows(kernel, own).mixed())
+    dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
+    found += wrong_steps(kernel, own, dims)
+    solution = puzzle.solution_path.read_text(encoding="utf-8")
+    use = [Use(read(text), kernel.name) for text in (source, stub_text(puzzle), solution)]
+    if all(u.function for u in use) and {v.name for v in own.parameters} == {p.name for p in kernel.params}:
+        found += [*never_used(kernel, *use), *no_remainder(kernel, *use)]
+    return found
+
+
+def other_order(kernel: Kernel, own: Function) -> list[Slip]:
+    """The declared parameters, by their names, in another order."""
+    names, declared = [v.name for v in own.parameters], [p.name for p in kernel.params]
+    if names == declared or sorted(names) != sorted(declared):
+        return []
+    first = next(i for i, name in enumerate(names) if name != declared[i])
+    text = (
+        f"The launch passes {', '.join(declared)}, in this order; line {own.parameters[first].line} takes parameter "
+        f"{first + 1}, {declared[first]}, for {names[first]}."
+    )
+    return [Slip(own.parameters[first].line, text)]
+
+
+# -- what is left unused -------------------------------------------------------------------------------------
+
+
+class Use:
+    """How often a kernel of a file, with the functions that it calls, names something."""
+
+    def __init__(self, file: CudaText, kernel: str):
+        self.function = file.function(kernel)
+        self.bodies = [function.body for function in reached(file, kernel)]
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for body in self.bodies:
+            for name in body.all("identifier"):
+                found[name.code] = found.get(name.code, 0) + 1
+        return found
+
+    def of(self, name: str) -> int:
+        return self.counts.get(name, 0)
+
+    def by(self, sign: str, name: str) -> list[Piece]:
+        """The expressions whose right side is a name, behind this sign."""
+        return [
+            e
+            for body in self.bodies
+            for e in body.all("binary_expression")
+            if e.part("operator").code == sign and e.part("right").code == name
+        ]
+
+
+def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+    """What the solution's own lines use, and this file's own do not."""
+    names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
+    missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n)]
+    if missing and any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is not empty
+        given = any(stub.of(n) for n in missing)
+        listed = f"{', '.join(missing[:-1])} and {missing[-1]}" if missing[1:] else missing[0]
+        where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
+        yield Slip(mine.function.name_line, f"{where} {listed}.")
+
+
+def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+    """A division by a parameter where the solution asks whether anything remains."""
+    for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
+        divisions = [e for e in mine.by("/", name)]
+        if len(divisions) <= len(stub.by("/", name)) or not solution.by("%", name) or stub.by("%", name):
+            continue
+        back = mine.by("*", name)
+        if not mine.by("%", name) and len(back) <= len(stub.by("*", name)):
+            last = divisions[-1]
+            yield Slip(
+                last.line,
+                f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
+                f"(% {name}): where it does, there is no such position.",
+            )
+
+
+# -- rows and columns ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Rows:
+    """Which names of a kernel go with rows and which with columns: pairs of parameters `stride_h`, `stride_w`, the
+    letters of the arrays' last two axes, and what is computed from one kind only."""
+
+    kernel: Kernel
+    function: Function
+
+    def mixed(self) -> Iterator[Slip]:
+        if not self.pairs:
+            return
+        for e in self._sums():
+            sides = self._of_sum(e)
+            if len(set(sides.values())) > 1:
+                yield self._slip(e, sides)
+                return
+        for e in self.function.body.all("binary_expression"):
+            left, right = e.part("left"), e.part("right")
+            a, b = self._side(left), self.pairs.get(right.code)
+            if e.part("operator").code in ("/", "%") and left.kind == "identifier" and a and b and a != b:
+                yield self._slip(e, {left.code: a, right.code: b})
+                return
+
+    def _slip(self, e: Piece, told: Mapping[str, str]) -> Slip:
+        sides = list(told.values())
+        most = max(("rows", "columns"), key=sides.count)
+        odd = " and ".join(name for name, side in told.items() if side != most)
+        return Slip(
+            e.line,
+            f"Line {e.line} mixes rows and columns: in {shown(e)}, {odd} belong{'s' * (sides.count(most) + 1 == len(sides))} "
+            f"to the {_OTHER[most]}, the rest to the {most}.",
+        )
+
+    @cached_property
+    def pairs(self) -> dict[str, str]:
+        """The parameters that exist once for rows and once for columns."""
+        names = {p.name for p in self.kernel.params if isinstance(p, Scalar)}
+        stems = {n[:-2] for n in names if n.endswith("_h") and n[:-2] + "_w" in names}
+        return {stem + end: side for stem in stems for end, side in _PAIR.items()}
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        arrays = [a.letters for a in self.kernel.arrays if len(a.letters) >= 3]
+        rows, columns = {letters[-2] for letters in arrays}, {letters[-1] for letters in arrays}
+        sides = dict.fromkeys(rows - columns, "rows") | dict.fromkeys(columns - rows, "columns")
+        return {k: v for k, v in sides.items() if k not in "kcb"}
+
+    def _sums(self) -> Iterator[Piece]:
+        for e in self.function.body.all("binary_expression"):
+            inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
+            if e.part("operator").code in ("+", "-") and not inner and not _is_scaled(e):
+                yield e
+
+    def _of_sum(self, e: Piece) -> dict[str, str]:
+        """The side of every name in the plain terms of a sum that has a parameter of a pair in it."""
+        terms, names = list(_terms(e)), []
+        for term in terms:
+            parts = (
+                [term]
+                if term.kind == "identifier"
+                else [term.part("left"), term.part("right")]
+                if (term.kind == "binary_expression" and term.part("operator").code == "*")
+                else []
+            )
+            if all(p.kind == "identifier" for p in parts):
+                names += [p.code for p in parts]
+        outer = e.outer
+        if outer.kind == "init_declarator" and outer.part("declarator").code in self.letters:
+            names.append(outer.part("declarator").code)
+        sizes = {a for p in self.kernel.arrays for _, a in p.axes}
+        if any(n in sizes for n in names) or not any(n in self.pairs for n in names):
+            return {}
+        return {n: side for n in names if (side := self.pairs.get(n) or self.letters.get(n))}
+
+    def _side(self, e: Piece) -> str:
+        """Of a variable that is a sum of one kind only."""
+        value = value_of(e.file, e.code, e.start) if e.kind == "identifier" else None
+        if (
+            value is None
+            or value.kind != "binary_expression"
+            or value.part("operator").code not in ("+", "-")
+        ):
+            return ""
+        sides = set(self._of_sum(value).values())
+        return sides.pop() if len(sides) == 1 else ""
+
+
+def _terms(e: Piece) -> Iterator[Piece]:
+    if e.kind == "binary_expression" and e.part("operator").code in ("+", "-"):
+        yield from _terms(e.part("left"))
+        yield from _terms(e.part("right"))
+    elif e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        yield from _terms(e.parts[0])
+    else:
+        yield e
+
+
+def _is_scaled(e: Piece) -> bool:
+    """Whether a sum is in parentheses that are multiplied: then it is a part of a flat index, or of a size."""
+    outer = e.outer
+    return outer.kind == "parenthesized_expression" and bool(
+        re.search(r"^\s*[*%/]", e.file.text[outer.end : outer.end + 4])
+    )
