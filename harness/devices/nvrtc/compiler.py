@@ -41,7 +41,7 @@ _IN_PRELUDE = """
     device_functions.h device_atomic_functions.h math_functions.h builtin_types.h vector_functions.h
     stdint.h cstdint inttypes.h cinttypes stddef.h cstddef stdio.h cstdio math.h cmath float.h cfloat
     limits.h climits assert.h cassert stdlib.h cstdlib string.h cstring stdbool.h cstdbool
-    sys/types.h initializer_list
+    sys/types.h initializer_list new alloca.h
 """.split()
 _FROM_CUDA = """
     limits type_traits array tuple functional numeric complex bit atomic span optional utility
@@ -200,6 +200,9 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         output, names, log = library.run(None, source, name, (*options, *_SOONER), headers, expressions)
     if output is None:
         output, names, log = library.run(api, source, name, options, headers, expressions)
+    if output is None and _only_constexpr(log, source, name):
+        options += ("-default-device",)
+        output, names, log = library.run(api, source, name, options, headers, expressions)
     allowed = (*headers, job.cuda) if job.cuda else tuple(headers)
     messages = parse_log(log, source, name, found, allowed)
     if output is None:
@@ -212,6 +215,19 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         )
     warnings = (*(m for m in messages if m.severity == "warning"), *job.notes)
     return Ptx(text, *name_table(text, names), warnings, cubin)
+
+
+def _only_constexpr(log: str, source: str, name: str) -> bool:
+    """Whether all that is wrong is that constexpr functions lack __device__, which nvcc's option
+    --expt-relaxed-constexpr makes up for. NVRTC has one for functions of all kinds."""
+    errors = re.findall(r"^(.*?)(?:\((\d+)\))?: error: (.*)", log, re.MULTILINE)
+    lines = source.split("\n")
+    return bool(errors) and all(
+        file == name
+        and message.startswith("A function without execution space annotations")
+        and re.search(r"\bconstexpr\b", lines[int(line) - 1])
+        for file, line, message in errors
+    )
 
 
 # --- headers -------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ HEADERS = frozenset(
     chrono random thread mutex shared_mutex condition_variable future execution filesystem regex locale codecvt
     stdexcept exception system_error typeinfo typeindex iterator valarray csignal signal.h csetjmp setjmp.h cerrno
     errno.h ctime time.h unistd.h fcntl.h getopt.h pthread.h sched.h dirent.h sys/time.h sys/stat.h sys/mman.h
-    sys/resource.h malloc.h alloca.h windows.h omp.h mpi.h gtest/gtest.h benchmark/benchmark.h
+    sys/resource.h malloc.h windows.h omp.h mpi.h gtest/gtest.h benchmark/benchmark.h
     helper_cuda.h helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h
     cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
     cublas.h cublas_v2.h cublasLt.h cublasXt.h cudnn.h cufft.h cufftXt.h cusparse.h cusparse_v2.h cusolverDn.h

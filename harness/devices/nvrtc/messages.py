@@ -44,6 +44,21 @@ _REMEDIES = (
         )
         for name in ("__shfl", "__shfl_up", "__shfl_down", "__shfl_xor")
     ),
+    *(
+        (
+            f"{what} is not a template",
+            f"CUDA 12 has no {what} references: pass a cuda{what.title()}Object_t to the kernel",
+        )
+        for what in ("texture", "surface")
+    ),
+    (
+        'identifier "alloca" is undefined',
+        "NVRTC has no alloca(): write an array of the largest size that is needed",
+    ),
+    (
+        "<typeinfo> must be included",
+        "CUDA has no run-time type information on the device: typeid has no place here",
+    ),
 )
 
 

@@ -98,7 +98,7 @@ def _is_refused(opcode: str) -> bool:
 
 #: not PTX, or not of compute capability 8.0, or not of this virtual GPU
 REFUSED = """
-    add.foo.s32 d, a, b; add.sat.u32 d, a, b; add.ftz.s32 d, a, b; add.s8 d, a, b; add.ftz.rn.f32 f, f, f;
+    add.foo.s32 d, a, b; add.sat.u32 d, a, b; add.ftz.s32 d, a, b; add.s8 d, a, b;
     add.sat.f64 g, g, g; add.rna.f32 f, f, f; add.bf16 h, h, h; add.rz.f16 h, h, h; add.s32 d, a, b, c;
     add.s32 d, a; add.u16x2 d, a, b; add.s32.s32 d, a, b; add d, a, b; sub.relu.s32 d, a, b;
     mul.s32 d, a, b; mul.wide.s64 x, x, x; mad.wide.f32 f, f, f, f; fma.f32 f, f, f, f;

@@ -23,6 +23,9 @@ typedef unsigned long ulong;
 typedef unsigned long long CUtexObject;
 typedef unsigned long long CUsurfObject;
 
+// What the compiler makes of it on the device is not valid, and it may not even say so.
+#define dynamic_cast CUDA_has_no_dynamic_cast_on_the_device
+
 #define __builtin_constant_p(...) 0  // what the optimiser knows is nothing to decide by
 
 #define CHAR_BIT 8

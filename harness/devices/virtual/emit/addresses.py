@@ -50,6 +50,10 @@ class Symbols:
             raise Unsupported(f"shared memory of {variable.name} used from several kernels", self.module.name)
         return offsets.pop()
 
+    def _createpolicy(self, ins) -> None:
+        """How long caches keep data changes no result: every policy is 0, and no access asks which it is given."""
+        self.set(ins.operands[0], "0", "b64")
+
     def parameter_pointer(self, operand: Address) -> str | None:
         """Host pointer of `[param+offset]`, or None when the address is in a register."""
         pointer, start = self.params.get(operand.base, (None, 0))

@@ -7,7 +7,7 @@ among its like (`Op.operation`). A row may go on in a line that is indented furt
     d, a, b, c    values of the instruction's type, the last of its modifiers that is one; d is written
     a:u32         a value of another type. 2t: twice as wide as the instruction's; t2: the last type but one
     d|p, d{|p}    d, and a predicate that is written too, or may be
-    {, c}         an operand that may be left out; after a `{.<bool>}`, there where the modifier is
+    {, c}         an operand that may be left out; after a `{.<bool>}` or a `{.<hint>}`, there where the modifier is
     [a]           an address. Where the spelling says .v2 or .v4, the other operand is a vector
     n:imm, label, table         what they say; `...`: see `Instruction.called`, or the marks
 
@@ -63,7 +63,9 @@ CLASSES = {
     "load_cache": "ca|cg|cs|lu|cv",
     "store_cache": "wb|cg|cs|wt",
     "evict": "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate",
+    "priority": "L2::evict_first|L2::evict_last|L2::evict_normal|L2::evict_unchanged",
     "prefetch": "L2::64B|L2::128B|L2::256B",
+    "hint": "L2::cache_hint",
     "vec": "v2|v4",
     "byte": "s8|u8",
     "wmma": "m16n16k16|m32n8k16|m8n32k16",
@@ -182,32 +184,36 @@ TABLE = """
   mov.(pred|<bits>|<int>|<float>)                          d, a                         moves=a address=a
   shfl.sync.!(up|down|bfly|idx).b32                        d{|p}, a, b, c, m            warp moves=a
   prmt.b32{.(f4e|b4e|rc8|ecl|ecr|rc16)}                    d, a, b, c                   integer moves=ab
-  ld{.weak}{.<space>}{.<load_cache>}{.<prefetch>}{.<vec>}.<data>
-                                                           d, [a]                       load wide
-  ld{.weak}{.<space>}.<evict>{.<prefetch>}{.<vec>}.<data>  d, [a]                       load wide
+  ld{.weak}{.<space>}{.(<load_cache>|<evict>)}{.<hint>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]{, h:b64}              load wide
   ld{.<space>}.volatile{.<space>}{.<prefetch>}{.<vec>}.<data>
                                                            d, [a]                       load wide waits
-  ld{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<prefetch>}{.<vec>}.<data>
-                                                           d, [a]                       load wide waits
-  ld{.<space>}.acquire.<scope>{.<space>}{.<evict>}{.<prefetch>}{.<vec>}.<data>
-                                                           d, [a]                       load wide waits orders
+  ld{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<hint>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]{, h:b64}              load wide waits
+  ld{.<space>}.acquire.<scope>{.<space>}{.<evict>}{.<hint>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]{, h:b64}              load wide waits orders
   ld.mmio{.relaxed}.sys{.global}.<data>                    d, [a]                       load wide waits
-  ld.global{.<load_cache>}.nc{.<evict>}{.<prefetch>}{.<vec>}.<data>
-                                                           d, [a]                       load wide
+  ld.global{.<load_cache>}.nc{.<evict>}{.<hint>}{.<prefetch>}{.<vec>}.<data>
+                                                           d, [a]{, h:b64}              load wide
   ldu{.global}{.<vec>}.<data>                              d, [a]                       load wide
-  st{.weak}{.<space>}{.(<store_cache>|<evict>)}{.<vec>}.<data>
-                                                           [a], b                       store wide
+  st{.weak}{.<space>}{.(<store_cache>|<evict>)}{.<hint>}{.<vec>}.<data>
+                                                           [a], b{, h:b64}              store wide
   st{.<space>}.volatile{.<space>}{.<vec>}.<data>           [a], b                       store wide
-  st{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<vec>}.<data>
-                                                           [a], b                       store wide
-  st{.<space>}.release.<scope>{.<space>}{.<evict>}{.<vec>}.<data>
-                                                           [a], b                       store wide orders
+  st{.<space>}.relaxed.<scope>{.<space>}{.<evict>}{.<hint>}{.<vec>}.<data>
+                                                           [a], b{, h:b64}              store wide
+  st{.<space>}.release.<scope>{.<space>}{.<evict>}{.<hint>}{.<vec>}.<data>
+                                                           [a], b{, h:b64}              store wide orders
   st.mmio{.relaxed}.sys{.global}.<data>                    [a], b                       store wide
   prefetch{.(global|local)}.(L1|L2)                        [a]                          nothing
   prefetch.global.L2::(evict_last|evict_normal)            [a]                          nothing
   prefetchu.L1                                             [a]                          nothing
   applypriority{.global}.L2::evict_normal                  [a], n:imm                   nothing
   discard{.global}.L2                                      [a], n:imm                   nothing
+  createpolicy.fractional.<priority>{.L2::(evict_first|evict_unchanged)}.b64
+                                                           d{, a:f32}
+  createpolicy.range{.global}.<priority>{.L2::(evict_first|evict_unchanged)}.b64
+                                                           d, [a], b:u32, c:u32
+  createpolicy.cvt.L2.b64                                  d, a
   isspacep.<space>                                         d:pred, a:u64
   cvta{.to}.<space>.(u32|u64)                              d, a                         address=a
   cvt.<integer>.<integer>                                  d:t2, a                      wide moves=a address=a?
@@ -230,7 +236,7 @@ TABLE = """
   cvt.rna{.satfinite}.tf32.f32                             d:b32, a                     wide
   cp.async.(ca|cg).shared{::cta}.global{.<prefetch>}       [d], [a], n:imm{, b:ignore}  copy async
   cp.async.(ca|cg).shared{::cta}.global.L2::cache_hint{.<prefetch>}
-                                                           [d], [a], n:imm, e:b64       copy async
+                                                           [d], [a], n:imm, h:b64       copy async
   cp.async.!commit_group                                                                async
   cp.async.!wait_group                                     n:imm                        async
   cp.async.!wait_all                                                                    async
@@ -252,20 +258,27 @@ TABLE = """
   fence{.(sc|acq_rel|acquire|release)}.<scope>                                          waits orders
   fence.proxy.(alias|async|async.global|async.shared::cta)
                                                                                         waits orders
-  atom<order>{.<at>}<order>.!add<order>.(u32|s32|u64|f32|f64)
-                                                           d, [a], b                    atomic waits
-  atom<order>{.<at>}<order>.!add<order>.noftz.<half>       d, [a], b                    atomic waits
-  atom<order>{.<at>}<order>.!(min|max)<order>.<int32_64>   d, [a], b                    atomic waits
-  atom<order>{.<at>}<order>.!(and|or|xor|exch)<order>.<bits32>
-                                                           d, [a], b                    atomic waits
-  atom<order>{.<at>}<order>.!(inc|dec)<order>.u32          d, [a], b                    atomic waits
+  atom<order>{.<at>}<order>.!add<order>{.<hint>}.(u32|s32|u64|f32|f64)
+                                                           d, [a], b{, h:b64}           atomic waits
+  atom<order>{.<at>}<order>.!add<order>{.<hint>}.noftz.<half>
+                                                           d, [a], b{, h:b64}           atomic waits
+  atom<order>{.<at>}<order>.!(min|max)<order>{.<hint>}.<int32_64>
+                                                           d, [a], b{, h:b64}           atomic waits
+  atom<order>{.<at>}<order>.!(and|or|xor|exch)<order>{.<hint>}.<bits32>
+                                                           d, [a], b{, h:b64}           atomic waits
+  atom<order>{.<at>}<order>.!(inc|dec)<order>{.<hint>}.u32
+                                                           d, [a], b{, h:b64}           atomic waits
   atom<order>{.<at>}<order>.!cas<order>.<bits>             d, [a], b, c                 atomic waits
-  red<order>{.<at>}<order>.!add<order>.(u32|s32|u64|f32|f64)
-                                                           [a], b                       reduction waits
-  red<order>{.<at>}<order>.!add<order>.noftz.<half>        [a], b                       reduction waits
-  red<order>{.<at>}<order>.!(min|max)<order>.<int32_64>    [a], b                       reduction waits
-  red<order>{.<at>}<order>.!(and|or|xor)<order>.<bits32>   [a], b                       reduction waits
-  red<order>{.<at>}<order>.!(inc|dec)<order>.u32           [a], b                       reduction waits
+  red<order>{.<at>}<order>.!add<order>{.<hint>}.(u32|s32|u64|f32|f64)
+                                                           [a], b{, h:b64}              reduction waits
+  red<order>{.<at>}<order>.!add<order>{.<hint>}.noftz.<half>
+                                                           [a], b{, h:b64}              reduction waits
+  red<order>{.<at>}<order>.!(min|max)<order>{.<hint>}.<int32_64>
+                                                           [a], b{, h:b64}              reduction waits
+  red<order>{.<at>}<order>.!(and|or|xor)<order>{.<hint>}.<bits32>
+                                                           [a], b{, h:b64}              reduction waits
+  red<order>{.<at>}<order>.!(inc|dec)<order>{.<hint>}.u32
+                                                           [a], b{, h:b64}              reduction waits
   vote.sync.!(all|any|uni).pred                            d, a, m:b32                  warp
   vote.sync.!ballot.b32                                    d, a:pred, m                 warp
   match.!any.sync.<bits32>                                 d:b32, a, m:b32              warp
@@ -355,5 +368,17 @@ REFUSED = {
     "Hopper's wgmma": ("wgmma.",),
     "Blackwell's tcgen05": ("tcgen05.",),
     "TMA": ("cp.async.bulk", "cp.reduce.async.bulk", "tensormap."),
+    "votes without a mask of lanes, as GPUs before Volta had them: write __any_sync(0xffffffff, ...) or vote.sync": (
+        "vote.all.pred",
+        "vote.any.pred",
+        "vote.uni.pred",
+        "vote.ballot.b32",
+    ),
+    "shuffles without a mask of lanes, as GPUs before Volta had them: write __shfl_sync(0xffffffff, ...) or shfl.sync": (
+        "shfl.up.b32",
+        "shfl.down.b32",
+        "shfl.bfly.b32",
+        "shfl.idx.b32",
+    ),
     "thread block clusters": ("barrier.cluster", "mapa.", "getctarank."),
 }

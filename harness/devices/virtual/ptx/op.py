@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import product
+from itertools import permutations, product
 
 from .isa import CLASSES, TABLE
 from .types import BITS, BYTES
@@ -35,6 +35,15 @@ _ORDERING = ("volatile", "mmio", "relaxed", "acquire", "release", "acq_rel")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _LETTERS = "dabc"  # the names of operands by their places
 _KINDS = {"u", "s", "b"}  # of types that an address may have
+_COMBINES = {"and", "or", "xor"}
+# whose modifiers ptxas takes in any order; types keep theirs
+_ANY_ORDER = frozenset(
+    """
+    ld ldu st atom red ldmatrix mma cvt add sub mul fma min max set setp vote shfl match redux fence prefetch bfind
+    """.split()
+)
+_OF_THE_NAME = {"lo", "hi", "wide"}  # of mul.lo
+_MOST_MOVED = 6  # modifiers: 720 orders
 
 
 @dataclass(frozen=True)
@@ -257,6 +266,25 @@ def find(opcode: str) -> Op | None:
     return None
 
 
+@cache
+def in_order(opcode: str) -> str:
+    """A spelling with its modifiers in the order of the table, where only their order differs; others as they are."""
+    base, *mods = opcode.replace(".row.col", ".row-col").split(".")
+    moved = [mod for mod in mods if mod not in BITS]
+    if (
+        base in _ANY_ORDER
+        and len(moved) <= _MOST_MOVED
+        and _OF_THE_NAME.isdisjoint(moved)
+        and not find(opcode)
+    ):
+        types = [mod for mod in mods if mod in BITS]
+        for order in permutations(moved):
+            spelling = ".".join((base, *order, *types)).replace("row-col", "row.col")
+            if find(spelling):
+                return spelling
+    return opcode
+
+
 def compiled(pattern: str) -> re.Pattern:
     """The regular expression of a pattern in the manual's notation."""
     while "<" in pattern:
@@ -294,9 +322,11 @@ def _rows() -> dict[str, list[tuple[str, str, str]]]:
 
 
 def _op(opcode: str, operation: str, pattern: str, operands: str, facts: list[str]) -> Op:
+    mods = opcode.split(".")
     if "{.<bool>}" in pattern:  # whose predicate is there where the modifier is
-        combines = not {"and", "or", "xor"}.isdisjoint(opcode.split("."))
-        operands = operands.replace("{, c:pred}", ", c:pred" * combines)
+        operands = operands.replace("{, c:pred}", ", c:pred" * (not _COMBINES.isdisjoint(mods)))
+    if "{.<hint>}" in pattern:
+        operands = operands.replace("{, h:b64}", ", h:b64" * (CLASSES["hint"] in mods))
 
     def one(words) -> str:
         return next((fact for fact in facts if fact in words), "")

@@ -26,6 +26,7 @@ from .ir import (
     operand,
     special_type,
 )
+from .op import in_order
 from .types import BYTES, TYPES
 
 _MOST_RENAMED = 4096  # registers of one range in an inner block
@@ -43,6 +44,7 @@ _USED = re.compile(r'\.pragma\s+"used_bytes_mask\s+(0[xX][0-9a-fA-F]{1,16}|0|[1-
 _LOC = re.compile(r"\.loc\s+(\d{1,9})\s+(\d{1,9})\s+\d{1,9}(?:.*inlined_at\s+(\d{1,9})\s+(\d{1,9})\b)?")
 _FILE = re.compile(r'\.file\s+(\d{1,9})\s+"((?:[^"\\]|\\.)*)"')
 _VARIABLE = re.compile(r"(?P<space>reg|param|local|shared|const|global)\b(?P<rest>.*)", re.S)
+_MANAGED = re.compile(r"\A\s*\.attribute\s*\(\s*\.managed\s*\)")
 _DECLARATOR = re.compile(
     r"(?:\.align\s+(?P<align>\d+)\s*)?(?P<ptr>\.ptr\b(?:\s*\.(?!align)\w+)*(?:\s*\.align\s+\d+)?\s*)?(?P<names>.*)",
     re.S,
@@ -282,6 +284,7 @@ class _Parser:
     def _variables(self, space: str, rest: str, extern: bool = False):
         """`.align 4 .b8 name[12] = {1, 2}` -> (Variable, -1). Of a range `%r<3>` the prefix and how many."""
         align = 0
+        rest = _MANAGED.sub("", rest)  # one memory serves host and device here
         if match := re.match(r"\s*\.align\s+(\d{1,9})\b", rest):
             align, rest = int(match[1]), rest[match.end() :]
         match = re.match(r"\s*(?:\.(v2|v4)\s*)?\.(texref|samplerref|surfref|\w+)\s*", rest)
@@ -373,7 +376,7 @@ class _Parser:
         if not match or self.function is None:
             self._refuse(f"the PTX statement {text[:60]!r}")
         negated, pred, opcode, rest = match.groups()
-        operands = tuple(self._operand(o) for o in _split_operands(rest))
+        opcode, operands = in_order(opcode), tuple(self._operand(o) for o in _split_operands(rest))
         self.function.body.append(
             Instruction(
                 opcode, operands, self.at, self._name(pred) if pred else "", negated == "!", self.used

@@ -7,7 +7,7 @@ import pytest
 from harness.devices.virtual.emit import opcodes  # noqa: F401  (fills the table)
 from harness.devices.virtual.emit.table import ROWS
 from harness.devices.virtual.ptx import parse as ptx
-from harness.devices.virtual.ptx.op import Role, compiled, find, rows
+from harness.devices.virtual.ptx.op import Role, compiled, find, in_order, rows
 from harness.tests.conformance.test_table import spellings
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -127,3 +127,34 @@ def test_what_ptx_does_not_have():
         opcode
     ) in "add.foo.s32 ld.f32.global ld.volatile.nc.f32 st.global.v3.f32 atom.global.sub.u32 frob".split():
         assert find(opcode) is None
+
+
+@pytest.mark.parametrize(
+    "given, ordered",
+    [
+        ("ldmatrix.sync.aligned.x4.trans.m8n8.shared.b16", "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"),
+        ("ld.f32.v4.global", "ld.global.v4.f32"),
+        (
+            "ld.global.L2::128B.nc.L2::cache_hint.L1::no_allocate.u32",
+            "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.u32",
+        ),
+        ("cvt.s32.f32.rni", "cvt.rni.s32.f32"),
+        (
+            "mma.sync.aligned.row.col.m16n8k8.f32.f16.f16.f32",
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        ),
+        ("mul.s32.lo", "mul.s32.lo"),  # part of the name
+        ("cvt.f32.foo.s32", "cvt.f32.foo.s32"),
+    ],
+)
+def test_modifiers_in_any_order(given, ordered):
+    """As ptxas takes them."""
+    assert in_order(given) == ordered
+
+
+def test_a_policy_of_caches_is_an_operand_where_the_modifier_is():
+    assert list(find("ld.global.L2::cache_hint.u32").roles) == [3] and list(find("ld.global.u32").roles) == [
+        2
+    ]
+    assert find("red.global.add.L2::cache_hint.u32").roles[3][2] == Role("value", "b64")
+    assert find("atom.global.cas.L2::cache_hint.b32") is None
