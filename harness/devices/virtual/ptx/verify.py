@@ -290,7 +290,7 @@ class _Body:
         elif kind is Negated:
             if type_ != "pred" or self.regs.get(operand.register) != "pred":
                 self.refuse(ins, f"in which {operand} must be a predicate")
-        elif kind is Symbol and ins.base in ("mov", "cvta"):
+        elif kind is Symbol and ins.base in ("mov", "cvta") and operand in ins.operands:  # not of a vector
             self.symbol(ins, type_, operand)
         else:
             self.refuse(ins, f"whose operand {operand} is not one that PTX has")

@@ -68,6 +68,7 @@ REFUSED = {
     # opcodes, and how many operands
     "foo.bar %r1;": "the PTX instruction `foo.bar %r1`",
     "add.s32.foo %r1, %r1, 1;": "the PTX instruction `add.s32.foo %r1, %r1, 1`",
+    "mov.b64 %rd1, {%r1, tile};": "whose operand tile is not one that PTX has",
     "mul.s32.lo %r1, %r1, %r1;": "the PTX instruction `mul.s32.lo %r1, %r1, %r1`",
     "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];": "textures (the PTX instruction",
     "add.s32 %r1;": "`add.s32 %r1`, which takes 3 operands",
