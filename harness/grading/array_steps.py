@@ -63,7 +63,9 @@ def by_name(kernel: Kernel, own: Function) -> dict[str, Array]:
 def sizes_of(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     """The names that stand for sizes of arrays: parameters, and variables computed from nothing else."""
     every = {p.name: [p.resolve(d) for d in dims] for p in kernel.params if isinstance(p, Scalar)}
-    extents = [[d[size] for d in dims] for a in kernel.arrays for _, size in a.axes if isinstance(size, str)]
+    names = {size for a in kernel.arrays for _, size in a.axes if isinstance(size, str)}
+    names |= {n for n in dims[0] if n not in every and n.endswith("_out") and all(n in d for d in dims)}
+    extents = [[d[n] for d in dims] for n in names]
     found = {
         v.name: every[p.name] for v, p in zip(own.parameters, kernel.params, strict=False) if p.name in every
     }

@@ -197,29 +197,33 @@ def _outside(
     letters, shape = axes_of(fault)
     if fault.kind not in ENDS or len(probe.indices) != 1 or not letters or not is_plain(probe.indices[0]):
         return [], set()
-    parts: dict[int, list[tuple[int, str]]] = {}
+    parts: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+    worth: dict[tuple[str, ...], int] = {}
     for sign, names in multiplied_out(probe.indices[0]):
         fixed = [
             n for n in names if not _varies(file, probe.function, n.split(".")[0], probe.indices[0].start)
         ]
         rest = [n for n in names if n not in fixed] or fixed[:1]
-        scale = [values.get(n, int(n) if n.isdecimal() else None) for n in fixed if n not in rest]
-        if len(rest) != 1 or None in scale or rest[0] not in values and not rest[0].isdecimal():
+        scale = tuple(sorted(n for n in fixed if n not in rest))
+        known = [values.get(n, int(n) if n.isdecimal() else None) for n in scale]
+        if len(rest) != 1 or None in known or rest[0] not in values and not rest[0].isdecimal():
             return [], set()
-        parts.setdefault(math.prod(scale), []).append((sign, rest[0]))
+        parts.setdefault(scale, []).append((sign, rest[0]))
+        worth[scale] = math.prod(known)
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    if not set(parts) <= set(steps):
+    scales = sorted(parts, key=lambda scale: (worth[scale], len(scale)), reverse=True)
+    if len(parts) != len(shape) or [worth[scale] for scale in scales] != steps:
         return [], set()
     found, names = [], set()
-    for letter, size, step in zip(letters, shape, steps, strict=True):
-        terms = parts.pop(step, [])  # of several axes with one step, all but the first have one element
+    for letter, size, scale in zip(letters, shape, scales, strict=True):
+        terms = parts[scale]
         at = sum(sign * values.get(n, int(n) if n.isdecimal() else 0) for sign, n in terms)
         if not 0 <= at < size:
             text = _added((sign, n) for sign, n in terms)
-            worth = f"{_added((sign, str(values.get(n, n))) for sign, n in terms)} = " if terms[1:] else ""
+            numbers = f"{_added((sign, str(values.get(n, n))) for sign, n in terms)} = " if terms[1:] else ""
             called = sizes.get(letter, "")
             known = f" ({called} = {size})" if called and not called.isdecimal() else ""
-            found.append(f"{text} is {worth}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
+            found.append(f"{text} is {numbers}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
             names |= {n for _, n in terms}
     return found[:2], names
 

@@ -382,7 +382,9 @@ def lines_of(
         lines += elsewhere(puzzle, shown, outcomes, verdict, foresee)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
-        lines += read_unset(shown.error, shown.kernel, source)
+        lines += read_unset(
+            shown.error, shown.kernel, source, puzzle.solution_path.read_text(encoding="utf-8")
+        )
         return lines + causes(puzzle, shown.kernel, source)
     if isinstance(shown.error, LaunchError):
         return sentences.launch_error(shown.error, shown.kernel)

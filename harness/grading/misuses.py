@@ -14,6 +14,7 @@ from ..course.declare import Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..course.stubs import stub_text
 from .array_steps import wrong_steps
+from .near_solution import differences
 from .noting import value_of
 from .slips import Slip, reached, shown
 
@@ -34,6 +35,8 @@ def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
     found += wrong_steps(kernel, own, dims)
     solution = puzzle.solution_path.read_text(encoding="utf-8")
     use = [Use(read(text), kernel.name) for text in (source, stub_text(puzzle), solution)]
+    names = {p.name for p in kernel.params} | {v.name for v in use[1].file.variables}
+    found += differences(file, read(solution), kernel.name, names)
     if all(u.function for u in use) and {v.name for v in own.parameters} == {p.name for p in kernel.params}:
         found += [*never_used(kernel, *use), *no_remainder(kernel, *use)]
     return found
@@ -59,7 +62,7 @@ class Use:
     """How often a kernel of a file, with the functions that it calls, names something."""
 
     def __init__(self, file: CudaText, kernel: str):
-        self.function = file.function(kernel)
+        self.file, self.function = file, file.function(kernel)
         self.bodies = [function.body for function in reached(file, kernel)]
 
     @cached_property
@@ -95,19 +98,35 @@ def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[
 
 
 def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
-    """A division by a parameter where the solution asks whether anything remains."""
+    """No division by a parameter, or one of which the remainder is not looked at, where the solution does both."""
     for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
-        divisions = [e for e in mine.by("/", name)]
-        if len(divisions) <= len(stub.by("/", name)) or not solution.by("%", name) or stub.by("%", name):
+        asks = mine.by("%", name) or len(mine.by("*", name)) > len(stub.by("*", name))
+        if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
             continue
-        back = mine.by("*", name)
-        if not mine.by("%", name) and len(back) <= len(stub.by("*", name)):
+        divisions = mine.by("/", name)
+        if len(divisions) > len(stub.by("/", name)) and not asks:
             last = divisions[-1]
             yield Slip(
                 last.line,
                 f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
                 f"(% {name}): where it does, there is no such position.",
             )
+        elif (
+            len(divisions) <= len(stub.by("/", name))
+            and not mine.by("%", name)
+            and mine.of(name) > stub.of(name)
+        ):
+            yield Slip(
+                mine.function.name_line,
+                f"Nothing that you wrote in {kernel.name} divides by {name}: from here, what lies a step of {name} apart "
+                "is found by a division that leaves no remainder.",
+            )
+
+
+def _is_tested(remainder: Piece) -> bool:
+    """Whether it is compared, or a condition itself."""
+    outer = remainder.outer
+    return outer.kind == "binary_expression" and outer.part("operator").code in ("==", "!=", "||", "&&")
 
 
 # -- rows and columns ----------------------------------------------------------------------------------------

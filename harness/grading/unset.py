@@ -8,8 +8,8 @@ from ..course.declare import Kernel
 from ..errors import KernelFault
 
 
-def read_unset(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
-    """An output that is added to, or a tile that is filled only in part."""
+def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str = "") -> list[str]:
+    """An output that is added to, or a tile that is filled only in part, which in the solution is not."""
     if found.kind != "uninitialised-read" or not found.array:
         return []
     file = read(source)
@@ -26,7 +26,7 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str) -> list[str]:
         return []
     stores = [a for a in own.body.all("assignment_expression") if array_of(a.part("left")) == found.array]
     tests = [test for test in map(governing_if, stores) if test]
-    if len(stores) == len(tests) == 1:
+    if len(stores) == len(tests) == 1 and not fills_in_part(solution):
         test = " ".join(tests[0].part("condition").code.split())[1:-1]
         return [
             f"Line {stores[0].line} stores into {found.array} only where {test}. If elements are read that it leaves out, "
@@ -51,6 +51,14 @@ def left_in_a_loop(kernel: Kernel, source: str) -> list[str]:
                 f"{after[0].line}; to skip one turn of the loop, write continue."
             ]
     return []
+
+
+def fills_in_part(text: str) -> bool:
+    """Whether any shared array of a file is filled only where a condition holds."""
+    file = read(text)
+    shared = {v.name for v in file.variables if "__shared__" in v.words}
+    stores = (a for a in file.whole.all("assignment_expression") if array_of(a.part("left")) in shared)
+    return any(map(governing_if, stores))
 
 
 def array_of(access: Piece) -> str:

@@ -1,0 +1,126 @@
+"""Where a wrong kernel says almost what the solution says: the same terms with another sign, two variables that have each
+other's value, a bound that is another size, `break` for `continue`.
+
+Expressions are compared by what they add up, not by how they are written. What the solution says is not told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ..course.cuda_text import CudaText, Piece
+from ..course.cuda_tree import LOOPS
+from .array_steps import multiplied_out
+from .slips import Slip, reached, shown
+
+Sum = frozenset  # of (sign, names in alphabetical order)
+
+
+def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable[str]) -> list[Slip]:
+    """given: the names of sizes that the stub has."""
+    both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
+    return [*other_signs(*both), *exchanged(*both), *other_bounds(*both, set(given)), *leaves(*both)]
+
+
+def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A sum of the solution's terms in which some have another sign, but not all."""
+    known = {s for body in solution for _, s in sums(body)}
+    plain = {frozenset(names for _, names in s): s for s in known}
+    for body in mine:
+        for e, s in sums(body):
+            other = plain.get(frozenset(names for _, names in s))
+            if other is None or s in known or frozenset((-sign, names) for sign, names in s) in known:
+                continue
+            wrong = [term for term in s if term not in other]
+            wrong = wrong if len(wrong) * 2 <= len(s) else [term for term in s if term in other]
+            if wrong and len(wrong) < len(s):
+                sign, names = max(wrong)
+                does = "adds" if sign > 0 else "subtracts"
+                yield Slip(
+                    e.line, f"Line {e.line} {does} {' * '.join(names)} in {shown(e)}: is that the right sign?"
+                )
+
+
+def sums(body: Piece) -> Iterator[tuple[Piece, Sum]]:
+    """The sums of two terms or more that are nothing but names and products of names."""
+    for e in body.all("binary_expression"):
+        inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
+        if inner or e.part("operator").code not in ("+", "-"):
+            continue
+        terms = [(sign, tuple(sorted(names))) for sign, names in multiplied_out(e)]
+        if (
+            len(terms) > 1
+            and len(set(terms)) == len(terms)
+            and not any(n.isdecimal() for _, t in terms for n in t)
+        ):
+            yield e, frozenset(terms)
+
+
+def exchanged(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """Two variables of which each has the value that the other has in the solution."""
+    own, right = values(mine), values(solution)
+    for a, piece in own.items():
+        for b, other in own.items():
+            if a < b and right.get(a) and right.get(b) and a in right and b in right:
+                pair = [" ".join(p.code.split()) for p in (piece, other, right[a], right[b])]
+                if pair[:2] == pair[:1:-1] and pair[0] != pair[1]:
+                    lines = sorted({piece.line, other.line})
+                    where = f"Line {lines[0]}" if len(lines) == 1 else f"Lines {lines[0]} and {lines[1]}"
+                    verb = "gives" if len(lines) == 1 else "give"
+                    yield Slip(
+                        lines[0], f"{where} {verb} {a} what belongs to {b}, and {b} what belongs to {a}."
+                    )
+
+
+def values(bodies: list[Piece]) -> dict[str, Piece]:
+    """The first value of every variable that is declared once."""
+    found: dict[str, list[Piece]] = {}
+    for body in bodies:
+        for d in body.all("init_declarator"):
+            name, value = d.part("declarator"), d.part("value")
+            if name and value and name.kind == "identifier":
+                found.setdefault(name.code, []).append(value)
+    return {name: pieces[0] for name, pieces in found.items() if len(pieces) == 1}
+
+
+def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> Iterator[Slip]:
+    """A comparison with another size than the solution has for the same thing, which is nowhere compared with that."""
+    own, right = list(comparisons(mine)), list(comparisons(solution))
+    known = {(left, bound) for _, left, bound in right}
+    for e, left, bound in own:
+        bounds = {b for _, a, b in right if a == left and b != "0"}
+        if not bounds or (left, bound) in known or not given.issuperset(re.findall(r"\w+", bound)):
+            continue
+        if not any((left, b) in {(a, c) for _, a, c in own} for b in bounds):
+            yield Slip(
+                e.line,
+                f"Line {e.line} compares {left} with {bound}: is {bound} the number of what {left} counts?",
+            )
+            return
+
+
+def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
+    """(comparison, what is compared, with what) of all that ask for more or less."""
+    for body in bodies:
+        for e in body.all("binary_expression"):
+            if e.part("operator").code in ("<", ">", "<=", ">="):
+                left, bound = (" ".join(e.part(side).code.split()) for side in ("left", "right"))
+                yield e, left, bound
+
+
+def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A loop that is left where the solution only skips one turn."""
+
+    kinds = {p.kind for body in solution for p in body.all("break_statement", "continue_statement")}
+    if kinds != {"continue_statement"}:
+        return
+    for body in mine:
+        for leave in body.all("break_statement"):
+            loops = leave.file.around(leave.start, *LOOPS, "switch_statement")
+            if len(loops) > 1 and loops[0].kind == "for_statement":
+                yield Slip(
+                    leave.line,
+                    f"The break in line {leave.line} ends the loop of line {loops[0].line}, with all turns that are left; "
+                    "to skip one turn, write continue.",
+                )

@@ -1,0 +1,64 @@
+"""What differs from the solution in one thing is pointed at; what is written in another way is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.course.cuda_text import read
+from harness.grading.near_solution import differences
+
+SOLUTION = """__global__ void k(const float* x, float* y, int H, int H_out, int n) {
+    int row = blockIdx.y, col = blockIdx.x;
+    float sum = 0;
+    for (int r = 0; r < n; r++) {
+        for (int s = 0; s < n; s++) {
+            int p = row - r * 2 + s;
+            int h = col * n - r * H + s;
+            if (p < 0 || p >= H_out) continue;
+            sum += x[p * n + h];
+        }
+    }
+    y[row] = sum;
+}
+"""
+
+
+def told(*edits):
+    source = SOLUTION
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new, 1)
+    names = {"H", "H_out", "n"}
+    return [slip.says for slip in differences(read(source), read(SOLUTION), "k", names)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("col * n - r * H", "col * n + r * H", "Line 7 adds H * r in col * n + r * H + s: is that the right sign?"),
+        ("- r * H + s", "- r * H - s", "Line 7 subtracts s in col * n - r * H - s: is that the right sign?"),
+        ("p >= H_out", "p >= H", "Line 8 compares p with H: is H the number of what p counts?"),
+        ("p >= H_out", "p > H", "Line 8 compares p with H: is H the number of what p counts?"),
+        ("continue", "break", "The break in line 8 ends the loop of line 5, with all turns that are left; to skip one"),
+        ("row = blockIdx.y, col = blockIdx.x", "row = blockIdx.x, col = blockIdx.y", "Line 2 gives col what belongs to row"),
+    ],
+)  # fmt: skip
+def test_one_difference_is_pointed_at(old, new, says):
+    (text,) = told((old, new))
+    assert text.startswith(says)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("col * n - r * H + s", "s + n * col - H * r"),
+        ("col * n - r * H + s", "-(r * H - col * n - s)"),
+        ("p < 0 || p >= H_out", "!(p >= 0 && p < H_out)"),
+        ("if (p < 0 || p >= H_out) continue;\n            sum", "if (p >= 0 && p < H_out) sum"),
+        ("sum += x[p * n + h];", "if (p < H) sum += x[p * n + h];"),
+        ("int row = blockIdx.y, col = blockIdx.x;", "int row = blockIdx.y; int col = blockIdx.x;"),
+        ("for (int r = 0; r < n; r++)", "for (int r = n - 1; r >= 0; r--)"),
+    ],
+)
+def test_another_way_to_write_it_is_not(edit):
+    assert not told(edit)
