@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import math
 import os
 import pickle
 import resource
@@ -36,7 +37,8 @@ from .plain import Damaged
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LENGTH = struct.Struct("=Q")  # of a message, before it
-_LOOK = 0.05  # seconds between two looks at what a child uses while it works
+_LOOK = 0.005  # seconds between two looks at what a child uses while it works: memory can be filled quickly
+TOGETHER = 1300 << 20  # bytes that all children with a bound may use, beside what they are granted
 PATIENCE = 60  # seconds for a child to take what it is sent
 _ENDING = 0.2  # seconds for a child to end by itself
 _LAST_WORDS = 1 << 16  # bytes of them that are read
@@ -110,8 +112,12 @@ class Channel:
 class Child(Channel):
     """The parent's end, and the process at the other.
 
-    memory: bytes that the process may use; more is a MemoryError in this one.
+    memory: bytes that the process may use; more is a MemoryError in this one. granted: those of them that do not count
+    towards what all children may use together.
     """
+
+    granted = 0
+    _alive: set[Child] = set()
 
     def __init__(
         self,
@@ -144,6 +150,7 @@ class Child(Channel):
             )
         ours.settimeout(PATIENCE)
         super().__init__(ours, codec)
+        self._alive.add(self)
 
     def _take(self, into: memoryview, end: float | None) -> int:
         while True:
@@ -152,12 +159,37 @@ class Child(Channel):
             try:
                 return self._connection.recv_into(into)
             except TimeoutError:
-                if self.memory is not None and self.used() > self.memory:
+                if self._takes_too_much():
                     raise MemoryError from None
                 if end is not None and time.monotonic() >= end:
                     raise
             finally:
                 self._connection.settimeout(PATIENCE)
+
+    def _takes_too_much(self) -> bool:
+        if self.memory is None:
+            return False
+        others = [child for child in list(self._alive) if child is not self and child.memory is not None]
+        used, granted = self.used(), self.granted + sum(child.granted for child in others)
+        return used > self.memory or used + sum(child.used() for child in others) > TOGETHER + granted
+
+    def allow(self, seconds: float) -> None:
+        """From now on it may use each core for so long; then the system ends it, even where this process cannot."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError, ValueError):  # it has ended; it has a limit that is lower
+                hard = resource.prlimit(self._child.pid, resource.RLIMIT_CPU)[1]
+                bound = math.ceil(self.spent() + seconds * (os.cpu_count() or 1))
+                if hard == resource.RLIM_INFINITY or bound < hard:
+                    resource.prlimit(self._child.pid, resource.RLIMIT_CPU, (bound, hard))
+
+    def spent(self) -> float:
+        """Seconds of processor time; 0 where the system does not tell."""
+        try:
+            with open(f"/proc/{self._child.pid}/stat") as file:
+                user, system = file.read().rpartition(")")[2].split()[11:13]
+            return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError):
+            return 0.0
 
     def used(self) -> int:
         """Bytes of memory that it has now; 0 where the system does not tell."""
@@ -169,6 +201,7 @@ class Child(Channel):
 
     def end(self) -> str:
         """Stops the child and all that it has started; returns how it ended."""
+        self._alive.discard(self)
         self._connection.close()
         end = time.monotonic() + _ENDING
         while not self._has_ended() and time.monotonic() < end:

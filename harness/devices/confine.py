@@ -39,7 +39,8 @@ _PR_SET_NO_NEW_PRIVS, _SET_MODE_FILTER, _ALL_THREADS = 38, 1, 1
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _CLONE_THREAD = 0x10000
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06  # instructions of a filter
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+# offsets in struct seccomp_data; an argument has two words
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 32
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,11 @@ def supported() -> Confinement:
     return Confinement(_version() > 0, calls)
 
 
-def confine(readable: Iterable[Path | str] = (), writable: Iterable[Path | str] = ()) -> Confinement:
-    """Confine this process for good. readable, writable: files and folders it keeps, with all that is in them.
+def confine(
+    readable: Iterable[Path | str] = (), writable: Iterable[Path | str] = (), limits: bool = False
+) -> Confinement:
+    """Confine this process for good. readable, writable: files and folders it keeps, with all that is in them. limits:
+    it may change its own, up to the hard ones.
 
     What is open stays open. Returns what holds: on a machine that lacks one of the two, the other.
     """
@@ -108,7 +112,7 @@ def confine(readable: Iterable[Path | str] = (), writable: Iterable[Path | str] 
     _drop_capabilities(libc)
     alone = _threads() == 1
     files = _confine_files(libc, readable, writable) and alone
-    return Confinement(files, _confine_calls(libc))
+    return Confinement(files, _confine_calls(libc, limits))
 
 
 def _drop_capabilities(libc) -> None:
@@ -125,15 +129,17 @@ def limit(
     memory: int | None = None,
     seconds: int | None = None,
     file_size: int | None = None,
+    processes: int | None = None,
 ) -> None:
     """Bounds for this process, for good; None: as it is. addresses: bytes of address space. memory: those of it that can
-    be written to, and are its own. seconds: of processor time. file_size: bytes that a file may grow to. No core dump
-    is written."""
+    be written to, and are its own. seconds: of processor time. file_size: bytes that a file may grow to. processes:
+    of the user, threads too, beyond which this one starts none; root's are not counted. No core dump is written."""
     bounds = {
         resource.RLIMIT_AS: addresses,
         resource.RLIMIT_DATA: memory,
         resource.RLIMIT_CPU: seconds,
         resource.RLIMIT_FSIZE: file_size,
+        resource.RLIMIT_NPROC: processes,
         resource.RLIMIT_CORE: 0,
     }
     for what, bound in bounds.items():
@@ -207,33 +213,40 @@ def _allow_path(libc, rules: int, path: Path | str, rights: int) -> None:
 # -- seccomp ------------------------------------------------------------------------------------------
 
 
-def _confine_calls(libc) -> bool:
+def _confine_calls(libc, limits: bool) -> bool:
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return False
-    filter_ = _filter(machine)
+    filter_ = _filter(machine, limits)
     text = ctypes.create_string_buffer(b"".join(filter_))
     program = struct.pack("@HP", len(filter_), ctypes.addressof(text))
     _expect(libc.syscall(machine.seccomp, _SET_MODE_FILTER, _ALL_THREADS, program), "seccomp")
     return True
 
 
-def _filter(machine: _Machine) -> list[bytes]:
+def _filter(machine: _Machine, limits: bool) -> list[bytes]:
     """A filter in classic BPF: calls on the list are made, others fail.
 
-    A thread may be started, a process may not; limits may be changed, but only one's own. glibc tries clone3
+    A thread may be started, a process may not; limits may be read or, if so said, changed, but only one's own. glibc tries clone3
     first, whose flags a filter cannot see, and takes clone where the kernel is too old to have it. An instruction
     is (code, if so, if not, value); the two say how many instructions to pass over.
     """
     refuse, unknown = (_RETURN, 0, 0, _ERRNO | errno.EPERM), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
     allow, argument = (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _FIRST_ARGUMENT)
+    # the process, 0 for this one, and where the new limit stands, nowhere if it is only read
+    words = _FIRST_ARGUMENT, *(() if limits else (_THIRD_ARGUMENT, _THIRD_ARGUMENT + 4))
+    zeros = [
+        part
+        for left, word in zip(reversed(range(len(words))), words, strict=True)
+        for part in ((_LOAD, 0, 0, word), (_EQUAL, 0, 2 * left + 1, 0))
+    ]
     found = [
         *((_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, machine.audit)),
         (_RETURN, 0, 0, _KILL),  # a call of 32-bit code, which has other numbers
         (_LOAD, 0, 0, _NUMBER),
         *((_EQUAL, 0, 1, _CLONE3), unknown),
         *((_EQUAL, 0, 4, machine.clone), argument, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, refuse),
-        *((_EQUAL, 0, 4, machine.prlimit), argument, (_EQUAL, 0, 1, 0), allow, refuse),
+        *((_EQUAL, 0, len(zeros) + 2, machine.prlimit), *zeros, allow, refuse),
     ]
     for number in _numbers(machine):
         found += [(_EQUAL, 0, 1, number), allow]

@@ -16,6 +16,9 @@ from .program_data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused
 from .sentences import nth_line, source_line
 
 START_LIMIT, GRACE = 60.0, 3.0  # seconds for the process to start; beyond the time that it keeps itself
+MEMORY = (
+    1 << 30
+)  # bytes of addresses, which its own process sees to; all processes together may use as much memory
 MOST_BYTES = 64 << 20  # of what it sends at once
 KINDS = ("syntax", "timeout", "launch", "fault")
 
@@ -25,7 +28,7 @@ class _Process(Child):
 
     def __init__(self, program: Program):
         worker = "harness.grading.program_worker"
-        super().__init__(worker, environment=ENVIRONMENT, codec=CODEC, most=MOST_BYTES)
+        super().__init__(worker, environment=ENVIRONMENT, codec=CODEC, most=MOST_BYTES, memory=MEMORY)
         self._program = program
 
     def receive(self, *_):
@@ -112,6 +115,7 @@ class Program:
         self._refused = None
         if not self._child:
             raise ProgramError("exception", [f"The process of {self.name} has ended."])
+        self._child.allow(seconds + START_LIMIT)
         try:
             match self._child.ask(verb, (seconds, *arguments), verbs=verbs):
                 case found, str() as printed, int() as dropped:
@@ -122,6 +126,10 @@ class Program:
             self.end()
             what = f"{self.name} is still running after {self.seconds:g} s, and was ended."
             raise ProgramError("timeout", [what]) from None
+        except MemoryError:
+            self.end()
+            what = f"{self.name} takes more memory than a program here may have, and was ended."
+            raise ProgramError("exception", [what]) from None
         except (Damaged, Refused):
             raise self._nonsense() from None
         except (EOFError, ConnectionError):

@@ -101,7 +101,9 @@ class Process:
             try:
                 self._free_unused()
                 self._child.most = MOST + self.most + room
-                self._child.memory = MEMORY + self.need + NEED["memory"] * room
+                self._child.granted = self.need + NEED["memory"] * room
+                self._child.memory = MEMORY + self._child.granted
+                self._child.allow(limit + GRACE)
                 return self._child.ask(verb, arguments, limit, verbs)
             except MemoryError:
                 self.end()

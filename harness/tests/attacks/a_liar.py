@@ -44,4 +44,10 @@ elif HOW == "memory":
     held = [bytes(1) * (1 << 20) for _ in range(300)]
     for part in held:
         bytearray(part)
+elif HOW == "holds memory":
+    held = bytearray(150 << 20)
+    channel.send("ok", len(held))
+elif HOW == "time":
+    while True:
+        pass
 time.sleep(600)

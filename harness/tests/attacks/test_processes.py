@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from pathlib import Path
 
@@ -72,6 +73,29 @@ def test_a_child_that_reads_nothing(liar, monkeypatch):
 def test_a_child_that_takes_memory(liar):
     with pytest.raises(MemoryError):
         liar("memory", memory=200 << 20).ask("anything", (), 60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
+def test_children_that_take_memory_together(liar, monkeypatch):
+    """Each has what it may, but not all at once: the one that works then is stopped, unless it was granted more."""
+    monkeypatch.setattr(children, "TOGETHER", 400 << 20)
+    first, second, third = (liar(how, memory=1 << 30) for how in ("holds memory", "memory", "memory"))
+    first.ask("anything", (), 60)
+    with pytest.raises(MemoryError):
+        second.ask("anything", (), 60)
+    second.end()
+    third.granted = 1 << 30
+    with pytest.raises(TimeoutError):
+        third.ask("anything", (), LIMIT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit another process")
+def test_a_child_that_nobody_waits_for_runs_out_of_time(liar):
+    child = liar("time")
+    child.allow(0.1)
+    child.post("anything")
+    child._child.wait(timeout=60)
+    assert child.end() == "SIGXCPU"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")

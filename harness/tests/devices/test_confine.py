@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,7 @@ HARMFUL = {
     "its priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)),
     "a file without a name": lambda: os.close(os.memfd_create("x")),
     "ask for its session": lambda: os.getsid(0),
+    "its own limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
 }
 HARMLESS = {
     "arithmetic": lambda: np.ones((64, 64)) @ np.ones((64, 64)),
@@ -68,7 +70,7 @@ HARMLESS = {
     "imports": lambda: __import__("colorsys"),
     "memory": lambda: bytearray(50_000_000),
     "time": lambda: __import__("time").sleep(0),
-    "its own limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    "reading its own limits": lambda: resource.getrlimit(resource.RLIMIT_CORE),
 }
 
 def tried(attempts):
@@ -79,6 +81,8 @@ def tried(attempts):
             found[name] = "done"
         except (OSError, subprocess.SubprocessError) as error:
             found[name] = type(error).__name__
+        except ValueError:  # so Python reports EPERM of a limit
+            found[name] = "PermissionError"
         for name in ("new", "link"):
             try:
                 os.remove(f"{here}/{name}")
@@ -134,6 +138,57 @@ def test_nothing_harmful_can_be_done(found):
 
 def test_what_kernels_need_goes_on(found):
     assert set(found["needed"].values()) == {"done"}
+
+
+LIMITED = """
+import os, signal, sys, tempfile, time
+from harness.devices.confine import limit
+import encodings.idna
+
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+
+def spin():
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    while True:
+        pass
+
+what, bound = sys.argv[1], int(sys.argv[2])
+file, attempt = tempfile.TemporaryFile(), {
+    "addresses": lambda: bytearray(1 << 30),
+    "memory": lambda: bytearray(1 << 30),
+    "file_size": lambda: os.write(file.fileno(), bytes(2)) == 2 and os.write(file.fileno(), bytes(2)),
+    "processes": fork,
+    "seconds": spin,
+}[what]
+if os.geteuid() == 0:  # whose processes are not limited
+    os.setuid(65534)
+limit(**{what: bound})
+try:
+    attempt()
+except (OSError, MemoryError) as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")
+@pytest.mark.parametrize(
+    ("what", "bound", "says"),
+    [
+        ("addresses", 1 << 29, "MemoryError"),
+        ("memory", 1 << 29, "MemoryError"),
+        ("file_size", 2, "OSError"),
+        ("processes", 0, "BlockingIOError"),
+        ("seconds", 1, ""),
+    ],
+)
+def test_limits_hold(what, bound, says):
+    root = str(Path(harness.__file__).parents[1])
+    command = [sys.executable, "-c", LIMITED, what, str(bound)]
+    done = subprocess.run(command, env={"PYTHONPATH": root}, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == says, done.stderr
+    assert done.returncode == (0 if says else -signal.SIGKILL)
 
 
 def test_the_current_folder_is_neither_imported_from_nor_readable(tmp_path, monkeypatch):

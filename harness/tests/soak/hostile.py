@@ -257,6 +257,7 @@ class Examiner:
 
     def _ask(self, seed: int, guarded: bool) -> tuple[str, str, str]:
         self.child = self.child or Child("harness.tests.soak.hostile", memory=MEMORY)
+        self.child.granted = MEMORY
         try:
             found = self.child.ask("examine", (seed, *self.how, guarded), LIMIT)
         except (TimeoutError, MemoryError, EOFError, ConnectionError) as error:

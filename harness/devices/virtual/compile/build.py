@@ -28,6 +28,7 @@ MEMORY = (
     900 << 20
 )  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
 IDLE = 400 << 20
+TOTAL = 240  # seconds of the processor's time of one process
 _WORKER = "harness.devices.virtual.compile.build_worker"
 _MOST = 1 << 28  # bytes of what they have made
 _store = Store("modules")
@@ -108,7 +109,7 @@ def _in_child(request: tuple) -> Built:
 
 def _keep(child: Child) -> None:
     global _child
-    if child.used() > IDLE:
+    if child.used() > IDLE or child.spent() > TOTAL / 2:
         child.end()
     else:
         _child = child

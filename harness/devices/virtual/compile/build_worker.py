@@ -11,7 +11,7 @@ from ...child import attach, serve
 from ...confine import confine, limit, python_folders
 from ...nvrtc.library import load_compiler
 from ..answers import CODEC
-from .build import MEMORY, build_here, too_large
+from .build import MEMORY, TOTAL, build_here, too_large
 from .llvm import machine
 from .modules import Built
 
@@ -19,7 +19,7 @@ ADDRESSES = 4 << 30  # bytes of address space: of what the compilers reserve the
 
 
 def build(seconds: int, *request) -> Built:
-    # of the processor's time; then SIGPROF ends this process. (RLIMIT_CPU would do, but NVRTC lifts it.)
+    # of the processor's time; then SIGPROF ends this process. (NVRTC sets RLIMIT_CPU to its hard limit, of all builds.)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         return build_here(*request)
@@ -44,8 +44,8 @@ def main() -> None:
     machine()
     with contextlib.suppress(DeviceError):  # it is raised again when it is needed
         load_compiler()
-    limit(addresses=ADDRESSES, memory=MEMORY, file_size=0)
-    confine(readable=python_folders())  # CUDA's headers are among them
+    limit(addresses=ADDRESSES, memory=MEMORY, seconds=TOTAL, file_size=0)
+    confine(python_folders(), limits=True)  # CUDA's headers are among them; NVRTC sets a limit
     gc.freeze()  # loaded modules stay; what a build creates is rarely part of a cycle
     gc.set_threshold(100_000)
     serve(channel, {"build": build}, explain)
