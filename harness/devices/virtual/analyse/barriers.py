@@ -48,11 +48,11 @@ class Barriers:
 
     def block_barriers(self, name: str) -> bool:
         """Whether a function, or one that it calls, has a barrier of the block."""
-        return self.graph.any(name, _is_block_barrier)
+        return self.graph.any(name, lambda op: op.collective == "block")
 
     def ordered(self, name: str) -> bool:
         """Whether fences, or accesses that acquire or release, order the threads of a kernel."""
-        return self.graph.any(name, lambda i: i.op.orders)
+        return self.graph.any(name, lambda op: op.orders)
 
     def symmetric(self, name: str) -> int:
         """SYMMETRIC bits of a kernel. (A function that others call has none: it is lowered for all of them.)"""
@@ -63,9 +63,9 @@ class Barriers:
     def _symmetry(self, name: str) -> int:
         if not self.graph.functions[name].entry or self.ordered(name):
             return 0
-        if self.graph.any(name, _counts_threads):
+        if any(map(_counts_threads, self.graph.those(name, lambda op: op.collective == "block"))):
             return SYMMETRIC_BLOCKS
-        if self.graph.any(name, lambda i: i.op.collective and not _is_block_barrier(i)):
+        if self.graph.any(name, lambda op: op.collective not in ("", "block")):
             return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS
         return SYMMETRIC_BLOCKS | SYMMETRIC_WARPS | SYMMETRIC_LANES
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ..ptx.callgraph import CallGraph, defined, grid_waits, spinning_loops
+from ..ptx.callgraph import CallGraph, defined, spinning_loops
 from ..ptx.ir import Function, Instruction, Module, Variable
 from .access_groups import Group, access_groups
 from .assigned import maybe_undefined, sets_bits, without_value
 from .barriers import Barriers
 from .cas_loops import guesses
+from .cooperative_groups import grid_waits
 from .intervals import Intervals
 from .leaving import Ways
 from .pointers import Origins, Values, rooted
@@ -48,7 +49,7 @@ class ModuleFacts:
     @cached_property
     def copies(self) -> bool:
         """Whether copies may be under way while a thread goes on."""
-        return any(self.graph.any(f.name, lambda i: i.op.memory == "copy") for f in defined(self.module))
+        return any(self.graph.any(f.name, lambda op: op.memory == "copy") for f in defined(self.module))
 
     def _shared(self, kernel: str) -> list[Variable]:
         """The shared variables of a kernel and of the functions that it calls, in the order of the module."""

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ptx.ir import Function, Instruction
+from ..ptx.op import Op
 from .cas_loops import guesses
 from .pointers import Pointers, Values, root_of, rooted
 from .unused import unused_results
 
 
-def reads_order(ins: Instruction) -> bool:
+def reads_order(op: Op) -> bool:
     """Whether an instruction reads what others may change at any time."""
-    return ins.op.memory == "atomic" or _is_ordered_load(ins)
+    return op.memory == "atomic" or _is_ordered_load(op)
 
 
 def turns(function: Function, hands_over: Callable[[str], bool], pointers: Pointers) -> set[int]:
@@ -28,7 +29,7 @@ def turns(function: Function, hands_over: Callable[[str], bool], pointers: Point
     """
     body = function.body
     home = [(i, ins) for i, ins in enumerate(body) if isinstance(ins, Instruction) and not ins.at.trusted]
-    loads = {i for i, ins in home if _is_ordered_load(ins)}
+    loads = {i for i, ins in home if _is_ordered_load(ins.op)}
     found = loads - _own(function, loads, pointers) | {i for i in guesses(body) if not body[i].at.trusted}
     results = {
         i
@@ -38,8 +39,8 @@ def turns(function: Function, hands_over: Callable[[str], bool], pointers: Point
     return found | (results - unused_results(function) if results else set())
 
 
-def _is_ordered_load(ins: Instruction) -> bool:
-    return ins.op.memory == "load" and bool(ins.op.ordering)
+def _is_ordered_load(op: Op) -> bool:
+    return op.memory == "load" and bool(op.ordering)
 
 
 def _returns(call: Instruction, hands_over: Callable[[str], bool]) -> bool:

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ptx import special
 from ..ptx.cfg import Blocks, Loop, basic_blocks, find_loops
 from ..ptx.ir import Function, Instruction, Label
 from .dataflow import dominators, reached
 
 #: threads that run together: in kernels without barriers, and in kernels with
 FACTOR, FACTOR_WITH_BARRIERS = 4, 8
-#: the same for threads of one block and row
-_SAME = ("%tid.y", "%tid.z", "%ntid", "%ctaid", "%nctaid", "%smid", "%nsmid", "%gridid", "%dynamic_smem_size",
-         "%total_smem_size", "%nwarpid")  # fmt: skip
 _MOST_BLOCKS = 300
 _MOST_SUMS = 6
 _FEW = 150  # instructions: with more, eight threads take LLVM too long
@@ -149,7 +147,7 @@ class _Coarsener:
         """Whether an instruction may give neighbouring threads different results for the same operands."""
         if ins.op.memory in ("atomic", "reduction") or ins.op.ordering:
             return True
-        return not all(name in self.registers or name.startswith(_SAME) for name in ins.reads)
+        return not all(name in self.registers or special.ROWS[name].of_neighbours for name in ins.reads)
 
     # -- where control flow diverges ------------------------------------------------------------------------
 

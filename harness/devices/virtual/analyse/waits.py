@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 
-from ..ptx.callgraph import CallGraph, called, defined, grid_waits, has_loop, spinning_loops
+from ..ptx.callgraph import CallGraph, called, defined, has_loop, spinning_loops
 from ..ptx.ir import Instruction
+from .cooperative_groups import grid_waits
 from .pointers import Pointers
 from .turns import reads_order, turns
 
@@ -94,7 +95,7 @@ class Waits:
         """
         callees = [f.name for f in self.graph.pointed] if name[0] == "%" else [name]
         return any(
-            self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda i: i.op.is_mbarrier)
+            self.graph.any(callee, reads_order) and not self.graph.any(callee, lambda op: op.is_mbarrier)
             for callee in callees
             if callee in self.graph.functions and not self.takes_turns(callee)
         )
@@ -138,7 +139,7 @@ class Waits:
     def syncs_grid(self, name: str) -> bool:
         """Whether a kernel synchronises its whole grid; merely reading the grid's size does not count."""
         functions = (self.graph.functions[f] for f in self.graph.closure(name))
-        return self.graph.mentions(name, "%envreg") and any(
+        return self.graph.reads_special(name, "%envreg") and any(
             f.body is not None and grid_waits(f) for f in functions
         )
 
@@ -151,14 +152,9 @@ class Waits:
         if ins.op.waits:
             return True
         callee = called(ins)
-        return callee is not None and any(
-            isinstance(i, Instruction) and i.op.waits
-            for f in self.graph.closure(callee)
-            for i in self.graph.functions[f].body or ()
-        )
+        return callee is not None and self.graph.any(callee, lambda op: op.waits)
 
     def updates_memory(self, name: str) -> bool:
         """Whether a function only makes an atomic update, like the header's functions."""
-        return self.graph.any(name, lambda i: i.op.memory == "atomic") and not self.graph.any(
-            name, lambda i: i.op.branches
-        )
+        branches = self.graph.any(name, lambda op: op.branches)
+        return not branches and self.graph.any(name, lambda op: op.memory == "atomic")

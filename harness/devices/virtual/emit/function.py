@@ -76,7 +76,7 @@ class Lowering(
             self.params[p.name] = ("%params", offset)
             offset += p.size
         recursive = any(map(module.graph.is_recursive, module.graph.closure(f.name)))
-        reserved = module.graph.mentions(f.name, "%reserved_smem")
+        reserved = module.graph.reads_special(f.name, "%reserved_smem")
         info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
                           module.waits.syncs_grid(f.name), self.coroutine and module.waits.meets(f.name), recursive,
                           f.max_threads, module.waits.turn_lines(f.name), module.barriers.symmetric(f.name), module.barriers.ordered(f.name))  # fmt: skip
@@ -107,7 +107,7 @@ class Lowering(
         called = (module.ptx.functions[name] for name in module.graph.closure(f.name))
         if any(v.space == "local" for function in called for v in function.variables.values()):
             self.runtime_call("rt_local_reset", site=0)
-        if module.graph.mentions(f.name, "cp.async"):
+        if module.graph.any(f.name, lambda op: op.asynchronous and not op.is_mbarrier):
             self.runtime_call("rt_copy_reset", site=0)
 
     def _plain_loop(self) -> str:

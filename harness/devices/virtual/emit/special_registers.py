@@ -6,21 +6,9 @@ Source: PTX ISA, section 10 (special registers).
 from __future__ import annotations
 
 from ....errors import Unsupported
+from ..ptx import special
+from ..ptx.types import llvm_type
 from ..runtime import abi
-
-_SPECIAL = {
-    "%tid.x": ("Thread", "tid_x"), "%tid.y": ("Thread", "tid_y"), "%tid.z": ("Thread", "tid_z"),
-    "%ntid.x": ("Launch", "block_x"), "%ntid.y": ("Launch", "block_y"), "%ntid.z": ("Launch", "block_z"),
-    "%ctaid.x": ("Env", "ctaid_x"), "%ctaid.y": ("Env", "ctaid_y"), "%ctaid.z": ("Env", "ctaid_z"),
-    "%nctaid.x": ("Launch", "grid_x"), "%nctaid.y": ("Launch", "grid_y"), "%nctaid.z": ("Launch", "grid_z"),
-    "%dynamic_smem_size": ("Launch", "shared_dynamic"),
-}  # fmt: skip
-_REFUSED_SPECIAL = {
-    "%cluster": "thread block clusters",
-    "%nclusterid": "thread block clusters", "%is_explicit_cluster": "thread block clusters",
-}  # fmt: skip
-_LANEMASKS = {"eq": "shl i32 1, {}", "lt": "shl i32 1, {}; add i32 {0}, -1", "le": "shl i32 2, {}; add i32 {0}, -1",
-              "gt": "shl i32 -2, {}", "ge": "shl i32 -1, {}"}  # fmt: skip
 
 
 class Special:
@@ -65,42 +53,75 @@ class Special:
 
     def special(self, name: str) -> tuple[str, str]:
         """A special register's value and LLVM type, read once at the entry if it cannot change."""
-        if name in ("%clock", "%clock64", "%globaltimer"):
-            value = self.emit("call i64 @rt_ticks(i64 %env)")
-            return (value, "i64") if name != "%clock" else (self.cast("trunc", "i64", value, "i32"), "i32")
+        row = special.ROWS[name]
+        if not row.value:
+            raise Unsupported(row.why, self.module.name)
+        if row.same == "time":
+            return _read(self, row), llvm_type(row.type)
         if (name, self.member) not in self.specials:
             lines, self.lines = self.lines, self.entry
-            self.specials[name, self.member] = self._read_special(name)
+            self.specials[name, self.member] = _read(self, row)
             self.lines = lines
-        return self.specials[name, self.member], "i32"
+        return self.specials[name, self.member], llvm_type(row.type)
 
-    def _read_special(self, name: str) -> str:
-        if name in _SPECIAL:
-            return self.load_field(*_SPECIAL[name], invariant=True)
-        if name in ("%smid", "%nsmid", "%gridid"):  # one multiprocessor, regardless of the number of cores
-            return str(int(name != "%smid"))
-        if name.startswith("%reserved_smem_offset_"):
-            return str(abi.RESERVED[name.rsplit("_", 1)[1]])
-        linear = self.load_field("Thread", "linear", invariant=True)
-        lane = self.op("and i32", linear, 31)
-        if name == "%laneid":
-            return lane
-        if name == "%warpid":
-            return self.op("lshr i32", linear, 5)
-        if name == "%nwarpid":
-            threads = self.load_field("Launch", "threads", invariant=True)
-            return self.op("lshr i32", self.op("add i32", threads, 31), 5)
-        if name.startswith("%lanemask_") and (recipe := _LANEMASKS.get(name[-2:])):
-            first, _, second = recipe.partition("; ")
-            value = self.emit(first.format(lane))
-            return self.emit(second.format(value)) if second else value
-        if name == "%total_smem_size":
-            static = self.load_field("Launch", "shared_static", invariant=True)
-            return self.op("add i32", static, self.load_field("Launch", "shared_dynamic", invariant=True))
-        # the upper and lower half of the address of the grid's workspace
-        if name in ("%envreg1", "%envreg2"):
-            workspace = self.load_field("Launch", "grid_workspace", invariant=True)
-            half = self.op("lshr i64", workspace, 32) if name == "%envreg1" else workspace
-            return self.cast("trunc", "i64", half, "i32")
-        what = next((words for start, words in _REFUSED_SPECIAL.items() if name.startswith(start)), "")
-        raise Unsupported(what or f"the special register {name}", self.module.name)
+
+def _read(e, row: special.Row) -> str:
+    if row.value.isdigit():
+        return row.value
+    struct, _, name = row.value.partition(".")
+    return e.load_field(struct, name, invariant=True) if name else _COMPUTED[row.value](e, row)
+
+
+def _linear(e) -> str:
+    return e.load_field("Thread", "linear", invariant=True)
+
+
+def _lane(e, row) -> str:
+    return e.op("and i32", _linear(e), 31)
+
+
+def _lanemask(e, row) -> str:
+    lane = _lane(e, row)
+    start, more = _LANEMASKS[row.name[-2:]]
+    first = e.op("shl i32", start, lane)
+    return e.op("add i32", first, more) if more else first
+
+
+def _warps(e, row) -> str:
+    threads = e.load_field("Launch", "threads", invariant=True)
+    return e.op("lshr i32", e.op("add i32", threads, 31), 5)
+
+
+def _total_shared(e, row) -> str:
+    static = e.load_field("Launch", "shared_static", invariant=True)
+    return e.op("add i32", static, e.load_field("Launch", "shared_dynamic", invariant=True))
+
+
+def _workspace(e, row) -> str:
+    """The upper and the lower half of the address of the grid's workspace."""
+    workspace = e.load_field("Launch", "grid_workspace", invariant=True)
+    half = e.op("lshr i64", workspace, 32) if row.name == "%envreg1" else workspace
+    return e.cast("trunc", "i64", half, "i32")
+
+
+def _ticks(e, row) -> str:
+    ticks = e.emit("call i64 @rt_ticks(i64 %env)")
+    if row.type == "u64":
+        return ticks
+    return e.cast("trunc", "i64", e.op("lshr i64", ticks, 32) if row.name.endswith("hi") else ticks, "i32")
+
+
+#: what is 1 << lane, and what is added
+_LANEMASKS = {"eq": (1, 0), "lt": (1, -1), "le": (2, -1), "gt": (-2, 0), "ge": (-1, 0)}
+
+#: the values of `ptx/special` that are neither a field nor a number
+_COMPUTED = {
+    "lane": _lane,
+    "lanemask": _lanemask,
+    "warp": lambda e, row: e.op("lshr i32", _linear(e), 5),
+    "warps": _warps,
+    "reserved": lambda e, row: str(abi.RESERVED[row.name.rpartition("_")[2]]),
+    "total_shared": _total_shared,
+    "workspace": _workspace,
+    "ticks": _ticks,
+}

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ..analyse.cooperative_groups import lets_lanes_come
 from ..analyse.facts import Facts
 from ..explain.metrics import CONDITIONAL, FLOPS, kinds
 from ..ptx.cfg import Loop, basic_blocks, find_loops
@@ -180,7 +181,7 @@ class _Counting:
             self._add("mul.lo.u64", _CALLEE, _KEY, self._number())
             self._add("note", "Extra.path", _CALLEE)
         self.body.append(ins)
-        if op.flow or op.collective or op.asynchronous or ins.base == "enter" or _suspends(ins):
+        if op.flow or op.collective or op.asynchronous or ins.base == "enter" or lets_lanes_come(ins):
             self.segment = None  # different lanes may execute what follows
 
     def _line(self) -> int:
@@ -277,11 +278,6 @@ class _Counting:
 def _register(loop: Loop) -> str:
     """Where the iterations of a loop are counted, times its number."""
     return f"%count.loop.{loop.number}"
-
-
-def _suspends(ins: Instruction) -> bool:
-    """Cooperative groups of several warps let the lanes come that skip an `if`."""
-    return ins.opcode == "ld.acquire.cta.u32"
 
 
 def segment_arrays(segments: list[CountedSegment]):

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.cooperative_groups import lets_lanes_come
 from ..analyse.facts import Facts
 from ..compile.recipes import Check
 from ..ptx.callgraph import branch_targets
@@ -61,7 +62,7 @@ class _Watchdog:
         if self.loops:
             begin = mark("mov.u32", _STEPS, abi.COUNT_SLICE, at=first) if self.counted else _take(first)
             self.inserts.start.append(begin)
-        reserved = self.suspends and self.graph.mentions(self.function.name, "%reserved_smem")
+        reserved = self.suspends and self.graph.reads_special(self.function.name, "%reserved_smem")
         for position, item in enumerate(self.function.body):
             if not isinstance(item, Instruction):
                 continue
@@ -71,8 +72,7 @@ class _Watchdog:
                 self._hand_over(item)
             if self.polls and item.op.collective:
                 self.inserts.before(item, mark("note", "Extra.polls", 0, at=item))
-            if reserved and item.opcode == "ld.acquire.cta.u32":
-                # cooperative groups of several warps assume that the lanes which skip an `if` wait for those in it
+            if reserved and lets_lanes_come(item):
                 ready = mark("note", "Thread.wait", abi.WAIT["ready"], at=item)
                 self.inserts.before(item, ready, mark("suspend", at=item))
         self.inserts.done()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from .ir import Function, Instruction, Label, Location, Module, Symbol
+from .ir import Function, Instruction, Label, Location, Module, Special, Symbol
+from .op import Op
 
 
 def align_up(n: int, alignment: int) -> int:
@@ -24,14 +25,16 @@ def defined(module: Module):
 
 def pointed_functions(module: Module) -> list[Function]:
     """Functions whose address is taken: named in an operand that is not a call's, or in an initialiser."""
-    moves = (i for f in defined(module) for i in f.body if isinstance(i, Instruction) and i.base == "mov")
-    named = {o.name for i in moves for o in i.operands[1:] if isinstance(o, Symbol)}
+    plain = (
+        i for f in defined(module) for i in f.body if isinstance(i, Instruction) and i.op and not i.op.flow
+    )
+    named = {o.name for i in plain for o in i.operands if isinstance(o, Symbol)}
     named |= {v[1] for variable in module.variables.values() for v in variable.init if isinstance(v, tuple)}
     return [f for f in defined(module) if f.name in named and not f.entry]
 
 
 def called(item) -> str | None:
-    if isinstance(item, Instruction) and item.base == "call":
+    if isinstance(item, Instruction) and item.op and item.op.flow == "call":
         return item.called[1]
     return None
 
@@ -76,22 +79,13 @@ def spinning_loops(function: Function, touches_order) -> set[int]:
     return found
 
 
-def grid_waits(function: Function) -> set[int]:
-    """Positions of backward branches of loops that wait at the barrier of a grid: until a bit of a word has flipped.
-
-    So in cooperative_groups/details/sync.h, which has no name in the code that it is expanded into.
-    """
-    return spinning_loops(function, lambda ins: ins.opcode == "ld.acquire.gpu.u32") & spinning_loops(
-        function, lambda ins: ins.opcode == "xor.b32"
-    )
-
-
 class CallGraph:
     """Who calls whom in a module, which `verify` need not have seen yet: it asks where a refused function is called."""
 
     def __init__(self, module: Module):
         self.module, self.functions = module, module.functions
         self.pointed = pointed_functions(module)  # whose address is taken
+        self._closures: dict[str, set[str]] = {}
         self.callees = {f.name: self._callees(f) for f in defined(module)}
 
     def _callees(self, function: Function) -> set[str]:
@@ -101,6 +95,12 @@ class CallGraph:
         return found | {f.name for f in self.pointed} if any(n[0] == "%" for n in names) else found
 
     def closure(self, name: str) -> set[str]:
+        """A function and all that it may call."""
+        if name not in self._closures:
+            self._closures[name] = self._reached(name)
+        return self._closures[name]
+
+    def _reached(self, name: str) -> set[str]:
         seen, work = set(), [name]
         while work:
             f = work.pop()
@@ -138,13 +138,36 @@ class CallGraph:
                 found.setdefault(name, []).append(caller)
         return found
 
-    def mentions(self, name: str, text: str) -> bool:
-        """Whether the opcode or an operand of a function, or of one that it calls, has `text` in it."""
-        bodies = (self.functions[f].body or () for f in self.closure(name))
-        return any(text in part for body in bodies for i in body if isinstance(i, Instruction)
-                   for part in (i.opcode, *i.operands))  # fmt: skip
-
-    def any(self, name: str, found: Callable[[Instruction], bool]) -> bool:
+    def any(self, name: str, found: Callable[[Op], object]) -> bool:
         """Whether a function, or one that it calls, has such an instruction."""
-        bodies = (self.functions[f].body or () for f in self.closure(name))
-        return any(isinstance(i, Instruction) and found(i) for body in bodies for i in body)
+        return any(found(op) for f in self.closure(name) for op in self._index[f])
+
+    def those(self, name: str, found: Callable[[Op], object]) -> Iterator[Instruction]:
+        """The instructions of a kind in a function, and in those that it calls."""
+        return (
+            i for f in self.closure(name) for op, each in self._index[f].items() if found(op) for i in each
+        )
+
+    def reads_special(self, name: str, start: str) -> bool:
+        """Whether a function, or one that it calls, reads a special register whose name begins like this."""
+        return any(register.startswith(start) for f in self.closure(name) for register in self._special[f])
+
+    @cached_property
+    def _index(self) -> dict[str, dict[Op, list[Instruction]]]:
+        """Function -> its instructions, by what they are. Those that are inserted later are nobody's business."""
+        index: dict[str, dict[Op, list[Instruction]]] = {}
+        for f in self.functions.values():
+            found = index[f.name] = {}
+            for ins in f.body or ():
+                if isinstance(ins, Instruction):
+                    found.setdefault(ins.op, []).append(ins)
+        return index
+
+    @cached_property
+    def _special(self) -> dict[str, set[str]]:
+        """Function -> the special registers that it reads."""
+        each = {name: [i for some in index.values() for i in some] for name, index in self._index.items()}
+        return {
+            name: {r for i in body for o in i.operands for r in o.registers if type(r) is Special}
+            for name, body in each.items()
+        }

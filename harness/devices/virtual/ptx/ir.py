@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from . import special
 from .op import Op, Role, find
 
 # -- operands ------------------------------------------------------------------------------------------
@@ -117,22 +118,6 @@ class Arguments(Operand):
     __slots__ = ("parts", "registers")
 
 
-#: 10 special registers -> their type. One that ends in a dot has the parts x, y and z.
-SPECIAL = {
-    "%tid.": "u32", "%ntid.": "u32", "%ctaid.": "u32", "%nctaid.": "u32", "%laneid": "u32", "%warpid": "u32",
-    "%nwarpid": "u32", "%smid": "u32", "%nsmid": "u32", "%gridid": "u64", "%lanemask_eq": "u32",
-    "%lanemask_le": "u32", "%lanemask_lt": "u32", "%lanemask_ge": "u32", "%lanemask_gt": "u32", "%clock": "u32",
-    "%clock_hi": "u32", "%clock64": "u64", "%globaltimer": "u64", "%globaltimer_lo": "u32",
-    "%globaltimer_hi": "u32", "%reserved_smem_offset_begin": "b32", "%reserved_smem_offset_end": "b32",
-    "%reserved_smem_offset_cap": "b32", "%reserved_smem_offset_0": "b32", "%reserved_smem_offset_1": "b32",
-    "%total_smem_size": "u32", "%aggr_smem_size": "u32", "%dynamic_smem_size": "u32",
-    "%current_graph_exec": "u64",
-    **{f"%pm{n}": "u32" for n in range(8)}, **{f"%pm{n}_64": "u64" for n in range(8)},
-    **{f"%envreg{n}": "b32" for n in range(32)},
-    "%clusterid.": "u32", "%nclusterid.": "u32", "%cluster_ctaid.": "u32", "%cluster_nctaid.": "u32",
-    "%cluster_ctarank": "u32", "%cluster_nctarank": "u32", "%is_explicit_cluster": "pred",
-}  # fmt: skip
-
 _INTEGER = re.compile(r"(-?)(?:(0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64})|(0[0-7]{0,22})|([1-9]\d{0,19}))U?")
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _DECIMAL = re.compile(r"-?(\d{1,400}\.\d{0,400}|\.\d{1,400}|\d{1,400}(?=[eE]))([eE][+-]?\d{1,4})?")
@@ -149,7 +134,7 @@ def operand(text: str) -> Operand:
     if first == "%":
         if "|" in text:
             return _of_parts(Pair, text, text.split("|"))
-        kind = Special if special_type(text) else Register
+        kind = Special if text in special.ROWS else Register
         return (kind if _REGISTER.fullmatch(text) else Operand)(text)
     if first == "[":
         return _address(text)
@@ -168,11 +153,6 @@ def operand(text: str) -> Operand:
 def renamed(text: str, new: Callable[[str], str]) -> Operand:
     """The operand with other names."""
     return operand(_NAME.sub(lambda match: new(match[0]), text))
-
-
-def special_type(name: str) -> str | None:
-    """The type of a special register; None for any other name."""
-    return SPECIAL.get(name) or (SPECIAL.get(name[:-1]) if name[-2:] in (".x", ".y", ".z", ".w") else None)
 
 
 def _of_parts(kind: type, text: str, parts: list[str]) -> Operand:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ....errors import Unsupported
+from . import special
 from .ir import (
     Function,
     Immediate,
@@ -24,7 +25,6 @@ from .ir import (
     Symbol,
     Variable,
     operand,
-    special_type,
 )
 from .op import in_order
 from .types import BYTES, TYPES
@@ -313,7 +313,7 @@ class _Parser:
     def _declare_register(self, variable: Variable, count: int) -> None:
         """Every register's name starts with %: one that inline assembly calls `p` is renamed."""
         name, plain = variable.name, variable.name[0] != "%"
-        if special_type(name) or special_type(f"{name}.x") or variable.type not in TYPES:
+        if name in special.ROWS or f"{name}.x" in special.ROWS or variable.type not in TYPES:
             self._refuse(f"the PTX register {name}")
         if not plain and len(self.scopes) == 1 and name not in _OWN:
             good = self.registers.declare(name, variable.type, count)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ....errors import Unsupported
+from . import special
 from .callgraph import CallGraph, align_up
 from .ir import (
     Address,
@@ -31,7 +32,6 @@ from .ir import (
     Symbol,
     Variable,
     Vector,
-    special_type,
 )
 from .isa import REFUSED
 from .op import Role
@@ -308,7 +308,7 @@ class _Body:
             self.refuse(ins, f"in which the number {operand} does not fit the type .{type_}")
 
     def special(self, ins: Instruction, type_: str, operand: Special) -> None:
-        if BYTES[special_type(operand)] < BYTES[type_] or _kind(type_) not in "bi":
+        if BYTES[special.ROWS[operand].type] < BYTES[type_] or _kind(type_) not in "bi":
             self.refuse(ins, f"in which {operand} cannot be of type .{type_}")
 
     def symbol(self, ins: Instruction, type_: str, operand: Symbol) -> None:

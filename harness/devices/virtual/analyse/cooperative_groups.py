@@ -1,0 +1,25 @@
+"""What cooperative groups do, whose functions have no names in the code that they are expanded into.
+
+Source: cooperative_groups/details/sync.h of CUDA's headers.
+"""
+
+from __future__ import annotations
+
+from ..ptx.callgraph import spinning_loops
+from ..ptx.ir import Function, Instruction
+
+
+def grid_waits(function: Function) -> set[int]:
+    """Positions of backward branches of loops that wait at the barrier of a grid: until a bit of a word has flipped."""
+    looks = spinning_loops(function, lambda ins: _acquires_word(ins) and ins.op.scope == "gpu")
+    return looks & spinning_loops(function, lambda ins: ins.op.bitwise == "xor")
+
+
+def lets_lanes_come(ins: Instruction) -> bool:
+    """Whether it is a look at the barrier of a group of several warps, before which the lanes that skip an `if` come."""
+    return _acquires_word(ins) and ins.op.scope == "cta"
+
+
+def _acquires_word(ins: Instruction) -> bool:
+    op = ins.op
+    return op.memory == "load" and op.acquires and op.type == "u32" and op.space == "generic"
