@@ -27,15 +27,27 @@ HOW = (
     "number: NAME=3 or NAME=3:int64"
 )
 MOST_BYTES = 4 << 30  # of one array
+#: NumPy's types, and what C++ calls them
+_CALLED = """
+    f4: float
+    f8: double
+    f2: __half, half
+    i1: char, signed char, int8_t
+    ?: bool
+    u1: unsigned char, uchar, uint8_t
+    i2: short, short int, int16_t
+    u2: unsigned short, ushort, uint16_t
+    i4: int, int32_t, signed
+    u4: unsigned, unsigned int, uint, uint32_t
+    i8: long, long int, long long, long long int, int64_t, ptrdiff_t
+    u8: unsigned long, unsigned long int, unsigned long long, unsigned long long int, ulong
+    u8: uint64_t, size_t, uintptr_t
+"""
 _TYPES = {
-    "float": "f4", "double": "f8", "__half": "f2", "half": "f2", "char": "i1", "signed char": "i1", "bool": "?",
-    "unsigned char": "u1", "uchar": "u1", "uint8_t": "u1", "int8_t": "i1", "short": "i2", "short int": "i2",
-    "int16_t": "i2", "unsigned short": "u2", "ushort": "u2", "uint16_t": "u2", "int": "i4", "int32_t": "i4",
-    "signed": "i4", "unsigned": "u4", "unsigned int": "u4", "uint": "u4", "uint32_t": "u4", "long": "i8",
-    "long int": "i8", "long long": "i8", "long long int": "i8", "int64_t": "i8", "unsigned long": "u8",
-    "unsigned long int": "u8", "unsigned long long": "u8", "unsigned long long int": "u8", "ulong": "u8",
-    "uint64_t": "u8", "size_t": "u8", "ptrdiff_t": "i8", "uintptr_t": "u8",
-}  # fmt: skip
+    name: dtype
+    for dtype, _, names in (line.strip().partition(": ") for line in _CALLED.strip().splitlines())
+    for name in names.split(", ")
+}
 _VECTOR = re.compile(r"(float|double|int|uint|short|ushort|char|uchar|longlong|ulonglong)([1-4])")
 _NUMBER = re.compile(
     r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?0[xX][0-9a-fA-F]+|true|false|nan|[-+]?inf"

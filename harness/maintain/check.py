@@ -30,10 +30,10 @@ SMALLEST = 6  # cases in which a mistake is tried at first
 STEPS = 1 << 23  # of a thread; no case needs more
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
 OWN_CASE = {"train": "six_steps"}  # the case that a function is for, where it is called otherwise
-FAULTS = {
-    "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence", "shuffle-mask",
-    "timeout", "assert", "invalid-address", "read-only", "stack-overflow",
-}  # fmt: skip
+FAULTS = frozenset(
+    """out-of-bounds misaligned uninitialised-read race barrier-divergence shuffle-mask timeout assert invalid-address
+    read-only stack-overflow""".split()
+)
 KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
 
 

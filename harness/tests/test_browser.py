@@ -36,8 +36,17 @@ def lab(tmp_path):
     pytest.importorskip("jupyterlab")
     copy_course(ROOT, tmp_path)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--port=0", "--ip=127.0.0.1", "--allow-root",
-               "--LabApp.expose_app_in_browser=True", "--IdentityProvider.token=course"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--port=0",
+        "--ip=127.0.0.1",
+        "--allow-root",
+        "--LabApp.expose_app_in_browser=True",
+        "--IdentityProvider.token=course",
+    ]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment
     ) as server:
@@ -58,9 +67,18 @@ def browser(tmp_path):
         pytest.skip("needs Chromium and its driver")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-                     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                     "--window-size=1400,1800", f"--user-data-dir={tmp_path / 'profile'}"):  # fmt: skip
+    for argument in (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1400,1800",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ):
         options.add_argument(argument)
     found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     found.set_script_timeout(PATIENCE)

@@ -98,9 +98,19 @@ class Handles:
         return module.quick, lines, found
 
     def variants(
-        self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict, constant: str, choices,
-        outputs, seconds: float,
-    ):  # fmt: skip
+        self,
+        module: int,
+        name: str,
+        grid,
+        block,
+        packed,
+        shared_mem: int,
+        settings: dict,
+        constant: str,
+        choices,
+        outputs,
+        seconds: float,
+    ):
         """As Kernel.variants."""
         module, arguments = self._prepared(module, packed, settings)
         outputs = [self.arrays[handle] for handle in outputs]

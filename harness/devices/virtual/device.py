@@ -70,8 +70,11 @@ class VirtualGPU:
         self.workers = Workers(self.arena, 1 if counts or Check.RACES in self.recipe else cores)
         self.tally = Tally(self.workers) if counts else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
-        self._params = self.arena.allocate(lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
-                                           abi.PARAM_BYTES, writable=False)  # fmt: skip
+        self._params = self.arena.allocate(
+            lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
+            abi.PARAM_BYTES,
+            writable=False,
+        )
         self.workers.envs["params"] = self._params.start
         self._workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64

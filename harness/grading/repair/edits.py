@@ -14,10 +14,9 @@ from functools import cached_property
 
 from ...course.cuda_text import Piece
 
-PRECEDENCE = {
-    "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6,
-    "&": 5, "^": 4, "|": 3, "&&": 2, "||": 1,
-}  # fmt: skip
+#: binary operators from the loosest to the tightest
+_LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
+PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS, 1) for op in ops.split()}
 UNARY, ATOM = 11, 12
 _UNARY_KINDS = ("unary_expression", "cast_expression", "pointer_expression", "update_expression")
 _GUARD = re.compile(r"if \((.*)\) ((?:return; |continue; |break; )?)")
@@ -48,18 +47,22 @@ INTEGER = (
     *_operations("a term", ("a * b + e", 3.0), ("e * a + b", 3.2), ("a - b - e", 3.4), ("e - a * b", 3.6)),
     *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
     *_operations("a factor", ("e * a * b", 3.8)),
-)  # fmt: skip
+)
 FLOAT = (
     *_operations("another value", ("a", 1.2), ("-e", 1.5)),
     *_operations("a term", ("e + a", 2.0), ("e - a", 2.0)),
     *_operations("a factor", ("e * a", 2.0), ("e / a", 2.2)),
 )
 BINARY = (
-    *_operations("an operator", ("l + r", 1.0), ("l - r", 1.0), ("l * r", 1.0), ("l / r", 1.2), ("l % r", 1.2)),
-    *_operations("an operator", ("l & r", 2.0), ("l | r", 2.0), ("l ^ r", 2.0), ("l << r", 2.0), ("l >> r", 2.0)),
+    *_operations(
+        "an operator", ("l + r", 1.0), ("l - r", 1.0), ("l * r", 1.0), ("l / r", 1.2), ("l % r", 1.2)
+    ),
+    *_operations(
+        "an operator", ("l & r", 2.0), ("l | r", 2.0), ("l ^ r", 2.0), ("l << r", 2.0), ("l >> r", 2.0)
+    ),
     *_operations("a term or factor", ("l", 0.9), ("r", 0.9)),
     *_operations("the order of two operands", ("r - l", 1.4), ("r / l", 1.6), ("r % l", 1.6)),
-)  # fmt: skip
+)
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]", o.code))
 RELATION = (
     *_operations("a comparison", ("l < r", 1.0), ("l <= r", 1.0), ("l > r", 1.0), ("l >= r", 1.0)),
@@ -74,7 +77,7 @@ CONDITION = (
     *_operations("a condition", ("e && a < b", 2.6), ("e || a >= b", 2.6), ("e && a >= b", 2.8)),
     *_operations("a condition", ("e || a < b", 2.8), ("e && a == b", 3.0), ("e || a != b", 3.0)),
     *_operations("a condition", ("e && a != b", 3.0), ("e || a == b", 3.0)),
-)  # fmt: skip
+)
 GUARD = (
     *_operations("a statement too many", ("false", 0.95)),
     *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),

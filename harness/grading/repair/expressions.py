@@ -16,7 +16,7 @@ from .edits import (
     RELATION,
     Edit,
     Operation,
-)  # fmt: skip
+)
 from .sites import Choice
 from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS
 

@@ -11,10 +11,10 @@ from .sites import Choice, Site
 MORE = 0.6
 NEAR = 2  # lines between the two
 #: words, and parts of names, that stand for the two directions
-_WORDS = ("h w", "H W", "p q", "r s", "x y", "row col", "row column", "rows cols", "i j", "M N", "m n", "u v",
-          "height width", "down right", "top left", "R S", "P Q", "a b", "A B", "y z", "first second")  # fmt: skip
+_WORDS = """h w, H W, p q, r s, x y, row col, row column, rows cols, i j, M N, m n, u v, height width, down right,
+    top left, R S, P Q, a b, A B, y z, first second"""
 _COUNTERPARTS: dict[str, set[str]] = {}
-for _one, _other in (words.split() for words in _WORDS):
+for _one, _other in (words.split() for words in _WORDS.split(",")):
     _COUNTERPARTS.setdefault(_one, set()).add(_other)
     _COUNTERPARTS.setdefault(_other, set()).add(_one)
 _PART = re.compile(r"[A-Za-z]+|[^A-Za-z]+")

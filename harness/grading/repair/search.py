@@ -294,9 +294,15 @@ class Search:
         for at in range(0, len(choices), REQUEST):
             rows = np.array([row_of(c) for c in choices[at : at + REQUEST]], np.int32)
             well, found = setup.kernels[kernel.name].variants(
-                "backwarp_edits", rows, trial.launch.grid, trial.launch.block, arguments,
-                [handles[t.array.name] for t in targets], trial.launch.shared_mem, max(self.left, 0.0),
-            )  # fmt: skip
+                "backwarp_edits",
+                rows,
+                trial.launch.grid,
+                trial.launch.block,
+                arguments,
+                [handles[t.array.name] for t in targets],
+                trial.launch.shared_mem,
+                max(self.left, 0.0),
+            )
             self.tried += len(well)
             right = np.ones(int(well.sum()), bool)
             for target, got in zip(targets, found, strict=True):

@@ -226,10 +226,14 @@ class Writer(Expressions):
         """A sum that should start again in every turn of a loop."""
         place = p.start + (p.kind == "compound_statement")
         variables = [
-            v for v in self.pool.locals
-            if kind_of(v) and v.end <= p.start and self.pool._holds(v, p.start) and not {"const", "constexpr"} & set(v.words)
+            v
+            for v in self.pool.locals
+            if kind_of(v)
+            and v.end <= p.start
+            and self.pool._holds(v, p.start)
+            and not {"const", "constexpr"} & set(v.words)
             and v.node.id not in self.pool.parameters
-        ]  # fmt: skip
+        ]
         zero = {"float": "0.0f", "integer": "0"}
         operations = [Operation(f"{v.name} = {zero[kind_of(v)]};", "a start value", 2.5) for v in variables]
 

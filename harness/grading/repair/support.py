@@ -8,10 +8,8 @@ from functools import cache
 
 from .edits import ASSIGN, ATOMIC, BINARY, CONDITION, FLOAT, FLOAT_BINARY, GUARD, INTEGER, RELATION, Operation
 
-ARITHMETIC = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "%": "remainder", "&": "and", "|": "or", "^": "xor",
-    "<<": "left", ">>": "right",
-}  # fmt: skip
+_NAMES = "add subtract multiply divide remainder and or xor left right".split()
+ARITHMETIC = dict(zip("+ - * / % & | ^ << >>".split(), _NAMES, strict=True))
 RELATIONS = {"<": "less", "<=": "at_most", ">": "greater", ">=": "at_least", "==": "equal", "!=": "unequal"}
 ASSIGNMENTS = {"=": "set", "+=": "add_to", "-=": "take_from", "*=": "scale", "/=": "divide_by"}
 _TYPES = ("int", "unsigned", "long", "unsigned long", "long long", "unsigned long long", "float", "double")

@@ -50,31 +50,55 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("walk", "the tiles of a block over the virtual matrices, step by step", "tilewalk:walk_picture",
-             ("30", "31", "32"), frames="tilewalk:walk_frames"),
+        Kind(
+            "walk",
+            "the tiles of a block over the virtual matrices, step by step",
+            "tilewalk:walk_picture",
+            ("30", "31", "32"),
+            frames="tilewalk:walk_frames",
+        ),
         Kind("access", "what one thread reads and writes, or a block with --thread all", "canvas:draw"),
-        Kind("warp", "what a warp touches together, pass by pass of its loop", "warpwalk:warp_picture",
-             frames="warpwalk:warp_frames"),
-        Kind("race", "two threads at one element, in order of time", "race:race_picture",
-             nothing="this kernel has no race"),
-        Kind("heat", "which elements of an output are wrong", "heatmap:error_picture",
-             nothing="no output of this kernel is wrong, or it is too large to draw"),
+        Kind(
+            "warp",
+            "what a warp touches together, pass by pass of its loop",
+            "warpwalk:warp_picture",
+            frames="warpwalk:warp_frames",
+        ),
+        Kind(
+            "race",
+            "two threads at one element, in order of time",
+            "race:race_picture",
+            nothing="this kernel has no race",
+        ),
+        Kind(
+            "heat",
+            "which elements of an output are wrong",
+            "heatmap:error_picture",
+            nothing="no output of this kernel is wrong, or it is too large to draw",
+        ),
         Kind("sectors", "the sectors that one read of a warp moves", "maps:sectors_of_a_read", ("23",)),
         Kind("halo", "how often a block reads each element", "maps:reads_of_a_block", ("24",)),
         Kind("banks", "the banks that one read of a warp touches", "maps:banks_of_a_column", ("25",)),
         Kind("tiles", "what a block reads in each step, and writes", "maps:tiles", ("26", "30", "32")),
-        Kind("square", "what one thread takes from the tiles, and writes",
-             "maps:square_of_a_thread", ("27",)),
+        Kind(
+            "square", "what one thread takes from the tiles, and writes", "maps:square_of_a_thread", ("27",)
+        ),
         Kind("classes", "the classes of elements that a stride makes", "maps:classes_of_a_stride", ("31",)),
         Kind("groups", "which group writes what, and the tiles of a group", "maps:groups_and_rows", ("33",)),
         Kind("pipeline", "when copies are under way, and when they are used", "timeline:draw", ("34",)),
-        Kind("fragments", "which lane holds which element in a product of tensor cores",
-             "fragments:fragment_picture", ("35",), first=True),
-        Kind("steps", "the numbers that threads hold while they add up",
-             "steps:steps_of_a_block", ("19", "20")),
+        Kind(
+            "fragments",
+            "which lane holds which element in a product of tensor cores",
+            "fragments:fragment_picture",
+            ("35",),
+            first=True,
+        ),
+        Kind(
+            "steps", "the numbers that threads hold while they add up", "steps:steps_of_a_block", ("19", "20")
+        ),
         Kind("impulse", "where one element of the input goes", "impulse:one_pixel", ("13", "14", "16", "28")),
     )
-}  # fmt: skip
+}
 
 
 @dataclass

@@ -33,8 +33,12 @@ BUILDS = {
     "draft": ("draft", False, False),
 }
 _NAME = re.compile(r"(?<![\w.])[abc](?!\w)")
-_LITERALS = {"f32": "__uint_as_float(0x{:x}u)", "f64": "__longlong_as_double(0x{:x}ll)",
-             "f16": "__ushort_as_half((unsigned short)0x{:x})", "bf16": "__ushort_as_bfloat16((unsigned short)0x{:x})"}  # fmt: skip
+_LITERALS = {
+    "f32": "__uint_as_float(0x{:x}u)",
+    "f64": "__longlong_as_double(0x{:x}ll)",
+    "f16": "__ushort_as_half((unsigned short)0x{:x})",
+    "bf16": "__ushort_as_bfloat16((unsigned short)0x{:x})",
+}
 
 
 @dataclass(eq=False)
@@ -186,8 +190,11 @@ __device__ u64 folded(__nv_bfloat16 x) { return __hisnan(x) ? 0x7fff : __bfloat1
 __device__ u64 folded(__half2 x) { return folded(__low2half(x)) | folded(__high2half(x)) << 16; }
 __device__ u64 folded(__nv_bfloat162 x) { return folded(__low2bfloat16(x)) | folded(__high2bfloat16(x)) << 16; }
 """
-_FOLDED += "".join(f"__device__ u64 folded({C_TYPES[t]} x) {{ return ({C_TYPES['u' + t[1:]]})x; }}\n"
-                   for t in C_TYPES if t[1:].isdigit() and t[0] in "su")  # fmt: skip
+_FOLDED += "".join(
+    f"__device__ u64 folded({C_TYPES[t]} x) {{ return ({C_TYPES['u' + t[1:]]})x; }}\n"
+    for t in C_TYPES
+    if t[1:].isdigit() and t[0] in "su"
+)
 _FOLDED += "__device__ u64 folded(bool x) { return x; }\n"
 _FACTOR = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1

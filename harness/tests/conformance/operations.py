@@ -235,12 +235,26 @@ for t, (suffix, nan, as_bits) in FLOATS.items():
     for name, sign in (("fmin", 1), ("fmax", -1)):
         CASES += [
             Case(f"{name}{suffix}(a, b)", f"{t} {t} -> {t}", partial(exact.minimum, f, sign=sign)),
-            Case(f"{name}{suffix}(a, 0)", f"{t} -> {t}", lambda a, f=f, sign=sign: exact.minimum(f, a, 0, sign=sign)),
-            Case(f"{name}{suffix}(a, ({C_TYPES[t]})b)", f"{t} u32 -> {t}",
-                 lambda a, b, t=t, f=f, sign=sign: exact.minimum(f, a, to_float(t, "u32", "rn", "", "", b), sign=sign)),
-            Case(f"{name}{suffix}(({C_TYPES[t]})a, b)", f"s32 {t} -> {t}",
-                 lambda a, b, t=t, f=f, sign=sign: exact.minimum(f, to_float(t, "s32", "rn", "", "", a), b, sign=sign)),
-        ]  # fmt: skip
+            Case(
+                f"{name}{suffix}(a, 0)",
+                f"{t} -> {t}",
+                lambda a, f=f, sign=sign: exact.minimum(f, a, 0, sign=sign),
+            ),
+            Case(
+                f"{name}{suffix}(a, ({C_TYPES[t]})b)",
+                f"{t} u32 -> {t}",
+                lambda a, b, t=t, f=f, sign=sign: exact.minimum(
+                    f, a, to_float(t, "u32", "rn", "", "", b), sign=sign
+                ),
+            ),
+            Case(
+                f"{name}{suffix}(({C_TYPES[t]})a, b)",
+                f"s32 {t} -> {t}",
+                lambda a, b, t=t, f=f, sign=sign: exact.minimum(
+                    f, to_float(t, "s32", "rn", "", "", a), b, sign=sign
+                ),
+            ),
+        ]
     for name, mode in (("floor", "rmi"), ("ceil", "rpi"), ("trunc", "rzi"), ("rint", "rni")):
         CASES.append(Case(f"{name}{suffix}(a)", f"{t} -> {t}", partial(between, t, t, f".{mode}", "", "")))
     CASES += [Case(f"({C_TYPES[t]})a", f"{s} -> {t}", partial(to_float, t, s, "rn", "", "")) for s in INTS]
@@ -424,10 +438,25 @@ for t in ("s32", "u32", "s64", "u64", "f32", "f64", "f16", "f16x2", "bf16", "bf1
     for width, n in product((8, 32), (1, 3, 12)):
         if n < width:
             EXCHANGES += [
-                _exchange(f"__shfl_xor_sync(~0u, a, {n}, {width})", f"{t} -> {t}", WARP, shuffled(lambda i, n=n: i ^ n, width)),
-                _exchange(f"__shfl_up_sync(~0u, a, {n}, {width})", f"{t} -> {t}", WARP, shuffled(lambda i, n=n: i - n, width)),
-                _exchange(f"__shfl_down_sync(~0u, a, {n}, {width})", f"{t} -> {t}", WARP, shuffled(lambda i, n=n: i + n, width)),
-            ]  # fmt: skip
+                _exchange(
+                    f"__shfl_xor_sync(~0u, a, {n}, {width})",
+                    f"{t} -> {t}",
+                    WARP,
+                    shuffled(lambda i, n=n: i ^ n, width),
+                ),
+                _exchange(
+                    f"__shfl_up_sync(~0u, a, {n}, {width})",
+                    f"{t} -> {t}",
+                    WARP,
+                    shuffled(lambda i, n=n: i - n, width),
+                ),
+                _exchange(
+                    f"__shfl_down_sync(~0u, a, {n}, {width})",
+                    f"{t} -> {t}",
+                    WARP,
+                    shuffled(lambda i, n=n: i + n, width),
+                ),
+            ]
     EXCHANGES.append(
         _exchange(
             "__shfl_sync(~0u, a, b & 31, 16)", f"{t} u32 -> {t}", WARP, shuffled(lambda i, b: b % 16, 16)

@@ -193,20 +193,38 @@ for t in ("u32", "s32", "u64", "s64"):
     low = lambda x, n=n: x & (1 << n) - 1  # noqa: E731
     CARRIES += [
         Case(f"mad.lo.cc.{t} d, a, b, c", f"{t} {t} {t} -> {t}", lambda a, b, c: a * b + c),
-        Case(f"mad.lo.cc.{t} d, a, b, c; addc.{t} d, 0, 0", f"{t} {t} {t} -> {t}",
-             lambda a, b, c, low=low, n=n: low(a * b) + low(c) >> n),
+        Case(
+            f"mad.lo.cc.{t} d, a, b, c; addc.{t} d, 0, 0",
+            f"{t} {t} {t} -> {t}",
+            lambda a, b, c, low=low, n=n: low(a * b) + low(c) >> n,
+        ),
         Case(f"mad.hi.cc.{t} d, a, b, c", f"{t} {t} {t} -> {t}", lambda a, b, c, n=n: (a * b >> n) + c),
-        Case(f"mad.hi.cc.{t} d, a, b, c; addc.{t} d, 0, 0", f"{t} {t} {t} -> {t}",
-             lambda a, b, c, low=low, n=n: low(a * b >> n) + low(c) >> n),
-        Case(f"add.cc.{t} d, a, b; madc.lo.{t} d, a, b, c", f"{t} {t} {t} -> {t}",
-             lambda a, b, c, low=low, n=n: a * b + c + (low(a) + low(b) >> n)),
-        Case(f"add.cc.{t} d, a, b; madc.hi.{t} d, a, b, c", f"{t} {t} {t} -> {t}",
-             lambda a, b, c, low=low, n=n: (a * b >> n) + c + (low(a) + low(b) >> n)),
-        Case(f"add.cc.{t} d, a, b; madc.hi.cc.{t} d, a, b, c; addc.{t} d, 0, 0", f"{t} {t} {t} -> {t}",
-             lambda a, b, c, low=low, n=n: low(a * b >> n) + low(c) + (low(a) + low(b) >> n) >> n),
-        Case(f"add.cc.{t} d, a, b; madc.lo.cc.{t} d, a, b, c; addc.{t} d, 0, 0", f"{t} {t} {t} -> {t}",
-             lambda a, b, c, low=low, n=n: low(a * b) + low(c) + (low(a) + low(b) >> n) >> n),
-    ]  # fmt: skip
+        Case(
+            f"mad.hi.cc.{t} d, a, b, c; addc.{t} d, 0, 0",
+            f"{t} {t} {t} -> {t}",
+            lambda a, b, c, low=low, n=n: low(a * b >> n) + low(c) >> n,
+        ),
+        Case(
+            f"add.cc.{t} d, a, b; madc.lo.{t} d, a, b, c",
+            f"{t} {t} {t} -> {t}",
+            lambda a, b, c, low=low, n=n: a * b + c + (low(a) + low(b) >> n),
+        ),
+        Case(
+            f"add.cc.{t} d, a, b; madc.hi.{t} d, a, b, c",
+            f"{t} {t} {t} -> {t}",
+            lambda a, b, c, low=low, n=n: (a * b >> n) + c + (low(a) + low(b) >> n),
+        ),
+        Case(
+            f"add.cc.{t} d, a, b; madc.hi.cc.{t} d, a, b, c; addc.{t} d, 0, 0",
+            f"{t} {t} {t} -> {t}",
+            lambda a, b, c, low=low, n=n: low(a * b >> n) + low(c) + (low(a) + low(b) >> n) >> n,
+        ),
+        Case(
+            f"add.cc.{t} d, a, b; madc.lo.cc.{t} d, a, b, c; addc.{t} d, 0, 0",
+            f"{t} {t} {t} -> {t}",
+            lambda a, b, c, low=low, n=n: low(a * b) + low(c) + (low(a) + low(b) >> n) >> n,
+        ),
+    ]
 
 # -- shifts ------------------------------------------------------------------------------------------
 

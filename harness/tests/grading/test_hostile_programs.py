@@ -318,8 +318,24 @@ def accuracy(net, batches): return 1.0
     assert found.kind == "wrong" and "was expected" in "\n".join(found.lines)
 
 
-@pytest.mark.parametrize("value", ["None", "'x'", "[None]", "{'a': net}", "b'x'", "10 ** 5000", "net.conv1", "np.array(['x'])",
-                                   "iter(int, 1)", "object()", "[[1]] * 60", "float('nan')", "np.ones(60) * 1j"])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        "None",
+        "'x'",
+        "[None]",
+        "{'a': net}",
+        "b'x'",
+        "10 ** 5000",
+        "net.conv1",
+        "np.array(['x'])",
+        "iter(int, 1)",
+        "object()",
+        "[[1]] * 60",
+        "float('nan')",
+        "np.ones(60) * 1j",
+    ],
+)
 def test_whatever_a_function_returns_is_judged(value, program):
     returned = f"""
 import numpy as np

@@ -67,11 +67,30 @@ def test_a_remainder_of_the_other_side():
 
 OTHERS = {
     "other names": ("01", [("const float* a,", "const float* x,"), ("a[i] +", "x[i] +")]),
-    "a flat loop": ("09", [("for (int q = 0; q < W_out; q++)", "for (int q = 0, plane = H * W; q < W_out; q++)")]),
-    "steps in other words": ("07", [("((b * C_in + c) * H + p + r) * W + q + s", "b * C_in * H * W + c * (H * W) + W * (p + r) + (q + s)")]),
-    "a flat index of rows and columns": ("13", [("input[((b * C_in + c) * H + h) * W + w]", "input[((b * C_in + c) * H + p * stride_h - pad_h + r * dilation_h) * W + q * stride_w - pad_w + s * dilation_w]")]),
+    "a flat loop": (
+        "09",
+        [("for (int q = 0; q < W_out; q++)", "for (int q = 0, plane = H * W; q < W_out; q++)")],
+    ),
+    "steps in other words": (
+        "07",
+        [
+            (
+                "((b * C_in + c) * H + p + r) * W + q + s",
+                "b * C_in * H * W + c * (H * W) + W * (p + r) + (q + s)",
+            )
+        ],
+    ),
+    "a flat index of rows and columns": (
+        "13",
+        [
+            (
+                "input[((b * C_in + c) * H + h) * W + w]",
+                "input[((b * C_in + c) * H + p * stride_h - pad_h + r * dilation_h) * W + q * stride_w - pad_w + s * dilation_w]",
+            )
+        ],
+    ),
     "back by the product": ("29", [("down % stride_h != 0", "down / stride_h * stride_h != down")]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)

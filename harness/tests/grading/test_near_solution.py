@@ -35,14 +35,26 @@ def told(*edits):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("col * n - r * H", "col * n + r * H", "Line 7 adds H * r in col * n + r * H + s: is that the right sign?"),
+        (
+            "col * n - r * H",
+            "col * n + r * H",
+            "Line 7 adds H * r in col * n + r * H + s: is that the right sign?",
+        ),
         ("- r * H + s", "- r * H - s", "Line 7 subtracts s in col * n - r * H - s: is that the right sign?"),
         ("p >= H_out", "p >= H", "Line 8 compares p with H: is H the number of what p counts?"),
         ("p >= H_out", "p > H", "Line 8 compares p with H: is H the number of what p counts?"),
-        ("continue", "break", "The break in line 8 ends the loop of line 5, with all turns that are left; to skip one"),
-        ("row = blockIdx.y, col = blockIdx.x", "row = blockIdx.x, col = blockIdx.y", "Line 2 gives col what belongs to row"),
+        (
+            "continue",
+            "break",
+            "The break in line 8 ends the loop of line 5, with all turns that are left; to skip one",
+        ),
+        (
+            "row = blockIdx.y, col = blockIdx.x",
+            "row = blockIdx.x, col = blockIdx.y",
+            "Line 2 gives col what belongs to row",
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_difference_is_pointed_at(old, new, says):
     (text,) = told((old, new))
     assert text.startswith(says)

@@ -61,16 +61,31 @@ def steps(a, d, which):
     ("write", "says"),
     [
         (lambda a, d: a["a"] @ a["b"], "every element of bias is 0: bias plays no part in it."),
-        (lambda a, d: a["a"] @ np.ones_like(a["b"]) + a["bias"], "every element of b is 1: b is not multiplied in."),
-        (lambda a, d: a["a"] @ a["b"] + a["spare"], "c is what comes out if spare is read in the place of bias."),
+        (
+            lambda a, d: a["a"] @ np.ones_like(a["b"]) + a["bias"],
+            "every element of b is 1: b is not multiplied in.",
+        ),
+        (
+            lambda a, d: a["a"] @ a["b"] + a["spare"],
+            "c is what comes out if spare is read in the place of bias.",
+        ),
         (lambda a, d: steps(a, d, slice(-1, None)), "c is what comes from the last k of a alone: nothing is"),
         (lambda a, d: steps(a, d, slice(1)), "c is what comes from the first k of a alone"),
-        (lambda a, d: steps(a, d, slice(-1)), "The last k of a is left out of c: does a loop end one too early?"),
-        (lambda a, d: steps(a, d, slice(1, None)), "The first k of a is left out of c: does a loop begin one too late?"),
+        (
+            lambda a, d: steps(a, d, slice(-1)),
+            "The last k of a is left out of c: does a loop end one too early?",
+        ),
+        (
+            lambda a, d: steps(a, d, slice(1, None)),
+            "The first k of a is left out of c: does a loop begin one too late?",
+        ),
         (lambda a, d: a["a"][:, ::-1] @ a["b"] + a["bias"], "reversed along k."),
-        (lambda a, d: a["a"] @ a["b"].ravel().reshape(d["N"], d["K"]).T + a["bias"], "as if it were laid out [n,k]; it is [k,n]."),
+        (
+            lambda a, d: a["a"] @ a["b"].ravel().reshape(d["N"], d["K"]).T + a["bias"],
+            "as if it were laid out [n,k]; it is [k,n].",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_inputs_are_named(write, says):
     assert says in said(write)
 

@@ -133,19 +133,33 @@ def test_a_launch_that_reads_too_early_names_its_line(grade):
 @pytest.mark.parametrize(
     ("puzzle", "old", "new", "says"),
     [
-        (STEP, "net.conv2_weights, net.grad_pool1", "net.conv_weights, net.grad_pool1", "did you mean net.conv"),
+        (
+            STEP,
+            "net.conv2_weights, net.grad_pool1",
+            "net.conv_weights, net.grad_pool1",
+            "did you mean net.conv",
+        ),
         (STEP, '"conv2d_backward_input"', '"conv2d_backward"', "there is no kernel 'conv2d_backward'"),
-        (STEP, "net.grad_pool2, net.places2", "net.grad_pool2, net.places1", "places1 as argmax makes C 6, but it is 16 in grad_pool2"),
+        (
+            STEP,
+            "net.grad_pool2, net.places2",
+            "net.grad_pool2, net.places1",
+            "places1 as argmax makes C 6, but it is 16 in grad_pool2",
+        ),
         (STEP, "net.relu2, net.pool2, net.places2", "net.relu2, net.pool2", "takes 3 arrays"),
         (TRAINING, "learning_rate=rate, ", "", "takes these numbers by name: learning_rate=..."),
-        (TRAINING, "        net.load(images, labels)\n        net.forward()\n        net.backward()",
-         "        net.forward()\n        net.backward()", "is there after net.load"),
+        (
+            TRAINING,
+            "        net.load(images, labels)\n        net.forward()\n        net.backward()",
+            "        net.forward()\n        net.backward()",
+            "is there after net.load",
+        ),
         (TRAINING, "argmax(axis=1) ==", "argmax(axis=1) = =", "train.py:"),
         (TRAINING, "    return losses\n", "    return 1 / 0\n", "ZeroDivisionError: division by zero"),
         (TRAINING, "    return losses\n", "    exit()\n", "the program ends itself here"),
         (TRAINING, "def accuracy", "def acuracy", "Rename acuracy to accuracy."),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_explained_in_a_sentence(puzzle, old, new, says, finding):
     assert says in "\n".join(finding(puzzle, edited(puzzle, old, new)).lines)
 

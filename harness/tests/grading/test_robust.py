@@ -53,16 +53,22 @@ BUILDS = {
     "functions that double, in place": (
         kernel(
             "i += f30(i) & 0;",
-            doubling("__device__ int f{n}(int x) {{ return 3 * x; }}",
-                     "__device__ __forceinline__ int f{n}(int x) {{ return f{before}(x) + f{before}(x + 1); }}", 30),
+            doubling(
+                "__device__ int f{n}(int x) {{ return 3 * x; }}",
+                "__device__ __forceinline__ int f{n}(int x) {{ return f{before}(x) + f{before}(x + 1); }}",
+                30,
+            ),
         ),
         TOO_LONG,
     ),
     "functions with a barrier that double": (
         kernel(
             "f30();",
-            doubling("__device__ void f{n}() {{ __syncthreads(); }}",
-                     "__device__ __noinline__ void f{n}() {{ f{before}(); f{before}(); }}", 30),
+            doubling(
+                "__device__ void f{n}() {{ __syncthreads(); }}",
+                "__device__ __noinline__ void f{n}() {{ f{before}(); f{before}(); }}",
+                30,
+            ),
         ),
         TOO_LONG,
     ),
@@ -80,13 +86,16 @@ BUILDS = {
         kernel("s[i] = i;", "__shared__ int s[1ull << 40];"),
         "vector_add uses too much shared data (4398046511104 bytes, 49152 max)",
     ),
-    "a file that includes itself": (kernel("", '#include "kernel.cu"'), "is not a header that a kernel may include"),
+    "a file that includes itself": (
+        kernel("", '#include "kernel.cu"'),
+        "is not a header that a kernel may include",
+    ),
     "comments between # and a name": (
         kernel("") + "#if 0\n#endif\n" + "\n#/*" * 40_000 + "*/",
         "a long comment stands between # and the directive's name",
     ),
     "thousands of errors": (kernel("q;\n" * 5_000), "does not compile"),
-}  # fmt: skip
+}
 
 #: what never ends, or takes more than there is -> (source, what is said)
 LAUNCHES = {
@@ -113,16 +122,22 @@ LAUNCHES = {
     "short loops in short loops, by calls": (
         kernel(
             "i += f9(i) & 0;",
-            doubling("__device__ __noinline__ int f{n}(int x) {{ return x; }}",
-                     "__device__ __noinline__ int f{n}(int x) {{ for (int j = 0; j < 3000; j++) x += f{before}(x); return x; }}", 9),
+            doubling(
+                "__device__ __noinline__ int f{n}(int x) {{ return x; }}",
+                "__device__ __noinline__ int f{n}(int x) {{ for (int j = 0; j < 3000; j++) x += f{before}(x); return x; }}",
+                9,
+            ),
         ),
         IN_LOOP,
     ),
     "calls that double, without a loop": (
         kernel(
             "i += f60(i, n) & 0;",
-            doubling("__device__ __noinline__ int f{n}(int x, int y) {{ return x * y; }}",
-                     "__device__ __noinline__ int f{n}(int x, int y) {{ return f{before}(x, y) + f{before}(y, x); }}", 60),
+            doubling(
+                "__device__ __noinline__ int f{n}(int x, int y) {{ return x * y; }}",
+                "__device__ __noinline__ int f{n}(int x, int y) {{ return f{before}(x, y) + f{before}(y, x); }}",
+                60,
+            ),
         ),
         "a thread was in the function called here",
     ),
@@ -131,7 +146,10 @@ LAUNCHES = {
         "a thread was in the function called here",
     ),
     "a recursion without an end": (
-        kernel("i += f(i, c) & 0;", "__device__ int f(int n, float* c) { return n < -9 ? 0 : f(n + 1, c) + (int)c[0] * n; }"),
+        kernel(
+            "i += f(i, c) & 0;",
+            "__device__ int f(int n, float* c) { return n < -9 ? 0 : f(n + 1, c) + (int)c[0] * n; }",
+        ),
         "Calls are nested more than 1024 deep: does the recursion end?",
     ),
     "a local array of forty megabytes": (
@@ -143,7 +161,7 @@ LAUNCHES = {
         kernel('while (true) printf("%d: the quick brown fox jumps over the lazy dog\\n", i);'),
         IN_LOOP,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -36,11 +36,24 @@ def test_what_a_dead_thread_did_not_write_is_no_fault_of_its_own(kind, says):
     ("unwritten", "updated", "says"),
     [
         (2, False, ["w[i=0] was never written   (2 of 4 elements: exactly the elements with i<=1)"]),
-        (2, True, ["w[i=0] still has its value from before the launch   (2 of 4 elements: exactly the elements with i<=1)"]),
-        (1, False, ["w[i=0] = 1, expected 2   (2 of 4 elements differ)", "Wrong: exactly the elements with i<=1.",
-                    "1 of them was never written."]),
+        (
+            2,
+            True,
+            [
+                "w[i=0] still has its value from before the launch   (2 of 4 elements: exactly the elements with i<=1)"
+            ],
+        ),
+        (
+            1,
+            False,
+            [
+                "w[i=0] = 1, expected 2   (2 of 4 elements differ)",
+                "Wrong: exactly the elements with i<=1.",
+                "1 of them was never written.",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says):
     first = Element("i=0", 1.0, 2.0)
     m = Mismatch("w", 2, 4, first, first, unwritten, "exactly the elements with i<=1", updated=updated)

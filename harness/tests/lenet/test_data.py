@@ -98,17 +98,33 @@ WRONG = {
     "cut in the header": (3, lambda a: idx(a)[:9], r"is truncated: its header has 9 of 16 bytes"),
     "empty": (3, lambda a: b"", r"is truncated: its header has 0 of 16 bytes"),
     "cut in the data": (3, lambda a: idx(a)[:-1], r"is truncated: it has 9407 of 9408 bytes; fetch it again"),
-    "a byte too many": (3, lambda a: idx(a) + b"\0", r"continues past the 12 items that its header announces"),
-    "more promised than there is": (3, lambda a: idx(a, count=13), r"is truncated: it has 9408 of 10192 bytes"),
+    "a byte too many": (
+        3,
+        lambda a: idx(a) + b"\0",
+        r"continues past the 12 items that its header announces",
+    ),
+    "more promised than there is": (
+        3,
+        lambda a: idx(a, count=13),
+        r"is truncated: it has 9408 of 10192 bytes",
+    ),
     "less promised than there is": (3, lambda a: idx(a, count=11), r"continues past the 11 items"),
     "nothing promised": (3, lambda a: idx(a, count=0), r"announces 0 images; it must be from 1 to 1,000,000"),
     "too much promised": (3, lambda a: idx(a, count=2**32 - 1), r"announces 4,294,967,295 images"),
-    "labels for images": (3, lambda a: idx(LABELS), r"not an IDX file of images: it starts with 00 00 08 01, not 00 00 08 03"),
+    "labels for images": (
+        3,
+        lambda a: idx(LABELS),
+        r"not an IDX file of images: it starts with 00 00 08 01, not 00 00 08 03",
+    ),
     "images for labels": (1, lambda a: idx(IMAGES), r"not an IDX file of labels: it starts with 00 00 08 03"),
     "32-bit numbers": (3, lambda a: idx(a, magic=b"\0\0\x0c\3"), r"it starts with 00 00 0c 03"),
-    "a web page": (3, lambda a: b"<!DOCTYPE html><html>404</html>", r"it starts with 3c 21 44 4f, not 00 00 08 03"),
+    "a web page": (
+        3,
+        lambda a: b"<!DOCTYPE html><html>404</html>",
+        r"it starts with 3c 21 44 4f, not 00 00 08 03",
+    ),
     "other images": (3, lambda a: idx(a[:, :27]), r"has images of 27 x 28 pixels; LeNet takes 28 x 28"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gz"])

@@ -266,12 +266,28 @@ def net():
         ("relu_forwards", "conv1 relu1", "there is no kernel 'relu_forwards'; did you mean relu_forward?"),
         ("relu_forward", "conv1", r"relu_forward takes 2 arrays \(input, output\); 1 were given"),
         ("relu_forward", "conv1 relu2", "relu2 as output makes n 2048, but it is 6912 in conv1 as input"),
-        ("max_pool2d_forward", "relu1 pool1 pool1", "max_pool2d_forward: argmax holds int32, but pool1 holds float32"),
-        ("fc_forward", "pool2 fc2_weights fc1_bias fc1", "fc2_weights as weights makes n_in 120, but it is 256 in pool2"),
-        ("conv2d_forward", "fc1 conv1_weights conv1_bias conv1", r"input has 4 axes; fc1 has the shape \(2, 120\)"),
-        ("conv2d_forward", "images conv1_weights conv1_bias pool1", "the other arrays make H_out 24, but it is 12 in pool1"),
+        (
+            "max_pool2d_forward",
+            "relu1 pool1 pool1",
+            "max_pool2d_forward: argmax holds int32, but pool1 holds float32",
+        ),
+        (
+            "fc_forward",
+            "pool2 fc2_weights fc1_bias fc1",
+            "fc2_weights as weights makes n_in 120, but it is 256 in pool2",
+        ),
+        (
+            "conv2d_forward",
+            "fc1 conv1_weights conv1_bias conv1",
+            r"input has 4 axes; fc1 has the shape \(2, 120\)",
+        ),
+        (
+            "conv2d_forward",
+            "images conv1_weights conv1_bias pool1",
+            "the other arrays make H_out 24, but it is 12 in pool1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_launches_that_do_not_fit(net, kernel, arrays, says):
     with pytest.raises(LaunchMistake, match=says):
         net.launch(kernel, *(net[name] for name in arrays.split()))

@@ -38,15 +38,39 @@ def dims(number, text):
 @pytest.mark.parametrize(
     ("number", "text", "wanted"),
     [
-        ("32", LAYER, dict(batch=128, C_in=128, H=71, W=71, C_out=256, R=3, S=3, stride_h=2, stride_w=2,
-                           pad_h=1, pad_w=1, dilation_h=1)),
+        (
+            "32",
+            LAYER,
+            dict(
+                batch=128,
+                C_in=128,
+                H=71,
+                W=71,
+                C_out=256,
+                R=3,
+                S=3,
+                stride_h=2,
+                stride_w=2,
+                pad_h=1,
+                pad_w=1,
+                dilation_h=1,
+            ),
+        ),
         ("13", "N=2,C=3,H=9,W=8,K=4,R=3,S=2,stride_h=2", dict(stride_h=2, stride_w=1, pad_h=0)),
         ("14", "N=2,C=6,K=12,groups=3,H=9,W=9", dict(C_in=6, C_out=12, groups=3, R=3)),
         ("09", "N=2,C=3,H=12,W=9,K=4,R=3,S=3,stride=1,pad=0", dict(batch=2, C_in=3, H=12, W=9, C_out=4, F=3)),
-        ("15", "N=2,C=4,W=50,K=6,S=5,stride=2,pad=2",
-         dict(W=50, S=5, H=1, R=1, D=1, T=1, stride_w=2, stride_h=1, stride_d=1, pad_w=2, pad_h=0, pad_d=0)),
-        ("15", "N=2,C=4,H=9,W=8,K=6,R=3,S=3,stride=2,pad=1",
-         dict(D=1, T=1, R=3, stride_h=2, stride_d=1, pad_h=1, pad_d=0)),
+        (
+            "15",
+            "N=2,C=4,W=50,K=6,S=5,stride=2,pad=2",
+            dict(
+                W=50, S=5, H=1, R=1, D=1, T=1, stride_w=2, stride_h=1, stride_d=1, pad_w=2, pad_h=0, pad_d=0
+            ),
+        ),
+        (
+            "15",
+            "N=2,C=4,H=9,W=8,K=6,R=3,S=3,stride=2,pad=1",
+            dict(D=1, T=1, R=3, stride_h=2, stride_d=1, pad_h=1, pad_d=0),
+        ),
         ("15", "N=2,C=4,D=5,H=9,W=8,K=6,T=2,R=3,S=3,stride=2,pad=1", dict(D=5, T=2, stride_d=2, pad_d=1)),
         ("26", "M=64,N=32,K=16", dict(M=64, N=32, K=16)),
         ("06", "M=8,N=10,K=84", dict(batch=8, n_out=10, n_in=84)),
@@ -57,7 +81,7 @@ def dims(number, text):
         ("22", "N=8,parts=4", dict(batch=8, parts=4, F=3)),
         ("18", "N=2,C=8,H=4,W=4,K=3", dict(batch=2, C=8, K=3)),
     ],
-)  # fmt: skip
+)
 def test_a_shape_in_the_words_of_the_libraries(number, text, wanted):
     found = dims(number, text)
     assert wanted.items() <= found.items() and found.keys() == shapes.big_case(COURSE.load(number)).keys()

@@ -24,14 +24,23 @@ LAYERS = {
     "padding": ((2, 2, 5, 4), dict(window=(3, 2), stride=2, padding=1), (2, 2, 3, 3)),
     "padding of rows only": ((1, 2, 4, 6), dict(window=(2, 3), stride=(1, 2), padding=(1, 0)), (1, 2, 5, 2)),
     "rounded up": ((1, 2, 6, 5), dict(window=3, stride=2, ceil_mode=True), (1, 2, 3, 2)),
-    "rounded up, with padding": ((1, 2, 6, 5), dict(window=3, stride=(3, 2), padding=(0, 1), ceil_mode=True),
-                                 (1, 2, 2, 3)),
+    "rounded up, with padding": (
+        (1, 2, 6, 5),
+        dict(window=3, stride=(3, 2), padding=(0, 1), ceil_mode=True),
+        (1, 2, 2, 3),
+    ),
     "a last window that would start in the padding": (
-        (1, 2, 4, 7), dict(window=2, stride=(3, 4), padding=1, ceil_mode=True), (1, 2, 2, 2)),
-    "windows that hang over all but one row": ((1, 1, 5, 4), dict(window=(4, 3), stride=4, ceil_mode=True),
-                                               (1, 1, 2, 1)),
+        (1, 2, 4, 7),
+        dict(window=2, stride=(3, 4), padding=1, ceil_mode=True),
+        (1, 2, 2, 2),
+    ),
+    "windows that hang over all but one row": (
+        (1, 1, 5, 4),
+        dict(window=(4, 3), stride=4, ceil_mode=True),
+        (1, 1, 2, 1),
+    ),
     "a window larger than the image": ((1, 2, 2, 3), dict(window=(3, 4), ceil_mode=True), (1, 2, 1, 1)),
-}  # fmt: skip
+}
 DILATED = {
     "dilation": ((2, 2, 7, 6), dict(window=(3, 2), stride=2, dilation=(2, 3)), (2, 2, 2, 2)),
     "dilation and padding": (

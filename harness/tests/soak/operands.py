@@ -198,9 +198,15 @@ def _guard(ins: Instruction) -> str:
 
 
 _CHANGES = (
-    *(_fitting, _new) * 4, *(_other_opcode, _other_number, _other_offset) * 2,
-    _any_operand, _other_parts, _other_count, _other_modifier, _other_type, _guarded,
-)  # fmt: skip
+    *(_fitting, _new) * 4,
+    *(_other_opcode, _other_number, _other_offset) * 2,
+    _any_operand,
+    _other_parts,
+    _other_count,
+    _other_modifier,
+    _other_type,
+    _guarded,
+)
 
 
 # -- of a text -----------------------------------------------------------------------------------------------

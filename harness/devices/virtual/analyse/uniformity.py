@@ -114,9 +114,16 @@ class _Coarsener:
 
     def _sums(self) -> int:
         """Floating-point registers that a loop adds to, which have to stay in the processor's registers."""
-        return len({item.operands[0] for p, item in enumerate(self.body)
-                    if isinstance(item, Instruction) and _computes_floats(item)
-                    and item.operands[0] in item.operands[1:] and any(self._in(p, loop) for loop in self.loops)})  # fmt: skip
+        return len(
+            {
+                item.operands[0]
+                for p, item in enumerate(self.body)
+                if isinstance(item, Instruction)
+                and _computes_floats(item)
+                and item.operands[0] in item.operands[1:]
+                and any(self._in(p, loop) for loop in self.loops)
+            }
+        )
 
     def _in(self, position: int, loop: Loop) -> bool:
         return any(start <= position < self.blocks[start][0] for start in loop.blocks)
@@ -230,8 +237,11 @@ class _Coarsener:
 
     def _behind_effects(self) -> set[int]:
         """Blocks in which, or on a path to which, memory is written."""
-        found = {s for s, (end, _) in self.blocks.items()
-                 if any(isinstance(i, Instruction) and i.op.writes_memory for i in self.body[s:end])}  # fmt: skip
+        found = {
+            s
+            for s, (end, _) in self.blocks.items()
+            if any(isinstance(i, Instruction) and i.op.writes_memory for i in self.body[s:end])
+        }
         return self._reached(list(found), _EXIT)
 
     def _reached(self, starts: list[int], end: int) -> set[int]:

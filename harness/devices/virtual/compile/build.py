@@ -36,8 +36,17 @@ _child: Child | None = None  # kept between builds
 _turn = threading.Lock()
 
 
-def build(source: str, name: str, include_dirs, name_expressions, checks: str, arena_size: int, fixed=(), quick=False,
-          tracking=False) -> Built:  # fmt: skip
+def build(
+    source: str,
+    name: str,
+    include_dirs,
+    name_expressions,
+    checks: str,
+    arena_size: int,
+    fixed=(),
+    quick=False,
+    tracking=False,
+) -> Built:
     """Compile a kernel file for the virtual GPU. fixed: the arguments of `specialise.run`, where there are some.
     quick: for little work, in a sixth of the time. tracking: code that follows unset values.
 

@@ -82,8 +82,11 @@ class _Noting:
 
     def _bumps(self, branch: Instruction, target: str) -> list[Instruction]:
         place = self.ways.position[branch]
-        return [mark("bump", _turns(number), at=branch) for loop, number in self.ways.loops.items()
-                if loop.start == self.labels[target] and place in loop]  # fmt: skip
+        return [
+            mark("bump", _turns(number), at=branch)
+            for loop, number in self.ways.loops.items()
+            if loop.start == self.labels[target] and place in loop
+        ]
 
 
 def _turns(number: int) -> str:

@@ -357,8 +357,13 @@ class _Parser:
         count = 0
         if threads:
             count = int(threads[1]) * int(threads[2] or 1) * int(threads[3] or 1)
-        return Function(match["name"], match[1] == "entry", self._params(match["params"]), self._params(match["ret"]),
-                        max_threads=count)  # fmt: skip
+        return Function(
+            match["name"],
+            match[1] == "entry",
+            self._params(match["params"]),
+            self._params(match["ret"]),
+            max_threads=count,
+        )
 
     def _params(self, text: str | None) -> list[Variable]:
         params = []

@@ -351,16 +351,40 @@ MESSAGES = f"""
 @pytest.mark.parametrize(
     "name, block, mark, severity, explanation",
     [
-        ("note", 32, "NOTE", "note", "22 threads had returned before this barrier: it does not wait for them."),
+        (
+            "note",
+            32,
+            "NOTE",
+            "note",
+            "22 threads had returned before this barrier: it does not wait for them.",
+        ),
         ("note", (8, 5), "NOTE", "nothing", ""),
-        ("both", 32, "FAULT", "error", "10 threads of the block wait at this barrier; 10 others went around it, the"
-         " first of them thread (10,0,0). Put it where every thread of the block passes, not in a branch or loop"
-         " that some skip."),
-        ("both", (16, 4), "FAULT", "error", "40 threads of the block wait at this barrier; 24 others went around it, the"
-         " first of them thread (10,0,0)."),
-        ("one", 2, "ONE", "error", "1 thread of the block waits at this barrier; thread (1,0,0) went around it."),
+        (
+            "both",
+            32,
+            "FAULT",
+            "error",
+            "10 threads of the block wait at this barrier; 10 others went around it, the"
+            " first of them thread (10,0,0). Put it where every thread of the block passes, not in a branch or loop"
+            " that some skip.",
+        ),
+        (
+            "both",
+            (16, 4),
+            "FAULT",
+            "error",
+            "40 threads of the block wait at this barrier; 24 others went around it, the"
+            " first of them thread (10,0,0).",
+        ),
+        (
+            "one",
+            2,
+            "ONE",
+            "error",
+            "1 thread of the block waits at this barrier; thread (1,0,0) went around it.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_said(name, block, mark, severity, explanation):
     """Threads that have returned are not counted among those that went round."""
     kernel = device().compile(MESSAGES).get_function(name)

@@ -108,14 +108,23 @@ LOAD = "ld.u32 %r1, [%rd1];"
 @pytest.mark.parametrize(
     "body, origins",
     [
-        ("ld.param.u64 %rd2, [array]; ld.param.u64 %rd3, [n]; shl.b64 %rd4, %rd3, 2; sub.s64 %rd1, %rd2, %rd4;", {("param", "array", 0)}),
+        (
+            "ld.param.u64 %rd2, [array]; ld.param.u64 %rd3, [n]; shl.b64 %rd4, %rd3, 2; sub.s64 %rd1, %rd2, %rd4;",
+            {("param", "array", 0)},
+        ),
         ("ld.u64 %rd1, [%rd2];", {("unknown", "", 0)}),
-        ("mov.u64 %rd2, depot; add.u64 %rd3, %rd2, 16; add.u64 %rd4, %rd3, 4; add.u64 %rd1, %rd4, %rd5;", {("local", "depot", 16)}),
-        ("ld.param.u64 %rd2, [array]; mov.u64 %rd3, depot; st.u64 [%rd3+8], %rd2; ld.u64 %rd1, [depot+8];", {("param", "array", 0)}),
+        (
+            "mov.u64 %rd2, depot; add.u64 %rd3, %rd2, 16; add.u64 %rd4, %rd3, 4; add.u64 %rd1, %rd4, %rd5;",
+            {("local", "depot", 16)},
+        ),
+        (
+            "ld.param.u64 %rd2, [array]; mov.u64 %rd3, depot; st.u64 [%rd3+8], %rd2; ld.u64 %rd1, [depot+8];",
+            {("param", "array", 0)},
+        ),
         ("mov.u64 %rd3, depot; st.u32 [%rd3+8], %r1; ld.u64 %rd1, [depot+16];", {("unknown", "", 0)}),
         ("shl.b64 %rd1, %rd2, 2;", set()),
     ],
-)  # fmt: skip
+)
 def test_what_an_address_is_likely_computed_from(body, origins):
     assert kinds(f"{body} ld.f32 %f1, [%rd1];".replace("%f1", "%r1"), "ld.f32 %r1, [%rd1]") == origins
 

@@ -85,14 +85,39 @@ def test_a_register_tile_adds_up(quick):
 @pytest.mark.parametrize(
     "source, wrong, array, index, kind",
     [
-        pytest.param("float sum[4][4] = {}", "float sum[4][4]", "sum", "0,0", "uninitialised-read", id="no zeros"),
-        pytest.param("q[j] = b[(k + m) * 32 + t] + j", "if (j != 2) q[j] = b[(k + m) * 32 + t]", "q", "2", "uninitialised-read", id="a gap"),
+        pytest.param(
+            "float sum[4][4] = {}", "float sum[4][4]", "sum", "0,0", "uninitialised-read", id="no zeros"
+        ),
+        pytest.param(
+            "q[j] = b[(k + m) * 32 + t] + j",
+            "if (j != 2) q[j] = b[(k + m) * 32 + t]",
+            "q",
+            "2",
+            "uninitialised-read",
+            id="a gap",
+        ),
         pytest.param("j < 4; j++) sum", "j < 5; j++) sum", "q", "4", "out-of-bounds", id="a step too far"),
-        pytest.param("i < 4; i++)\n        for (int j = 0; j < 4; j++) c", "i < 5; i++)\n        for (int j = 0; j < 4; j++) c", "sum", "4,0", "out-of-bounds", id="a row too many"),
-        pytest.param("four(tile[16 * m + 4 * (t % 4)])", "four(tile[16 * m + 4 * (t % 4) + 1])", "tile", "64", "out-of-bounds", id="one on"),
-        pytest.param("four(tile[16 * m + ", "four(tile[16 * m + 700 + ", "tile", "700", "out-of-bounds", id="far away"),
+        pytest.param(
+            "i < 4; i++)\n        for (int j = 0; j < 4; j++) c",
+            "i < 5; i++)\n        for (int j = 0; j < 4; j++) c",
+            "sum",
+            "4,0",
+            "out-of-bounds",
+            id="a row too many",
+        ),
+        pytest.param(
+            "four(tile[16 * m + 4 * (t % 4)])",
+            "four(tile[16 * m + 4 * (t % 4) + 1])",
+            "tile",
+            "64",
+            "out-of-bounds",
+            id="one on",
+        ),
+        pytest.param(
+            "four(tile[16 * m + ", "four(tile[16 * m + 700 + ", "tile", "700", "out-of-bounds", id="far away"
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_goes_wrong_in_a_register_tile(source, wrong, array, index, kind, quick):
     assert source in TILE
     a, b, c = np.ones(64, np.float32), np.ones(8 * 32, np.float32), np.zeros(20 * 32, np.float32)
@@ -231,20 +256,54 @@ _FILL = "float p[8]; for (int i = 0; i < 8; i++) p[i] = i; "
     [
         pytest.param(_FILL + "a[0] = p[n];", {"p"}, 1, id="elements"),
         pytest.param(_FILL + "float* q = p + 1; a[0] = q[n];", {"p"}, 1, id="an address computed from it"),
-        pytest.param(_FILL + "float* q = n ? p : a; a[0] = q[1];", set(), 0, id="an address that may be another's"),
+        pytest.param(
+            _FILL + "float* q = n ? p : a; a[0] = q[1];", set(), 0, id="an address that may be another's"
+        ),
         pytest.param(_FILL + "a[0] = p - a;", set(), 0, id="an address compared"),
         pytest.param(_FILL + "atomicAdd(&p[1], 1.0f); a[0] = p[n];", set(), 0, id="given to a function"),
         pytest.param("float* volatile q; " + _FILL + "q = p; a[0] = q[n];", set(), 0, id="an address kept"),
-        pytest.param("__shared__ float* s; " + _FILL + "s = p; a[0] = s[n];", set(), 0, id="an address in shared memory"),
+        pytest.param(
+            "__shared__ float* s; " + _FILL + "s = p; a[0] = s[n];",
+            set(),
+            0,
+            id="an address in shared memory",
+        ),
         pytest.param("volatile " + _FILL + "a[0] = p[n];", set(), 0, id="volatile"),
-        pytest.param("float p[1000]; for (int i = 0; i < 8; i++) p[i] = i; a[0] = p[n];", set(), 0, id="large"),
-        pytest.param("float p[8]; for (int i = 0; i < n; i++) p[i] = i; a[0] = p[0];", {"p"}, 0, id="as long as is asked for"),
-        pytest.param("float p[8]; for (int i = 0; i < 8; i += 2) p[i] = p[i + 1] = i; a[0] = p[0];", {"p"}, 1, id="in steps"),
-        pytest.param("float p[8]; for (int i = 0; i < 8; i++) { p[i] = i; if (a[i] == 0) i--; } a[0] = p[0];", {"p"}, 0, id="a counter that is changed"),
-        pytest.param("float p[8]; int i = 0; while (i < 8) { p[i] = i; if (a[i] == 0) continue; i++; } a[0] = p[0];", {"p"}, 0, id="a way round the addition"),
-        pytest.param("float p[8]; for (int i = 0; i < 8; i++) { p[i] = i; __syncthreads(); } a[0] = p[0];", {"p"}, 0, id="barriers"),
+        pytest.param(
+            "float p[1000]; for (int i = 0; i < 8; i++) p[i] = i; a[0] = p[n];", set(), 0, id="large"
+        ),
+        pytest.param(
+            "float p[8]; for (int i = 0; i < n; i++) p[i] = i; a[0] = p[0];",
+            {"p"},
+            0,
+            id="as long as is asked for",
+        ),
+        pytest.param(
+            "float p[8]; for (int i = 0; i < 8; i += 2) p[i] = p[i + 1] = i; a[0] = p[0];",
+            {"p"},
+            1,
+            id="in steps",
+        ),
+        pytest.param(
+            "float p[8]; for (int i = 0; i < 8; i++) { p[i] = i; if (a[i] == 0) i--; } a[0] = p[0];",
+            {"p"},
+            0,
+            id="a counter that is changed",
+        ),
+        pytest.param(
+            "float p[8]; int i = 0; while (i < 8) { p[i] = i; if (a[i] == 0) continue; i++; } a[0] = p[0];",
+            {"p"},
+            0,
+            id="a way round the addition",
+        ),
+        pytest.param(
+            "float p[8]; for (int i = 0; i < 8; i++) { p[i] = i; __syncthreads(); } a[0] = p[0];",
+            {"p"},
+            0,
+            id="barriers",
+        ),
     ],
-)  # fmt: skip
+)
 def test_which_arrays_are_private_and_which_loops_short(body, arrays, loops):
     assert looked_at(small(body)) == (arrays, loops)
 

@@ -160,22 +160,46 @@ NONE = "there is no __syncthreads() between them"
         ("on_branches", f"both write s[1] (lines 42 and 44). {OWNER}", 1),
         ("tree", "there is no __syncthreads() between one iteration of the loop and the next.", 1),
         ("scan", "read into a variable first, then __syncthreads(), then write.", 1),
-        ("turns", "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
-                  " put a __syncthreads() between them.", 1),
+        (
+            "turns",
+            "If they do so in the same iteration of a loop, leave it to one thread or use an atomic; if in different iterations,"
+            " put a __syncthreads() between them.",
+            1,
+        ),
         ("fill", f"writes s[31] (line 75), and this thread reads it; {NONE}.", 1),
-        ("again", "after the barrier in line 83, there is no __syncthreads() on the path from line 84 around the loop to"
-                  " line 82.", 1),
+        (
+            "again",
+            "after the barrier in line 83, there is no __syncthreads() on the path from line 84 around the loop to"
+            " line 82.",
+            1,
+        ),
         ("two_steps", f"and so does this thread; {NONE}.", 1),
         ("zeroed", f"and this thread atomically changes it; {NONE}.", 1),
-        ("either", "the two lines are on different branches, and a __syncthreads() can only go after both.", 1),
-        ("of_two_blocks", "blocks run in any order: what one needs from another must come from an earlier launch.", 2),
-        ("by_another_name", "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in lockstep"
-                            " (__syncwarp).", 1),
+        (
+            "either",
+            "the two lines are on different branches, and a __syncthreads() can only go after both.",
+            1,
+        ),
+        (
+            "of_two_blocks",
+            "blocks run in any order: what one needs from another must come from an earlier launch.",
+            2,
+        ),
+        (
+            "by_another_name",
+            "of the same warp writes out[1], and this thread reads it; lanes of a warp need not run in lockstep"
+            " (__syncwarp).",
+            1,
+        ),
         ("flagged", f"and this thread reads it; blocks run in any order, and {FENCES}", 2),
         ("locked", f"both update out[0]. {ATOMIC} A{FENCES[1:]}", 2),
-        ("of_a_scope", "so does this thread; an atomic with block scope, such as atomicAdd_block, is safe only within its block.", 2),
+        (
+            "of_a_scope",
+            "so does this thread; an atomic with block scope, such as atomicAdd_block, is safe only within its block.",
+            2,
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_remedy_fits(name, says, grid):
     dev = device("full")
     kernel = dev.compile(SOURCE).get_function(name)

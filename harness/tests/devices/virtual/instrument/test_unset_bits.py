@@ -59,15 +59,23 @@ def test_which_registers_may_be_unset():
         )
     )
     assert may_be_unset(parsed.functions["k"], frozenset(["%rd1"])) == {
-        "%rd1", "%r2", "%r3", "%r4", "%p1", "%r6", "%r7"
-    }  # fmt: skip
+        "%rd1",
+        "%r2",
+        "%r3",
+        "%r4",
+        "%p1",
+        "%r6",
+        "%r7",
+    }
 
 
 def test_what_is_loaded_computed_and_stored():
-    text = printed(instrumented("""
+    text = printed(
+        instrumented("""
         ld.param.u64 %rd1, [p]; cvta.to.shared.u64 %rd2, %rd1;
         ld.param.u32 %r1, [n]; ld.shared.u32 %r2, [%r1+4]; add.u32 %r3, %r2, %r1; st.global.u16 [%rd1], %r3;
-    """))  # fmt: skip
+    """)
+    )
     start = text.index("cvt.s64.s32")
     assert renumbered(text[start:]) == lines("""
         cvt.s64.s32 %unset.1, %r1;

@@ -222,8 +222,19 @@ def test_what_an_operand_is():
         for text in "%r1 %tid.x _ -5 017 1e3 x+8 [%rd1+-4] !%p1 %r1|%p1 _|%p1 (a,b)".split()
     }
     assert list(kinds.values()) == [
-        Register, Special, Sink, Immediate, Immediate, Immediate, Symbol, Address, Negated, Pair, Pair, Arguments,
-    ]  # fmt: skip
+        Register,
+        Special,
+        Sink,
+        Immediate,
+        Immediate,
+        Immediate,
+        Symbol,
+        Address,
+        Negated,
+        Pair,
+        Pair,
+        Arguments,
+    ]
     assert [operand(t).value for t in ("-5", "017", "0b101", "0x1FU", "WARP_SZ")] == [-5, 15, 5, 31, 32]
     assert (operand("[%rd1+-4]").offset, operand("[%rd1-4]").offset, operand("[16]").base.value) == (
         -4,

@@ -326,10 +326,21 @@ def _access(block: int, thread: int, address: int, site: int, info: int, value: 
         has(abi.INFO_ATOMIC | abi.INFO_VOLATILE),
     )
     return Access(
-        block, thread, address, info & 255, site, not writes or atomic, writes, strong, info >> abi.SCOPE_SHIFT & 3,
-        has(abi.INFO_ACQUIRE), has(abi.INFO_RELEASE), has(abi.INFO_SHARED), has(abi.INFO_BLIND),
+        block,
+        thread,
+        address,
+        info & 255,
+        site,
+        not writes or atomic,
+        writes,
+        strong,
+        info >> abi.SCOPE_SHIFT & 3,
+        has(abi.INFO_ACQUIRE),
+        has(abi.INFO_RELEASE),
+        has(abi.INFO_SHARED),
+        has(abi.INFO_BLIND),
         value if has(abi.INFO_VALUE) and writes and not strong else None,
-    )  # fmt: skip
+    )
 
 
 def read_hazards(rows: np.ndarray) -> set[Hazard]:

@@ -40,14 +40,26 @@ OTHERS = {
 #: kernel -> what is wrong, and its line
 FAULTS = {
     "never_given_back": ("timeout", "while (atomicCAS(&lock, 0, 1) != 0) {} // FAULT1\n *g += 1;"),
-    "ticket_lost": ("timeout", "int mine = atomicAdd(&tickets, 1); if (mine == 5) return;"
-    "while (*(volatile int*)&serving != mine) {} // FAULT2\n atomicExch(&serving, mine + 1);"),
-    "lock_without_fences": ("race", "while (atomicCAS(&lock, 0, 1) != 0) {}\n *g += 1; // FAULT3\n atomicExch(&lock, 0);"),
-    "released_too_early": ("race", "while (atomicCAS(&lock, 0, 1) != 0) {} __threadfence(); __threadfence();"
-    "atomicExch(&lock, 0);\n *g += 1; // FAULT4"),
-    "one_without_lock": ("race", "if (i % 500 != 7) { while (atomicCAS(&lock, 0, 1) != 0) {}"
-    "__threadfence(); *g += 1; __threadfence(); atomicExch(&lock, 0); }\n else *g += 1; // FAULT5"),
-}  # fmt: skip
+    "ticket_lost": (
+        "timeout",
+        "int mine = atomicAdd(&tickets, 1); if (mine == 5) return;"
+        "while (*(volatile int*)&serving != mine) {} // FAULT2\n atomicExch(&serving, mine + 1);",
+    ),
+    "lock_without_fences": (
+        "race",
+        "while (atomicCAS(&lock, 0, 1) != 0) {}\n *g += 1; // FAULT3\n atomicExch(&lock, 0);",
+    ),
+    "released_too_early": (
+        "race",
+        "while (atomicCAS(&lock, 0, 1) != 0) {} __threadfence(); __threadfence();"
+        "atomicExch(&lock, 0);\n *g += 1; // FAULT4",
+    ),
+    "one_without_lock": (
+        "race",
+        "if (i % 500 != 7) { while (atomicCAS(&lock, 0, 1) != 0) {}"
+        "__threadfence(); *g += 1; __threadfence(); atomicExch(&lock, 0); }\n else *g += 1; // FAULT5",
+    ),
+}
 BODIES = LOCKS | OTHERS | {name: body for name, (_, body) in FAULTS.items()}
 SOURCE = (
     "#include <cuda/atomic>\n__device__ int lock, tickets, serving, never, locks[512];\n"
