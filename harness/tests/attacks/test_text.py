@@ -91,6 +91,16 @@ TEXTS = {
     "an argument from a register": (".func f(.param .v4 .b64 a) { ret; }", "call f, (%rd1);", "must be"),
     "a result that nothing stores": (".func (.param .b32 r) f() { ret; }", "{ .param .b32 s; call (s), f; ld.param.u32 %r1, [s]; }", None),
     "a chain of calls to what is refused": (CHAIN.format(last="foo.bar;"), "call f0;", "foo.bar"),
+    # parameters whose address is taken
+    "a parameter of a gigabyte by address": (".func f(.param .b8 p[1073741824]) { .reg .b64 %rd1; mov.u64 %rd1, p; ret; }", "", "in param memory"),
+    "parameters of bytes by address": ("".join(f".func f{i}(.param .b8 p[4352]) {{ .reg .b64 %rd1; mov.u64 %rd1, p; ret; }}" for i in range(9)), "", None),
+    "a parameter aligned to three by address": (".func f(.param .align 3 .b8 p[9]) { .reg .b64 %rd1; mov.u64 %rd1, p; ret; }", "", "an alignment of 3"),
+    "a result by address": (".func (.param .b8 r[64]) f() { .reg .b64 %rd1; mov.u64 %rd1, r; ret; }", "", "the address of the parameter r"),
+    "a parameter by address in 32 bits": (".func f(.param .b8 p[64]) { .reg .b32 %r1; mov.u32 %r1, p; st.local.u32 [%r1+64], 1; ret; }", "", None),
+    "a parameter and its copy's name": (".func f(.param .b8 p[64]) { .reg .b64 %rd1; .local .b8 p.copy[4]; mov.u64 %rd1, p; ret; }", "", "the PTX declaration"),
+    "a parameter like a local variable": (".func f(.param .b8 p[64]) { .reg .b64 %rd1; .local .b8 p[4]; mov.u64 %rd1, p; st.local.u32 [p+60], 1; ret; }", "", "two variables p"),
+    "a parameter called, and its address taken": (".func f(.param .b8 p[64]) { .reg .b64 %rd1; mov.u64 %rd1, p; call f, (p); ret; }", "", "must be a .param variable"),
+    "a store through the name of a copy": (".func f(.param .b8 p[8]) { .reg .b64 %rd1; mov.u64 %rd1, p; st.param.u32 [p.copy+8], 1; st.local.u32 [p.copy+99999], 1; ret; }", "", "is not one of param memory"),
     # braces, comments, sections
     "a brace too many": ("", "} } {", "braces do not match"),
     "a comment without an end": ("", "/* ret;", "PTX"),

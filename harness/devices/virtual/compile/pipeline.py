@@ -7,7 +7,7 @@ from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
 from ..instrument import barriers, initialised, races, registers, segments, turns, watchdog
 from ..ptx import parse, verify
-from ..rewrite import fragments, inline, predicates, specialise
+from ..rewrite import copy_parameters, fragments, inline, predicates, specialise
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
@@ -40,6 +40,7 @@ def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lo
 
 def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowered:
     module = parse.parse(text, name)
+    copy_parameters.run(module)
     verify.run(module, name)
     predicates.run(module)
     for rewrite in recipe.rewrites:

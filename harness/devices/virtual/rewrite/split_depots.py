@@ -35,7 +35,7 @@ def run(module: Module) -> dict[str, Declared]:
     """Split the depots of a module, in place. Returns what the pieces hold, by name."""
     declared, found = variables(module.debug), {}
     for function in module.functions.values():
-        depots = [v for v in function.variables.values() if v.space == "local"]
+        depots = [v for v in function.variables.values() if v.space == "local" and "." not in v.name]
         if function.body is None or len(depots) != 1:
             continue
         (depot,) = depots
