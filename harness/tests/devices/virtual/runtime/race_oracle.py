@@ -239,9 +239,12 @@ def hazards(steps: list, observation: bool = False, values: bool = True) -> set[
             [alike.setdefault((*a[2:9], a.size > 4 and a.value), i) for i, a in enumerate(accesses)]
         )
         warp = np.array([a.block << 5 | a.thread // 32 for a in accesses])
-        how = np.where((warp[races[:, :1]] == warp[races[:, 1:]]), ONE_WARP, FURTHER)
-        for i, j, how in np.unique(np.hstack([same[races], how]), axis=0).tolist():
-            a, b = accesses[i], accesses[j]
+        how = np.where(warp[races[:, 0]] == warp[races[:, 1]], ONE_WARP, FURTHER)
+        first, second = same[races].T
+        kinds = np.unique((first * len(accesses) + second) * (FURTHER + 1) + how)
+        for kind_of_pair in kinds.tolist():
+            pair, how = divmod(kind_of_pair, FURTHER + 1)
+            a, b = (accesses[i] for i in divmod(pair, len(accesses)))
             found |= _hazards(a, b, how, space or 0, values and a.size > 4)
     return found
 
@@ -249,29 +252,30 @@ def hazards(steps: list, observation: bool = False, values: bool = True) -> set[
 def _races(accesses: list[Access], known, number: dict, seen: np.ndarray | None, values: bool) -> np.ndarray:
     """The pairs (i, j) that race. accesses: of 16 aligned bytes, in the order in which they happened. seen: i by j."""
 
-    def column(values, dtype=np.int64):
+    def column(values, dtype):
         return np.array(list(values), dtype)[:, None]
 
-    address, size = column(a.address for a in accesses), column(a.size for a in accesses)
-    block, thread = column(a.block for a in accesses), column(number[a[:2]] for a in accesses)
+    # small types: these tables have a row and a column for each access
+    start, size = column((a.address % 16 for a in accesses), np.int8), column((a.size for a in accesses), np.int8)
+    block = column((a.block for a in accesses), np.int16)
+    thread = column((number[a[:2]] for a in accesses), np.int16)
     writes, strong = column((a.writes for a in accesses), bool), column((a.strong for a in accesses), bool)
-    scope = column(a.scope for a in accesses)
-    told, value = (
-        column((a.value is not None for a in accesses), bool),
-        column((a.value or 0 for a in accesses), np.uint64),
-    )
-    unit = (address == address.T) & (size == size.T)
-    meet = (address < (address + size).T) & (address.T < address + size) & (thread != thread.T)
+    wide = column((a.scope >= GPU for a in accesses), bool)
+    unit = (start == start.T) & (size == size.T)
+    meet = (start < (start + size).T) & (start.T < start + size) & (thread != thread.T) & (writes | writes.T)
     if values:
-        meet &= ~(unit & told & told.T & (value == value.T))
-    reaches = (scope >= GPU) | (block == block.T)
+        codes: dict[int | None, int] = {}  # equal numbers for equal values; a value that is not known equals none
+        code = (i if a.value is None else codes.setdefault(a.value, i) for i, a in enumerate(accesses))
+        stored = column(code, np.int32)
+        meet &= ~(unit & (stored == stored.T))
+    reaches = wide | (block == block.T)
     morally_strong = strong & strong.T & unit & reaches & reaches.T
     # i before j: j's thread knows as many steps of i's thread as that one had made with i
-    own = np.take_along_axis(known, thread, axis=1)
+    own = np.take_along_axis(known, thread.astype(np.int64), axis=1)
     before = known[:, thread[:, 0]].T >= own
     if seen is not None:
         before |= seen @ (before & ~np.eye(len(accesses), dtype=bool))
-    return np.argwhere(np.triu(meet & (writes | writes.T) & ~morally_strong & ~before, 1))
+    return np.argwhere(np.triu(meet & ~morally_strong & ~before, 1))
 
 
 def _hazards(a: Access, b: Access, how: int, block: int, values: bool) -> set[Hazard]:
