@@ -100,8 +100,9 @@ def cli(context: click.Context) -> None:
 def list_puzzles() -> None:
     """List the puzzles with your progress."""
     from .report.overview import ladder
+    from .report.text import terminal_width
 
-    for line in ladder(*the_course()):
+    for line in ladder(*the_course(), terminal_width(sys.stdout)):
         say(line)
 
 
@@ -133,6 +134,8 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
     course, progress = the_course()
     chosen = chosen_ids(course, progress, ids, everything)
     from .grading.grade import Options, grade_file
+    from .report.overview import debrief
+    from .report.text import show_text
     from .report.ticker import Ticker
 
     for target in (json_path, html_path):
@@ -143,15 +146,21 @@ def grade(context, ids, everything, solution, path, device, seed, json_path, htm
         source = the_file(puzzle, path, solution)
         with Ticker() as tell:
             verdict = grade_file(puzzle, source, Options(device, seed, tell))
-        if os.path.realpath(source) == os.path.realpath(puzzle.stub_path):
+        own, before = (
+            os.path.realpath(source) == os.path.realpath(puzzle.stub_path),
+            progress.entry(puzzle.id).solved,
+        )
+        if own:
             progress.record(verdict)
-        if verdict.passed and not solution:
+        if own and verdict.passed:
             verdict.next = what_next(course, progress)
         verdicts.append(verdict)
         context.meta[STATUS] = max(v.exit_status for v in verdicts)
         searched = repair and len(chosen) == 1 and verdict.is_runnable and not puzzle.program
         if json_path != "-":
             present(verdict, len(chosen) > 1, more=searched)
+            if own and verdict.passed and not before and len(chosen) == 1:
+                show_text(debrief(puzzle))
         if searched:
             look_for_repair(puzzle, source, verdict, progress, show=json_path != "-")
     if json_path != "-" and len(verdicts) > 1:
@@ -200,7 +209,7 @@ def what_next(course: Course, progress: Progress) -> str:
     return f"read puzzles/{upcoming}/README.md" if upcoming else ""
 
 
-def present(verdict: Verdict, brief: bool, more: bool) -> None:
+def present(verdict: Verdict, brief: bool = False, more: bool = False) -> None:
     """The report on one file; with several files (`brief`), an untouched stub gets one line. more: a line may follow."""
     from .report.text import MOST_LINES, show_verdict
 
@@ -238,11 +247,9 @@ def hint(puzzle_id: str, number: int | None) -> None:
     if show > seen:
         progress.update(puzzle.id, lambda entry: setattr(entry, "hints", max(entry.hints, show)))
     say(f"{puzzle.id}, hint {show} of {total}")
-    from .report.text import wrap
+    from .report.text import show_text
 
-    for paragraph in puzzle.hints[show - 1].splitlines():
-        for line in wrap(paragraph, 98, hang=""):
-            say(f"  {line}")
+    show_text(puzzle.hints[show - 1].splitlines())
     if number is None and seen >= total:
         say(f"That was the last hint; there are no more. The lesson is puzzles/{puzzle.id}/README.md")
 
@@ -250,12 +257,12 @@ def hint(puzzle_id: str, number: int | None) -> None:
 def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
     """Shows the next hint about the one change that makes the file right, if one is known of the file as it is."""
     from .grading.repair import telling
-    from .report.text import body_lines, show
+    from .report.text import body_lines, show, terminal_width
 
     level, paragraphs = telling.next_hint(puzzle, progress)
     if paragraphs:
         say(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file")
-        show([line for text in paragraphs for line in body_lines(text, 100)])
+        show([line for text in paragraphs for line in body_lines(text, terminal_width(sys.stdout))])
     return bool(paragraphs)
 
 
@@ -296,9 +303,13 @@ def watch(context, puzzle_id, device, seed, poll) -> None:
 )
 def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> None:
     """Draw what your kernel does, found by running it: what one thread reads and writes, and more."""
+    from .course.progress import make_state_folder
+
     course, _ = the_course()
     puzzle = course.load(puzzle_id)
-    target = target or course.root / ".backwarp" / f"{puzzle.id}.png"
+    if target is None:
+        target = course.root / ".backwarp" / f"{puzzle.id}.png"
+        make_state_folder(target.parent)
     path = the_file(puzzle, None, solution)
     kinds.save_picture(puzzle, path, target, kind or "", kernel, case, block, thread)
     say(f"{target}")
@@ -486,7 +497,7 @@ def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
         write(text_of(document(found)), "-")
         return
     if not found.kernels:
-        present(found.verdict, brief=False)
+        present(found.verdict)
         return
     from .report.profile import show_profile
 

@@ -58,7 +58,12 @@ def guarded(work: Callable[[], int | None]) -> int:
 
 
 def complain(text: str) -> None:
-    print(text, file=sys.stderr)
+    if not sys.stderr.isatty():
+        print(text, file=sys.stderr)
+        return
+    from .report.text import show_text
+
+    show_text(text.splitlines(), indent="", stream=sys.stderr)
 
 
 def unexpected() -> int:

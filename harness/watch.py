@@ -30,7 +30,8 @@ from .errors import BackwarpError
 from .grading.repair.telling import where
 from .grading.verdict import Verdict
 from .grading.worker import SECONDS, GradingProcess
-from .report.text import MOST_LINES, show, show_verdict, terminal_width, wrap
+from .report.overview import debrief
+from .report.text import MOST_LINES, show, show_text, show_verdict, terminal_width
 
 POLL = 0.2  # seconds between polls on file systems that report no changes
 DEBOUNCE = 30  # milliseconds in which changes count as one
@@ -72,19 +73,6 @@ def footer() -> str:
 def course_bar(solved: int, total: int) -> str:
     done = round(BAR * solved / max(total, 1))
     return f"[{'#' * done}{'.' * (BAR - done)}] {solved} of {total} solved"
-
-
-def afterwards(puzzle: Puzzle) -> list[str]:
-    """Paragraphs for a student who has solved it: what others do with the same idea, and where it leads.
-
-    The second is the first paragraph of the lesson's last section.
-    """
-    try:
-        text = puzzle.lesson_path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        text = ""
-    last = text.rpartition("\n## ")[2].partition("\n")[2].strip()
-    return [p for p in (puzzle.practice, " ".join(last.split("\n\n")[0].split())) if p]
 
 
 class Grader(threading.Thread):
@@ -251,8 +239,13 @@ class Watcher:
         return True
 
     def step(self, by: int) -> None:
-        ids = self.course.ids()
-        self.open(ids[(ids.index(self.puzzle.id) + by) % len(ids)])
+        """To the puzzle before or after; from one that is solved, to the next that is not."""
+        ids, solved = self.course.ids(), {i for i, entry in self.progress.all().items() if entry.solved}
+        left = [i for i in ids if i not in solved]
+        if by > 0 and self.puzzle.id in solved and left:
+            self.open(after(self.puzzle.id, left))
+        else:
+            self.open(ids[(ids.index(self.puzzle.id) + by) % len(ids)])
 
     def open(self, puzzle_id: str) -> None:
         try:
@@ -288,11 +281,6 @@ class Watcher:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    def say(self, paragraph: str) -> None:
-        """Prints indented lines that fit the terminal."""
-        for line in wrap(paragraph, terminal_width(sys.stdout) - 2, hang=""):
-            self.write(f"  {line}")
-
     def foot(self) -> None:
         if self.has_keys:
             show([[(footer(), "reverse")]])
@@ -323,39 +311,21 @@ class Watcher:
         """What was found after the verdict, if that is still on the screen."""
         if puzzle.id == self.puzzle.id and verdict.source_hash in self.seen:
             self.progress.keep_repair(verdict)
-            self.say(where(verdict.repair, verdict.case_total))
+            show_text([where(verdict.repair, verdict.case_total)])
             self.foot()
 
     def solved(self, puzzle: Puzzle, first: bool, left: list[str]) -> None:
-        """Say what comes next; after solving a puzzle for the first time, move on to the next unsolved
-        one."""
-        for paragraph in afterwards(puzzle):
-            self.say(paragraph)
-        self.say(f"The course's own solution: backwarp solution {puzzle.number}")
+        """What it was good for and, the first time, what comes next. The file is still watched: many go on trying."""
+        show_text(debrief(puzzle))
         if not left:
-            self.say("Every puzzle is solved.")
+            show_text(["Every puzzle is solved."])
         elif first:
-            upcoming = next((i for i in left if i > puzzle.id), left[0])
-            self.say(f"Next: read puzzles/{upcoming}/README.md; kernel.cu beside it is watched from now on.")
-            self.after(upcoming)
-
-    def after(self, puzzle_id: str) -> None:
-        """Move on to a puzzle without grading its file, so that the last verdict stays on the screen."""
-        try:
-            puzzle = self.course.load(puzzle_id)
-        except BackwarpError as error:
-            self.write(str(error))
-            return
-        grader, self.grader = self.grader, _Idle()
-        self.move_to(puzzle)
-        self.grader = grader
+            show_text([f"Next: read puzzles/{after(puzzle.id, left)}/README.md and press n."])
 
 
-class _Idle:
-    """Stands in for the grader while a file is read without being graded."""
-
-    def __init__(self):
-        self.wanted: queue.Queue = queue.Queue()
+def after(puzzle_id: str, left: list[str]) -> str:
+    """The next of the puzzles that are left."""
+    return next((i for i in left if i > puzzle_id), left[0])
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import base64
 import html
 import io
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
@@ -25,7 +26,7 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
 .bar { background: #ddd; height: .8rem } .bar div { background: #1a7f37; height: 100% }
 article { border: 1px solid #ccc; border-left: .4rem solid #b3261e; padding: .6rem 1rem; margin: .6rem 0 }
 article { overflow-x: auto }
-article.passed { border-left-color: #1a7f37 } article.untouched { border-left-color: #bbb }
+article.passed { border-left-color: #1a7f37 } .untouched { color: #666 }
 table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0 }
 td, th { padding: .1rem .8rem .1rem 0; text-align: right }
 td:first-child, th:first-child { text-align: left } img { max-width: 100% } a { color: #00688b }
@@ -69,12 +70,13 @@ def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> s
         f'<div class="bar" role="img" aria-label="{share:.0f} per cent">'
         f'<div style="width:{share:.1f}%"></div></div>',
     ]
-    part = 0
-    for verdict, puzzle in zip(verdicts, puzzles, strict=True):
-        if puzzle.part != part:
-            part = puzzle.part
-            body.append(f"<h2>Part {part}: {html.escape(PARTS.get(part, ''))}</h2>")
-        body.append(section(verdict, puzzle))
+    pairs = zip(verdicts, puzzles, strict=True)
+    for part, group in groupby(pairs, key=lambda pair: pair[1].part):
+        body.append(f"<h2>Part {part}: {html.escape(PARTS.get(part, ''))}</h2>")
+        group = list(group)
+        body += [section(verdict, puzzle) for verdict, puzzle in group if verdict.kind != "untouched"]
+        if waiting := [puzzle.id for verdict, puzzle in group if verdict.kind == "untouched"]:
+            body.append(f'<p class="untouched">Not started: {html.escape(", ".join(waiting))}</p>')
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Backwarp</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n<body>\n'
@@ -85,7 +87,7 @@ def page(verdicts: Sequence[Verdict], puzzles: Sequence[Puzzle], when: str) -> s
 
 def section(verdict: Verdict, puzzle: Puzzle) -> str:
     """One puzzle: its verdict, what was counted, and where the output is wrong."""
-    kind = "passed" if verdict.status == PASSED else "untouched" if verdict.kind == "untouched" else "failed"
+    kind = "passed" if verdict.status == PASSED else "failed"
     parts = [f'<article class="{kind}" id="{verdict.puzzle}">', f"<div>{html.escape(puzzle.title)}</div>"]
     parts.append(lines_html(verdict_lines(verdict, WIDTH)))
     if verdict.gates:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from ..course.checkout import Course
-from ..course.declare import PARTS
+from ..course.declare import PARTS, Puzzle
 from ..course.progress import Progress
 
 
@@ -27,8 +28,8 @@ def where_you_are(course: Course, progress: Progress) -> Iterator[str]:
     yield f"  then   backwarp grade {puzzle.number}       stuck?  backwarp hint {puzzle.number}"
 
 
-def ladder(course: Course, progress: Progress) -> Iterator[str]:
-    """All puzzles, each with what the student has done."""
+def ladder(course: Course, progress: Progress, columns: int) -> Iterator[str]:
+    """All puzzles, each with what the student has done, in lines of so many columns."""
     entries, upcoming, part = progress.all(), progress.next_of(course.ids()), 0
     puzzles = list(course.puzzles())
     width = max((len(puzzle.id) for puzzle in puzzles), default=0)
@@ -42,4 +43,17 @@ def ladder(course: Course, progress: Progress) -> Iterator[str]:
         tried = (
             f"   ({entry.attempts} attempt{'s' * (entry.attempts != 1)})" if entry and entry.attempts else ""
         )
-        yield f"  {mark} {puzzle.id:{width}} {puzzle.title}{'' if solved else tried}"
+        line = f"  {mark} {puzzle.id:{width}} {puzzle.title}{'' if solved else tried}"
+        yield from textwrap.wrap(line, columns, subsequent_indent=" " * (width + 6), drop_whitespace=True)
+
+
+def debrief(puzzle: Puzzle) -> list[str]:
+    """Paragraphs for a student who has solved it: what others do with the same idea, where it leads (the first paragraph
+    of the lesson's last section), and how the course solves it."""
+    try:
+        text = puzzle.lesson_path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        text = ""
+    last = text.rpartition("\n## ")[2].partition("\n")[2].strip()
+    own = f"The course's own solution: backwarp solution {puzzle.number}"
+    return [p for p in (puzzle.practice, " ".join(last.split("\n\n")[0].split()), own) if p]

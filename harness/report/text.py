@@ -155,7 +155,21 @@ def printable(text: str) -> str:
 
 
 def terminal_width(stream: TextIO) -> int:
-    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if stream.isatty() else WIDTH
+    """Columns of a terminal; what COLUMNS says, or WIDTH, where the output goes elsewhere."""
+    if stream.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+        return max(40, shutil.get_terminal_size((WIDTH, 24)).columns)
+    return WIDTH
+
+
+def show_text(paragraphs: Iterable[str], indent: str = "  ", stream: TextIO | None = None) -> None:
+    """Writes paragraphs, each indented and wrapped to the terminal."""
+    stream = stream or sys.stdout
+    width = terminal_width(stream) - len(indent)
+    for paragraph in paragraphs:
+        stream.writelines(
+            f"{indent}{line}".rstrip() + "\n" for line in wrap(printable(paragraph), width, hang="")
+        )
+    stream.flush()
 
 
 def wants_colour(stream: TextIO) -> bool:

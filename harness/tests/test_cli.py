@@ -97,6 +97,34 @@ def test_a_solved_puzzle_passes_and_the_next_is_named(course, backwarp):
     assert "every puzzle is solved" in backwarp("grade")[2]
 
 
+def test_what_it_was_good_for_is_told_once_and_only_of_your_own_file(course, backwarp, tmp_path):
+    (tmp_path / "right.cu").write_text(SOLUTION)
+    assert not {"Next:", "own solution"} & set(
+        backwarp("grade", "1", "--file", tmp_path / "right.cu")[1].split()
+    )
+    solve(course, "01_twice")
+    told = ["own solution: backwarp solution 01" in backwarp("grade", "01")[1] for _ in range(2)]
+    assert told == [True, False]
+
+
+def test_text_fits_a_narrow_terminal(backwarp, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "44")
+    for verb in (("list",), ("hint", "1"), ("grade", "1")):
+        status, out, _ = backwarp(*verb)
+        assert max(map(len, out.splitlines())) <= 44, out
+
+
+def test_a_file_that_does_not_compile_has_no_profile_and_no_picture(course, backwarp, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.chdir(course)
+    (course / "puzzles" / "01_twice" / "kernel.cu").write_text(SOLUTION.replace(";", "", 1))
+    status, out, err = backwarp("profile", "1")
+    assert status == 1 and "does not compile" in out and not err
+    assert backwarp("picture", "1")[0] == 2
+    status, _, err = backwarp("picture", "1", "-o", tmp_path / "no" / "x.png")
+    assert status == 2 and "there is no folder" in err and not (tmp_path / "no").exists()
+
+
 def test_the_untouched_stub_fails_and_says_what_to_do(backwarp):
     status, out, _ = backwarp("grade", "01_twice")
     assert status == 1 and "not started yet" in out and "TODO(1): double it" in out

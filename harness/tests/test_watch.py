@@ -23,8 +23,9 @@ import pytest
 import harness
 from harness.course.checkout import Course, open_course
 from harness.course.progress import Progress
+from harness.report.overview import debrief
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
-from harness.watch import Watcher, afterwards, course_bar, footer, is_remote
+from harness.watch import Watcher, course_bar, footer, is_remote
 
 PATIENCE = 120  # seconds, on the busiest machine
 LESSON = "# Twice\n\nText.\n\n## What to look at next\n\nOthers double\nby adding.\n\nMore.\n"
@@ -151,8 +152,13 @@ def test_every_save_is_graded(course, watching, save, more, record_property):
     record_property("seconds", took)
     paragraphs = " ".join(found.split())
     assert "Others double by adding." in paragraphs and PRACTICE in paragraphs and "1 of 2 solved" in found
-    assert "Next: read puzzles/02_again/README.md; kernel.cu beside it is watched from now on." in paragraphs
+    assert "Next: read puzzles/02_again/README.md and press n." in paragraphs
     assert max(map(len, terminal.text.splitlines())) <= 80
+    save(path, SOLUTION + "// once more\n")  # it is still watched
+    again = terminal.expect("ok 01_twice", footer())
+    assert "Next" not in again
+    terminal.press("n")
+    terminal.expect("not started yet", footer())
     save(course / "puzzles" / "02_again" / "kernel.cu", WRONG)
     terminal.expect("x 02_again", "case 1 of 1")
     terminal.expect("One change in line 4 makes the case pass.")
@@ -231,13 +237,14 @@ def test_the_footer_and_the_bar_fit():
 
 
 def test_the_last_section_of_a_lesson_is_what_comes_after(course):
-    assert afterwards(Course(course).load("01")) == [PRACTICE, "Others double by adding."]
+    *said, solution = debrief(Course(course).load("01"))
+    assert said == [PRACTICE, "Others double by adding."] and "backwarp solution 01" in solution
 
 
 def test_every_puzzle_says_what_others_do_with_its_idea():
     for puzzle in open_course(Path(__file__).resolve().parent).puzzles():
         assert 40 <= len(puzzle.practice) <= 200 and puzzle.practice.endswith("."), puzzle.id
-        assert len(afterwards(puzzle)) == 2
+        assert len(debrief(puzzle)) == 3
 
 
 def test_the_seconds_count_from_the_save(course, tmp_path, monkeypatch):

@@ -269,7 +269,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "all_parameters",
-            size(2, 6, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), groups=2),
+            size(2, 6, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), groups=2),
             note="groups with stride, padding and dilation",
         ),
         Case(

@@ -262,7 +262,7 @@ PUZZLE = Puzzle(
         Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a tile"),
         Case(
             "all_asymmetric",
-            size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+            size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
             note="no two parameters of rows and columns agree",
         ),
         Case(

@@ -200,12 +200,13 @@ def save_picture(
         raise CourseError(
             f"{target.name}: pictures are .png, .svg or .pdf files, and .gif where something moves"
         )
+    if not target.parent.is_dir():
+        raise CourseError(f"{target} cannot be written: there is no folder {target.parent}")
     moving = target.suffix == ".gif"
     ask = Ask(puzzle, path, *what_to_draw(puzzle, path, kernel, case), block, thread)
     found = chosen_kind(ask, kind or ("access" if kernel or case else ""), moving)
     figures = draw(ask, found, moving)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         save(figures, target)
     except OSError as error:
         raise CourseError(f"{target} cannot be written: {error.strerror or error}") from None

@@ -5,6 +5,7 @@ Stubs are derived from the solutions, so this holds in a checkout where a studen
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -58,3 +59,23 @@ def test_the_references_give_finite_values_in_every_case(puzzle_id):
                 assert (finite.all() or case.special) and np.isfinite(target.tolerance).all()
                 allowed = target.magnitude + target.tolerance
                 assert (allowed >= np.abs(target.values) * (1 - 1e-6))[finite].all()
+
+
+AXES = {"H": "W", "W": "H", "R": "S", "S": "R", "_h": "_w", "_w": "_h"}  # what a slip exchanges
+
+
+def test_no_slip_between_rows_and_columns_is_unseen_in_the_size_of_the_output():
+    """Where a solution computes an extent from sizes, each name of the other axis in its place changes a case."""
+    unseen, tried = [], 0
+    for puzzle in (p for p in COURSE.puzzles() if not p.program):
+        text = puzzle.solution_path.read_text()
+        for name, formula in re.findall(r"int (\w+_out) = ([\w\s+*/()-]+);", text):
+            for found in re.finditer(r"\w+?(_[hw]\b)|\b[HWRS]\b", formula):
+                tried += 1
+                old, axis = found[0], found[1] or found[0]
+                new = old.removesuffix(axis) + AXES[axis]
+                slip = formula[: found.start()] + new + formula[found.end() :]
+                right, wrong = (compile(text.replace("/", "//"), name, "eval") for text in (formula, slip))
+                if all(eval(right, {}, case.dims) == eval(wrong, {}, case.dims) for case in puzzle.cases):
+                    unseen.append(f"{puzzle.id}, {name}: {new} for {old}")
+    assert tried > 50 and not unseen

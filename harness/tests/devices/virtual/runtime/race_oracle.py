@@ -256,7 +256,10 @@ def _races(accesses: list[Access], known, number: dict, seen: np.ndarray | None,
         return np.array(list(values), dtype)[:, None]
 
     # small types: these tables have a row and a column for each access
-    start, size = column((a.address % 16 for a in accesses), np.int8), column((a.size for a in accesses), np.int8)
+    start, size = (
+        column((a.address % 16 for a in accesses), np.int8),
+        column((a.size for a in accesses), np.int8),
+    )
     block = column((a.block for a in accesses), np.int16)
     thread = column((number[a[:2]] for a in accesses), np.int16)
     writes, strong = column((a.writes for a in accesses), bool), column((a.strong for a in accesses), bool)
@@ -264,7 +267,9 @@ def _races(accesses: list[Access], known, number: dict, seen: np.ndarray | None,
     unit = (start == start.T) & (size == size.T)
     meet = (start < (start + size).T) & (start.T < start + size) & (thread != thread.T) & (writes | writes.T)
     if values:
-        codes: dict[int | None, int] = {}  # equal numbers for equal values; a value that is not known equals none
+        codes: dict[
+            int | None, int
+        ] = {}  # equal numbers for equal values; a value that is not known equals none
         code = (i if a.value is None else codes.setdefault(a.value, i) for i, a in enumerate(accesses))
         stored = column(code, np.int32)
         meet &= ~(unit & (stored == stored.T))
