@@ -25,7 +25,7 @@ from ..grading.grade import Options
 from ..grading.repair.search import Repair, repairs
 from .check import graded
 
-WALL = 60.0  # seconds of a search at most: on a busy machine they are few of the processor
+SECONDS = 10.0  # of the processor, for a search: five seconds on two cores
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str) -> Row | None:
     if not verdict.is_runnable:
         return None
     before = processor_seconds()
-    found = repairs(puzzle, wrong, verdict, seconds=WALL)
+    found = repairs(puzzle, wrong, verdict, seconds=SECONDS, clock=processor_seconds)
     seconds, lines = processor_seconds() - before, changed_lines(solution, wrong)
     right = any(lines & set(range(r.line, r.last_line + 1)) for r in found)
     return Row(

@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from ...course.cuda_text import Piece
 
 #: binary operators from the loosest to the tightest
 _LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
-PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS, 1) for op in ops.split()}
+PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS, 1) for op in ops.split()} | {"?": 0.5, ":": 0.5}
 UNARY, ATOM = 11, 12
 _UNARY_KINDS = ("unary_expression", "cast_expression", "pointer_expression", "update_expression")
 _GUARD = re.compile(r"if \((.*)\) ((?:return; |continue; |break; )?)")
-_WORD = re.compile(r"\b[eablr]\b")
+_WORD = re.compile(r"\b[eabclr]\b")
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,19 @@ INTEGER = (
     *_operations("another value", ("a", 1.0)),
     *_operations("a term", ("e + a", 1.5), ("e - a", 1.5), ("a - e", 2.2)),
     *_operations("a factor", ("e * a", 1.7), ("e / a", 2.0), ("e % a", 2.9)),
-    *_operations("a term", ("a * b + e", 3.0), ("e * a + b", 3.2), ("a - b - e", 3.4), ("e - a * b", 3.6)),
+    *_operations("a term", ("a * b + e", 1.7), ("e * a + b", 2.8), ("a - b - e", 3.4), ("e - a * b", 3.6)),
     *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
     *_operations("a factor", ("e * a * b", 3.8)),
+    *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 2.4)),
+    *_operations("a place in memory", ("a * b + c", 2.1)),
 )
 FLOAT = (
     *_operations("another value", ("a", 1.2), ("-e", 1.5)),
     *_operations("a term", ("e + a", 2.0), ("e - a", 2.0)),
     *_operations("a factor", ("e * a", 2.0), ("e / a", 2.2)),
+    *_operations("a function", ("expf(e)", 2.4), ("logf(e)", 2.4), ("fabsf(e)", 2.6), ("sqrtf(e)", 2.6)),
+    *_operations("a function", ("fmaxf(e, a)", 2.6), ("fminf(e, a)", 2.8)),
+    *_operations("a choice", ("a < 0.0f ? 0.0f : e", 2.8), ("a > 0.0f ? e : 0.0f", 2.8)),
 )
 BINARY = (
     *_operations(
@@ -82,6 +87,19 @@ GUARD = (
     *_operations("a statement too many", ("false", 0.95)),
     *_operations("a guard", ("a < b", 2.6), ("a >= b", 2.8), ("a == b", 2.8), ("a != b", 3.0)),
 )
+CALL = (  # of functions with two arguments
+    *_operations("a function", ("min(l, r)", 1.1), ("max(l, r)", 1.1), ("l", 1.2), ("r", 1.2)),
+)
+#: and of those with one
+FUNCTION = (
+    *_operations(
+        "a function", ("l", 1.1), ("expf(l)", 1.2), ("logf(l)", 1.2), ("fabsf(l)", 1.4), ("sqrtf(l)", 1.4)
+    ),
+)
+CALLED = {"min": CALL, "max": CALL}
+FLOAT_CALL = tuple(replace(o, code=o.code.replace("min", "fminf").replace("max", "fmaxf")) for o in CALL)
+CALLED |= {"fminf": FLOAT_CALL, "fmaxf": FLOAT_CALL}
+CALLED |= {name: FUNCTION for name in "expf logf log2f fabsf sqrtf rsqrtf tanhf __expf __logf exp2f".split()}
 ASSIGN = (
     *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
     *_operations("how it is stored", ("l /= r", 1.2)),
@@ -112,11 +130,12 @@ def joined(edits: Sequence[Edit]) -> tuple[Edit, ...]:
     return (replace(edits[0], after=f"if ({sign.join(f[1] for f in found)}) {found[0][2]}"),)
 
 
-def replaced(piece: Piece, operation: Operation, a: str = "", b: str = "") -> Edit:
-    """The edit that puts an operation in the place of an expression."""
-    operands = {"a": (a, strength_of(a)), "b": (b, strength_of(b)), "e": _operand(piece)}
-    if left := piece.part("left"):
-        operands |= {"l": _operand(left), "r": _operand(piece.part("right"))}
+def replaced(piece: Piece, operation: Operation, *names: str) -> Edit:
+    """The edit that puts an operation in the place of an expression. names: what a, b and c are."""
+    operands = {letter: (name, strength_of(name)) for letter, name in zip("abc", names)}
+    operands["e"] = _operand(piece)
+    if sides := sides_of(piece):
+        operands |= dict(zip("lr", map(_operand, sides)))
     text, strength = filled(operation.code, operands)
     if operation.code == "-e" and piece.kind == "unary_expression":  # the sign was too much
         text, strength = _operand(piece.part("argument"))
@@ -128,7 +147,7 @@ def replaced(piece: Piece, operation: Operation, a: str = "", b: str = "") -> Ed
 
 def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
     """(the code with its operands, in parentheses where needed; how strongly it binds)."""
-    parts = re.split(r"(\b[eablr]\b)", code)
+    parts = re.split(r"(\b[eabclr]\b)", code)
     strengths = [PRECEDENCE[sign] for sign in code.split() if sign in PRECEDENCE]
     for i in range(1, len(parts), 2):
         text, strength = operands[parts[i]]
@@ -141,8 +160,24 @@ def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
     return "".join(parts), operands[code][1] if code in operands else weakest
 
 
-def strength_of(text: str) -> int:
-    return UNARY if text.startswith("-") else ATOM
+def sides_of(piece: Piece) -> tuple[Piece, ...]:
+    """The two operands of a sign, or the arguments of a call."""
+    if left := piece.part("left"):
+        return left, piece.part("right")
+    arguments = piece.part("arguments")
+    return tuple(arguments.parts) if arguments and arguments.kind == "argument_list" else ()
+
+
+@cache
+def strength_of(text: str) -> float:
+    """How strongly what is put in binds, as far as its signs outside of all brackets tell."""
+    depth, strength = 0, UNARY if text.startswith("-") else ATOM
+    for word in re.findall(r"[\[\](){}]|\s\S+\s", text):
+        depth += word in "([{"
+        depth -= word in ")]}"
+        if not depth and word.strip() in PRECEDENCE:
+            strength = min(strength, PRECEDENCE[word.strip()])
+    return strength
 
 
 def _operand(piece: Piece) -> tuple[str, int]:

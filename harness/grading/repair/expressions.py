@@ -8,9 +8,13 @@ from ...course.cuda_text import Piece, Variable
 from .edits import (
     ASSIGN,
     BINARY,
+    CALL,
+    CALLED,
     CONDITION,
     FLOAT,
     FLOAT_BINARY,
+    FLOAT_CALL,
+    FUNCTION,
     INTEGER,
     LOGICAL,
     RELATION,
@@ -35,7 +39,7 @@ class Expressions:
             return f"({self._condition(inner)})"
         text = self.write(p)
         number = self.schemata.add(p, CONDITION, self.integers, self.pool.here(self.integers, p.start))
-        return text if number is None else f"backwarp_condition({number}, {text}, backwarp_i)"
+        return text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
 
     def _value(self, p: Piece, text: str) -> str:
         """An expression in whose place another value may stand."""
@@ -44,7 +48,7 @@ class Expressions:
             return text
         operations, entries = (INTEGER, self.integers) if kind == "integer" else (FLOAT, self.floats)
         number = self.schemata.add(p, operations, entries, self.pool.here(entries, p.start))
-        return text if number is None else f"backwarp_value({number}, {text}, backwarp_i, backwarp_f)"
+        return text if number is None else f"backwarp_value({number}, {text}, backwarp_p)"
 
     def _identifier(self, p: Piece) -> str:
         if p.code in self.schemata.fixed:
@@ -130,6 +134,17 @@ class Expressions:
         if own and any("&" in v.file.text[v.outer.start : v.end] for v in own.parameters):
             return p.code
         text = self._inside(p, function=self._leave)
+        operations = CALLED.get(name, ()) if not own else ()
+        if (
+            operations
+            and len(arguments.parts) == 1 + (operations is not FUNCTION)
+            and known in ("integer", "float")
+        ):
+            operations = FLOAT_CALL if known == "float" and operations is CALL else operations
+            if operations is not FLOAT_CALL or name.startswith("f"):
+                number = self.schemata.add(p, operations)
+                if number is not None:
+                    text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
         return self._value(p, text) if known else text
 
     def _assignment_expression(self, p: Piece) -> str:
@@ -175,7 +190,7 @@ class Expressions:
         codes = [_UPDATES[sign], "*=", "/=", "-=", "+="]
         signs = "+-*/".index
         known = " ".join(str(signs(c[0])) for c in codes).replace(" ", ", ")
-        return f"({argument.code} = backwarp_stepped({number}, {argument.code}, {signs(sign[0])}, backwarp_i, {known}))"
+        return f"({argument.code} = backwarp_stepped({number}, {argument.code}, {signs(sign[0])}, backwarp_p, {known}))"
 
     def _binary_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code

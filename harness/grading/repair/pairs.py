@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations, takewhile
 
-from .sites import Choice, Site
+from .directions import are_counterparts
+from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
-MORE = 0.6
+MORE = 0.25
 NEAR = 2  # lines between the two
-#: words, and parts of names, that stand for the two directions
-_WORDS = """h w, H W, p q, r s, x y, row col, row column, rows cols, i j, M N, m n, u v, height width, down right,
-    top left, R S, P Q, a b, A B, y z, first second"""
-_COUNTERPARTS: dict[str, set[str]] = {}
-for _one, _other in (words.split() for words in _WORDS.split(",")):
-    _COUNTERPARTS.setdefault(_one, set()).add(_other)
-    _COUNTERPARTS.setdefault(_other, set()).add(_one)
-_PART = re.compile(r"[A-Za-z]+|[^A-Za-z]+")
-
-
-def are_counterparts(one: str, other: str) -> bool:
-    """`pad_h * H` and `pad_w * W`: the same text but for the direction."""
-    a, b = _PART.findall(one), _PART.findall(other)
-    if len(a) != len(b):
-        return False
-    differ = [(x, y) for x, y in zip(a, b) if x != y]
-    return bool(differ) and all(y in _COUNTERPARTS.get(x, ()) for x, y in differ)
 
 
 def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -56,49 +40,80 @@ def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         if old.piece.code.startswith("__sync"):
             for new in sites:
                 if new.operations[0].code == "__syncthreads();":
-                    yield Choice(old, 0, cost=0.6), Choice(new, 0, cost=0.6)
+                    yield Choice(old, 0, cost=0.9), Choice(new, 0, cost=0.9)
 
 
-def twins(sites: Sequence[Site], least: float, most: float) -> Iterator[tuple[Choice, Choice]]:
-    """An edit and its counterpart near by: `p` becomes `p * stride_h`, and `q` becomes `q * stride_w`."""
-    for i, first in enumerate(sites):
-        for second in sites[i + 1 :]:
-            if second.piece.line - first.piece.line > NEAR:
-                break
-            if first.operations == second.operations and _alike(first.piece.code, second.piece.code):
-                yield from _together(first, second, least, most)
+class Families:
+    """An edit and its counterparts near by: `p` becomes `p * stride_h`, and `q` becomes `q * stride_w`."""
+
+    def __init__(self, sites: Sequence[Site]):
+        self.near: dict[int, list[Site]] = {}
+        for i, first in enumerate(sites):
+            within = takewhile(lambda s: s.piece.line - first.piece.line <= NEAR, sites[i + 1 :])
+            self.near[first.number] = [s for s in within if _alike(first, s)]
+
+    def of(self, c: Choice) -> Iterator[tuple[Choice, ...]]:
+        """With one of them, and with all where there are several."""
+        found = [counterpart for s in self.near[c.site.number] if (counterpart := _counterpart(c, s))]
+        yield from ((c, other) for other in found)
+        if len({other.site.piece.code for other in found} | {c.site.piece.code}) > 2:
+            yield (c, *found[: MOST_TOGETHER - 1])
 
 
-def _alike(one: str, other: str) -> bool:
-    return one == other or are_counterparts(one, other)
+def _alike(one: Site, other: Site) -> bool:
+    a, b = one.piece.code, other.piece.code
+    return len(one.operations) == len(other.operations) and (a == b or are_counterparts(a, b))
 
 
-def _together(first: Site, second: Site, least: float, most: float) -> Iterator[tuple[Choice, Choice]]:
-    texts = {second.pool[i].text: i for i in second.here} if second.pool else {}
-    for c in first.choices(least, most):
-        wanted = first.operations[c.operation].operands & {"a", "b"} if not first.made else set()
-        if first.made or wanted == {"a", "b"}:
-            continue
-        if not wanted:
-            yield c, Choice(second, c.operation, cost=c.cost)
-            continue
-        own = first.pool[c.a]
-        same = own.known is not None or first.piece.code == second.piece.code
-        for text, number in texts.items():
-            if same and text == own.text or are_counterparts(own.text, text):
-                yield c, Choice(second, c.operation, number, cost=c.cost)
+def _counterpart(c: Choice, site: Site) -> Choice | None:
+    """The same edit of another site, with the names of its direction."""
+    if c.site.pool is not site.pool:
+        return None
+    entries = [c.a, c.b, c.c]
+    if site.pool and not site.others:
+        wanted = c.site.operations[c.operation].operands
+        for place, letter in enumerate("abc"):
+            if letter in wanted:
+                own = entries[place]
+                found = [i for i in _counterparts(site, own) if i in site.is_here]
+                if not found and own not in site.is_here:
+                    return None
+                entries[place] = found[0] if found else own
+        if site.replaces and not c.operation and site.pool[entries[0]].text == site.piece.code:
+            return None
+    return Choice(site, c.operation, entries[0], entries[1], c.cost, entries[2])
 
 
-def guards(sites: Sequence[Site], least: float, most: float) -> Iterator[tuple[Choice, Choice]]:
+def _counterparts(site: Site, entry: int) -> list[int]:
+    """Entries of its pool that name the same of another direction."""
+    known = site.pool.counterparts
+    if entry not in known:
+        text = site.pool[entry].text
+        known[entry] = [i for i, e in enumerate(site.pool) if are_counterparts(text, e.text)]
+    return known[entry]
+
+
+def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
     """Two guards of one statement: `if (row < M) if (col < N)`."""
-    for site in sites:
-        if not site.is_guard:
-            continue
-        other = {
-            i: [j for j in site.here if are_counterparts(site.pool[i].text, site.pool[j].text)]
-            for i in site.here
-        }
-        for c in site.choices(least, most):
-            if c.operation:
-                second = (Choice(site, c.operation, a, b, c.cost) for a in other[c.a] for b in other[c.b])
-                yield from ((c, s) for s in second if s.a > c.a)
+    site = c.site
+    if not site.is_guard or not c.operation:
+        return
+    first, second = (
+        [i for i in site.plain if are_counterparts(site.pool[own].text, site.pool[i].text)]
+        for own in (c.a, c.b)
+    )
+    yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a in first for b in second if a > c.a)
+
+
+def any_guards(site: Site) -> Iterator[tuple[Choice, Choice]]:
+    """Every two guards of a statement by names and extents: `if (line < columns) if (place < rows)`."""
+    if not site.is_guard:
+        return
+    own = [i for i in site.plain if site.pool[i].varies and site.pool[i].variable]
+    extents = [i for i in site.plain if not site.pool[i].varies and site.pool[i].variable]
+    for operation, o in enumerate(site.operations):
+        if o.code == "a < b" or o.code.startswith("a >= b :"):
+            every = [Choice(site, operation, a, b, o.cost) for a in own for b in extents]
+            yield from (
+                pair for pair in combinations(every, 2) if pair[0].a != pair[1].a and pair[0].b != pair[1].b
+            )

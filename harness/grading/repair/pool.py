@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...course.cuda_text import CudaText, Function, Piece, Variable
 from ...course.cuda_values import Values
+from ...course.parameters import Array
+from . import terms
 
 INTEGERS = {
     "int",
@@ -27,26 +30,56 @@ _FLOAT_FUNCTIONS = re.compile(r"(?:\w+f|sqrt|exp|log|pow|fabs|tanh|rsqrt|__\w+f|
 _OF_ARGUMENT = {"min": 0, "max": 0, "abs": 0, "atomicAdd": 1, "atomicMax": 1, "__ldg": 0}
 
 
+TERMS = 1000  # the code of the first term
+MOST_TERMS = 60
+MOST_INDICES = 8  # names that places of elements are made of
+
+
 @dataclass(frozen=True)
 class Entry:
     """One value. variable: None for what can be named everywhere. known: its value where it never changes.
 
-    varies: it differs between threads or iterations, as an index does, and an extent does not.
+    varies: it differs between threads or iterations, as an index does, and an extent does not. code: its number when
+    it is computed. of: the entries that a term is made of; empty for names and numbers. rank: how far-fetched it is.
     """
 
     text: str
     variable: Variable | None = None
     known: int | float | None = None
     varies: bool = False
+    code: int = 0
+    of: tuple[int, ...] = ()
+    program: tuple[int, ...] = ()
+    arrays: tuple[Variable, ...] = ()
+    rank: float = 0.0
+    is_size: bool = False
+
+
+class Entries(list):
+    """Of one type, by number. counterparts: of an entry, those that name the same of another direction."""
+
+    def __init__(self, entries: Iterable[Entry] = ()):
+        super().__init__(entries)
+        self.counterparts: dict[int, list[int]] = {}
 
 
 class Pool:
-    """The values of one function, and what its expressions are: "integer", "float", "pointer" or ""."""
+    """The values of one function, and what its expressions are: "integer", "float", "pointer" or "".
 
-    def __init__(self, file: CudaText, function: Function):
-        self.file, self.function = file, function
+    programs: of the terms of all functions of the file. arrays: as the puzzle declares a kernel's."""
+
+    def __init__(
+        self,
+        file: CudaText,
+        function: Function,
+        programs: list[tuple[int, ...]],
+        arrays: Sequence[Array] = (),
+    ):
+        self.file, self.function, self.programs = file, function, programs
         self.values = Values(file)
         self.parameters = {v.node.id for v in function.parameters}
+        pointers = [v for v in function.parameters if v.pointer]
+        self.arrays = [replace(array, name=v.name) for array, v in zip(arrays, pointers)]
 
     @cached_property
     def locals(self) -> list[Variable]:
@@ -54,9 +87,47 @@ class Pool:
         return [v for v in self.file.variables if v.scope != self.file.root and whole.holds(v)]
 
     @cached_property
-    def integers(self) -> list[Entry]:
+    def integers(self) -> Entries:
+        """Names and numbers, and then terms of them."""
+        texts = [
+            (text, 0.5, False) for text in terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
+        ]
+        texts += [(e.code, 0.4, False) for e in self._elements("integer")]
+        texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
+        for array in self.arrays:
+            places = [*terms.places(array, *self._indices)]
+            texts += [(text, 0.6, False) for text in places]
+            if array.dtype == "int32" and array.is_input:
+                unused = -0.6 if self._uses(array.name) < 2 else 0.3
+                texts += [(f"{array.name}[{text}]", unused, False) for text in places]
+        return Entries(self._direct + self._terms(texts))
+
+    @cached_property
+    def floats(self) -> Entries:
         found = [
-            Entry(v.name, v, varies=v.node.id not in self.parameters)
+            Entry(v.name, v, varies=True, rank=self._rank(v)) for v in self.locals if kind_of(v) == "float"
+        ]
+        constants = {"0.0f": 0.0, "1.0f": 1.0, "-1.0f": -1.0, "2.0f": 2.0, "0.5f": 0.5}
+        if any(word in self.function.whole.code for word in ("max", ">", "INFINITY")):
+            constants |= {"-INFINITY": float("-inf"), "INFINITY": float("inf")}
+        constants |= {
+            t: float(t.rstrip("fF")) for t in self._literals if re.fullmatch(r"\d*\.\d*[fF]?", t) and t != "."
+        }
+        found += [Entry(text, known=value) for text, value in constants.items()]
+        self.plain_floats = len(found)
+        numbered = [replace(e, code=i) for i, e in enumerate(found)]
+        texts = [(e.code, 0.3, False) for e in self._elements("float")]
+        for array in self.arrays:
+            if array.dtype == "float32" and array.is_input:
+                unused = -0.6 if self._uses(array.name) < 2 else 0.3
+                texts += [(f"{array.name}[{t}]", unused, False) for t in terms.places(array, *self._indices)]
+        texts += [(e.text, 0.6, False) for e in self._direct if e.variable and not e.varies]
+        return Entries(numbered + self._terms(texts, terms.FLOATS_OF))
+
+    @cached_property
+    def _direct(self) -> list[Entry]:
+        found = [
+            Entry(v.name, v, varies=v.node.id not in self._steady, rank=self._rank(v))
             for v in self.locals
             if kind_of(v) == "integer" and "constexpr" not in v.words
         ]
@@ -66,18 +137,91 @@ class Pool:
             ]
         found += self._constants
         literals = {int(t) for t in self._literals if re.fullmatch(r"\d{1,6}", t)} | {0, 1, 2}
-        return found + [Entry(str(n), known=n) for n in sorted(literals)]
+        found += [Entry(str(n), known=n) for n in sorted(literals)]
+        return [replace(e, code=i) for i, e in enumerate(found)]
 
     @cached_property
-    def floats(self) -> list[Entry]:
-        found = [Entry(v.name, v, varies=True) for v in self.locals if kind_of(v) == "float"]
-        constants = {"0.0f": 0.0, "1.0f": 1.0, "-1.0f": -1.0, "2.0f": 2.0, "0.5f": 0.5}
-        if any(word in self.function.whole.code for word in ("max", ">", "INFINITY")):
-            constants |= {"-INFINITY": float("-inf"), "INFINITY": float("inf")}
-        constants |= {
-            t: float(t.rstrip("fF")) for t in self._literals if re.fullmatch(r"\d*\.\d*[fF]?", t) and t != "."
-        }
-        return found + [Entry(text, known=value) for text, value in constants.items()]
+    def _names(self) -> list[dict[str, int]]:
+        """The numbers of names; several where there are several variables of one name."""
+        found: list[dict[str, int]] = [{}]
+        for i, e in enumerate(self._direct):
+            layer = next((names for names in found if e.text not in names), None)
+            if layer is None:
+                found.append(layer := {})
+            layer[e.text] = i
+        return [found[0] | layer for layer in found]
+
+    @cached_property
+    def _indices(self) -> tuple[list[str], list[str]]:
+        """Names, and those of them that vary, which an element's place may be made of."""
+        own = [e for e in self._direct if e.variable]
+        varying = [e.text for e in own if e.varies]
+        return list(dict.fromkeys(e.text for e in own)), list(dict.fromkeys(varying))[:MOST_INDICES]
+
+    @cached_property
+    def kept(self) -> list[Variable]:
+        """Pointers of which elements may be put in."""
+        plain = [v for v in self.pointers if kind_of_type(v.type) in ("integer", "float")]
+        return [v for v in plain if v.pointer and not v.extents and "volatile" not in v.words]
+
+    def _terms(self, texts: Iterable[tuple[str, float, bool]], base: int = terms.INTEGERS_OF) -> list[Entry]:
+        found, seen = [], set()
+        ranks = {text: (rank, size) for text, rank, size in reversed(list(texts))}
+        arrays = {v.name: i for i, v in enumerate(self.kept)}
+        parsed = list(terms.parsed(ranks))
+        for names in self._names:
+            for text, e in parsed:
+                program = terms.program_of(e, names, arrays, base)
+                plain = len(program) < 2 and base == terms.INTEGERS_OF
+                if not program or plain or program in seen or len(program) > terms.LONGEST:
+                    continue
+                seen.add(program)
+                of = tuple({n for n in program if n >= 0})
+                used = tuple(self.kept[i] for name, i in arrays.items() if re.search(rf"\b{name}\[", text))
+                varies = bool(used) or any(self._direct[n].varies for n in of)
+                rank, size = ranks[text]
+                self.programs.append(program)
+                code = TERMS + len(self.programs) - 1
+                found.append(Entry(text, None, None, varies, code, of, program, used, rank, size))
+        return found
+
+    def _elements(self, kind: str) -> Iterator[Piece]:
+        return (e for e in self.function.body.all("subscript_expression") if self.kind(e) == kind)
+
+    def _rank(self, v: Variable) -> float:
+        """What is nowhere used is likely to be missing."""
+        return -0.6 if self._uses(v.name) < 2 else 0.0
+
+    def _uses(self, name: str) -> int:
+        return len(re.findall(rf"\b{name}\b", self._code))
+
+    @cached_property
+    def _code(self) -> str:
+        """The function without comments."""
+        return " ".join(t.code for t in self.file.tokens if self.function.whole.holds(t))
+
+    @cached_property
+    def _steady(self) -> set[int]:
+        """Variables that are the same for all threads and all the time: made of parameters, and never set again."""
+        changed = {e.part("left").code for e in self.function.body.all("assignment_expression")}
+        changed |= {e.part("argument").code for e in self.function.body.all("update_expression")}
+        steady, names = set(self.parameters), {v.name for v in self.function.parameters}
+        for v in self.locals:
+            made_of = {n.code for n in v.value.all("identifier", "field_expression")} if v.value else {"?"}
+            made_of -= {m for m in made_of if m.endswith(("Dim.x", "Dim.y", "Dim.z"))} | {
+                "min",
+                "max",
+                "blockDim",
+                "gridDim",
+            }
+            if (
+                v.node.id not in steady
+                and v.name not in changed
+                and made_of <= names | {e.text for e in self._constants}
+            ):
+                steady.add(v.node.id)
+                names.add(v.name)
+        return steady
 
     @cached_property
     def pointers(self) -> list[Variable]:
@@ -116,10 +260,19 @@ class Pool:
     def here(self, entries: list[Entry], place: int) -> list[int]:
         """Those that can be named at a place, by number."""
         named: dict[str, Variable] = {}
-        for e in entries:
+        for e in (*self._direct, *entries):
             if (v := e.variable) is not None and v.end <= place and self._holds(v, place):
                 named[e.text] = v
-        return [i for i, e in enumerate(entries) if e.variable is None or named.get(e.text) is e.variable]
+        seen = {
+            i for i, e in enumerate(self._direct) if e.variable is None or named.get(e.text) is e.variable
+        }
+        return [
+            i
+            for i, e in enumerate(entries)
+            if (e.variable is None or named.get(e.text) is e.variable)
+            and seen.issuperset(e.of)
+            and all(v.end <= place and self._holds(v, place) for v in e.arrays)
+        ]
 
     def _holds(self, v: Variable, place: int) -> bool:
         return v.scope == self.file.root or v.scope.start_byte <= place < v.scope.end_byte

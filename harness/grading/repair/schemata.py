@@ -5,19 +5,35 @@
 
 Every expression, condition and statement that may be changed is a numbered site, and passes through a function that
 returns what it was given unless `backwarp_edits` names the site: then it computes the operation asked for. What
-could be put in, variables and constants, lies in two small arrays that the kernel keeps up to date; so an edit
-costs no code of its own, and a file grows by a call for each site, however many edits there are.
+could be put in, variables and constants, lies in small arrays that the kernel keeps up to date, and terms (terms.py)
+are computed from those; so an edit costs no code of its own, and a file grows by a call for each site, however many
+edits there are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
 
 from ...course.cuda_text import CudaText, Function, Piece, read
-from .sites import Site
+from ...course.parameters import Array
+from .pool import Entries
+from .sites import MOST_TOGETHER, Choice, Site
 from .statements import Writer
-from .support import support
+from .support import pool_text, support
+
+NONE = Entries()
+
+
+def rows(combinations: Sequence[Sequence[Choice]]) -> np.ndarray:
+    """What `backwarp_edits` holds for each."""
+    edits = np.zeros((len(combinations), MOST_TOGETHER, 5), np.int32)
+    for row, choices in zip(edits, combinations):
+        row[: len(choices)] = [choice.row for choice in choices] or 0
+    return edits.reshape(len(combinations), -1)
 
 
 class Schemata:
@@ -28,9 +44,16 @@ class Schemata:
     """
 
     def __init__(
-        self, source: str, kernel: str, without: Iterable[int] = (), races: Iterable[int] | None = None
+        self,
+        source: str,
+        kernel: str,
+        without: Iterable[int] = (),
+        races: Iterable[int] | None = None,
+        arrays: Sequence[Array] = (),
     ):
+        source = _rolled(source)
         self.file, self.kernel, self.without = read(source), kernel, set(without)
+        self.arrays, self.programs = arrays, []
         self.races = None if races is None else set(races)
         self.sites: list[Site] = []
         self.fixed = _fixed_names(self.file)
@@ -45,15 +68,38 @@ class Schemata:
             elif not self.left_out(function):
                 parts += [source[at : function.body.start], Writer(self, function).body()]
                 at = function.body.end
-        header = support(self.races is not None)
+        header = pool_text(self.programs) + support(self.races is not None)
         self.before = header.count("\n")
-        self.text = header + _plain_pragmas("".join(parts) + source[at:])
+        self.text = header + "".join(parts) + source[at:]
+
+    def arrays_of(self, function: Function) -> Sequence[Array]:
+        return self.arrays if function.name == self.kernel else ()
+
+    def _missing_around(self, piece: Piece) -> frozenset[str]:
+        """The names of the axes of an array, and of their sizes, that are not in the index that a piece is part of."""
+        node = piece.node
+        while node is not None and node.type != "subscript_expression":
+            node = (
+                node.parent
+                if node.type.endswith(("_expression", "_list", "identifier", "_literal"))
+                else None
+            )
+        whole = Piece(self.file, node) if node is not None else None
+        axes = self._axes.get(whole.part("argument").code, ()) if whole else ()
+        names = {n.code for n in whole.all("identifier")} if axes else set()
+        return frozenset(str(name) for axis in axes for name in axis) - names
+
+    @cached_property
+    def _axes(self) -> dict[str, tuple]:
+        function = self.file.function(self.kernel)
+        pointers = [v.name for v in function.parameters if v.pointer] if function else []
+        return {name: array.axes for name, array in zip(pointers, self.arrays)}
 
     def left_out(self, function: Function) -> bool:
         return "constexpr" in function.words or function.body.node.has_error
 
     def add(
-        self, piece: Piece, operations, pool=(), here=(), made=None, others=(), order=False
+        self, piece: Piece, operations, pool=NONE, here=(), made=None, others=(), order=False
     ) -> int | None:
         """The number of a new site; None where the line is to be left alone. order: it concerns the order of threads."""
         if (
@@ -63,13 +109,20 @@ class Schemata:
             and piece.line not in self.races
         ):
             return None
-        self.sites.append(Site(len(self.sites) + 1, piece, tuple(operations), pool, list(here), made, others))
+        number, missing = len(self.sites) + 1, self._missing_around(piece)
+        self.sites.append(Site(number, piece, operations, pool, list(here), made, others, missing))
         return len(self.sites)
 
 
-def _plain_pragmas(text: str) -> str:
-    """Loops are not unrolled: every copy of a site would take its time."""
-    return re.sub(r"^[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*", "", text, flags=re.MULTILINE)
+def _rolled(text: str) -> str:
+    """Loops are not unrolled, as every copy of a site would take its time; places in the text stay."""
+    return re.sub(
+        r"^[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*|_Pragma\([^)]*\)", _blank, text, flags=re.MULTILINE
+    )
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def _fixed_names(file: CudaText) -> set[str]:

@@ -1,45 +1,39 @@
-"""Finding the edits that make a kernel right: all of them on the smallest failing case, what is left on the others,
-and what is left then is applied to the text and graded like any file."""
+"""Finding the edits that make a kernel right: likely ones first, all on the smallest failing case (variants.py), what is
+left on the others, and what is left then is applied to the text and graded like any file."""
 
 from __future__ import annotations
 
 import math
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import islice
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-
 from ...course.checkout import read_source, source_hash
-from ...course.cuda_values import tunables
-from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...course.declare import Case, Kernel, Puzzle
+from ...devices.virtual.run.workers import available_cores
 from ...errors import CompileError, CourseError, DeviceError, LaunchError
 from .. import grade
-from ..runs import Outcome, Pace, Setup, Trial, given, in_order, place, scalar
-from ..verdict import FAILED, Verdict
+from ..runs import given
+from ..verdict import Verdict
+from . import texts
 from .edits import Edit, joined
-from .pairs import MORE, exchanged, guards, moved, twins
-from .schemata import Schemata
-from .sites import Choice, Site
-
-Combination = tuple[Choice, ...]
+from .pairs import MORE, Families, any_guards, both_guards, exchanged, moved
+from .sites import Site
+from .variants import Combination, Variants, with_small_blocks
 
 SECONDS = 5.0
-LAUNCH = 0.1  # seconds of one variant of many; a right one takes far less in a small case
-FEW, LONG = 64, 2.0  # so few may take so long
-STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
-REQUEST = 2048  # variants in one request
+MOST_DEVICES = 2  # that try edits side by side
 CHUNK = 512  # edits tried before those are graded that are right in small cases; then twice as many
 MOST = 3  # repairs that are looked for, each in a line of its own
 MOST_GRADED = 8
-MOST_EDITS = 60_000  # of one kind that are tried together: more are never tried in time
-LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
-TIERS = ((0.0, 1.05), (1.05, 1.6), (1.6, 2.6), (2.6, 9.0))
+TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
+PLAUSIBLE = (2.3,)  # operations below it are all tried before others
 
 
 @dataclass
@@ -88,6 +82,7 @@ def repairs(
     seconds: float = SECONDS,
     opener: Callable | None = None,
     tell: Callable[[str], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
     or not enough time. opener: as for grade_file. tell: called with what is being done."""
@@ -97,7 +92,7 @@ def repairs(
         from ...devices import confined_device as opener
     puzzle = puzzle.drawn(verdict.seed)
     search = Search(
-        puzzle, source, verdict, name, opener, time.monotonic() + seconds, tell or (lambda _: None)
+        puzzle, source, verdict, name, opener, clock() + seconds, tell or (lambda _: None), clock=clock
     )
     try:
         return search.run()
@@ -122,12 +117,10 @@ class Search:
     verdict: Verdict
     name: str
     opener: Callable
-    end: float  # of time.monotonic
+    end: float  # of the clock
     tell: Callable[[str], None]
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
-    tried: int = 0
-    order: list[tuple[bool, int]] = field(default_factory=list)  # of the cases: (right without edits, number)
-    setup: Setup | None = None
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def kernel(self) -> Kernel:
@@ -135,21 +128,67 @@ class Search:
 
     @property
     def left(self) -> float:
-        return self.end - time.monotonic()
+        return self.end - self.clock()
 
     def run(self) -> list[Repair]:
         """In the build with all checks where threads run in the wrong order, and then in the optimised one, where more
         edits can be tried."""
         self.tell("looking for one change that makes it right")
+        written = [Repair((edit,), 0.5, self.source) for edit in texts.edits(self.source, self.kernel.name)]
+        if found := [repair for repair in written[:MOST_GRADED] if self.passes(repair.text)]:
+            return found
         for checks in ("full", "memory") if self.disordered else ("memory",):
             with ExitStack() as stack:
-                device = stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
-                device.quick = True
-                schemata = self.compiled(device, self.disordered if checks == "full" else None)
-                right = [bool(self.right_in(case, [()])) for case in self.cases]
-                self.order = sorted(zip(right, range(len(right))))  # first what is wrong without any edit
-                if not all(right) and (found := self.first_of(self.tiers(schemata.sites))):
+                devices = self.devices(checks, stack)
+                make = partial(
+                    Variants,
+                    self.puzzle,
+                    self.verdict,
+                    name=self.name,
+                    given=self.given,
+                    left=lambda: self.left,
+                )
+                if checks == "full":
+                    found = self.found_by(make(self.source, devices=devices, races=self.disordered))
+                else:
+                    found = self.found_in_small_blocks(make, devices, stack)
+                if found:
                     return found
+        return []
+
+    def devices(self, checks: str, stack: ExitStack) -> Iterator:
+        """As many as work side by side."""
+        for _ in range(min(available_cores(), MOST_DEVICES)):
+            yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
+
+    def found_in_small_blocks(
+        self, make: Callable[..., Variants], devices: Iterator, stack: ExitStack
+    ) -> list[Repair]:
+        """Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
+        smallest = min(self.puzzle.cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
+        text = with_small_blocks(self.source, self.kernel, self.puzzle.full_dims(smallest))
+        whole = cache(lambda: make(self.source, devices=self.devices("memory", stack)))
+        if text != self.source:
+            small = make(text, devices=devices)
+            if found := self.found_by(small, whole):
+                return found
+        return self.found_by(make(self.source, devices=devices) if text == self.source else whole())
+
+    def found_by(self, variants: Variants, then: Callable[[], Variants] | None = None) -> list[Repair]:
+        """The repairs among the first edits of which some are. then: gives further variants to try what is right."""
+        if not variants.is_wrong:
+            return []
+        for tier in self.tiers(variants.schemata.sites):
+            first, size = 0, CHUNK
+            while first < len(tier) and self.left > 0:
+                left = variants.right_everywhere(tier[first : first + size])
+                if left and then:
+                    left = then().right_everywhere(left)
+                if left and (found := self.graded(left)):
+                    return found
+                first, size = first + size, 2 * size
+            if self.left < 0:
+                break
         return []
 
     @property
@@ -166,79 +205,28 @@ class Search:
         fault = self.verdict.fault or {}
         return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
 
-    def first_of(self, tiers: Iterator[list[Combination]]) -> list[Repair]:
-        """The repairs among the first edits of which some are."""
-        for tier in tiers:
-            first, size = 0, CHUNK
-            while first < len(tier) and self.left > 0:
-                left = self.right_everywhere(tier[first : first + size])
-                if left and (found := self.graded(left)):
-                    return found
-                first, size = first + size, 2 * size
-        return []
-
-    def right_everywhere(self, combinations: Sequence[Combination]) -> Sequence[Combination]:
-        """Those whose kernel is right in all cases in which edits are tried."""
-        for _, number in self.order:
-            if combinations:
-                combinations = self.right_in(self.cases[number], combinations)
-        return combinations
-
     def tiers(self, sites: Sequence[Site]) -> Iterator[list[Combination]]:
         """What is tried together; nothing dearer is tried where something cheaper is found."""
-        near = [s for s in sites if self.strays_in and s.is_guard and s.is_before(self.strays_in)]
-        for i, (least, most) in enumerate(TIERS):
-            pairs = twins(sites, least, most) if i < 3 else guards(sites, least, most)
-            first = (*exchanged(sites), *moved(sites)) if i == 0 else ()
-            singles = ((c,) for site in sites for c in site.choices(least, most))
-            yield sorted([*first, *islice(singles, MOST_EDITS), *islice(pairs, MOST_EDITS)], key=cost_of)
-            if i == 0 and near:
-                guarded = [(c,) for site in near for c in site.choices(0.0, math.inf)]
-                yield sorted([*guarded, *guards(near, 0.0, math.inf)], key=cost_of)
-
-    def compiled(self, device, races: set[int] | None) -> Schemata:
-        """All edits in one module; lines in which the compiler takes offence stay as they are. races: see Schemata."""
-        without: set[int] = set()
-        while True:
-            schemata = Schemata(self.source, self.kernel.name, without, races)
-            try:
-                module = device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
-                break
-            except CompileError as error:
-                lines = {d.line - schemata.before for d in error.diagnostics if d.line > schemata.before}
-                if not lines - without or len(without) > 20 or self.left < 0:
-                    raise
-                without |= lines
-        module.quick = False
-        self.setup = Setup(device, (2 * self.verdict.seed + 1,), module=module)
-        self.setup.kernels[self.kernel.name] = module.get_function(self.kernel.name)
-        return schemata
-
-    # -- variants -----------------------------------------------------------------------------------
-
-    @cached_property
-    def cases(self) -> list[Case]:
-        """In which variants run: the failing ones first, small ones before large ones."""
-        failed = {c.name for c in self.verdict.cases if c.kernel == self.kernel.name and c.status == FAILED}
-        fit = [
-            c
-            for c in in_order(self.puzzle)
-            if self.kernel in self.puzzle.kernels_of(c) and self._size(c) <= LARGEST
-        ]
-        return sorted(fit, key=lambda c: (c.name not in failed, self._work(c)))
-
-    def _work(self, case: Case) -> int:
-        """What a case takes, roughly: threads take longer than elements."""
-        try:
-            launch = self.kernel.launch(self.puzzle.full_dims(case), tunables(self.source))
-        except (CourseError, ArithmeticError, ValueError, TypeError):
-            return 0
-        sizes = (s if isinstance(s, tuple) else (s,) for s in (launch.grid, launch.block))
-        return self._size(case) + 4 * math.prod(map(math.prod, sizes))
-
-    def _size(self, case: Case) -> int:
-        dims = self.puzzle.full_dims(case)
-        return sum(int(np.prod(a.shape(dims))) for a in self.kernel.arrays)
+        near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
+        families = Families(sites)
+        for step, (least, most) in enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf))):
+            all_ = [c for site in sites for c in site.choices(least, most)]
+            found: list[list[Combination]] = [[] for _ in TIERS]
+            for c in all_:
+                found[bisect(TIERS, c.cost) - 1].append((c,))
+                if c.cost + MORE < TIERS[-1]:
+                    found[bisect(TIERS, c.cost + MORE) - 1] += [*families.of(c), *both_guards(c)]
+            if not step:
+                found[0] += [*exchanged(sites), *moved(sites)]
+            for i, tier in enumerate(found):
+                if tier:
+                    yield sorted(tier, key=cost_of)
+                if i == step == 0 and near:
+                    guarded = [c for site in near for c in site.choices()]
+                    yield sorted(
+                        [(c,) for c in guarded] + [g for c in guarded for g in both_guards(c)], key=cost_of
+                    )
+                    yield [pair for site in near for pair in any_guards(site)]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given; every case is made once."""
@@ -246,70 +234,6 @@ class Search:
         if key not in self.known:
             self.known[key] = given(puzzle, case, kernel, seed)
         return self.known[key]
-
-    def right_in(self, case: Case, choices: Sequence[Combination]) -> list[Combination]:
-        """Those whose kernel is right in a case."""
-        trial = Trial(Outcome(case, self.kernel), Pace())
-        trial.begin(self.puzzle, tunables(self.source), self.verdict.seed, self.given)
-        if trial.launch is None:
-            return []
-        groups: dict[tuple, list[Combination]] = {}
-        keys = Keys(self.values(trial))
-        for combination in choices:  # with the same values two edits are one
-            groups.setdefault(tuple(map(keys.of, combination)), []).append(combination)
-        right: list[Combination] = []
-        for group, well in zip(
-            groups.values(), self.launched(trial, [group[0] for group in groups.values()])
-        ):
-            right += group if well else []
-        return right
-
-    def values(self, trial: Trial) -> dict[str, int]:
-        """What the kernel's scalar parameters are, by the names that the file gives them."""
-        from ...course.cuda_text import read
-
-        function = read(self.source).function(self.kernel.name)
-        found = {}
-        for p, own in zip(self.kernel.params, function.parameters if function else ()):
-            if isinstance(p, Scalar):
-                found[own.name] = scalar(p, trial.dims).item()
-        for what, sizes in (("gridDim", trial.launch.grid), ("blockDim", trial.launch.block)):
-            sizes = sizes if isinstance(sizes, tuple) else (sizes,)
-            found |= {f"{what}.{axis}": n for axis, n in zip("xyz", (*sizes, 1, 1))}
-        return found
-
-    def launched(self, trial: Trial, choices: Sequence[Combination]) -> Iterator[bool]:
-        """For each edit, whether the kernel is right with it; False for those there is no time for."""
-        setup, kernel = self.setup, self.kernel
-        device, targets = setup.device, trial.targets
-        device.schedule, few = setup.schedules[0], len(choices) <= FEW
-        device.step_budget = 1 << 24 if few else STEPS + 4 * self._size(trial.outcome.case)
-        device.time_limit = LONG if few or device.checks == "full" else LAUNCH
-        handles = {p.name: place(device, p, trial) for p in kernel.passed}
-        for p in kernel.constants:
-            setup.module.set_constant(p.name, trial.arrays[p.name])
-        arguments = tuple(
-            scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params
-        )
-        for at in range(0, len(choices), REQUEST):
-            rows = np.array([row_of(c) for c in choices[at : at + REQUEST]], np.int32)
-            well, found = setup.kernels[kernel.name].variants(
-                "backwarp_edits",
-                rows,
-                trial.launch.grid,
-                trial.launch.block,
-                arguments,
-                [handles[t.array.name] for t in targets],
-                trial.launch.shared_mem,
-                max(self.left, 0.0),
-            )
-            self.tried += len(well)
-            right = np.ones(int(well.sum()), bool)
-            for target, got in zip(targets, found, strict=True):
-                right &= target.right(got).all(tuple(range(1, got.ndim)))
-            passed = iter(right)
-            yield from (bool(w and next(passed)) for w in well)
-            yield from (False for _ in range(len(rows) - len(well)))
 
     # -- what is left ---------------------------------------------------------------------------------
 
@@ -340,29 +264,8 @@ class Search:
         return done == len(trials) and not any(trial.outcome.kind for trial in trials)
 
 
-class Keys:
-    """What an edit does in a case in which names have these values: the same key for several edits."""
-
-    def __init__(self, values: dict[str, int]):
-        self.values, self.pools = values, {}
-
-    def of(self, choice: Choice) -> tuple:
-        pool = choice.site.pool
-        if id(pool) not in self.pools:
-            self.pools[id(pool)] = [
-                self.values.get(e.text, e.text if e.known is None else e.known) for e in pool
-            ]
-        known = self.pools[id(pool)]
-        return choice.row[:2] if not known else (*choice.row[:2], known[choice.a], known[choice.b])
-
-
 def cost_of(choices: Combination) -> float:
-    return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) - 1)
-
-
-def row_of(choices: Combination) -> tuple[int, ...]:
-    """As `backwarp_edits` holds it."""
-    return tuple(n for c in choices for n in c.row) + (0,) * (8 - 4 * len(choices))
+    return max((c.cost for c in choices), default=0.0) + MORE * (len(choices) > 1)
 
 
 def rank(repair: Repair) -> tuple:

@@ -2,53 +2,69 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from ...course.cuda_text import Piece
-from .edits import GUARD, Edit, Operation, replaced
+from .directions import of_one_direction
+from .edits import CONDITION, GUARD, Edit, Operation, replaced
+from .pool import Entries
+
+MISSING = 0.5  # by which what an index lacks is more likely
+NEAR = 6  # lines between a condition and what it keeps from running
+MOST_TOGETHER = 4  # edits of one variant
+_SIGNS = (" < ", " >= ", " == ", " != ")
+_ANY = ("a", "e + a", "e - a", "e * a", "e / a")  # where a may be a term
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One edit of a site: the operation's number, and the pool's entries a and b. cost: see Operation."""
+class Choice(NamedTuple):
+    """One edit of a site: the operation's number, and the pool's entries a, b and c. cost: see Operation."""
 
     site: Site
     operation: int
     a: int = 0
     b: int = 0
     cost: float = 0.0
+    c: int = 0
 
     @property
     def edit(self) -> Edit:
         return self.site.edit_of(self)
 
     @property
-    def row(self) -> tuple[int, int, int, int]:
-        return self.site.number, self.operation, self.a, self.b
+    def row(self) -> tuple[int, int, int, int, int]:
+        """As `backwarp_edits` holds it."""
+        codes = (self.site.pool[i].code if self.site.pool else 0 for i in (self.a, self.b, self.c))
+        return self.site.number, self.operation, *codes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Site:
     """A place that may be changed. here: the numbers of the entries that can be named there."""
 
     number: int
     piece: Piece
     operations: tuple[Operation, ...]
-    pool: list = field(default_factory=list, repr=False)
+    pool: Entries = field(default_factory=Entries, repr=False)
     here: list[int] = field(default_factory=list, repr=False)
     made: Callable[[Choice], Edit | None] | None = None
     others: tuple[str, ...] = ()  # arrays that may be named in its place
+    missing: frozenset[str] = frozenset()  # names of an array's axes and sizes that its index does not have
 
     @property
     def replaces(self) -> bool:
         """Whether another value may stand in its place."""
         return self.made is None and bool(self.pool) and self.operations[0].code == "a"
 
-    def is_before(self, line: int) -> bool:
-        """Whether it is a line's statement, or one on the way to it in which the whole function may be left."""
-        outermost = self.piece.outer.outer.kind == "function_definition"
-        return self.piece.line == line or outermost and self.piece.line < line
+    def may_stop(self, line: int) -> bool:
+        """Whether it is a condition that a line comes after, or a statement that might be left out before it is reached."""
+        if self.is_guard:
+            outermost = self.piece.outer.outer.kind == "function_definition"
+            return self.piece.line == line or outermost and self.piece.line < line
+        return self.operations is CONDITION and line - NEAR <= self.piece.line <= line
 
     @property
     def is_guard(self) -> bool:
@@ -59,32 +75,91 @@ class Site:
         return next((i for i in self.here if self.pool[i].text == text), None)
 
     def replaced_by(self, entry: int) -> Choice:
-        return Choice(self, 0, entry, cost=0.4)
+        return Choice(self, 0, entry, cost=0.7)
 
-    def choices(self, least: float, most: float) -> Iterator[Choice]:
-        """Its edits that cost at least and less than so much."""
-        varying = [i for i in self.here if self.pool[i].varies]
-        extents = [i for i in self.here if not self.pool[i].varies and self.pool[i].variable]
-        extents += [i for i in self.here if self.pool[i].text.startswith("blockDim")]
+    def choices(self, least: float = -math.inf, most: float = math.inf) -> Iterator[Choice]:
+        """Its edits by operations that cost at least and less than so much."""
         for number, o in enumerate(self.operations):
-            if not least <= o.cost < most:
-                continue
-            wanted = o.operands & {"a", "b"}
-            if not wanted:
-                yield Choice(self, number, cost=o.cost)
-            elif wanted == {"a"}:
-                yield from (Choice(self, number, a, cost=o.cost + self._far(a)) for a in self.here)
-            else:
-                seconds = self.here if o.code in ("a < b", "a >= b") else extents
-                yield from (Choice(self, number, a, b, o.cost) for a in varying for b in seconds if a != b)
+            if least <= o.cost < most:
+                yield from self._choices(number, o)
+
+    def _choices(self, number: int, o: Operation) -> Iterator[Choice]:
+        wanted = o.operands & {"a", "b", "c"}
+        if not wanted:
+            yield Choice(self, number, cost=o.cost)
+        elif wanted == {"a"}:
+            here = self.here if o.code in _ANY or self.made else self.plain
+            yield from (
+                Choice(self, number, a, cost=o.cost + self._far(a)) for a in here if not self.pool[a].is_size
+            )
+        elif wanted == {"a", "b"}:
+            pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
+            yield from (Choice(self, number, a, b, o.cost + rank) for a, b, rank in pairs)
+        elif self.is_index or self.piece.kind == "identifier":
+            cost = o.cost if self.is_index else o.cost + 0.8
+            varying, extents = [i for i in self.plain if self.pool[i].varies], self._extents
+            yield from (
+                Choice(self, number, a, b, cost, c)
+                for a in varying
+                for b in extents
+                for c in varying
+                if a != c
+            )
+
+    @cached_property
+    def _multiplied(self) -> list[tuple[int, int, float]]:
+        varying = [i for i in self.plain if self.pool[i].varies]
+        return [
+            (a, b, -MISSING * (self._is_missing(a) + self._is_missing(b) * 0.5))
+            for a in varying
+            for b in self._extents
+            if a != b
+        ]
+
+    def _is_missing(self, entry: int) -> bool:
+        return self.pool[entry].text in self.missing
+
+    @cached_property
+    def _compared(self) -> list[tuple[int, int, float]]:
+        """What varies, and what it may be compared with: an extent, the size of an array, a number, another name."""
+        own = {i: 0.0 if self.pool[i].of == () else 0.2 for i in self.here if self.pool[i].varies}
+        others = {i: 0.5 if self.pool[i].varies or (self.pool[i].known or 0) > 1 else 0.1 for i in self.plain}
+        others |= dict.fromkeys(self._extents, 0.0)
+        others |= {i: 0.1 for i in self.here if self.pool[i].is_size and not self.pool[i].varies}
+        return [
+            (a, b, x + y - 1.3 * (" % " in self.pool[a].text and self.pool[b].known == 0))
+            for a, x in own.items()
+            for b, y in others.items()
+            if a != b and not (self.pool[a].of and (self.pool[b].varies or self.pool[b].is_size))
+        ]
+
+    @cached_property
+    def plain(self) -> list[int]:
+        return [i for i in self.here if not self.pool[i].of]
+
+    @cached_property
+    def _extents(self) -> list[int]:
+        found = [i for i in self.plain if not self.pool[i].varies and self.pool[i].variable]
+        return found + [i for i in self.plain if self.pool[i].text.startswith("blockDim")]
+
+    @cached_property
+    def is_here(self) -> set[int]:
+        return set(self.here)
+
+    @cached_property
+    def is_index(self) -> bool:
+        return self.piece.outer is not None and self.piece.outer.kind == "subscript_argument_list"
 
     def _far(self, a: int) -> float:
-        """Literals that occur elsewhere are less likely than variables, 0 and 1."""
+        """Literals that occur elsewhere are less likely than variables, 0 and 1; what is used nowhere, and what is of
+        the same direction, is more likely."""
         entry = self.pool[a]
-        return 0.0 if entry.variable or entry.known in (None, 0, 1) else 0.4
+        near = 0.5 if entry.variable and of_one_direction(entry.text, self.piece.code) else 0.0
+        near += MISSING * self._is_missing(a)
+        return entry.rank - near + (0.0 if entry.variable or entry.of or entry.known in (None, 0, 1) else 0.4)
 
     def edit_of(self, choice: Choice) -> Edit:
         if self.made:
             return self.made(choice)
-        names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b))
+        names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b, choice.c))
         return replaced(self.piece, self.operations[choice.operation], *names)

@@ -21,24 +21,33 @@ class Writer(Expressions):
 
     def __init__(self, schemata, function: Function):
         self.schemata, self.function = schemata, function
-        self.pool = Pool(schemata.file, function)
+        self.pool = Pool(schemata.file, function, schemata.programs, schemata.arrays_of(function))
         self.integers, self.floats = self.pool.integers, self.pool.floats
         self.kept = {
             e.variable.node.id: f"backwarp_i[{i}]" for i, e in enumerate(self.integers) if e.variable
         }
         self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
+        self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
         self.loops = 0
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
 
     def body(self) -> str:
         """The function's body, which begins with the values that do not change."""
-        first = [f"int backwarp_i[{len(self.integers) or 1}]; float backwarp_f[{len(self.floats) or 1}];"]
-        for letter, entries in (("i", self.integers), ("f", self.floats)):
-            for number, e in enumerate(entries):
+        plain = {
+            letter: [e for e in entries if not e.of]
+            for letter, entries in (("i", self.integers), ("f", self.floats))
+        }
+        first = [f"int backwarp_i[{len(plain['i']) or 1}]; float backwarp_f[{len(plain['f']) or 1}];"]
+        first.append(f"const void* backwarp_q[{len(self.pool.kept) or 1}];")
+        first.append("const BackwarpPool backwarp_p = {backwarp_i, backwarp_f, backwarp_q};")
+        for letter, entries in plain.items():
+            for e in entries:
                 parameter = e.variable and e.variable.node.id in self.pool.parameters
                 if e.variable is None or parameter or e.known is not None:
-                    first.append(f"backwarp_{letter}[{number}] = {e.text};")
+                    first.append(f"backwarp_{letter}[{e.code}] = {e.text};")
+        pointers = (v for v in self.pool.kept if v.node.id in self.pool.parameters)
+        first += [f"{self.kept[v.node.id]} = {v.name};" for v in pointers]
         text = self.write(self.function.body)
         return "{ " + " ".join(first) + text[1:]
 
@@ -114,7 +123,7 @@ class Writer(Expressions):
 
     def _leaves(self, number: int) -> str:
         """Asks whether the statement is run, and leaves the kernel or the loop if so asked."""
-        text = f"const int backwarp_way = backwarp_before({number}, backwarp_i), backwarp_skips = backwarp_way == 1; "
+        text = f"const int backwarp_way = backwarp_before({number}, backwarp_p), backwarp_skips = backwarp_way == 1; "
         ways = [name for name, _ in self._ways()]
         for i, name in enumerate(ways, 2):
             text += f"if (backwarp_way == {i}) {name}; "
@@ -169,7 +178,7 @@ class Writer(Expressions):
         if number is None:
             return ""
         zero = f"static_cast<{v.type}>(0)"
-        return f"if (backwarp_at({number})) {v.name} = backwarp_value({number}, {zero}, backwarp_i, backwarp_f); "
+        return f"if (backwarp_at({number})) {v.name} = backwarp_value({number}, {zero}, backwarp_p); "
 
     def _init_declarator(self, p: Piece) -> str:
         declarator, value = p.part("declarator"), p.part("value")

@@ -3,16 +3,86 @@ to be changed. The operations are those of edits.py, by their numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-from .edits import ASSIGN, ATOMIC, BINARY, CONDITION, FLOAT, FLOAT_BINARY, GUARD, INTEGER, RELATION, Operation
+from .edits import (
+    ASSIGN,
+    ATOMIC,
+    BINARY,
+    CALL,
+    CALLED,
+    CONDITION,
+    FLOAT,
+    FLOAT_BINARY,
+    FLOAT_CALL,
+    FUNCTION,
+    GUARD,
+    INTEGER,
+    RELATION,
+    Operation,
+)
+from .pool import TERMS
+from .sites import MOST_TOGETHER
+from .terms import END, FLOATS_OF, INTEGERS_OF, LONGEST
 
 _NAMES = "add subtract multiply divide remainder and or xor left right".split()
 ARITHMETIC = dict(zip("+ - * / % & | ^ << >>".split(), _NAMES, strict=True))
 RELATIONS = {"<": "less", "<=": "at_most", ">": "greater", ">=": "at_least", "==": "equal", "!=": "unequal"}
 ASSIGNMENTS = {"=": "set", "+=": "add_to", "-=": "take_from", "*=": "scale", "/=": "divide_by"}
 _TYPES = ("int", "unsigned", "long", "unsigned long", "long long", "unsigned long long", "float", "double")
+
+
+POOL = "const BackwarpPool& p"
+#: the pool's values, and what a term (terms.py) computes: beside the number, an array of which it is the place
+_POOL = """
+struct BackwarpEdit { int site, operation, a, b, c; };
+struct BackwarpPool { const int* i; const float* f; const void* const* q; };
+__constant__ BackwarpEdit backwarp_edits[MOST];
+__constant__ short backwarp_terms[][LONGEST] = { TERMS };
+QUICK bool backwarp_at(int s) { return IS_AT; }
+SLOW BackwarpEdit backwarp_edit(int s) {
+    for (int i = 1; i < MOST; i++) if (backwarp_edits[i].site == s) return backwarp_edits[i];
+    return backwarp_edits[0];
+}
+SLOW int backwarp_term(int n, const BackwarpPool& p, int& array) {
+    int stack[LONGEST], top = 0;
+    for (const short* t = backwarp_terms[n - FIRST]; *t != END; t++) {
+        const int c = *t;
+        if (c >= 0) stack[top++] = p.i[c];
+        else if (c <= FLOATS_OF) array = FLOATS_OF - c;
+        else if (c <= INTEGERS_OF) stack[top - 1] = static_cast<const int*>(p.q[INTEGERS_OF - c])[stack[top - 1]];
+        else {
+            const int r = stack[--top], l = stack[top - 1];
+            stack[top - 1] = c == -1 ? l + r : c == -2 ? l - r : c == -3 ? l * r : r == 0 ? 0 : c == -4 ? l / r : l % r;
+        }
+    }
+    return stack[0];
+}
+SLOW int backwarp_int(int a, const BackwarpPool& p) { int array; return a < FIRST ? p.i[a] : backwarp_term(a, p, array); }
+SLOW float backwarp_float(int a, const BackwarpPool& p) {
+    if (a < FIRST) return p.f[a];
+    int array = -1, n = backwarp_term(a, p, array);
+    return array < 0 ? n : static_cast<const float*>(p.q[array])[n];
+}
+"""
+_SLOW, _QUICK = "static __device__ __noinline__", "static __device__ __forceinline__"
+
+
+def pool_text(programs: Sequence[Sequence[int]]) -> str:
+    """What holds the edits of a file and the pool of each function."""
+    rows = ", ".join("{" + ", ".join(map(str, (*program, END))) + "}" for program in programs) or "{0}"
+    is_at = " || ".join(f"backwarp_edits[{i}].site == s" for i in range(MOST_TOGETHER))
+    values = {"MOST": MOST_TOGETHER, "IS_AT": is_at, "LONGEST": LONGEST + 1, "FIRST": TERMS, "END": END}
+    values |= {
+        "INTEGERS_OF": INTEGERS_OF,
+        "FLOATS_OF": FLOATS_OF,
+        "SLOW": _SLOW,
+        "QUICK": _QUICK,
+        "TERMS": rows,
+    }
+    return re.sub(r"\b[A-Z_]+\b", lambda m: str(values.get(m[0], m[0])), _POOL).replace("\n", " ") + "\n"
 
 
 def _switch(operations: Iterable[Operation], made: str = "{}") -> str:
@@ -26,27 +96,20 @@ def support(atomic: bool) -> str:
 
     atomic: sums may become atomic, which makes all loops slower, as their threads may then wait for one another.
     """
-    slow, quick = "static __device__ __noinline__", "static __device__ __forceinline__"
-    lines = [
-        "struct BackwarpEdit { int site, operation, a, b; };",
-        "__constant__ BackwarpEdit backwarp_edits[2];",
-        f"{quick} bool backwarp_at(int s) {{ return backwarp_edits[0].site == s || backwarp_edits[1].site == s; }}",
-        f"{quick} BackwarpEdit backwarp_edit(int s) {{ return backwarp_edits[backwarp_edits[0].site != s]; }}",
-        f"template <class T> {quick} T backwarp_value(int, T e, const int*, const float*) {{ return e; }}",
-    ]
+    slow, quick = _SLOW, _QUICK
+    edit = "const BackwarpEdit edit = backwarp_edit(s);"
+    lines = [f"template <class T> {quick} T backwarp_value(int, T e, {POOL}) {{ return e; }}"]
     for type_ in _TYPES:
         real = type_ in ("float", "double")
-        pool, operations, binary = ("f", FLOAT, FLOAT_BINARY) if real else ("i", INTEGER, BINARY)
-        array = "const float*" if real else "const int*"
+        get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
+        values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "abc"))
         lines += [
-            f"{slow} {type_} backwarp_changed(int s, {type_} e, {array} p) {{ const BackwarpEdit edit = backwarp_edit(s);"
-            f" const {type_} a = p[edit.a], b = p[edit.b]; {_switch(operations)} return e; }}",
-            f"{quick} {type_} backwarp_value(int s, {type_} e, const int* i, const float* f) {{"
-            f" return backwarp_at(s) ? backwarp_changed(s, e, {pool}) : e; }}",
-            f"{slow} {type_} backwarp_combined(int s, {type_} l, {type_} r) {{ const BackwarpEdit edit = backwarp_edit(s);"
-            f" {_switch(binary)} return l; }}",
-            f"{slow} bool backwarp_related(int s, {type_} l, {type_} r) {{ const BackwarpEdit edit = backwarp_edit(s);"
-            f" {_switch(RELATION)} return false; }}",
+            f"{slow} {type_} backwarp_changed(int s, {type_} e, {POOL}) {{ {edit}"
+            f" const {type_} {values}; {_switch(operations)} return e; }}",
+            f"{quick} {type_} backwarp_value(int s, {type_} e, {POOL}) {{"
+            f" return backwarp_at(s) ? backwarp_changed(s, e, p) : e; }}",
+            f"{slow} {type_} backwarp_combined(int s, {type_} l, {type_} r) {{ {edit} {_switch(binary)} return l; }}",
+            f"{slow} bool backwarp_related(int s, {type_} l, {type_} r) {{ {edit} {_switch(RELATION)} return false; }}",
         ]
     head = f"template <class L, class R> {quick}"
     for sign, name in ARITHMETIC.items():
@@ -59,6 +122,7 @@ def support(atomic: bool) -> str:
             f"{head} bool backwarp_{name}(int s, L l, R r) {{ using T = decltype(l + r);"
             f" return backwarp_at(s) ? backwarp_related(s, T(l), T(r)) : l {sign} r; }}"
         )
+    lines += _calls()
     lines.append(
         f"template <class L, class R> {slow} void backwarp_stored(int s, L& l, R r) {{ switch (backwarp_edit(s).operation) {{"
         + " ".join(
@@ -71,24 +135,48 @@ def support(atomic: bool) -> str:
             f"{head} L& backwarp_{name}(int s, L& l, R r) {{"
             f" if (backwarp_at(s)) backwarp_stored(s, l, r); else l {sign} r; return l; }}"
         )
+    pair = "const int a = backwarp_int(edit.a, p), b = backwarp_int(edit.b, p);"
     lines += [
-        f"{slow} bool backwarp_decided(int s, bool e, const int* p) {{ const BackwarpEdit edit = backwarp_edit(s);"
-        f" const int a = p[edit.a], b = p[edit.b]; {_switch(CONDITION)} return e; }}",
-        f"{quick} bool backwarp_condition(int s, bool e, const int* p) {{"
+        f"{slow} bool backwarp_decided(int s, bool e, {POOL}) {{ {edit} {pair} {_switch(CONDITION)} return e; }}",
+        f"{quick} bool backwarp_condition(int s, bool e, {POOL}) {{"
         " return backwarp_at(s) ? backwarp_decided(s, e, p) : e; }",
         # 0: the statement is run, 1: not, from 2: the kernel or the loop is left
-        f"{slow} int backwarp_guarded(int s, const int* p) {{ for (int i = 0; i < 2; i++) {{"
+        f"{slow} int backwarp_guarded(int s, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
         " const BackwarpEdit edit = backwarp_edits[i]; if (edit.site != s) continue;"
-        f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; const int a = p[edit.a], b = p[edit.b];"
+        f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; {pair}"
         " bool is = false; switch ((edit.operation - 1) % n) {"
         + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(GUARD[1:]))
         + " } const int way = (edit.operation - 1) / n; if (way ? is : !is) return way + 1; } return 0; }",
-        f"{quick} int backwarp_before(int s, const int* p) {{ return backwarp_at(s) ? backwarp_guarded(s, p) : 0; }}",
-        f"template <class T> {slow} T backwarp_other_step(int s, T i, const int* p, int c0, int c1, int c2, int c3, int c4) {{"
-        " const BackwarpEdit edit = backwarp_edit(s); const int o = edit.operation;"
-        " const int c = o == 0 ? c0 : o == 1 ? c1 : o == 2 ? c2 : o == 3 ? c3 : c4; const T a = p[edit.a];"
+        f"{quick} int backwarp_before(int s, {POOL}) {{ return backwarp_at(s) ? backwarp_guarded(s, p) : 0; }}",
+        f"template <class T> {slow} T backwarp_other_step(int s, T i, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
+        f" {edit} const int o = edit.operation;"
+        " const int c = o == 0 ? c0 : o == 1 ? c1 : o == 2 ? c2 : o == 3 ? c3 : c4; const T a = backwarp_int(edit.a, p);"
         " return c == 0 ? i + a : c == 1 ? i - a : c == 2 ? i * a : a ? i / a : i; }",
-        f"template <class T> {quick} T backwarp_stepped(int s, T i, int sign, const int* p, int c0, int c1, int c2, int c3, int c4) {{"
+        f"template <class T> {quick} T backwarp_stepped(int s, T i, int sign, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
         " return backwarp_at(s) ? backwarp_other_step(s, i, p, c0, c1, c2, c3, c4) : sign ? i - 1 : i + 1; }",
+        f"template <class T> {slow} void backwarp_store(T* to, int s, {POOL}) {{ {edit}"
+        " to[backwarp_int(edit.a, p)] = backwarp_float(edit.b, p); }",
+        f"template <class L, class R> {quick} void backwarp_exchange(int s, L& l, R& r) {{"
+        " if (backwarp_at(s)) { const L before = l; l = r; r = before; } }",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _calls() -> Iterator[str]:
+    """Functions that may be others, or none."""
+    edit = "const BackwarpEdit edit = backwarp_edit(s);"
+    for type_, operations in (("int", CALL), ("float", FLOAT_CALL)):
+        yield f"{_SLOW} {type_} backwarp_called(int s, {type_} l, {type_} r) {{ {edit} {_switch(operations)} return l; }}"
+    yield f"{_SLOW} float backwarp_called(int s, float l) {{ {edit} {_switch(FUNCTION)} return l; }}"
+    for name, operations in CALLED.items():
+        if operations is CALL:
+            yield (
+                f"template <class L, class R> {_QUICK} auto backwarp_call_{name}(int s, L l, R r) -> decltype(l + r) {{"
+                f" using T = decltype(l + r); return backwarp_at(s) ? T(backwarp_called(s, int(l), int(r))) : {name}(l, r); }}"
+            )
+            continue
+        arguments = ["l"] if operations is FUNCTION else ["l", "r"]
+        yield (
+            f"{_QUICK} float backwarp_call_{name}(int s, {', '.join(f'float {a}' for a in arguments)}) {{"
+            f" return backwarp_at(s) ? backwarp_called(s, {', '.join(arguments)}) : {name}({', '.join(arguments)}); }}"
+        )

@@ -34,6 +34,12 @@ KINDS = {
     "two that are exchanged": "two of the names in it are to be exchanged",
     "a barrier": "threads have to wait for one another there",
     "a type": "its type is another one",
+    "a loop too many": "it is to be done once, not again and again",
+    "a bound": "it is to be kept at or below something, or at or above it",
+    "a place in memory": "it is another place in the array",
+    "a function": "another function belongs there, or none",
+    "a choice": "something else is to be there in some cases",
+    "a store": "a result is to be stored there",
     "where it stands": "it stands in the wrong place",
 }
 

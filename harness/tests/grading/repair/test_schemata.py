@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from harness.course.cuda_text import read
+from harness.grading.repair.directions import are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
-from harness.grading.repair.pairs import are_counterparts, exchanged, twins
-from harness.grading.repair.schemata import Schemata
+from harness.grading.repair.pairs import Families, exchanged
+from harness.grading.repair.schemata import Schemata, rows
 from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
@@ -49,16 +50,16 @@ def limited() -> Quick:
     return dev
 
 
-def outputs(source: str, rows=None):
-    """What the kernel writes; with rows, for each of these edits."""
+def outputs(source: str, chosen=None):
+    """What the kernel writes; with chosen, for each of these edits."""
     dev = limited()
     a = dev.array(np.arange(9, dtype=np.float32) + 1)
     out = dev.array(np.zeros(9, np.float32))
     kernel = dev.compile(source).get_function("k")
-    if rows is None:
+    if chosen is None:
         kernel(1, 16, (a, out, np.int32(3)))
         return out.get()
-    return kernel.variants("backwarp_edits", rows, 1, 16, (a, out, np.int32(3)), (out,), seconds=100)
+    return kernel.variants("backwarp_edits", chosen, 1, 16, (a, out, np.int32(3)), (out,), seconds=100)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +71,8 @@ def test_every_edit_computes_what_the_edited_text_does(schemata):
     right = outputs(SOURCE)
     chosen = [c for s in schemata.sites for c in list(s.choices(0, 9))[:: max(len(s.operations) // 2, 9)]]
     chosen = [c for c in chosen if c.site.piece.line > 8][::23]
-    rows = np.array([[0] * 8, *([*c.row, 0, 0, 0, 0] for c in chosen)], np.int32)
-    well, (values,) = outputs(schemata.text, rows)
+    chosen_rows = rows([(), *((c,) for c in chosen)])
+    well, (values,) = outputs(schemata.text, chosen_rows)
     found = iter(values)
     assert well[0] and np.allclose(next(found), right)
     texts = {c.edit.apply(SOURCE): next(found) for c, fine in zip(chosen, well[1:]) if fine}
@@ -123,9 +124,13 @@ def test_names_are_exchanged_and_rows_have_columns_for_counterparts():
     sites = Schemata(source, "k").sites
     texts = {tuple(c.edit.after for c in pair) for pair in exchanged(sites)}
     assert {("s", "r"), ("pad_w", "pad_h"), ("q", "p")} <= texts
-    pairs = [(a, b) for a, b in twins(sites, 0, 1.6) if (a.site.piece.code, b.site.piece.code) == ("p", "q")]
-    assert ("p + pad_h", "q + pad_w") in {
-        (a.edit.after.strip("()"), b.edit.after.strip("()")) for a, b in pairs
-    }
+    families = Families(sites)
+    pairs = [f for s in sites for c in s.choices(0, 1.6) for f in families.of(c) if c.site.piece.code == "p"]
+    assert ("p + pad_h", "q + pad_w") in {tuple(c.edit.after.strip("()") for c in pair) for pair in pairs}
+
+
+def test_names_of_rows_and_columns():
     assert are_counterparts("pad_h * H", "pad_w * W") and not are_counterparts("pad_h", "pad_x")
     assert not are_counterparts("p", "p")
+    assert of_one_direction("p", "stride_h") and not of_one_direction("p", "stride_w")
+    assert list(turned("p * stride_h", {"p", "q", "stride_h", "stride_w"})) == ["q * stride_w"]

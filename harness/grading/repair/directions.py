@@ -1,0 +1,64 @@
+"""Rows and columns: names that say the same of another direction, as `pad_h` and `pad_w`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+
+#: words, and parts of names, that stand for the depth, the rows and the columns
+_DIRECTIONS = """d h w, D H W, o p q, t r s, T R S, z y x, in down right, - P Q, - row col, - row column, - rows cols,
+    - rows columns, - height width, - top left, - i j, - y x, - u v, - m n, - M N""".split(",")
+_OTHERS = ("a b", "A B", "first second")
+_PART = re.compile(r"[A-Za-z]+|[^A-Za-z]+")
+_COUNTERPARTS: dict[str, dict[str, set[tuple[int, int]]]] = {}
+for _words in (*_DIRECTIONS, *_OTHERS):
+    for _i, _one in enumerate(_words.split()):
+        for _j, _other in enumerate(_words.split()):
+            if _i != _j:
+                _COUNTERPARTS.setdefault(_one, {}).setdefault(_other, set()).add((min(_i, _j), max(_i, _j)))
+
+
+def are_counterparts(one: str, other: str) -> bool:
+    """`pad_h * H` and `pad_w * W`: the same text but for the direction."""
+    a, b = _PART.findall(one), _PART.findall(other)
+    if len(a) != len(b):
+        return False
+    differ = [(x, y) for x, y in zip(a, b) if x != y]
+    return bool(differ) and all(y in _COUNTERPARTS.get(x, ()) for x, y in differ)
+
+
+def of_one_direction(one: str, other: str) -> bool:
+    """`p` and `stride_h`: names with parts that stand for the same direction."""
+    return bool(_of(one) & _of(other))
+
+
+@cache
+def _of(name: str) -> frozenset[int]:
+    places = [
+        words.split().index(part)
+        for part in _PART.findall(name)
+        for words in _DIRECTIONS
+        if part in words.split()
+    ]
+    return frozenset(places)
+
+
+def turned(text: str, names: Collection[str]) -> Iterator[str]:
+    """The text with the names of one direction for those of another, where there are such."""
+    words = re.split(r"(\w+)", text)
+    for pair in ((1, 2), (0, 1), (0, 2)):
+        new = list(words)
+        for i in range(1, len(words), 2):
+            new[i] = next((n for n in _turned(words[i], pair) if n in names), words[i])
+        if new != words:
+            yield "".join(new)
+
+
+@cache
+def _turned(word: str, pair: tuple[int, int]) -> tuple[str, ...]:
+    found = [""]
+    for part in _PART.findall(word):
+        others = [other for other, pairs in _COUNTERPARTS.get(part, {}).items() if pair in pairs] or [part]
+        found = [text + other for text in found for other in others]
+    return tuple(text for text in found if text != word)

@@ -1,0 +1,113 @@
+"""Values that are more than a name: what the kernel's own text multiplies and adds, how much an array holds, and the
+element of an array that the names in scope stand for.
+
+A term is compiled to a few numbers for a stack: what does not name an entry of the pool is one of the signs, or an
+array of which the number on the stack is the place. `backwarp_term` (support.py) computes them, when one is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import permutations
+
+from ...course.cuda_text import Piece, read
+from ...course.parameters import Array
+from .directions import turned
+
+SIGNS = {"+": -1, "-": -2, "*": -3, "/": -4, "%": -5}
+INTEGERS_OF, FLOATS_OF, END = -16, -64, -99  # of an array: this less its number
+LONGEST = 16  # numbers of a program
+MOST_LEAVES = 7
+MOST = 48  # terms of the text of a function
+_NAMES = ("identifier", "number_literal", "field_expression")
+
+
+def program_of(
+    e: Piece, names: dict[str, int], arrays: dict[str, int], base: int = INTEGERS_OF
+) -> tuple[int, ...]:
+    """What computes an expression; () where it is more than sums, products and elements of names of the pool."""
+    if e.kind in _NAMES:
+        return (names[e.code],) if e.code in names else ()
+    if e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        return program_of(e.parts[0], names, arrays)
+    if e.kind == "subscript_expression" and (array := e.part("argument").code) in arrays:
+        index = program_of(_index(e), names, arrays)
+        return (*index, base - arrays[array]) if index else ()
+    if e.kind == "binary_expression" and (sign := SIGNS.get(e.part("operator").code)):
+        left, right = (program_of(e.part(side), names, arrays) for side in ("left", "right"))
+        return (*left, *right, sign) if left and right else ()
+    return ()
+
+
+def _index(e: Piece) -> Piece:
+    inside = e.part("indices") or e.part("index")
+    return inside.parts[0] if inside.kind == "subscript_argument_list" else inside
+
+
+def value_of(program: Sequence[int], known: Sequence) -> int | None:
+    """What it computes where the entries are known; None where one is not, or elements are read."""
+    stack: list[int] = []
+    for n in program:
+        if n >= 0:
+            if n >= len(known) or not isinstance(known[n], int):
+                return None
+            stack.append(known[n])
+            continue
+        if n < min(SIGNS.values()):
+            return None
+        right, left = stack.pop(), stack.pop()
+        if n <= SIGNS["/"] and not right:
+            return None
+        quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1) if right else 0
+        stack.append((left + right, left - right, left * right, quotient, left - right * quotient)[-n - 1])
+    return stack[0]
+
+
+def parsed(texts: Iterable[str]) -> Iterator[tuple[str, Piece]]:
+    """Each text, and the expression that it is."""
+    texts = list(texts)
+    file = read("".join(f"int v = {text};\n" for text in texts))
+    values = [v.value for v in file.variables]
+    yield from ((text, value) for text, value in zip(texts, values) if value)
+
+
+def in_text(body: Piece, names: Collection[str]) -> list[str]:
+    """The sums, products and remainders of a function, the frequent ones first; each also for the other direction, and
+    for every quotient the remainder."""
+    found: Counter[str] = Counter()
+    for e in body.all("binary_expression"):
+        if e.part("operator").code in SIGNS and 2 <= len(list(e.all(*_NAMES))) <= MOST_LEAVES:
+            found[" ".join(e.code.split())] += 1
+    for text in list(found):
+        others = [text, *turned(text, names)]
+        if re.fullmatch(r"[\w.]+ [/%] [\w.]+", text):
+            others += [o.translate(str.maketrans("/%", "%/")) for o in others]
+        for other in others:
+            found[other] += 0
+    return [text for text, _ in found.most_common()]
+
+
+def sizes(arrays: Iterable[Array]) -> Iterator[str]:
+    """How many elements arrays have, and what lies between two of an axis."""
+    for array in arrays:
+        dims = [str(size) for _, size in array.axes]
+        yield from (" * ".join(dims[i:j]) for i in range(len(dims)) for j in range(i + 2, len(dims) + 1))
+
+
+def places(array: Array, names: Sequence[str], varying: Sequence[str]) -> Iterator[str]:
+    """Where an element of an array lies: by the letters of its axes; a matrix's by any two names that vary."""
+    letters = [letter for letter, _ in array.axes]
+    if set(letters) <= set(names):
+        yield row_major(letters, array)
+    if len(letters) < 3:
+        yield from (row_major(some, array) for some in permutations(varying, len(letters)))
+    yield from varying
+
+
+def row_major(indices: Sequence[str], array: Array) -> str:
+    text = indices[0]
+    for index, (_, size) in zip(indices[1:], array.axes[1:]):
+        text = f"{f'({text})' if ' ' in text else text} * {size} + {index}"
+    return text

@@ -1,0 +1,95 @@
+"""Edits that cannot be chosen at run time, each a file of its own: types, casts, and loops that do not end.
+
+Each needs a reason in the text, so there are few: a whole number that is given fractions, a type that is too narrow, a loop
+that takes no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...course.cuda_text import Function, Piece, Variable, read
+from .edits import Edit
+from .pool import Pool, kind_of, kind_of_type
+
+NARROW = (
+    "short",
+    "unsigned short",
+    "char",
+    "unsigned char",
+    "signed char",
+    "int8_t",
+    "uint8_t",
+    "int16_t",
+    "uint16_t",
+)
+
+
+def edits(source: str, kernel: str) -> Iterator[Edit]:
+    """Of a kernel and of the functions of its file."""
+    file = read(source)
+    others = {k.name for k in file.kernels} - {kernel}
+    for function in file.functions:
+        if function.name not in others:
+            pool = Pool(file, function, [])
+            yield from _types(function, pool)
+            yield from _casts(function, pool)
+            yield from _loops(function, pool)
+
+
+def _types(function: Function, pool: Pool) -> Iterator[Edit]:
+    for v in pool.locals:
+        place = v.outer.part("type") if v.outer else None
+        if v.node.id in pool.parameters or place is None or v.pointer:
+            continue
+        if _without_signs(v.type) in NARROW:
+            yield Edit(place.start, place.end, "int", "a type")
+        elif kind_of(v) == "integer" and "float" in _given(function, pool, v):
+            yield Edit(place.start, place.end, "float", "a type")
+
+
+def _without_signs(type_: str) -> str:
+    return " ".join(word for word in type_.split() if word not in ("const", "volatile"))
+
+
+def _given(function: Function, pool: Pool, v: Variable) -> set[str]:
+    """The types of what a variable is set to."""
+    found = {pool.kind(v.value)} if v.value else set()
+    for e in function.body.all("assignment_expression"):
+        if e.part("left").code == v.name and pool.file.named(v.name, e.start) == [v]:
+            found.add(pool.kind(e.part("right")))
+    return found
+
+
+def _casts(function: Function, pool: Pool) -> Iterator[Edit]:
+    for cast in function.body.all("cast_expression"):
+        type_, value = cast.part("type").code, cast.part("value")
+        if type_ in NARROW or kind_of_type(type_) == "integer" and pool.kind(value) == "float":
+            yield Edit(cast.start, cast.end, value.code, "a type")
+
+
+def _loops(function: Function, pool: Pool) -> Iterator[Edit]:
+    for loop in function.body.all("for_statement", "while_statement"):
+        condition = loop.part("condition")
+        if condition is None:
+            continue
+        names = {n.code for n in condition.all("identifier")}
+        if names & set(_changed(loop)):
+            continue
+        if loop.kind == "while_statement":
+            yield Edit(loop.start, loop.start + len("while"), "if", "a loop too many")
+        elif loop.part("update") is None and (step := _step(loop, pool)):
+            end = loop.part("body").start
+            place = pool.file.text.rindex(")", 0, end)
+            yield Edit(place, place, step, "the step of a loop")
+
+
+def _changed(loop: Piece) -> Iterator[str]:
+    for e in loop.all("assignment_expression", "update_expression"):
+        yield (e.part("left") or e.part("argument")).code
+
+
+def _step(loop: Piece, pool: Pool) -> str:
+    start = loop.part("initializer")
+    own = [v for v in pool.locals if start and start.holds(v)]
+    return f" {own[0].name}++" if own else ""

@@ -1,0 +1,257 @@
+"""Running edits: all of them at once on a virtual GPU, case after case, and which of them are right."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from ...course.cuda_text import read
+from ...course.cuda_values import tunables
+from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...errors import CompileError, CourseError
+from ..runs import Outcome, Pace, Setup, Trial, in_order, place, scalar
+from ..verdict import FAILED, Verdict
+from .schemata import Schemata, rows
+from .sites import Choice
+from .terms import value_of
+
+Combination = tuple[Choice, ...]
+
+LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a small case
+FEW, LONG = 64, 2.0  # so few may take so long
+STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
+BUDGETS, MORE_STEPS = (256, 1024, 4096), 16  # or so many times what the kernel takes as it is
+REQUEST = 2048  # variants in one request
+LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
+SMALL = 4  # threads of a block in each direction, where the file sets them
+MOST_REFUSED = 20  # lines
+
+
+class Variants:
+    """A file with all its edits, compiled for devices. source: its text. races: see Schemata.
+
+    given: as of runs. left: seconds of the search. Errors: CompileError.
+    """
+
+    def __init__(
+        self,
+        puzzle: Puzzle,
+        verdict: Verdict,
+        source: str,
+        name: str,
+        devices: Iterator,
+        given: Callable,
+        left: Callable[[], float],
+        races: set[int] | None = None,
+    ):
+        self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
+        self.devices, self.given, self.left = devices, given, left
+        self.kernel: Kernel = puzzle.kernel(verdict.kernel)
+        self.setups: list[Setup] = []
+        self.budgets: dict[str, int] = {}
+        self.schemata = self._compiled(races)
+        right = [bool(self.right_in(case, [()])) for case in self.cases]
+        self.right_unedited = {case.name for case, is_right in zip(self.cases, right) if is_right}
+        self.order = sorted(range(len(right)), key=lambda i: (right[i], i))  # first what is wrong
+
+    def _compiled(self, races: set[int] | None) -> Schemata:
+        """Lines in which the compiler takes offence stay as they are."""
+        without: set[int] = set()
+        while True:
+            schemata = Schemata(self.source, self.kernel.name, without, races, self.kernel.passed)
+            try:
+                self._open(schemata)
+                return schemata
+            except CompileError as error:
+                lines = {d.line - schemata.before for d in error.diagnostics if d.line > schemata.before}
+                if not lines - without or len(without) > MOST_REFUSED or self.left() < 0:
+                    raise
+                without |= lines
+
+    def _open(self, schemata: Schemata) -> None:
+        """One more device."""
+        if (device := next(self.devices, None)) is None:
+            return
+        device.quick = True
+        module = device.compile(schemata.text, name=self.name, include_dirs=self.puzzle.include_dirs)
+        module.quick = False
+        setup = Setup(device, (2 * self.verdict.seed + 1,), module=module)
+        setup.kernels[self.kernel.name] = module.get_function(self.kernel.name)
+        self.setups.append(setup)
+
+    @property
+    def is_wrong(self) -> bool:
+        return len(self.right_unedited) < len(self.cases)
+
+    # -- cases ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """In which variants run: the failing ones first, small ones before large ones."""
+        failed = {c.name for c in self.verdict.cases if c.kernel == self.kernel.name and c.status == FAILED}
+        cases = [c for c in in_order(self.puzzle) if self.kernel in self.puzzle.kernels_of(c)]
+        fit = [c for c in cases if self._size(c) <= LARGEST]
+        return sorted(fit, key=lambda c: (c.name not in failed, self._work(c)))
+
+    def _work(self, case: Case) -> int:
+        """What a case takes, roughly: threads take longer than elements."""
+        try:
+            launch = self.kernel.launch(self.puzzle.full_dims(case), tunables(self.source))
+        except (CourseError, ArithmeticError, ValueError, TypeError):
+            return 0
+        sizes = (s if isinstance(s, tuple) else (s,) for s in (launch.grid, launch.block))
+        return self._size(case) + 4 * math.prod(map(math.prod, sizes))
+
+    def _size(self, case: Case) -> int:
+        dims = self.puzzle.full_dims(case)
+        return sum(int(np.prod(a.shape(dims))) for a in self.kernel.arrays)
+
+    # -- running --------------------------------------------------------------------------------------
+
+    def right_everywhere(self, combinations: Sequence[Combination]) -> Sequence[Combination]:
+        """Those whose kernel is right in all cases."""
+        for number in self.order:
+            if combinations:
+                combinations = self.right_in(self.cases[number], combinations)
+        return combinations
+
+    def right_in(self, case: Case, choices: Sequence[Combination]) -> list[Combination]:
+        """Those whose kernel is right in a case."""
+        trial = Trial(Outcome(case, self.kernel), Pace())
+        trial.begin(self.puzzle, tunables(self.source), self.verdict.seed, self.given)
+        if trial.launch is None:
+            return []
+        groups: dict[tuple, list[Combination]] = {}
+        keys = Keys(self._values(trial))
+        for combination in choices:  # with the same values two edits are one
+            groups.setdefault(tuple(map(keys.of, combination)), []).append(combination)
+        right = self._launched(trial, [group[0] for group in groups.values()])
+        return [c for group, is_right in zip(groups.values(), right) for c in group if is_right]
+
+    def _values(self, trial: Trial) -> dict[str, int]:
+        """What the kernel's scalar parameters are, by the names that the file gives them."""
+        function = read(self.source).function(self.kernel.name)
+        found = {}
+        for p, own in zip(self.kernel.params, function.parameters if function else ()):
+            if isinstance(p, Scalar):
+                found[own.name] = scalar(p, trial.dims).item()
+        for what, sizes in (("gridDim", trial.launch.grid), ("blockDim", trial.launch.block)):
+            sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+            found |= {f"{what}.{axis}": n for axis, n in zip("xyz", (*sizes, 1, 1))}
+        return found
+
+    def _launched(self, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
+        """For each edit, whether the kernel is right with it; False for those there is no time for."""
+        if len(choices) > REQUEST // 4 and len(self.setups) == 1:
+            self._open(self.schemata)
+        case = trial.outcome.case.name
+        if len(choices) <= FEW or len(self.setups) == 1:
+            if len(choices) > FEW and case not in self.budgets:
+                self.budgets[case] = self._budget(trial)
+            return list(self._launched_on(self.setups[0], trial, choices))
+        with ThreadPoolExecutor(len(self.setups)) as pool:
+            parts = [choices[i :: len(self.setups)] for i in range(len(self.setups))]
+            halves = list(
+                pool.map(lambda *on: list(self._launched_on(on[0], trial, on[1])), self.setups, parts)
+            )
+        found = [False] * len(choices)
+        for i, half in enumerate(halves):
+            found[i :: len(self.setups)] = half
+        return found
+
+    def _budget(self, trial: Trial) -> int:
+        """Steps of a thread: some times those that the kernel takes as it is, if it ends."""
+        for steps in BUDGETS:
+            if all(self._well(self.setups[0], trial, [()], steps)):
+                return MORE_STEPS * steps
+        return STEPS + 4 * self._size(trial.outcome.case)
+
+    def _well(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int) -> list[bool]:
+        """Whether they end without a fault."""
+        return list(chain(*(well for well, _ in self._run(setup, trial, choices, steps, LONG))))
+
+    def _launched_on(self, setup: Setup, trial: Trial, choices: Sequence[Combination]) -> Iterator[bool]:
+        few = len(choices) <= FEW
+        default = STEPS + 4 * self._size(trial.outcome.case)
+        steps = 1 << 24 if few else self.budgets.get(trial.outcome.case.name, default)
+        limit = LONG if few or setup.device.checks == "full" else LAUNCH
+        done = 0
+        for well, found in self._run(setup, trial, choices, steps, limit):
+            right = np.ones(int(well.sum()), bool)
+            for target, got in zip(trial.targets, found, strict=True):
+                right &= target.right(got).all(tuple(range(1, got.ndim)))
+            passed = iter(right)
+            yield from (bool(w and next(passed)) for w in well)
+            done += len(well)
+        yield from (False for _ in range(len(choices) - done))
+
+    def _run(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int, limit: float):
+        """Kernel.variants of each request, as far as there is time."""
+        device, kernel = setup.device, self.kernel
+        device.schedule, device.step_budget, device.time_limit = setup.schedules[0], steps, limit
+        handles = {p.name: place(device, p, trial) for p in kernel.passed}
+        for p in kernel.constants:
+            setup.module.set_constant(p.name, trial.arrays[p.name])
+        arguments = tuple(
+            scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params
+        )
+        outputs = [handles[t.array.name] for t in trial.targets]
+        launch = trial.launch
+        for at in range(0, len(choices), REQUEST):
+            chosen = rows(choices[at : at + REQUEST])
+            well, found = setup.kernels[kernel.name].variants(
+                "backwarp_edits",
+                chosen,
+                launch.grid,
+                launch.block,
+                arguments,
+                outputs,
+                launch.shared_mem,
+                max(self.left(), 0.0),
+            )
+            yield well, found
+            if len(well) < len(chosen):
+                return
+
+
+class Keys:
+    """What an edit does in a case in which names have these values: the same key for several edits."""
+
+    def __init__(self, values: dict[str, int]):
+        self.values, self.pools = values, {}
+
+    def of(self, choice: Choice) -> tuple:
+        pool = choice.site.pool
+        if id(pool) not in self.pools:
+            known = [self.values.get(e.text, e.text if e.known is None else e.known) for e in pool]
+            for i, e in enumerate(pool):
+                if e.of and (value := value_of(e.program, known)) is not None:
+                    known[i] = value
+            self.pools[id(pool)] = known
+        known, which = self.pools[id(pool)], (choice.site.number, choice.operation)
+        return (*which, known[choice.a], known[choice.b], known[choice.c]) if known else which
+
+
+def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
+    """The text with blocks of few threads, where `constexpr` numbers of it say how many they have; its places stay."""
+    before, text = tunables(source), source
+
+    def threads(text: str) -> int:
+        try:
+            block = kernel.launch(dims, tunables(text)).block
+        except (CourseError, ArithmeticError, ValueError, TypeError):
+            return 0
+        return math.prod(block) if isinstance(block, tuple) else block
+
+    for name, value in before.items():
+        if value > SMALL:
+            number = re.compile(rf"(\bconstexpr\s+int\s+{name}\s*=\s*){value}(?=\s*;)")
+            smaller = number.sub(lambda m: m[1] + str(SMALL).ljust(len(str(value))), text)
+            text = smaller if 0 < threads(smaller) < threads(text) else text
+    return text
