@@ -24,6 +24,7 @@ from .explain.owners import local_name
 from .launch import LIMITS, Execution
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
+from .run.heap import Heap
 from .run.tally import Tally
 from .run.workers import (
     STEP_BUDGET,
@@ -79,6 +80,7 @@ class VirtualGPU:
         self._workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
+        self.heap: Heap | None = None  # for kernels that take memory themselves
         self._marked: tuple = ()  # which part of shared memory is marked, and in which slots
 
     @property
@@ -161,6 +163,8 @@ class Module(CompiledFile):
                 )
         self._load(built)
         self._place_variables()
+        if self.lowered.heap and device.heap is None:
+            device.heap = Heap(device.arena)
 
     def _kernel(self, name: str) -> Kernel:
         return Kernel(self, self.compiled.find(name), name)

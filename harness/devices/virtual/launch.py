@@ -12,6 +12,7 @@ from ...errors import LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes
 from .array import Array
 from .compile.recipes import Check
+from .explain import heap
 from .explain.faults import NOTES, Diagnosis
 from .explain.unset import unset_outputs
 from .run.printf import Output
@@ -116,6 +117,9 @@ class Execution:
         launch = self._launch_record(opposite)
         envs["launch"] = launch.ctypes.data
         envs["globals_base"] = self.module.variables_owner.start
+        if self.device.heap:
+            self.device.heap.settle()
+            envs["heap"] = self.device.heap.start
         info, executable = self.kernel.info, self.module.executable
         envs["block_function"] = block = executable.address(f"{info.name}.block")
         start = "start" if self.coarsening == 1 else "together"
@@ -143,15 +147,17 @@ class Execution:
             lines = np.array([at.line for at, _ in self.module.lowered.sites], np.int64)
             result.steps = Steps(rows, lines)
             result.hazards = self.arena.pool.hazards()
+        diagnosis = Diagnosis(self)
         records = self._records(launch)
         if self.module.tracking and launch["stop"][0] != abi.GIVEN_UP:
             records = np.concatenate([records, unset_outputs(self.arena)])
         if len(records):
-            faults, result.notes = Diagnosis(self).faults(records)
+            faults, result.notes = diagnosis.faults(records)
             if faults:
                 fault = faults[0]
                 fault.more, fault.launch = faults[1:], result
                 raise fault
+        result.notes += heap.leaks(diagnosis)
         return result
 
     def _follow(self) -> None:
@@ -219,6 +225,7 @@ class Execution:
             if values["now"] > abi.LATE:
                 self.arena.forget_races()
                 values["now"] = values["tag"] = 1
+        self.tag = values["tag"]
         if self.device.keep_steps:
             self._steps = abi.array("Step", self.device.keep_steps)
             values["steps"] = self._steps.ctypes.data

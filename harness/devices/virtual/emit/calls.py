@@ -112,6 +112,9 @@ def _external(e, ins: Instruction, name: str, returns, arguments) -> bool:
         e.runtime_call("rt_assert", *values, site=e.site(ins))
         e.line(f"br label %{e.dead_label}")
         return True
+    if name in ("malloc", "free"):
+        _heap(e, ins, name, returns, arguments)
+        return False
     if name.startswith("_Z"):
         at = e.location(ins)
         message = (
@@ -119,10 +122,20 @@ def _external(e, ins: Instruction, name: str, returns, arguments) -> bool:
         )
         place = at.file or e.module.name, at.line
         raise CompileError(message, (Diagnostic("error", message, *place),))
-    what = {"malloc": "malloc() on the device", "free": "free() on the device"}.get(
-        name, f"the function {name}()"
-    )
-    raise Unsupported(what)
+    raise Unsupported(f"the function {name}()")
+
+
+def _heap(e, ins: Instruction, name: str, returns, arguments) -> None:
+    """malloc() and free(), with which new and delete work, too."""
+    value = _argument(e, arguments[0], Variable("param", "b64", "", 8, 8))
+    e.module.declare(f"rt_{name}")
+    result = e.runtime_call(f"rt_{name}", value, site=e.site(ins))
+    if name == "free":
+        good = e.fresh_label("freed")
+        e.branch(e.op("icmp ne i32", result, 0), good, e.dead_label)
+        e.label(good)
+    elif returns:
+        e.line(f"store i64 {result}, ptr {e.params[returns[0]][0]}")
 
 
 def _external_raw(e, name: str, returns, arguments) -> None:

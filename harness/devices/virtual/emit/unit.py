@@ -48,7 +48,7 @@ class Unit:
                 '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
         return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
                        self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
-                       {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.facts.segments)  # fmt: skip
+                       self._takes_memory(), {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.facts.segments)  # fmt: skip
 
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
@@ -57,7 +57,12 @@ class Unit:
 
     def _needs_whole_runtime(self) -> bool:
         rare = ("rt_count", "rt_copy", "rt_mbarrier")
-        return self.exchanges or any(name.startswith(rare) for name in self.declarations)
+        return (
+            self.exchanges or self._takes_memory() or any(name.startswith(rare) for name in self.declarations)
+        )
+
+    def _takes_memory(self) -> bool:
+        return not self.declarations.keys().isdisjoint(("rt_malloc", "rt_free"))
 
     def _is_defined(self, declaration: str) -> bool:
         name = re.search(r"@([\w.$]+)\(", declaration)

@@ -29,7 +29,7 @@ from ..runtime.abi import (
     TIMEOUT_WAITING,
     USE,
 )
-from . import barriers, unset
+from . import barriers, heap, unset
 from .owners import Owners, element
 from .races import Race, Told
 from .wording import coordinates, named, space_name, triple
@@ -137,6 +137,8 @@ class Diagnosis:
             return self._misaligned(headline, owner, address, size, done)
         if owner is None:
             return dict(kind="invalid-address", headline=headline, explanation=_nowhere(done, address))
+        if owner.space == "heap":
+            return dict(headline=headline, explanation=heap.access(self, address, size, done))
         if not owner.nbytes and owner.space != "shared":
             return dict(
                 headline=headline,
@@ -326,6 +328,7 @@ _DESCRIBE = {
     "lanes-differ": barriers.differ,
     "uninitialised-read": unset.unset,
     "same-write": Diagnosis._same_write,
+    "invalid-free": heap.free,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 

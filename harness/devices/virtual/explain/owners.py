@@ -84,9 +84,20 @@ class Owners:
         if owner is self.module.variables_owner:
             near = [o for o in self._variables if o.start - _NEAR <= address < o.start + o.nbytes + _NEAR]
             return min(near, key=lambda o: distance(o, address), default=None)
+        if owner and owner is getattr(self.run.device.heap, "owner", None):
+            return self._in_heap(owner, address)
         if owner is None or distance(owner, address) > self.arena.red_zone(owner):
             return None
         return owner
+
+    def _in_heap(self, heap: Owner, address: int) -> Owner:
+        """The block of memory in which an address lies, or after which."""
+        block = self.run.device.heap.block(address)
+        if block is None:
+            return heap
+        line = self.module.lowered.sites[block["site"]][0].line if block["launch"] == self.run.tag else 0
+        name = f"the memory from malloc(){f' in line {line}' * bool(line)}"
+        return Owner(name, int(block["address"]), int(block["bytes"]), "heap", itemsize=self._access or 1)
 
     def _shared(self) -> list[Owner]:
         """The shared arrays of the block."""

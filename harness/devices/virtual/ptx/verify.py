@@ -44,7 +44,12 @@ PARAM_BYTES_IN_ALL = (
 BYTES_OF_OTHERS = 1 << 48  # whether the device has as much is found out when they are asked for
 ALIGN = 4096
 #: functions that the system has -> bytes of their parameters, of their results
-_EXTERNAL = {"vprintf": ([8, 8], [4]), "__assertfail": ([8, 8, 4, 8, 8], [])}
+_EXTERNAL = {
+    "vprintf": ([8, 8], [4]),
+    "__assertfail": ([8, 8, 4, 8, 8], []),
+    "malloc": ([8], [8]),
+    "free": ([8], []),
+}
 
 
 def run(module: Module, name: str) -> None:

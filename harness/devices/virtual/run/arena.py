@@ -52,7 +52,7 @@ class Owner:
     name: str
     start: int
     nbytes: int
-    space: str  # "global" | "const" | "shared" | "local" | "param"
+    space: str  # "global" | "const" | "shared" | "local" | "param" | "heap"
     shape: tuple[int, ...] = ()
     itemsize: int = 1
     axes: str = ""
@@ -297,7 +297,7 @@ class Arena:
         for owner in self._owners:
             places = owner.start + np.flatnonzero(self.unset[owner.start : owner.start + owner.nbytes])
             places = places[self.traces["origin"][places // GRANULE] != 0]
-            if places.size and not owner.readonly:
+            if places.size and not owner.readonly and owner.space != "heap":
                 if owner.space == "global":
                     self._forget(places)
                 yield owner, places

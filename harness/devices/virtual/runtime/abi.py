@@ -68,6 +68,10 @@ RESERVED = {
     "cap": RESERVED_BYTES,
 }
 SHARED_START = 1024  # device memory starts here, so that a null pointer belongs to no array
+HEAP_LIMIT = 8 << 20  # bytes that kernels may have from malloc(): CUDA's default
+HEAP_BYTES = 2 * HEAP_LIMIT  # with the unowned bytes after each block
+HEAP_BLOCKS = 1 << 17  # at most, freed ones included
+HEAP_GUARD = 32
 LOCAL_GUARD = 256  # bytes after each local array
 GRANULE = 4  # bytes of device memory per byte of shadow
 
@@ -107,7 +111,7 @@ PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
-    lanes-differ
+    lanes-differ invalid-free
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -155,6 +159,7 @@ _FOR_CUDA = """
     INFO_FINAL INFO_BLIND SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
+    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD
 """.split()
 
 
@@ -197,9 +202,11 @@ FUNCTIONS = {
         ("rt_fault", "i32", f"{_CHECK} i64 i64 i64"),
         ("rt_fence", "i32", f"{_CHECK} i64"),
         ("rt_frame", "i64", "i64 i64 i64"),
+        ("rt_free", "i32", f"{_CHECK} i64"),
         ("rt_local", "i64", f"{_CHECK} i64"),
         ("rt_local_free", "i32", f"{_CHECK} i64 i64"),
         ("rt_local_reset", "i32", _CHECK),
+        ("rt_malloc", "i64", f"{_CHECK} i64"),
         ("rt_mbarrier", "i64", f"{_CHECK} i64 i64 i64"),
         ("rt_outside", "i32", f"{_CHECK} i64 i64"),
         ("rt_printf", "i32", f"{_CHECK} i64 i64"),

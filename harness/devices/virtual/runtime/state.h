@@ -13,6 +13,7 @@ struct Env {
     u64 local_base;      // device address of this slot's local memory
     u64 globals_base;    // device address of the module's variables
     u64 params;          // device address of the kernel's parameters
+    u64 heap;            // device address of the Heap; 0 where no kernel has asked for memory
     u64 launch;          // host address of the Launch
     u64 threads;         // host address of Thread[1024]
     u64 frames;          // host address of the pool of coroutine frames
@@ -187,6 +188,24 @@ struct Launch {
     u64 ticks;           // what clocks show
     u64 chance;          // random bits, for who waits how long
     u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
+};
+
+// What malloc() has given out (see heap.cu): Blocks follow it.
+struct Heap {
+    u64 top;     // bytes of the data in use, from its start
+    u64 live;    // bytes that have been given out and not freed
+    u32 lock;
+    u32 blocks;  // in the table
+    u32 cursor;  // behind the freed one that was found last
+    u32 unused;
+};
+
+struct Block {
+    u64 address, bytes, room;  // room: with the unowned bytes after it
+    u64 block;                 // of the grid: who asked for it
+    u32 thread, site;
+    u32 launch, freed;         // Launch.tag of the launches; 0: it has not been freed
+    u32 freed_site, unused;
 };
 
 // Something that racecheck looked at: an access, or an event that synchronises threads, one step for each that takes

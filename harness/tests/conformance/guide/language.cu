@@ -31,7 +31,7 @@ struct Shift { int by; __device__ auto make() { return [*this](int x) { return x
 TEST(int, captured_this) { Shift s{5}; out[t] = s.make()(t); }
 
 //: virtual functions = np.where(t % 2, t * t, 2 * t)
-struct Shape { __device__ virtual int area() const = 0; };
+struct Shape { __device__ virtual int area() const = 0; __device__ virtual ~Shape() {} };
 struct Square : Shape { int s; __device__ Square(int s) : s(s) {} __device__ int area() const override { return s * s; } };
 struct Double : Shape { int s; __device__ Double(int s) : s(s) {} __device__ int area() const override { return 2 * s; } };
 TEST(int, virtual_functions) {
@@ -39,6 +39,10 @@ TEST(int, virtual_functions) {
     const Shape* chosen = t % 2 ? (const Shape*)&a : &b;
     out[t] = chosen->area();
 }
+
+//: a virtual destructor that is run = t + 1
+struct Counted { int* n; __device__ Counted(int* n) : n(n) {} __device__ virtual ~Counted() { *n += 1; } };
+TEST(int, virtual_destructor) { int n = t; { Counted c(&n); } out[t] = n; }
 
 //: constructors and destructors in order = 12 + 0 * t
 struct Mark { int& log; int n; __device__ Mark(int& log, int n) : log(log), n(n) {} __device__ ~Mark() { log = 10 * log + n; } };
@@ -155,3 +159,33 @@ TEST(int, operators_of_c) { int x = (0, t); out[t] = x & 1 ? ~x : x << 2; }
 
 //: long arithmetic, shifts and division = (t * 10**12) // 7
 TEST(long long, long_arithmetic) { out[t] = t * 1000000000000LL / 7; }
+
+//# Dynamic global memory allocation
+
+//: malloc and free = t
+TEST(int, allocation) { int* p = (int*)malloc(sizeof(int)); *p = t; out[t] = *p; free(p); }
+
+//: new and delete, of one and of many = t + 3
+TEST(int, allocation_new) {
+    int* a = new int(t); int* many = new int[4]; many[3] = 3;
+    out[t] = *a + many[3];
+    delete a; delete[] many;
+}
+
+//: a virtual destructor through delete = t + 1
+TEST(int, allocation_virtual) { int n = t; Counted* c = new Counted(&n); delete c; out[t] = n; }
+
+//: one allocation for a block = 31 - t
+TEST(int, allocation_block) {
+    __shared__ int* room;
+    if (t == 0) room = (int*)malloc(128);
+    __syncthreads();
+    room[t] = t;
+    __syncthreads();
+    out[t] = room[31 - t];
+    __syncthreads();
+    if (t == 0) free(room);
+}
+
+//: malloc of more than the heap has returns null = 1 + 0 * t
+TEST(int, allocation_fails) { out[t] = malloc(1ull << 40) == nullptr; }

@@ -83,11 +83,6 @@ def test_a_function_that_is_only_declared():
 
 #: what is not supported -> a kernel that asks for it
 REFUSED = {
-    "malloc() on the device": f"""{K}k(float* out) {{
-      float* p = (float*)malloc(4);  // HERE
-      p[0] = 1;
-      out[0] = p[0];
-    }}""",
     "textures": f"""{K}k(cudaTextureObject_t t, float* out) {{
       out[0] = tex1Dfetch<float>(t, 1);  // HERE
     }}""",

@@ -1,0 +1,44 @@
+"""The heap from which kernels take memory with malloc(), as runtime/heap.cu keeps it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..runtime import abi
+from .arena import Arena, Owner
+
+_TABLE = abi.DTYPES["Heap"].itemsize
+_DATA = _TABLE + abi.HEAP_BLOCKS * abi.DTYPES["Block"].itemsize
+
+
+class Heap:
+    """It has its place in device memory; `start` is its address."""
+
+    def __init__(self, arena: Arena):
+        nbytes = _DATA + abi.HEAP_BYTES
+        self.arena = arena
+        self.owner = arena.allocate(
+            lambda start: Owner("the heap", start, nbytes, "heap"), nbytes, module=True
+        )
+        self.start = self.owner.start
+        arena.unmark(self.start, nbytes)
+        arena.clear(self.start, nbytes)
+
+    def settle(self) -> None:
+        """Before a launch: if all blocks have been freed, nothing has been given out."""
+        if self.blocks["freed"].all():
+            self.arena.bytes[self.start :][:_TABLE] = 0
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """All that have been given out, those freed too, by their addresses."""
+        head = self.arena.bytes[self.start :][:_TABLE].view(abi.DTYPES["Heap"])
+        count = min(int(head["blocks"][0]), abi.HEAP_BLOCKS)
+        size = count * abi.DTYPES["Block"].itemsize
+        return self.arena.bytes[self.start + _TABLE :][:size].view(abi.DTYPES["Block"])
+
+    def block(self, address: int) -> np.void | None:
+        """The one in which an address lies, or after which."""
+        blocks = self.blocks
+        i = int(np.searchsorted(blocks["address"], address, "right")) - 1
+        return blocks[i] if i >= 0 else None
