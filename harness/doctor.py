@@ -18,6 +18,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from .devices.bubblewrap import wrapper
 from .devices.confine import supported
 from .devices.gpu import device as gpu
 from .devices.store import cache_root
@@ -154,7 +155,8 @@ def trial(kind: str = "cpu") -> None:
 def _confinement() -> Item:
     topic, held = "confinement", supported()
     if held.complete:
-        return Item(topic, "ok", "kernels run in a process without files, programs or network")
+        beside = ", inside bubblewrap" * bool(wrapper())
+        return Item(topic, "ok", f"kernels run in a process without files, programs or network{beside}")
     lacks = [what for what, there in (("Landlock", held.files), ("seccomp", held.calls)) if not there]
     text = f"kernels run in a process of their own, but this system has no {' and no '.join(lacks)} to confine it"
     return Item(topic, "missing", text, "grade files of your own only, or use Linux 5.13 or newer")

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..errors import BackwarpError
+from . import bubblewrap
 from .confine import ONE_THREAD
 from .plain import Damaged
 
@@ -138,16 +139,26 @@ class Child(Channel):
         )
         paths = [str(_CHECKOUT), os.environ.get("PYTHONPATH", "")]
         variables["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
-        with theirs:
+        command = [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments]
+        wrapper = bubblewrap.wrapper() if environment is not None else ()
+        self._wrapped, tells, inherited = bool(wrapper), None, [theirs.fileno()]
+        with contextlib.ExitStack() as ours_no_more:
+            ours_no_more.enter_context(theirs)
+            if wrapper:
+                tells, told = map(os.fdopen, os.pipe(), "rw")
+                ours_no_more.enter_context(told)
+                inherited.append(told.fileno())
+                command = [*wrapper, "--info-fd", str(told.fileno()), *command]
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments],
-                pass_fds=(theirs.fileno(),),
+                command,
+                pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,  # why it could not start, or how it ended
                 env=variables,
                 process_group=0,  # which ends as a whole
             )
+        self.pid = bubblewrap.process(tells) if tells else self._child.pid
         ours.settimeout(PATIENCE)
         super().__init__(ours, codec)
         self._alive.add(self)
@@ -177,15 +188,15 @@ class Child(Channel):
         """From now on it may use each core for so long; then the system ends it, even where this process cannot."""
         if sys.platform == "linux":
             with contextlib.suppress(OSError, ValueError):  # it has ended; it has a limit that is lower
-                hard = resource.prlimit(self._child.pid, resource.RLIMIT_CPU)[1]
+                hard = resource.prlimit(self.pid, resource.RLIMIT_CPU)[1]
                 bound = math.ceil(self.spent() + seconds * (os.cpu_count() or 1))
                 if hard == resource.RLIM_INFINITY or bound < hard:
-                    resource.prlimit(self._child.pid, resource.RLIMIT_CPU, (bound, hard))
+                    resource.prlimit(self.pid, resource.RLIMIT_CPU, (bound, hard))
 
     def spent(self) -> float:
         """Seconds of processor time; 0 where the system does not tell."""
         try:
-            with open(f"/proc/{self._child.pid}/stat") as file:
+            with open(f"/proc/{self.pid}/stat") as file:
                 user, system = file.read().rpartition(")")[2].split()[11:13]
             return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
         except (OSError, ValueError):
@@ -194,7 +205,7 @@ class Child(Channel):
     def used(self) -> int:
         """Bytes of memory that it has now; 0 where the system does not tell."""
         try:
-            with open(f"/proc/{self._child.pid}/statm") as file:
+            with open(f"/proc/{self.pid}/statm") as file:
                 return int(file.read().split()[1]) * resource.getpagesize()
         except (OSError, IndexError):
             return 0
@@ -209,6 +220,8 @@ class Child(Channel):
         with contextlib.suppress(OSError):  # before its number can be another's
             os.killpg(self._child.pid, signal.SIGKILL)
         status = self._child.wait()
+        if self._wrapped and status > 128:
+            status = 128 - status  # a signal that ended the process within
         with self._child.stderr as pipe:
             said = pipe.read(_LAST_WORDS).decode("utf-8", "replace").strip().splitlines()
         how = signal.Signals(-status).name if status < 0 else f"status {status}"

@@ -164,7 +164,7 @@ def test_what_does_not_stop_is_ended(body, message, program, monkeypatch):
 
 def test_nothing_is_left_of_it():
     program = Program(REQUESTS)
-    pid = program._child._child.pid
+    pid = program._child.pid
     functions = program.load(
         "import threading\ndef f():\n threading.Thread(target=threading.Event().wait).start()",
         "x.py",

@@ -152,7 +152,7 @@ def ready():
 
 def test_a_process_that_was_ended_is_replaced(ready):
     device, module, x = ready
-    os.kill(confined.PROCESS._child._child.pid, signal.SIGKILL)
+    os.kill(confined.PROCESS._child.pid, signal.SIGKILL)
     with pytest.raises(DeviceError, match="ended unexpectedly .SIGKILL."):
         x.get()
     with pytest.raises(DeviceError, match="x was lost"):

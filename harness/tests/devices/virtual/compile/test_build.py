@@ -255,7 +255,7 @@ def test_a_kernel_cannot_ask_which_files_there_are(tmp_path):
 def test_the_compilers_are_confined():
     with open_device("cpu", checks="memory") as device:
         device.compile(f"__global__ void f() {{}} // {time.time_ns()}")
-    status = Path(f"/proc/{build._child._child.pid}/status").read_text()
+    status = Path(f"/proc/{build._child.pid}/status").read_text()
     assert ("Seccomp:\t2" in status) == supported().calls
 
 
