@@ -4,11 +4,11 @@ insert instructions; each is found out when it is first asked for.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, defined, spinning_loops
 from ..ptx.ir import Function, Instruction, Module, Variable
-from .access_groups import Group, access_groups
 from .assigned import maybe_undefined, sets_bits, without_value
 from .barriers import Barriers
 from .cas_loops import guesses
@@ -63,21 +63,33 @@ class Facts:
 
     def __init__(self, function: Function, known: ModuleFacts):
         self.function, self.known = function, known
+        self.held: frozenset[str] = (
+            frozenset()
+        )  # local variables that nothing else can touch, for LLVM to keep
+        self.unrolled: frozenset[Instruction] = frozenset()  # back edges of loops over them that LLVM unrolls
+        self.coarsening: Coarsening | None = None  # how neighbouring threads of a kernel run together
 
-    def settle(self, accesses: bool, coarsened: bool) -> None:
-        """Find out now what depends on the code as it is, or takes longer where passes have inserted more."""
+    def settle(self, accesses: bool, held: bool, coarsened: bool) -> None:
+        """Find out now what depends on the code as it is, or takes longer where passes have inserted more.
+
+        accesses: each is checked. held, coarsened: LLVM keeps private arrays; threads run together.
+        """
+        if held:
+            self.held = frozenset(private(self.function, self._origins))
+            self.unrolled = self._at(short_loops(self.function, self.roots, self.held))
         if accesses:
-            _ = (
-                self.unrolled,
-                self.spins,
-                self.grid_waits,
-                self.final,
-                self.unused,
-                self.sets_bits,
-                self.guesses,
-            )
-        if coarsened:
-            _ = self.coarsening
+            _ = self.spins, self.grid_waits, self.final, self.unused, self.sets_bits, self.guesses
+        waits, name = self.known.waits, self.function.name
+        # not where one thread may hold what another waits for
+        if coarsened and self.function.entry and not waits.spins(name):
+            self.coarsening = coarsening(self.function, waits.may_wait(name))
+
+    def put_before(self, added: dict[Instruction, Instruction]) -> None:
+        """An instruction was put before each of these: threads that run together treat both alike."""
+        if found := self.coarsening:
+            serial = found.serial.union(new for old, new in added.items() if old in found.serial)
+            regions = {start: added.get(end, end) for start, end in found.regions.items()}
+            self.coarsening = replace(found, serial=serial, regions=regions)
 
     def _at(self, positions) -> frozenset[Instruction]:
         body = self.function.body
@@ -94,19 +106,6 @@ class Facts:
     def grid_waits(self) -> frozenset[Instruction]:
         """Back edges of loops that wait at the barrier of the grid."""
         return self._at(grid_waits(self.function))
-
-    @cached_property
-    def unrolled(self) -> frozenset[Instruction]:
-        """Back edges of loops over private arrays that LLVM unrolls."""
-        return self._at(short_loops(self.function, self.roots, self.private))
-
-    @cached_property
-    def coarsening(self) -> Coarsening | None:
-        """How neighbouring threads of a kernel run together; not where one may hold what another waits for."""
-        waits, name = self.known.waits, self.function.name
-        if not self.function.entry or waits.spins(name):
-            return None
-        return coarsening(self.function, waits.may_wait(name))
 
     @cached_property
     def ways(self) -> Ways:
@@ -138,11 +137,6 @@ class Facts:
     # -- accesses -----------------------------------------------------------------------------------
 
     @cached_property
-    def groups(self) -> dict[Instruction, Group]:
-        """Accesses that share a check."""
-        return {self.function.body[p]: group for p, group in access_groups(self.function.body).items()}
-
-    @cached_property
     def sets_bits(self) -> frozenset[Instruction]:
         """Loads of headers that only keep what they load."""
         return self._at(sets_bits(self.function.body))
@@ -166,8 +160,3 @@ class Facts:
     def roots(self) -> dict[str, str]:
         """Register -> the one variable that every address it holds was computed from."""
         return rooted(self._origins)
-
-    @cached_property
-    def private(self) -> frozenset[str]:
-        """Local variables that nothing else can touch."""
-        return frozenset(private(self.function, self._origins))

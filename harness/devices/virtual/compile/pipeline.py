@@ -5,7 +5,18 @@ from __future__ import annotations
 from ....errors import Unsupported
 from ..analyse.facts import ModuleFacts
 from ..emit import module as emit
-from ..instrument import barriers, initialised, races, registers, segments, turns, watchdog
+from ..instrument import (
+    accesses,
+    barriers,
+    bounds,
+    checked,
+    initialised,
+    races,
+    registers,
+    segments,
+    turns,
+    watchdog,
+)
 from ..ptx import parse, verify
 from ..rewrite import copy_parameters, fragments, inline, predicates, specialise
 from . import llvm
@@ -51,7 +62,8 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowe
     turns.run(facts.waits)
     inline.run(facts.waits)
     for function in facts.emitted:
-        facts.of(function).settle(accesses=Check.BOUNDS in recipe, coarsened=recipe.coarsen)
+        held = Check.BOUNDS in recipe and Check.UNSET not in recipe
+        facts.of(function).settle(Check.BOUNDS in recipe, held, recipe.coarsen)
     for function in facts.emitted:
         found = facts.of(function)
         for check, instrument in _CHECKS.items():
@@ -63,4 +75,12 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowe
     if not recipe.runtime:
         for function in facts.emitted:
             watchdog.run(function, facts.of(function), recipe.checks)
-    return emit.run(facts, name, recipe, arena_size)
+    for function in facts.emitted:
+        found = facts.of(function)
+        if Check.BOUNDS in recipe:
+            accesses.run(function, found, recipe.checks)
+        elif Check.GROUPED_BOUNDS in recipe:
+            bounds.run(function, found)
+        if recipe.checks:
+            checked.verify(function, found.coarsening)
+    return emit.run(facts, name, arena_size)

@@ -19,7 +19,7 @@ class Check(Enum):
 
     BOUNDS = auto()  # every access separately, against the array it is meant for if that is known
     GROUPED_BOUNDS = auto()  # accesses at constant offsets from one register have one check
-    INITIALISED = auto()  # memory that is read has been written
+    INITIALISED = auto()  # memory that is read has been written, whatever the value is used for
     REGISTERS = auto()  # registers that are read have been assigned
     UNSET = auto()  # unset values are followed to where they matter
     RACES = auto()  # racecheck; and threads intervene between each other's accesses wherever CUDA allows it
@@ -71,6 +71,6 @@ def recipe(checks: str, quick: bool = False, tracking: bool = False) -> Recipe:
     """
     found = RECIPES[checks]
     if tracking:
-        followed = found.checks - {Check.REGISTERS} | {Check.UNSET}
+        followed = found.checks - {Check.REGISTERS, Check.INITIALISED} | {Check.UNSET}
         return replace(found, checks=followed, llvm=0)
     return replace(found, llvm=0, coarsen=False) if quick else found

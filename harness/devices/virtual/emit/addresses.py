@@ -1,10 +1,11 @@
-"""Addresses of variables, parameters and functions."""
+"""Addresses: of operands, variables, parameters and functions."""
 
 from __future__ import annotations
 
 from ....errors import Unsupported
 from ..ptx.callgraph import defined
-from ..ptx.ir import Address, Variable
+from ..ptx.ir import Address, Immediate, Symbol, Variable
+from ..ptx.types import BITS
 
 
 class Symbols:
@@ -21,15 +22,15 @@ class Symbols:
         """The i64 address of a variable, plus `extra`. window: shared ones as offsets in the shared window."""
         variable = self.variable(name)
         if name in self.depots:
-            return self.op("add i64", self.depots[name], extra)
+            return self.once(f"add i64 {self.depots[name]}, {extra}")
         if variable is not None and variable.space == "shared":
             offset = self.shared_offset(variable) + extra
-            return str(offset) if window else self.op("add i64", self.shared_base, offset)
+            return str(offset) if window else self.once(f"add i64 {self.shared_base}, {offset}")
         if name in self.module.variables:
-            return self.op("add i64", "%globals", self.module.variables[name][0] + extra)
+            return self.once(f"add i64 %globals, {self.module.variables[name][0] + extra}")
         pointer, offset = self.params.get(name, ("", 0))
         if pointer == "%params":
-            return self.op("add i64", "%paramaddress", offset + extra)
+            return self.once(f"add i64 %paramaddress, {offset + extra}")
         if (
             (function := self.module.ptx.functions.get(name))
             and function.body is not None
@@ -37,6 +38,23 @@ class Symbols:
         ):
             return str(self.module.function_address(name))
         raise Unsupported(f"the address of {name}", self.module.name)
+
+    def address(self, operand: Address, space: str) -> str:
+        """The i64 address in `space` (an offset in the shared window, else a device address).
+
+        A 32-bit one wraps around: NVRTC generates `[%r1+2048]` with a %r1 before the start of the window. No
+        window is as large as 2 GB, so sign-extending the base has the same effect.
+        """
+        base, offset = operand.base, operand.offset
+        if isinstance(base, Immediate):
+            address = base
+        elif isinstance(base, Symbol):
+            address = self.symbol(base, space == "shared")
+        elif BITS[self.regs[base]] == 32:
+            address = self.once(f"sext i32 {self.value(base, 'u32')} to i64")
+        else:
+            address = self.value(base, "u64")
+        return self.once(f"add i64 {address}, {offset}") if offset else address
 
     def shared_offset(self, variable: Variable) -> int:
         if self.function.entry:

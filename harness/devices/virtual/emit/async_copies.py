@@ -6,7 +6,7 @@ Source: PTX ISA, sections 9.7.9.25 (cp.async) and 9.7.13.15 (mbarrier).
 from __future__ import annotations
 
 from ..ptx.types import llvm_type
-from ..runtime.abi import INFO_ATOMIC
+from .memory import place
 
 _OPERATIONS = ("init", "arrive", "arrive_drop", "test_wait", "inval", "parity")
 
@@ -52,9 +52,7 @@ def _mbarrier(e, ins) -> None:
         state = e.op("lshr i64", e.value(named["a"], "b64"), 20)
         e.set(named["d"], e.cast("trunc", "i64", e.op("and i64", state, 0xFFFFF), "i32"), "b32")
         return
-    flags = 0 if op.operation == "init" else INFO_ATOMIC
-    pointer = e.pointer(ins, ins.address, op.space, 8, True, flags)
-    host = e.emit(f"ptrtoint ptr {pointer} to i64")
+    host = e.emit(f"ptrtoint ptr {place(e, ins)} to i64")
     argument = "1"
     if "b" in named:
         type_ = next(role.type for role in ins.roles if role.name == "b")
@@ -73,8 +71,7 @@ def _mbarrier(e, ins) -> None:
 def _arrive_after_copies(e, ins) -> None:
     """The arrival triggered by the copies so far: they complete now, and the thread arrives."""
     e.runtime_call("rt_copy_wait", str(0xFFFFFFFF), site=e.site(ins))
-    pointer = e.pointer(ins, ins.address, ins.op.space, 8, True, INFO_ATOMIC)
-    host = e.emit(f"ptrtoint ptr {pointer} to i64")
+    host = e.emit(f"ptrtoint ptr {place(e, ins)} to i64")
     code = _OPERATIONS.index("arrive")
     if "noinc" not in ins.op.mods:  # first the pending count goes up by one
         e.emit(

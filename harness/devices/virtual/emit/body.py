@@ -9,7 +9,7 @@ from ....errors import Unsupported
 from ..ptx.ir import Function, Instruction, Label, Location, Symbol, Variable, Vector
 from ..ptx.types import BITS, llvm_type
 from ..runtime import abi
-from . import async_copies, calls, collectives, matrices, opcodes
+from . import async_copies, calls, collectives, matrices, memory, opcodes
 from .values import memory_name
 
 
@@ -23,18 +23,16 @@ class Body:
             self.slots["%carry"] = "%carry"
             self.entry += ["  %carry = alloca i1", "  store i1 false, ptr %carry"]
         self.places = {item: i for i, item in enumerate(function.body)}
-        self.look_at_arrays()
-        self.expanded_variables = {
+        expanded = {
             name
             for i in function.body
             if isinstance(i, Instruction) and i.base == "enter"
             for name in i.expansion.variables
         }
         for name, variable in function.variables.items():
-            if name not in self.expanded_variables:
+            if name not in expanded:
                 self.declare_variable(name, variable, self.inherited_site)
         self.known = {}
-        self.start_scopes()
         if not self._items(function.body, 0, len(function.body), False):
             self.line(f"br label %{self.return_label}")
 
@@ -82,8 +80,6 @@ class Body:
             self.branch(self.op("icmp ne i64", address, 0), good, self.dead_label)
             self.label(good)
             self.depots[name] = address
-            if name in self.private:
-                self.hold_privately(name, variable)
 
     def room_for(self, pointer: str, what: str, size: int) -> None:
         """Memory for a parameter or a result. LLVM may do anything with a program that uses what was never written."""
@@ -145,19 +141,19 @@ class Body:
             return False
         if op.asynchronous:
             async_copies.emit(self, ins)
-        elif op.memory:
-            self.memory(ins)
+        elif op.memory or ins.base in ("cvta", "isspacep"):
+            memory.emit(self, ins)
         elif op.collective:
             (matrices if op.collective == "matrix" else collectives).emit(self, ins)
         elif op.is_fence:
             self.line("fence seq_cst")
         else:
-            getattr(self, f"_{ins.base}")(ins)  # mov, cvta, isspacep
+            getattr(self, f"_{ins.base}")(ins)  # mov, createpolicy
         return False
 
     def _branch(self, ins: Instruction) -> bool:
         goal = target = self._label(ins.operands[0])
-        if ins in self.unrolled:
+        if ins in self.facts.unrolled:
             goal = self.fresh_label("back")
         if ins.pred:
             next_ = self.fresh_label("next")
@@ -165,7 +161,7 @@ class Body:
             self.branch(condition, goal, next_, likely="likely" in ins.op.mods)
         else:
             self.line(f"br label %{goal}")
-        if ins in self.unrolled:
+        if ins in self.facts.unrolled:
             self.label(goal)
             self.line(f"br label %{target}, !llvm.loop !{self._loop(target)}")
         if ins.pred:

@@ -8,15 +8,12 @@ from __future__ import annotations
 from ....errors import Unsupported
 from ..analyse.uniformity import Coarsening
 from ..compile.modules import KernelInfo, Parameter
-from ..compile.recipes import Check
-from ..instrument.checking import FullChecks
 from ..ptx.callgraph import align_up, symbol_name
 from ..ptx.ir import Expansion, Function, Location, Variable
 from ..runtime import abi
 from .addresses import Symbols
 from .body import Body
 from .coarsened import Coarsened
-from .memory import Access
 from .special_registers import Special
 from .unit import Unit
 from .values import Emitter, memory_name
@@ -26,9 +23,7 @@ _PROBED = 'nounwind "probe-stack"="inline-asm"'
 
 
 class Lowering(
-    Access,
     Body,
-    FullChecks,
     Coarsened,
     Special,
     Symbols,
@@ -45,18 +40,16 @@ class Lowering(
         self.specials: dict[str, str] = {}
         self.inherited_site = "%site"  # of the call that led here, for code that is not the student's
         self.facts = module.facts.of(function)
-        self.races = Check.RACES in module.recipe
         self.call_sites: dict[Expansion, str] = {}
-        self.expanded_variables: set[str] = set()
-        self.checked_groups: set[tuple[int, int]] = set()  # and by which of the threads that run together
         self.return_label = "return"
         self.dead_label = "dead"
         self.coroutine = False
         self.places: dict = {}  # item of the body -> its position
-        self.roots, self.rooted, self.tags, self.written = {}, {}, {}, set()
-        self.compared: tuple[str, str] | None = None
-        self.private: dict[str, str] = {}
-        self.unrolled: frozenset = frozenset()
+        self.held: dict[str, str] = {}  # .local symbol that LLVM keeps -> how its memory is called
+        self.tags: dict[tuple[str, str], str] = {}  # see `memory.apart`
+        self.written: set[tuple[str, int]] = (
+            set()
+        )  # addresses, as LLVM's values, that hold something, and how much
         self.loops: dict[str, int] = {}
         self.shared_symbols: dict[str, int] = {}
         self.raw_locals: dict[str, str] = {}
@@ -65,7 +58,7 @@ class Lowering(
 
     def kernel(self) -> str:
         f, module = self.function, self.module
-        self.coroutine = module.waits.may_wait(f.name) or module.counting
+        self.coroutine = module.waits.may_wait(f.name) or bool(module.facts.segments)
         arrays, static, dynamic = module.shared_layout(f)
         self.shared_symbols = {name: offset for name, offset, _ in arrays}
         self.dynamic_offset = dynamic
@@ -80,11 +73,11 @@ class Lowering(
         info = KernelInfo(f.name, tuple(params), arrays, static, reserved, dynamic, self.coroutine,
                           module.waits.syncs_grid(f.name), self.coroutine and module.waits.meets(f.name), recursive,
                           f.max_threads, module.waits.turn_lines(f.name), module.barriers.symmetric(f.name), module.barriers.ordered(f.name))  # fmt: skip
-        if Check.RACES in module.recipe:
+        if module.waits.interleaved:
             info.finals = module.barriers.block_barriers(f.name)
         module.kernels[f.name] = info
         self.inherited_site = str(module.new_site(Location(module.name, 0), f.name))
-        found = self.facts.coarsening if module.recipe.coarsen else None
+        found = self.facts.coarsening
         several = Lowering(f, module)._several(self, found) if found else ""
         self._start()
         if found:

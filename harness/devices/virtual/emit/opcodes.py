@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from . import comparisons, conversions, counting, floats, integers, marks, rounding  # noqa: F401  (importing them fills the table)
+from . import (  # noqa: F401  (importing them fills the table)
+    access_checks,
+    checks,
+    comparisons,
+    conversions,
+    counting,
+    floats,
+    integers,
+    marks,
+    rounding,
+)
 from .table import emit, find
 
 __all__ = ["emit", "find"]

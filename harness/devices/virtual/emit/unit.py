@@ -9,7 +9,6 @@ from ....errors import Unsupported
 from ...launching import Limits
 from ..analyse.facts import ModuleFacts
 from ..compile.modules import KernelInfo, Lowered
-from ..compile.recipes import Check, Recipe
 from ..ptx.callgraph import align_up, defined, split_arguments
 from ..ptx.ir import Function, Instruction, Location, Variable
 from ..run.arena import SHARED_GUARD, slots_start
@@ -25,12 +24,11 @@ _ASIDE = " nounwind willreturn memory(read, inaccessiblemem: readwrite)"
 class Unit:
     """What the functions of a module have in common: declarations, sites, metadata, variables, kernels."""
 
-    def __init__(self, facts: ModuleFacts, name: str, recipe: Recipe, arena_size: int):
+    def __init__(self, facts: ModuleFacts, name: str, arena_size: int):
         self.facts, self.ptx = facts, facts.module
         self.graph, self.barriers, self.waits = facts.graph, facts.barriers, facts.waits
-        self.name, self.recipe, self.arena_size = name, recipe, arena_size
-        self.raw = recipe.runtime
-        self.tracking, self.counting = Check.UNSET in recipe, Check.SEGMENTS in recipe
+        self.name, self.arena_size = name, arena_size
+        self.raw = not facts.waits.threads  # the runtime's own code
         self.slots_start = slots_start(arena_size)
         self.declarations: dict[str, str] = {}
         self._metadata: list[str] = []

@@ -41,7 +41,7 @@ class Emitter:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas and what must precede everything
         self.slots: dict[str, str] = {}  # register -> its stack slot
-        self.known: dict[str, str] = {}  # register -> its value, within the current block
+        self.known: dict[str, str] = {}  # register, or see `once` -> its value, within the current block
         self.regs = {}
         self.serial = 0
         self.varying: frozenset[str] = frozenset()  # registers of which each of several threads has its own
@@ -63,6 +63,12 @@ class Emitter:
         name = self.fresh()
         self.lines.append(f"  {name} = {instruction}")
         return name
+
+    def once(self, instruction: str) -> str:
+        """Like `emit`, for one that only computes: its result is known from then on, as a register's value is."""
+        if instruction not in self.known:
+            self.known[instruction] = self.emit(instruction)
+        return self.known[instruction]
 
     def op(self, head: str, a, b) -> str:
         """A binary instruction: `op("add i32", a, b)`."""

@@ -9,6 +9,7 @@ runtime rt_fence, 2;        a call of the runtime
 runtime.if %p1, %rd1, f, 2; one where a predicate holds, with a result, or `_`
 locate %rd1, %f1, k;        a register gets a number for this place, where something is to be said of %f1 of k
 check.assigned %p1, %p2;    what reads unset values is suspected unless all of these hold
+check.bounds.global 4, [a]; an access stays in memory that it may use: see bounds; check.access, hold, apart: see accesses
 turn;                       others may come between
 suspend;                    others run
 slice %r1, 1000;            the watchdog grants so many steps at most, or ends the thread

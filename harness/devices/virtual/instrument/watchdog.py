@@ -51,7 +51,6 @@ class _Watchdog:
         self.polls = self.suspends and Check.BARRIERS in checks and waits.syncs_grid(name)
         self.takes_turns, self.loops = waits.takes_turns(name), waits.loops(name)
         self.labels = {item.name: p for p, item in enumerate(function.body) if isinstance(item, Label)}
-        self.unrolled = facts.unrolled if Check.BOUNDS in checks and Check.UNSET not in checks else ()
         self.inserts, self.serial, self.switches = Inserts(function), 0, {}
 
     def run(self) -> None:
@@ -117,7 +116,7 @@ class _Watchdog:
                 on = mark("bra", target, at=ins)
                 self.inserts.after(ins, Label(edge), *self._step(position, ins, target), on)
             return
-        if ins in self.unrolled:
+        if ins in self.facts.unrolled:
             return
         if ins.pred:
             self.inserts.before(ins, skip(f"$on.{self.serial}", ins, ins.pred, ins.negated))

@@ -249,6 +249,8 @@ class Instruction:
     used: int = -1  # of a load: a bit for each byte that counts; others are the padding of a struct
     original: Instruction | None = None  # of which this is a copy
     expansion: Expansion | None = None  # that it belongs to
+    array: str = ""  # of an access: the variable that a check keeps it in
+    about: tuple[Instruction, ...] = ()  # of a check: the accesses that it is for
 
     @cached_property
     def base(self) -> str:

@@ -347,7 +347,7 @@ TABLE = """
 
 Not PTX: marks, which passes insert (instrument/insert.py)
   bra.(skip|likely)                                        label                        branch mark
-  (note|bump|runtime|turn|suspend)                         ...                          mark
+  (note|bump|runtime|turn|suspend|hold|apart)              ...                          mark
   (enter|leave)                                            ...                          own mark
   runtime.if                                               ...                          mark
   slice                                                    d:u32, n:imm{, m:imm}        mark
@@ -356,6 +356,8 @@ Not PTX: marks, which passes insert (instrument/insert.py)
   poke.<data>                                              a:u64, b                     mark
   locate                                                   d:u64, n:imm, m:imm          mark
   check.assigned                                           ...                          mark
+  check.(bounds|held).(<space>|generic)                    ...                          mark
+  check.access{.set}{.cas.<bits>}.(<space>|generic)        ...                          mark
   count.enter                                              d:u64, n:imm, a:u64          mark
   count.word{.(<space>|generic)}                           ...                          mark
   count.lane                                               ...                          mark

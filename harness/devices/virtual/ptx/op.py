@@ -144,6 +144,11 @@ class Op:
         return 4 if "v4" in self.mods else 2 if "v2" in self.mods else 1
 
     @cached_property
+    def width(self) -> int:
+        """Bytes of an access; of ldmatrix, those of a row."""
+        return 16 if self.base == "ldmatrix" else self.nbytes * self.vector
+
+    @cached_property
     def space(self) -> str:
         """Of its address; "generic" where the spelling names none. Of a copy, where it goes to."""
         names = (mod.split("::")[0] for mod in self.mods)
@@ -181,6 +186,11 @@ class Op:
         """Which operand is the address; the first of two."""
         roles = next(iter(self.roles.values()))
         return next((i for i, role in enumerate(roles) if role.kind == "address"), None)
+
+    @cached_property
+    def accesses(self) -> bool:
+        """Whether it reads or writes what is at its address; a prefetch does not."""
+        return self.address is not None and bool(self.memory or self.collective or self.asynchronous)
 
     @cached_property
     def ends_block(self) -> bool:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..instrument.insert import mark
-from ..ptx.ir import Function, Instruction, Label, Symbol, Variable
+from ..ptx.ir import Function, Instruction, Label, Variable
 from ..ptx.types import BITS
 
 _BASE, _STRIDE, _LANE, _FIRST = "%wmma.base", "%wmma.stride", "%wmma.lane", "%wmma.first"
@@ -81,8 +81,8 @@ class _Fragment:
         self._add("cvt.s64.s32" if narrow else "mov.b64", _BASE, base)
         if address.offset:
             self._add("add.s64", _BASE, _BASE, address.offset)
-        is_shared = type(base) is Symbol and self.variables[base].space == "shared"
-        if is_shared and self.ins.op.space == "generic":
+        variable = self.variables.get(base)
+        if variable is not None and variable.space == "shared" and self.ins.op.space == "generic":
             self._add("cvta.shared.u64", _BASE, _BASE)
         default = self.columns if by_rows else self.rows
         self._add("cvt.u64.u32", _STRIDE, self.ins.named.get("s", default))

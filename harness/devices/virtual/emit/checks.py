@@ -1,0 +1,142 @@
+"""The check of an access's bounds: see `instrument/bounds`.
+
+The check of an n-byte access at device address A: rotate A right by log2(n), so that a misaligned address
+becomes a huge index and one comparison against the arena's size finds both; then one load of the shadow
+of those n bytes. A correct program never takes either branch; the slow path decides exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..analyse.access_groups import GAP, SHARED_GAP
+from ..ptx.ir import operand
+from ..runtime.abi import INFO_ATOMIC, INFO_SHARED, INFO_WRITE, READ, SHARED_WINDOW, WRITE
+from .table import statement
+
+#: of memory that stays as it is while a kernel runs
+_FIXED = ", !invariant.load !1"
+
+
+@statement("check.bounds.(<space>|generic)")
+def _bounds(e, ins, mods, info, *addresses):
+    """Several addresses have one base, and the same remainder by the size."""
+    info, space = info.value, ins.op.space
+    nbytes, shared, need = info & 255, bool(info & INFO_SHARED), needed(info)
+    offsets = [address.offset for address in addresses]
+    first = min(offsets)
+    base = e.address(operand(f"[{addresses[0].base}]"), space) if len(addresses) > 1 else ""
+    start = e.once(f"add i64 {base}, {first}") if base and first else base or e.address(addresses[0], space)
+    with guarded(e, ins):
+        slow, good = e.fresh_label("slow"), e.fresh_label("good")
+        span = max(offsets) + nbytes - first
+        index = granule(e, start, nbytes, span, shared, slow)
+        if base:
+            for at, width in _windows(span // 4, (SHARED_GAP if shared else GAP) // 4):
+                part = e.op("add i64", index, at) if at else index
+                check_shadow(e, part, width, need, shared, slow, _FIXED)
+            each = [(base, offset, e.site(i)) for offset, i in zip(offsets, ins.about, strict=True)]
+        else:
+            check_shadow(e, index, max(1, nbytes // 4), need, shared, slow, _FIXED)
+            each = [(start, 0, e.site(ins))]
+        e.line(f"br label %{good}")
+        slow_check(e, slow, good, each, info)
+        e.label(good)
+
+
+@contextmanager
+def guarded(e, ins) -> Iterator[None]:
+    """What is emitted within is carried out where the instruction's guard holds, if it has one."""
+    if not ins.pred:
+        yield
+        return
+    give, on = e.fresh_label("row"), e.fresh_label("rows")
+    e.branch(e.value(ins.pred, "pred"), give, on)
+    known = dict(e.known)
+    e.label(give)
+    yield
+    e.line(f"br label %{on}")
+    e.label(on)
+    e.known = known
+
+
+def needed(info: int) -> int:
+    """What must be allowed in the shadow."""
+    reads = info & INFO_ATOMIC or not info & INFO_WRITE
+    return READ * bool(reads) | WRITE * bool(info & INFO_WRITE)
+
+
+def granule(e, address: str, nbytes: int, span: int, shared: bool, slow: str) -> str:
+    """Index of the first granule; goes to `slow` when [address, address + span) is misaligned or outside."""
+    shift = nbytes.bit_length() - 1
+    limit = ((SHARED_WINDOW if shared else e.module.arena_size) - span >> shift) + 1
+    index = address
+    if shift:
+        index = e.emit(f"call i64 @llvm.fshr.i64(i64 {address}, i64 {address}, i64 {shift})")
+    inside = e.fresh_label("inside")
+    e.branch(e.op("icmp uge i64", index, limit), slow, inside, unlikely=True)
+    e.label(inside)
+    if nbytes < 4:
+        return e.op("lshr i64", index, 2 - shift)
+    return e.op("shl i64", index, shift - 2) if nbytes > 4 else index
+
+
+def check_shadow(e, index: str, granules: int, need: int, shared: bool, slow: str, tag: str) -> str:
+    """Go to `slow` unless all granules have all bits of `need`. tag: of the load.
+
+    Returns the shadow bytes, as an integer.
+    """
+    t = f"i{8 * granules}"
+    where = shadow_at(e, index, shared)
+    state = e.emit(f"load {t}, ptr {where}, align 1{tag}")
+    wanted = int.from_bytes(bytes([need]) * granules, "little")
+    bits = e.op(f"and {t}", state, wanted)
+    valid = e.fresh_label("valid")
+    e.branch(e.op(f"icmp ne {t}", bits, wanted), slow, valid, unlikely=True)
+    e.label(valid)
+    return state
+
+
+def shadow_at(e, index: str, shared: bool) -> str:
+    return e.emit(f"getelementptr i8, ptr {e.shared_shadow if shared else e.shadow}, i64 {index}")
+
+
+def slow_check(e, slow: str, good: str, accesses, info: int, unread: int = 0) -> None:
+    """Out of line, at the end of the function: the runtime decides exactly, one access after the other.
+
+    unread: a bit for each byte that does not count.
+    """
+    e.module.declare("rt_check")
+    label = slow
+    for i, (base, offset, site) in enumerate(accesses):
+        next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
+        e.slow_paths += [
+            f"{label}:",
+            f"  %at.{label} = add i64 {base}, {offset}",
+            f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {e.thread}, i64 %at.{label}, i32 {site}, i32 {info}, i64 {unread})",
+            f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
+            f"  br i1 %good.{label}, label %{next_}, label %{e.dead_label}",
+        ]
+        label = next_
+
+
+def suspect_at(e, label: str) -> None:
+    """Out of line: something unset has been read."""
+    e.module.declare("rt_suspect")
+    e.slow_paths += [
+        f"{label}:",
+        f"  %suspect.{label} = call i32 @rt_suspect(i64 %env, i64 {e.thread}, i32 0)",
+        f"  br label %{e.dead_label}",
+    ]
+
+
+def _windows(granules: int, gap: int) -> list[tuple[int, int]]:
+    """(first granule, how many) of the shadow words that prove `granules` in a row valid.
+
+    A short run is covered whole, by words that may overlap; in a long one two words are never a red zone apart.
+    """
+    if granules <= 16:
+        width = next(w for w in (8, 4, 2, 1) if w <= granules)
+        return [(at, width) for at in range(0, granules - width, width)] + [(granules - width, width)]
+    return [(at, 1) for at in range(0, granules - 1, gap)] + [(granules - 1, 1)]

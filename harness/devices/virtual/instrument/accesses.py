@@ -1,0 +1,111 @@
+"""All checks of an access: bounds, then whether what is read has been written, then races.
+
+                                          apart tile;
+    st.shared.f32 [%rd1], %f1;            check.access.shared tile, 1284, 0, [%rd1], %f1;
+                                    ->    st.shared.f32 [%rd1], %f1;
+    ld.global.f32 %f2, [%rd2+4];          check.access.set.global _, 4, 0, [%rd2+4], _;
+                                          ld.global.f32 %f2, [%rd2+4];
+
+A check has the array that the address was computed from, if that is known: the access must stay in it. The numbers say
+what the access is (abi.INFO_...) and which of its bytes do not count; the last operand is what a store writes, or what a
+compare-and-swap (`.cas`) compares with, for racecheck. `.set`: what is read must have been written.
+
+`apart` names arrays that nothing touches but accesses which were checked against them. Local arrays whose address never
+leaves the function are held by LLVM:
+
+    hold depot;
+    check.held.local depot, 4, -1, [%rd3];
+    ld.local.f32 %f3, [%rd3];
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.facts import Facts
+from ..analyse.pointers import root_of
+from ..compile.recipes import Check
+from ..ptx.ir import Function, Instruction, Variable
+from ..runtime.abi import INFO_ATOMIC, INFO_BLIND, INFO_FINAL, INFO_WRITE
+from .bounds import info, is_checked, of_rows, order
+from .insert import mark
+
+
+def run(function: Function, facts: Facts, checks: frozenset[Check]) -> None:
+    """In place. The last pass: nothing may come between an access and its check."""
+    _Accesses(function, facts, Check.INITIALISED in checks).run()
+
+
+class _Accesses:
+    def __init__(self, function: Function, facts: Facts, initialised: bool):
+        self.function, self.facts, self.initialised = function, facts, initialised
+        self.expanded: set[str] = set()  # variables of functions that were expanded
+
+    def run(self) -> None:
+        body = []
+        for ins in self.function.body:
+            if not isinstance(ins, Instruction):
+                body.append(ins)
+            elif ins.base == "enter":
+                self.expanded.update(ins.expansion.variables)
+                body += [ins, *self._hold(ins, ins.expansion.variables)]
+            elif is_checked(ins):
+                body += self._checked(ins)
+            else:
+                body.append(ins)
+        self.function.body = [*self._start(), *body]
+
+    def _start(self) -> list[Instruction]:
+        first = next((i for i in self.function.body if isinstance(i, Instruction)), None)
+        if first is None:
+            return []
+        own = [name for name in self.function.variables if name not in self.expanded]
+        # the arrays of functions, expanded or not, take turns in the same memory
+        apart = [name for name in self.facts.arrays if name not in self.expanded]
+        if not self.function.entry or not apart:
+            return self._hold(first, own)
+        return [*self._hold(first, own), mark("apart", *apart, at=first)]
+
+    def _hold(self, at: Instruction, variables) -> list[Instruction]:
+        held = [name for name in variables if name in self.facts.held]
+        return [mark("hold", *held, at=at)] if held else []
+
+    def _root(self, ins: Instruction) -> Variable | None:
+        """The array that an access is meant for, if known."""
+        root = root_of(ins.address, self.facts.roots, self.facts.arrays)
+        # the address of another array may be taken for one of the shared window
+        return None if root and ins.op.space == "shared" != root.space else root
+
+    def _checked(self, ins: Instruction) -> list[Instruction]:
+        root = None if ins.op.collective else self._root(ins)
+        if root is None:
+            return [*of_rows(self.function, ins, self._check(ins, "_")), ins]
+        access = replace(ins, array=root.name, original=ins.original or ins)
+        if root.name in self.facts.held:
+            check = mark(f"check.held.{ins.op.space}", root.name, info(ins), ins.used, ins.address, at=ins)
+            return [check, access]
+        return [self._check(ins, root.name), access]
+
+    def _check(self, ins: Instruction, array: str) -> Instruction:
+        op, facts, what = ins.op, self.facts, info(ins)
+        writes, atomic, keeps = what & INFO_WRITE, what & INFO_ATOMIC, ins in facts.sets_bits
+        reads = not keeps and (atomic or not writes)
+        if ins in facts.guesses and not op.ordering:
+            what |= order(op)
+        if self.function.entry and (ins in facts.final or ins.original in facts.final):
+            what |= INFO_FINAL
+        if atomic and ins in facts.unused:
+            what |= INFO_BLIND
+        unread = 0 if writes else -1 if keeps else ~ins.used & (1 << op.width) - 1
+        value = "_"
+        if op.operation == "cas":
+            value = ins.named["b"]
+        elif op.memory == "store" and op.vector == 1:
+            value = ins.operands[1]
+        opcode = ".".join(
+            ["check.access"]
+            + ["set"] * (reads and self.initialised)
+            + ["cas", op.type] * (op.operation == "cas")
+            + [op.space]
+        )
+        return mark(opcode, array, what, unread, ins.address, value, at=ins)

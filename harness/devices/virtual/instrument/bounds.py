@@ -1,0 +1,98 @@
+"""No access leaves the memory it may use: a check before each, or one for several that are a constant apart.
+
+                                        check.bounds.global 4, [%rd1], [%rd1+4];
+    ld.global.f32 %f1, [%rd1];          ld.global.f32 %f1, [%rd1];
+    ld.global.f32 %f2, [%rd1+4];  ->    ld.global.f32 %f2, [%rd1+4];
+                                        check.bounds.shared 1288, [%r1];
+    st.shared.f64 [%r1], %fd1;          st.shared.f64 [%r1], %fd1;
+
+The number says what the access is (abi.INFO_...), the size being its lowest byte. Builds with all checks have another
+pass for this, `accesses`, because there the three checks of an access share most of their work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.access_groups import access_groups
+from ..analyse.facts import Facts
+from ..ptx.ir import Function, Instruction, Symbol
+from ..ptx.op import Op
+from ..runtime.abi import (
+    INFO_ACQUIRE,
+    INFO_ATOMIC,
+    INFO_RELEASE,
+    INFO_SHARED,
+    INFO_VOLATILE,
+    INFO_WRITE,
+    SCOPE_SHIFT,
+    SCOPES,
+)
+from .insert import Inserts, mark
+
+
+def run(function: Function, facts: Facts) -> None:
+    """In place. The last pass: nothing may come between an access and its check."""
+    inserts, placed = Inserts(function), {}
+    groups, done = access_groups(function.body), set()
+    for position, ins in enumerate(function.body):
+        if not (isinstance(ins, Instruction) and is_checked(ins)):
+            continue
+        group = groups.get(position)
+        if group is None:
+            covered = (ins,)
+        elif id(group) in done:
+            continue
+        else:
+            done.add(id(group))
+            covered = tuple(member for _, member, _ in group.members)
+        addresses = [each.address for each in covered]
+        check = mark(f"check.bounds.{ins.op.space}", info(ins), *addresses, at=ins)
+        placed[ins] = replace(check, about=covered)
+        inserts.before(ins, *of_rows(function, ins, placed[ins]))
+    inserts.done()
+    facts.put_before(placed)
+
+
+def is_checked(ins: Instruction) -> bool:
+    """Whether compiled code accesses memory for it at an address that is not known to be right.
+
+    The verifier has seen to the parameters that are named. Asynchronous copies are made by the runtime, which checks them.
+    """
+    op = ins.op
+    if not op.accesses or op.memory == "copy":
+        return False
+    return not (op.space == "param" and type(ins.address.base) is Symbol)
+
+
+def info(ins: Instruction) -> int:
+    """What an access is, as the runtime is told."""
+    op = ins.op
+    found = op.width | INFO_SHARED * (op.space == "shared")
+    if not op.memory:  # a row of a matrix, or a barrier in memory
+        if op.asynchronous:
+            found |= INFO_WRITE | INFO_ATOMIC * (op.operation != "init")
+        return found
+    if op.memory != "load":
+        found |= INFO_WRITE
+    if op.memory in ("atomic", "reduction"):
+        return found | INFO_ATOMIC | order(op)
+    return found | order(op) if op.ordering else found
+
+
+def order(op: Op) -> int:
+    """How an access that is not a plain one orders others, and its scope."""
+    found = INFO_VOLATILE | SCOPES.index(op.scope) << SCOPE_SHIFT
+    return found | INFO_ACQUIRE * op.acquires | INFO_RELEASE * op.releases
+
+
+def of_rows(function: Function, ins: Instruction, check: Instruction) -> list[Instruction]:
+    """A check, where the lane has something to be checked: of ldmatrix, the first lanes give the address of a row each."""
+    if not ins.base == "ldmatrix":
+        return [check]
+    holds = f"%check.row.{sum(name.startswith('%check.row.') for name in function.regs)}"
+    function.regs[holds] = "pred"
+    return [
+        mark("setp.lt.u32", holds, "%laneid", 8 * len(ins.operands[0].parts), at=ins),
+        replace(check, pred=holds),
+    ]

@@ -1,0 +1,110 @@
+"""No access without its check: what the passes have made is looked at once more, from the instructions alone.
+
+PTX is anybody's text, and nothing but the checks keeps it from the memory of the process. So whatever passes find out
+about groups, arrays and copies, this must be true of what they leave: before each instruction with an address stands,
+in its block, a check of the same address, for as many bytes and for what is done there; since then nothing has written
+to the address's register, and no function has begun or ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analyse.uniformity import Coarsening
+from ..ptx.ir import Address, Function, Immediate, Instruction, Label, Operand, Register, Sink, Symbol
+from ..runtime.abi import INFO_ATOMIC, INFO_SHARED, INFO_WRITE
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """By a check. updates: to read and write; array: which it must stay in, if one; rows: to so many lanes, of ldmatrix;
+    shares: it is for others too."""
+
+    updates: bool
+    array: str
+    rows: int
+    shares: bool
+
+
+#: an access: (address, space, bytes, whether it writes)
+_Key = tuple[Address, str, int, bool]
+
+
+def verify(function: Function, coarsening: Coarsening | None = None) -> None:
+    """coarsening: how threads run together, if they do: then each has its own address checked.
+
+    Errors: AssertionError, which no PTX may cause.
+    """
+    allowed: dict[Operand, dict[_Key, _Allowed]] = {}  # base of the address -> what may be done at it
+    held: set[str] = set()
+    before = None
+    for item in function.body:
+        if isinstance(item, Label) or item.op.flow or item.base in ("enter", "leave"):
+            allowed.clear()
+        elif item.base == "check" and item.opcode != "check.assigned":
+            base, found = _by(item, before, held)
+            if not coarsening or item in coarsening.serial or base not in coarsening.varying:
+                allowed.setdefault(base, {}).update(found)
+        elif item.base == "hold":
+            held.update(item.operands)
+        elif (item.op.accesses or item.op.memory) and not _is_harmless(item):
+            _find(item, allowed)
+        for name in item.writes if isinstance(item, Instruction) else ():
+            allowed.pop(name, None)
+        before = item
+
+
+def _by(check: Instruction, before, held: set[str]) -> tuple[Operand, dict[_Key, _Allowed]]:
+    """What a check allows: at which base, and there."""
+    kind, space = check.opcode.split(".")[1], check.op.space
+    addresses = [o for o in check.operands if type(o) is Address]
+    info = next(o.value for o in check.operands if type(o) is Immediate)
+    nbytes, array, rows = info & 255, "", 0
+    if kind != "bounds" and type(check.operands[0]) is not Sink:
+        array = check.operands[0]
+    if check.pred:
+        given = isinstance(before, Instruction) and before.opcode == "setp.lt.u32" and before.operands
+        if not given or given[:2] != (check.pred, "%laneid") or check.negated:
+            raise AssertionError(f"{check}: its guard is not about lanes")
+        rows = given[2].value
+    good = nbytes in (1, 2, 4, 8, 16) and bool(info & INFO_SHARED) == (space == "shared")
+    good &= len(addresses) == 1 or kind == "bounds" and _is_group(check, addresses, nbytes)
+    if not good or kind == "held" and array not in held:
+        raise AssertionError(f"{check} is not well made")
+    allowed = _Allowed(bool(info & INFO_ATOMIC), array, rows, len(addresses) > 1)
+    writes = bool(info & INFO_WRITE)
+    return addresses[0].base, {(address, space, nbytes, writes): allowed for address in addresses}
+
+
+def _is_group(check: Instruction, addresses: list[Address], nbytes: int) -> bool:
+    """Whether the addresses of whole granules are a constant apart, and all aligned where one is."""
+    first = addresses[0] if addresses else None
+    return (
+        first is not None
+        and nbytes >= 4
+        and len(check.about) == len(addresses)
+        and type(first.base) is Register
+        and all(a.base == first.base and (a.offset - first.offset) % nbytes == 0 for a in addresses)
+    )
+
+
+def _is_harmless(ins: Instruction) -> bool:
+    """Parameters that are named (`ptx/verify` has seen to these), and copies, which the runtime checks and makes."""
+    return ins.op.of_parameters and type(ins.address.base) is Symbol or ins.op.memory == "copy"
+
+
+def _find(ins: Instruction, allowed: dict[Operand, dict[_Key, _Allowed]]) -> None:
+    """The check of an access; one that is for it alone is used up."""
+    op = ins.op
+    if op.address is None:
+        raise AssertionError(f"{ins} accesses memory without an address")
+    writes = op.memory != "load" and not op.collective
+    updates = op.memory in ("atomic", "reduction") or op.asynchronous and op.operation != "init"
+    key = ins.address, op.space, op.width, writes
+    here = allowed.get(ins.address.base, {})
+    what = here.get(key)
+    rows = 8 * len(ins.operands[0].parts) if ins.base == "ldmatrix" else 0
+    if what is None or (what.updates, what.array, what.rows) != (updates, ins.array, rows):
+        raise AssertionError(f"{ins} is not checked")
+    if not what.shares:
+        del here[key]
