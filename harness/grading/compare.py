@@ -23,6 +23,7 @@ HALF = 2.0**-11  # unit roundoff of half precision
 EXACT = 2.0**24  # integers up to here are exact in float32
 LISTED = 4  # up to so many differing elements are named one by one
 MAPPED = 4096  # up to so many elements of an output have their errors kept
+NUMBERED = 100  # elements of an output whose numbers a verdict carries as well
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,8 @@ def element(target: Expected, got: np.ndarray, index: tuple[int, ...]) -> Elemen
 def error_map(
     target: Expected, got: np.ndarray, before: np.ndarray, written: np.ndarray | None = None
 ) -> dict:
-    """{"array", "axes", "shape", "errors"}: every element's error in units of what is allowed, row by row.
+    """{"array", "axes", "shape", "errors"}: every element's error in units of what is allowed, row by row; of a small
+    output also "got" and "expected".
 
     0 where it is right, NaN where nothing was written, infinite where it is not a number. {} for a large
     output.
@@ -240,12 +242,15 @@ def error_map(
     errors = np.where(np.isfinite(got), errors, np.inf)
     errors = np.where(untouched(target, got, before, written), np.nan, errors)
     errors = np.where(target.right(got), 0.0, errors)
-    return {
+    found = {
         "array": target.array.name,
         "axes": target.array.letters,
         "shape": list(got.shape),
         "errors": errors.ravel().tolist(),
     }
+    if got.size <= NUMBERED:
+        found |= {"got": got.ravel().tolist(), "expected": target.values.ravel().tolist()}
+    return found
 
 
 def axis_index(letters: str, index: tuple[int, ...]) -> str:

@@ -14,7 +14,8 @@ from .canvas import FAINT, GAP, HEAD, INK, LEFT, LETTER, READABLE, WIDTH, Pen, c
 
 RIGHT, UNWRITTEN, NOT_A_NUMBER = "#ffffff", "#bbbbbb", "#000000"
 LEAST, MOST = 0.0, 6.0  # decades of error, relative to the tolerance, that the colours span
-LARGEST = 40  # side of a cell
+LARGEST = 56  # side of a cell
+DARK = 1e4  # error from which on a cell is dark
 PALETTE = colormaps["YlOrBr"]  # distinguishable from grey by colour-blind readers; dark means far off
 TOP = 105
 
@@ -28,7 +29,7 @@ def error_picture(verdict: Verdict) -> Figure | None:
     columns, rows = extent(shape)
     side = min(LARGEST, (WIDTH - LEFT - GAP) / columns, 900 / rows)
     bottom = TOP + rows * side
-    pen = Pen(bottom + 60, side)
+    pen = Pen(bottom + 72, side)
     axes = " x ".join(letters) + " = " + " x ".join(map(str, shape))
     pen.text(LEFT, 24, f"{found['array']} ({axes})", "title")
     wrong = int(np.count_nonzero(errors != 0))
@@ -37,9 +38,34 @@ def error_picture(verdict: Verdict) -> Figure | None:
     for flat, error in enumerate(errors):
         x, y = corner((LEFT, TOP), shape, flat, side)
         pen.cell(x, y, colour(error))
+    numbered = side >= READABLE and "got" in found
+    if numbered:
+        write_numbers(pen, found, shape, side)
     name_planes(pen, letters, shape, side)
     legend(pen, bottom + 28)
+    if numbered:
+        pen.text(LEFT, bottom + 52, "numbers: the kernel's, and below it the expected one", "label", FAINT)
     return pen.figure
+
+
+def write_numbers(pen: Pen, found: Mapping, shape: tuple[int, ...], side: float) -> None:
+    """In each wrong cell what the kernel stored, above what was expected."""
+    for flat, (error, got, expected) in enumerate(
+        zip(found["errors"], found["got"], found["expected"], strict=True)
+    ):
+        if error == 0:
+            continue
+        x, y = corner((LEFT, TOP), shape, flat, side)
+        ink = "white" if error > DARK else INK
+        if not math.isnan(error):
+            pen.text(x + side / 2, y + side * 0.34, short(got), "value", ink, "center")
+        pen.text(x + side / 2, y + side * 0.74, short(expected), "index", ink, "center")
+
+
+def short(number: float) -> str:
+    """In at most four letters and a sign."""
+    texts = (f"{number:.{digits}g}".replace("e+0", "e").replace("e-0", "e-") for digits in (4, 3, 2, 1))
+    return next((text for text in texts if len(text.lstrip("-")) <= 4), "")
 
 
 def colour(error: float) -> str:

@@ -131,3 +131,13 @@ def test_the_page_shows_where_an_output_is_wrong_and_what_was_counted(course):  
 
 def test_the_verbs_are_all_there():
     assert {"watch", "picture", "solution", "grade"} <= set(cli.cli.commands)
+
+
+def test_wrong_elements_of_a_small_output_have_their_numbers():
+    values = np.arange(6.0)
+    target = Expected(Out("y", n=6), values, np.full(6, 1e-6), values)
+    got = np.array([0, 1, -2, np.inf, 123456, 5], np.float32)
+    wrong = verdict((6,), [0] * 6, "n")
+    wrong.error_map = error_map(target, got, np.full(6, np.nan, np.float32))
+    texts = [t.get_text() for t in error_picture(wrong).axes[0].texts]
+    assert {"-2", "inf", "1e5"} <= set(texts) and "0" not in texts and any("expected" in t for t in texts)
