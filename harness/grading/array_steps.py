@@ -7,7 +7,7 @@ this product must be how far apart the elements of one axis lie.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from ..course.cuda_text import Function, Piece
@@ -116,15 +116,11 @@ def evaluated(e: Piece, values: Mapping[str, int]) -> int | None:
 def multiplied_out(e: Piece) -> list[Product]:
     """The products of names and numbers that an expression is the sum of, without those that have anything else in
     them."""
-    return [(sign, names) for sign, names in _products(e) if "" not in names]
+    return [(sign, names) for sign, names in products(e) if "" not in names]
 
 
-def is_plain(e: Piece) -> bool:
-    """Whether `multiplied_out` leaves nothing out."""
-    return all("" not in names for _, names in _products(e))
-
-
-def _products(e: Piece) -> list[Product]:
+def products(e: Piece, other: Callable[[Piece], str] = lambda e: "") -> list[Product]:
+    """All that an expression is the sum of. other: what stands for that which is no name, number, sum or product."""
     match e.kind:
         case "identifier":
             return [(1, (e.code,))]
@@ -133,17 +129,17 @@ def _products(e: Piece) -> list[Product]:
         case "field_expression":
             return [(1, (shown(e),))]
         case "parenthesized_expression" if len(e.parts) == 1:
-            return _products(e.parts[0])
+            return products(e.parts[0], other)
         case "cast_expression":
-            return _products(e.part("value"))
+            return products(e.part("value"), other)
         case "binary_expression" if e.part("operator").code in ("+", "-"):
             sign = -1 if e.part("operator").code == "-" else 1
-            right = [(sign * s, names) for s, names in _products(e.part("right"))]
-            return (_products(e.part("left")) + right)[:_MOST]
+            right = [(sign * s, names) for s, names in products(e.part("right"), other)]
+            return (products(e.part("left"), other) + right)[:_MOST]
         case "binary_expression" if e.part("operator").code == "*":
-            left, right = _products(e.part("left")), _products(e.part("right"))
+            left, right = products(e.part("left"), other), products(e.part("right"), other)
             return [(s * t, a + b) for s, a in left for t, b in right][:_MOST]
-    return [(1, ("",))]
+    return [(1, (other(e),))]
 
 
 def fits(array: Array, scale: Sequence[Sequence[int]], dims: Sequence[Mapping[str, int]]) -> bool:

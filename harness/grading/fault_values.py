@@ -19,7 +19,7 @@ from ..course.cuda_values import Values, tunables
 from ..course.declare import Puzzle
 from ..devices.launching import triple
 from ..errors import BackwarpError, KernelFault
-from .array_steps import is_plain, multiplied_out
+from .array_steps import products
 from .noting import Probe, element_of, names_in, noting, probe_of, value_of
 from .runs import Outcome, Pace, Setup, Trial, place, start
 from .sentences import ENDS, nth_line
@@ -195,21 +195,39 @@ def _outside(
     Nothing where the index does not have the steps of the array's axes.
     """
     letters, shape = axes_of(fault)
-    if fault.kind not in ENDS or len(probe.indices) != 1 or not letters or not is_plain(probe.indices[0]):
+    if fault.kind not in ENDS or len(probe.indices) != 1 or not letters:
         return [], set()
+    index, texts, integer = probe.indices[0], {}, _integer(file, values)
+    place = index.start
+    if index.kind == "identifier" and (origin := value_of(file, index.code, place)):
+        index = origin
+
+    def text_of(piece: Piece) -> str:
+        texts[_plain(piece)] = piece
+        return _plain(piece)
+
+    def value(name: str) -> int | None:
+        if name in texts:
+            return integer(texts[name])
+        return int(name) if name.isdecimal() else values.get(name)
+
+    def varies(name: str) -> bool:
+        names = [p.code for p in texts[name].all("identifier")] if name in texts else [name.split(".")[0]]
+        return any(_varies(file, probe.function, n, place) for n in names)
+
     parts: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     worth: dict[tuple[str, ...], int] = {}
-    for sign, names in multiplied_out(probe.indices[0]):
-        fixed = [
-            n for n in names if not _varies(file, probe.function, n.split(".")[0], probe.indices[0].start)
-        ]
+    for sign, names in products(index, text_of):
+        fixed = [n for n in names if not varies(n)]
         rest = [n for n in names if n not in fixed] or fixed[:1]
         scale = tuple(sorted(n for n in fixed if n not in rest))
-        known = [values.get(n, int(n) if n.isdecimal() else None) for n in scale]
-        if len(rest) != 1 or None in known or rest[0] not in values and not rest[0].isdecimal():
+        known = [value(n) for n in (*scale, *rest)]
+        if len(rest) != 1 or None in known:
             return [], set()
         parts.setdefault(scale, []).append((sign, rest[0]))
-        worth[scale] = math.prod(known)
+        worth[scale] = math.prod(known[:-1])
+    if 0 < (merged := len(shape) - len(parts)) < len(shape):  # such as the number of a plane in all images
+        letters, shape = ["", *letters[merged + 1 :]], [math.prod(shape[: merged + 1]), *shape[merged + 1 :]]
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     scales = sorted(parts, key=lambda scale: (worth[scale], len(scale)), reverse=True)
     if len(parts) != len(shape) or [worth[scale] for scale in scales] != steps:
@@ -217,14 +235,14 @@ def _outside(
     found, names = [], set()
     for letter, size, scale in zip(letters, shape, scales, strict=True):
         terms = parts[scale]
-        at = sum(sign * values.get(n, int(n) if n.isdecimal() else 0) for sign, n in terms)
-        if not 0 <= at < size:
+        at = sum(sign * value(n) for sign, n in terms)
+        if letter and not 0 <= at < size:
             text = _added((sign, n) for sign, n in terms)
-            numbers = f"{_added((sign, str(values.get(n, n))) for sign, n in terms)} = " if terms[1:] else ""
+            numbers = f"{_added((sign, str(value(n))) for sign, n in terms)} = " if terms[1:] else ""
             called = sizes.get(letter, "")
             known = f" ({called} = {size})" if called and not called.isdecimal() else ""
             found.append(f"{text} is {numbers}{at}, but {fault.array} has {letter} = 0 to {size - 1}{known}.")
-            names |= {n for _, n in terms}
+            names |= {p for _, n in terms for p in re.findall(r"[A-Za-z_]\w*", n)}
     return found[:2], names
 
 

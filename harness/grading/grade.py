@@ -374,18 +374,21 @@ def lines_of(
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data."""
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
-        lines = sentences.fault(shown.error, source)
+        solution = puzzle.solution_path.read_text(encoding="utf-8")
+        reasons = sentences.returned_early(shown.error, shown.kernel, source)
+        reasons += read_unset(shown.error, shown.kernel, source, solution)
+        reasons += causes(puzzle, shown.kernel, source)
+        short = (
+            reasons and shown.error.kind == "uninitialised-read"
+        )  # where it ends up matters less than the reasons
+        lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)
         lines += sentences.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
         lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
-        lines += sentences.returned_early(shown.error, shown.kernel, source)
         lines += elsewhere(puzzle, shown, outcomes, verdict, foresee)
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
-        lines += read_unset(
-            shown.error, shown.kernel, source, puzzle.solution_path.read_text(encoding="utf-8")
-        )
-        return lines + causes(puzzle, shown.kernel, source)
+        return lines + reasons
     if isinstance(shown.error, LaunchError):
         return sentences.launch_error(shown.error, shown.kernel)
     if not shown.mismatches:

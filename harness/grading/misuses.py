@@ -38,8 +38,8 @@ def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
     names = {p.name for p in kernel.params} | {v.name for v in use[1].file.variables}
     found += differences(file, read(solution), kernel.name, names)
     if all(u.function for u in use) and {v.name for v in own.parameters} == {p.name for p in kernel.params}:
-        found += [*never_used(kernel, *use), *no_remainder(kernel, *use)]
-    return found
+        found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
+    return found or ([] if puzzle.repair else changed_lines(use[1], source))
 
 
 def other_order(kernel: Kernel, own: Function) -> list[Slip]:
@@ -72,6 +72,18 @@ class Use:
             for name in body.all("identifier"):
                 found[name.code] = found.get(name.code, 0) + 1
         return found
+
+    @cached_property
+    def against_zero(self) -> set[str]:
+        """What is compared with 0."""
+        comparisons = (e for body in self.bodies for e in body.all("binary_expression"))
+        ordered = [e for e in comparisons if e.part("operator").code in ("<", ">", "<=", ">=")]
+        return {
+            e.part(a).code
+            for e in ordered
+            for a, b in (("left", "right"), ("right", "left"))
+            if e.part(b).code in ("0", "-1")
+        }
 
     def of(self, name: str) -> int:
         return self.counts.get(name, 0)
@@ -121,6 +133,51 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
                 f"Nothing that you wrote in {kernel.name} divides by {name}: from here, what lies a step of {name} apart "
                 "is found by a division that leaves no remainder.",
             )
+
+
+def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
+    """A difference that is divided, of which nobody asks whether it is negative, nor its quotient."""
+    for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
+        if stub.by("%", name) or not any(map(_is_tested, solution.by("%", name))):
+            continue
+        divided = {e.part("left").code for e in mine.by("/", name)}
+        for e in mine.by("%", name):
+            left = e.part("left")
+            value = value_of(e.file, left.code, e.start) if left.kind == "identifier" else None
+            minus = value and any(p.part("operator").code == "-" for p in value.all("binary_expression"))
+            quotients = {
+                v.name for v in e.file.variables if v.value and v.value.code == f"{left.code} / {name}"
+            }
+            if (
+                minus
+                and left.code in divided
+                and not mine.against_zero & {left.code, *quotients, f"{left.code} / {name}"}
+            ):
+                yield Slip(
+                    e.line,
+                    f"Line {e.line}: nothing asks whether {left.code} is negative. In C, -2 / 2 is -1, -1 / 2 is 0 and -2 % 2 is "
+                    "0, so there seems to be a position.",
+                )
+                return
+
+
+def changed_lines(stub: Use, source: str) -> list[Slip]:
+    """The first declaration that the stub gives and the file has no more."""
+    plain = "".join("".join(token.code for token in read(source).tokens).split())
+    for body in stub.bodies:
+        for given in body.all("declaration"):
+            if (
+                given.code
+                and "".join(token.code for token in stub.file.tokens if given.holds(token)) not in plain
+            ):
+                text = " ".join(re.sub(r"//.*", "", given.code).split())
+                return [
+                    Slip(
+                        given.line,
+                        f"The stub has the line `{text}`, which this file has not: was it meant to change?",
+                    )
+                ]
+    return []
 
 
 def _is_tested(remainder: Piece) -> bool:

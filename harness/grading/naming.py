@@ -18,6 +18,7 @@ from . import other_inputs
 from .compare import ATOL, HALF, RTOL, Expected, untouched
 
 LARGE = 1 << 18  # elements; larger outputs are not searched for other orders
+LEAST = 4  # elements that tell anything
 MAGNIFY = 4.0  # a wrong kernel may sum more terms than the right one
 
 
@@ -134,6 +135,12 @@ def generic(failed: Sequence[Observation]) -> Claim | None:
     pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
     if not pairs or not all(np.isfinite(got).all() for _, _, got in pairs):
         return None
+    if sum(got.size for _, _, got in pairs) >= LEAST and not any(got.any() for _, _, got in pairs):
+        name = pairs[0][1].array.name
+        return Claim(
+            "zero",
+            f"Every element of {name} is 0: nothing is added to what is stored, or it is multiplied by 0.",
+        )
     return factor(pairs) or order(pairs) or half(pairs) or whole(pairs)
 
 
@@ -144,9 +151,7 @@ def factor(pairs: list) -> Claim | None:
         return None
     name, first = pairs[0][1].array.name, ratios[0]
     if not any(ratios):
-        return Claim(
-            "zero", f"Every element of {name} is 0: it is stored, but nothing was added to it first."
-        )
+        return None
     if all(abs(r + 1) < 1e-4 for r in ratios):
         return Claim("sign", f"Every element of {name} has the right magnitude and the wrong sign.")
     if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-4 * abs(first):

@@ -20,7 +20,8 @@ Sum = frozenset  # of (sign, names in alphabetical order)
 def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable[str]) -> list[Slip]:
     """given: the names of sizes that the stub has."""
     both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
-    return [*other_signs(*both), *exchanged(*both), *other_bounds(*both, set(given)), *leaves(*both)]
+    compared = [*other_bounds(*both, set(given)), *other_ends(*both)]
+    return [*other_signs(*both), *exchanged(*both), *compared, *leaves(*both)]
 
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -98,6 +99,21 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
                 f"Line {e.line} compares {left} with {bound}: is {bound} the number of what {left} counts?",
             )
             return
+
+
+def other_ends(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """`i > n` for `i >= n`: only where both are equal does it make a difference."""
+    known: dict[tuple[str, str], set[bool]] = {}
+    for e, left, bound in comparisons(solution):
+        known.setdefault((left, bound), set()).add(_takes_equal(e))
+    for e, left, bound in comparisons(mine):
+        if _takes_equal(e) not in known.get((left, bound), {_takes_equal(e)}):
+            yield Slip(e.line, f"Line {e.line}: is {shown(e)} also right where {left} is equal to {bound}?")
+
+
+def _takes_equal(e: Piece) -> bool:
+    """Whether equal values count with the smaller ones: for `<=` and `>`."""
+    return e.part("operator").code in ("<=", ">")
 
 
 def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:

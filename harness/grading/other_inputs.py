@@ -65,7 +65,7 @@ def explain(
         left = [other for other in left if "and" not in other.key]
     if len({other.key for other in left}) == 1:
         return left[0].says
-    return "" if left else terms_of(kernel, seen, fits, differs)
+    return "" if left else terms_of(kernel, seen, fits, differs) or times(kernel, failed)
 
 
 def computed(kernel: Kernel, seen: Observation, other: Other) -> Mapping[str, np.ndarray] | None:
@@ -94,7 +94,21 @@ def candidates(kernel: Kernel, seen: Observation) -> Iterator[Other]:
                 replaced(a, lambda x, value=value: np.full_like(x, value)),
             )
         yield from slices(a, out)
+        for i, letter in enumerate(a.letters):
+            yield Other(
+                ("same", a.name, letter),
+                f"{out} is what comes out if every {letter} of {a.name} is the first one: {letter} has no effect on its index.",
+                replaced(a, lambda x, i=i: np.repeat(x.take([0], i), x.shape[i], i)),
+            )
         yield from layouts(a, out)
+    for letter in sorted({letter for a in inputs for letter in a.letters}):
+        shared = [a for a in inputs if letter in a.letters]
+        if len(shared) > 1:
+            yield Other(
+                ("same", letter),
+                f"{out} is what comes out if every {letter} of {' and '.join(a.name for a in shared)} is the first one.",
+                lambda arrays, shared=shared, letter=letter: all_first(arrays, shared, letter),
+            )
     for a, b in permutations(inputs, 2):
         if a.shape(seen.dims) == b.shape(seen.dims):
             yield Other(
@@ -109,6 +123,14 @@ def candidates(kernel: Kernel, seen: Observation) -> Iterator[Other]:
                 f"{out} is what comes out if {a.name} and {b.name} change places.",
                 lambda arrays, a=a, b=b: {**arrays, a.name: arrays[b.name], b.name: arrays[a.name]},
             )
+
+
+def all_first(arrays: Inputs, shared: Sequence[Array], letter: str) -> Inputs:
+    changed = dict(arrays)
+    for a in shared:
+        x, i = arrays[a.name], a.letters.index(letter)
+        changed[a.name] = np.repeat(x.take([0], i), x.shape[i], i)
+    return changed
 
 
 def replaced(a: Array, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Inputs], Inputs]:
@@ -173,6 +195,29 @@ def laid_out(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     if all(x.shape[i] == 1 for i, o in enumerate(order) if i != o):
         raise ValueError("nothing changes")
     return x.ravel().reshape(shape).transpose(np.argsort(order))
+
+
+def times(kernel: Kernel, failed: Sequence[Observation]) -> str:
+    """An array that counts several times, such as a bias that every lane adds: `expected + (n - 1) * bias`."""
+    name = kernel.outputs[0].name
+    for a in kernel.arrays:
+        if a.role not in ("in", "constant") or not a.dtype.startswith("float"):
+            continue
+        found = set()
+        for o in failed:
+            arrays = reference_arrays(o.arrays)
+            without = reference(kernel, {**arrays, a.name: np.zeros_like(arrays[a.name])}, o.dims)[name]
+            share, more = o.targets[0].values - without, o.results[name] - without
+            size = float((share**2).sum())
+            count = float((share * more).sum()) / size if size else np.nan
+            room = (1 + abs(count)) * 4 * np.maximum(o.targets[0].tolerance, 1e-5 * o.targets[0].magnitude)
+            fits = np.isfinite(count) and without.any() and bool((np.abs(more - count * share) <= room).all())
+            found.add(round(count) if fits and abs(count - round(count)) < 1e-3 else None)
+        if None not in found and all(n > 1 for n in found):
+            least = min(found)
+            often = f"{least} times" if len(found) == 1 else "several times"
+            return f"{a.name} is added {often} instead of once: everybody who has a part of the sum begins with it."
+    return ""
 
 
 # -- the terms of a sum --------------------------------------------------------------------------------------

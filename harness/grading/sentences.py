@@ -319,6 +319,10 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
             lines.append(
                 "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."
             )
+        elif abs(m.first.got) == math.inf:
+            lines.append(
+                "inf is infinity: the result of a division by 0, of log(0), or of a number too large for its type."
+            )
     if len(found) > 1:
         others = ", ".join(f"{o.array} ({o.count} of {o.total})" for o in found[1:])
         lines.append(f"Also wrong: {others}.")

@@ -249,6 +249,32 @@ def _set_later(v: Variable) -> bool:
     return False
 
 
+def keeps_only_the_last(function: Function) -> Iterator[Slip]:
+    """`sum = a * b` in every turn of a loop, where `sum` begins with 0 and is used after the loop."""
+    for e in function.body.all("assignment_expression"):
+        name, value, sign = e.part("left"), e.part("right"), e.part("operator").code
+        loop = e.outer.outer
+        while loop and loop.kind == "compound_statement":
+            loop = loop.outer
+        if sign != "=" or name.kind != "identifier" or not loop or loop.kind != "for_statement":
+            continue
+        known = function.file.named(name.code, e.start)
+        begun = known[0].value if len(known) == 1 and function.body.holds(known[0]) else None
+        if begun is None or begun.code.strip("fF.0") or loop.holds(known[0]) or kind_of(value) != FLOAT:
+            continue
+        outermost = function.file.around(e.start, *LOOPS)
+        outermost = [around for around in outermost if around.start > known[0].end][-1]
+        uses = [p for p in function.body.all("identifier") if p.code == name.code and p.start > known[0].end]
+        inside = [p for p in uses if outermost.holds(p) and p != name]
+        multiplies = value.kind == "binary_expression" and _sign(value) == "*"
+        if not inside and multiplies and any(p.start > outermost.end for p in uses):
+            yield Slip(
+                e.line,
+                f"Line {e.line} sets {name.code} anew in every turn of the loop, so that only the last product is left; "
+                "add with +=.",
+            )
+
+
 def tile_of_its_own(function: Function) -> Iterator[Slip]:
     """An array without __shared__ that is indexed by threadIdx, in a kernel whose threads wait for one another."""
     if not any(name == "__syncthreads" for name, _ in function.body.calls()):
@@ -351,6 +377,7 @@ DETECTORS = (
     outside_its_loop,
     shuffles_too_far,
     hides_the_sum,
+    keeps_only_the_last,
     tile_of_its_own,
     drops_the_fraction,
     counts_in_integers,

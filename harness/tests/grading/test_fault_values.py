@@ -68,6 +68,15 @@ def test_one_behind_a_variable_of_the_index_and_the_guard_that_looks_at_it(said)
     assert any(line.startswith("Line 41 lets it through: p >= H_out || q >= W_out is ") for line in lines)
 
 
+def test_the_part_of_an_index_that_is_outside(said):
+    lines = said("08", ("    if (h / 2 < H_out && w / 2 < W_out) {", "    {"))
+    assert "w / 2 is 2, but argmax has q = 0 to 1 (W_out = 2)." in lines
+    lines = said(
+        "16", ("group * channels; c < (group", "group; c < (group"), ("b * C_in + c)", "b * C_in + c + C_in)")
+    )
+    assert any("but input has c = 0 to " in line and line.startswith("c + C_in is 0 + ") for line in lines)
+
+
 HELPER = (
     "__device__ float element(const float* x, int r, int c, int width) {\n    return x[r * width + c];\n}\n"
 )
@@ -113,8 +122,9 @@ def test_an_element_that_was_never_written(said):
     load = "a[y][x] = row < M && start + x < K ? A[row * K + start + x] : 0.0f;"
     lines = said("26", (load, "if (row < M && start + x < K) a[y][x] = A[row * K + start + x];"))
     assert "There k = 4, y = threadIdx.y = 0, start = 0." in lines
-    place = next(i for i, line in enumerate(lines) if line.startswith("This reads a[0,4]"))
-    assert "C[row * N + col] = sum" in lines[place + 1] and lines[place + 3].startswith("There k = 4")
+    assert any(
+        line.startswith("Line 29 stores into a only where row < M && start + x < K.") for line in lines
+    )
 
 
 def test_what_is_noted():

@@ -51,6 +51,16 @@ STEP = "elements for the step along"
         ("05", [("row[labels[b]]", "row[b]")], "softmax_cross_entropy_forward never uses labels."),
         ("29", [(" + pad_w - s", " - s")], "Nothing that you wrote in col2im uses pad_w."),
         ("29", [(" || down % stride_h != 0", "")], "Line 31 divides by stride_h, and nothing asks whether"),
+        (
+            "29",
+            [("down < 0 || ", "")],
+            "Line 30: nothing asks whether down is negative. In C, -2 / 2 is -1, -1 / 2 is 0",
+        ),
+        (
+            "24",
+            [("HEIGHT + F - 1, ", "HEIGHT, ")],
+            "The stub has the line `int down = HEIGHT + F - 1, across = WIDTH",
+        ),
         ("01", [("blockIdx.x * blockDim.x + ", "")], "vector_add never uses blockIdx."),
     ],
 )
@@ -88,6 +98,10 @@ OTHERS = {
                 "input[((b * C_in + c) * H + p * stride_h - pad_h + r * dilation_h) * W + q * stride_w - pad_w + s * dilation_w]",
             )
         ],
+    ),
+    "a quotient that is not negative": (
+        "13",
+        [("if (down < 0 || down", "if (down"), ("if (p >= H_out", "if (p < 0 || p >= H_out")],
     ),
     "back by the product": ("29", [("down % stride_h != 0", "down / stride_h * stride_h != down")]),
 }

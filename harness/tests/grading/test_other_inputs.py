@@ -79,6 +79,19 @@ def steps(a, d, which):
             lambda a, d: steps(a, d, slice(1, None)),
             "The first k of a is left out of c: does a loop begin one too late?",
         ),
+        (
+            lambda a, d: d["K"] * a["a"][:, :1] @ a["b"][:1] + a["bias"],
+            "every k of a and b is the first one.",
+        ),
+        (
+            lambda a, d: a["a"][:, :1] * a["b"].sum(0) + a["bias"],
+            "every k of a is the first one: k has no effect on its",
+        ),
+        (lambda a, d: a["a"] @ a["b"] + 32 * a["bias"], "bias is added 32 times instead of once:"),
+        (
+            lambda a, d: a["a"] @ a["b"] + (d["M"] + 1) * a["bias"],
+            "bias is added several times instead of once:",
+        ),
         (lambda a, d: a["a"][:, ::-1] @ a["b"] + a["bias"], "reversed along k."),
         (
             lambda a, d: a["a"] @ a["b"].ravel().reshape(d["N"], d["K"]).T + a["bias"],

@@ -33,6 +33,10 @@ def found(body):
             "float s = 0;\nfor (int i = 0; i < n; i++) {\n float s = 0; s += a[i];\n}\nc[0] = s;",
             "a second s,",
         ),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i++) { float x = a[i];\n s = x * 2; }\nc[0] = s;",
+            "Line 4 sets s anew in",
+        ),
         ("float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];", "t without __shared__: every"),
         ("c[0] = a[0] * (1 / n);", "it is 0 wherever n is greater than 1. Write 1.0f / n."),
         (
@@ -63,6 +67,9 @@ def test_a_slip_is_named(body, says):
         "int row = n + threadIdx.x; for (int j = row; j < F; j++) c[j] = row;",
         UNBRACED.format(""),
         "float s = 0;\nif (n) {\n float s = a[0]; c[1] = s;\n}\ns = 1;\nc[0] = s;",
+        "float s = 0;\nfor (int i = 0; i < n; i++) { s = 0; s += 2 * a[i]; }\nc[0] = s;",
+        "float s = 0;\nfor (int i = 0; i < n; i++) { s = 2 * a[i]; c[i] = s; }\nc[0] = s;",
+        "float s = 1;\nfor (int i = 0; i < n; i++) if (a[i] > 0) s = 2 * a[i];\nc[0] = s;",
         "float t[9];\nfor (int i = 0; i < 9; i++) t[i] = a[threadIdx.x];\n__syncthreads();\nc[0] = t[n];",
         "__shared__ float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];",
         "c[0] = a[0] * (4 / 2) + a[n / 2] + a[1] / n; int h = 1 / n; c[1] = (float)(n / 2);",
