@@ -12,6 +12,7 @@ class Coarsened:
     coarsening: Coarsening | None = None
     region: Region | None = None  # which the current thread runs alone
     region_exit = ""
+    leading: Instruction | None = None  # of what comes next
 
     @property
     def thread(self) -> str:
@@ -62,9 +63,16 @@ class Coarsened:
         if ins in self.coarsening.guards:
             self._agree(ins)
         elif ins in self.coarsening.serial:
+            if (
+                ins.about
+            ):  # each thread's access comes right behind its check, for which LLVM makes better code
+                self.leading = ins
+                return False
             for self.member in range(self.factor):
+                if self.leading:
+                    self._lower(self.leading)
                 self._lower(ins)
-            self.member = 0
+            self.member, self.leading = 0, None
             return False
         return self._lower(ins)
 
