@@ -434,8 +434,13 @@ class Sizes(click.ParamType):
     help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number.",
 )
 @click.option(
-    "--constant", "constants", multiple=True, metavar="NAME=VALUE", help="Fill a __constant__ variable."
+    "--constant",
+    "constants",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Fill a __constant__ or __device__ variable.",
 )
+@click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
 @click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
 @click.option(
     "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."

@@ -85,6 +85,7 @@ class Asked:
     block: tuple[int, ...] = (1,)
     arguments: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    macros: tuple[str, ...] = ()  # NAME or NAME=VALUE
     shared: int = 0
     folders: tuple[Path, ...] = ()
     seed: int = 0
@@ -108,6 +109,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
         _copy_headers(source, asked, Path(folder))
         expressions = (asked.kernel,) if "<" in asked.kernel else ()
         compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
+        compiled["options"] = tuple(f"-D{macro}" for macro in asked.macros)
         with opener(kind, checks="full", seed=asked.seed) as device:
             done.device = device.name
             try:

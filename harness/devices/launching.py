@@ -46,8 +46,8 @@ class CompiledFile:
             return self._kernel(name)
         instances = self.__dict__.setdefault("instances", {})
         if name not in instances:
-            source, file, directories, expressions = self.request
-            instances[name] = self.device.compile(source, file, directories, (*expressions, name))
+            source, file, directories, expressions, options = self.request
+            instances[name] = self.device.compile(source, file, directories, (*expressions, name), options)
         return instances[name].get_function(name)
 
     @property
@@ -59,6 +59,11 @@ class CompiledFile:
     def constants(self) -> dict[str, int]:
         """Bytes of each __constant__ variable, by its plain name."""
         return {name: nbytes for name, (_, nbytes) in self.compiled.constants.items()}
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Bytes of each __device__, __managed__ and __constant__ variable; see `get_global`."""
+        return {name: nbytes for name, (_, nbytes) in self.compiled.variables.items()}
 
     @property
     def warnings(self):
@@ -78,19 +83,33 @@ class Limits:
 
 
 def constant_bytes(compiled, name: str, values) -> tuple[str, numpy.ndarray]:
-    """(name in the PTX, bytes) to fill a __constant__ variable with values; the rest of it is poison.
+    """(name in the PTX, bytes) to fill a variable with values, from its start; the rest of a __constant__ one is poison.
 
     compiled: nvrtc.Ptx. Errors: LaunchError if there is no such variable, or not enough room.
     """
     data = numpy.ascontiguousarray(values).view(numpy.uint8).reshape(-1)
-    if name not in compiled.constants:
-        raise LaunchError(f"there is no __constant__ variable {name}", "cudaErrorInvalidSymbol")
-    symbol, nbytes = compiled.constants[name]
+    symbol, (nbytes,), _ = variable_array(compiled, name, numpy.uint8)
     if data.size > nbytes:
         raise LaunchError(
             f"{name} has {nbytes} bytes; {data.size} are to be copied there", "cudaErrorInvalidValue"
         )
+    if name not in compiled.constants:
+        return symbol, data
     return symbol, numpy.pad(data, (0, nbytes - data.size), constant_values=0xFF)
+
+
+def variable_array(compiled, name: str, dtype) -> tuple[str, tuple[int], numpy.dtype]:
+    """(name in the PTX, shape, dtype) of a module's variable as an array. Errors: LaunchError."""
+    dtype = numpy.dtype(dtype)
+    if name not in compiled.variables:
+        known = (
+            ", ".join(sorted(n for n in compiled.variables if n.isidentifier())) or "none that a kernel uses"
+        )
+        raise LaunchError(f"there is no variable {name}; the file has {known}", "cudaErrorInvalidSymbol")
+    symbol, nbytes = compiled.variables[name]
+    if nbytes % dtype.itemsize:
+        raise LaunchError(f"{name} has {nbytes} bytes, which are no array of {dtype}")
+    return symbol, (nbytes // dtype.itemsize,), dtype
 
 
 def triple(value, what: str) -> tuple[int, int, int]:

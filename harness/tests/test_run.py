@@ -153,3 +153,11 @@ def test_arrays_that_cannot_be_saved(file, capsys):
     words = ["run", str(file), "fill<int, 3>", "--arg", "zeros:32", "--save", str(file), "--device", "cpu"]
     assert guarded(lambda: run_verb(words)) == 2
     assert "cannot be written: File exists" in capsys.readouterr().err
+
+
+def test_macros_and_variables(tmp_path):
+    file = tmp_path / "k.cu"
+    file.write_text("__device__ int calls[2];\n__global__ void k(int* out) { out[0] = N + calls[1]; }\n")
+    asked = dict(arguments=("zeros:1",), constants=("calls=arange:2:int32",), count=False)
+    assert run_file(Asked(file, macros=("N=3",), **asked), "cpu").arrays["out"].tolist() == [4]
+    assert "N" in run_file(Asked(file, **asked), "cpu").errors[0]

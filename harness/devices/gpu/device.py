@@ -28,6 +28,7 @@ from harness.devices.launching import (
     check_shape,
     constant_bytes,
     triple,
+    variable_array,
 )
 from harness.devices.nvrtc.compiler import Ptx
 from harness.devices.nvrtc.symbols import demangle, parameter_sizes
@@ -106,11 +107,11 @@ class GPU:
     # --- the interface of every device
 
     def compile(
-        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()
+        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()
     ) -> GpuModule:
         """CompileError carries the compiler's messages."""
         directories = tuple(os.fspath(d) for d in include_dirs)
-        return GpuModule(self, source, name, directories, tuple(name_expressions))
+        return GpuModule(self, source, name, directories, tuple(name_expressions), tuple(options))
 
     def array(self, data, name: str = "array", axes: str = "", readonly: bool = False) -> GpuArray:
         data = numpy.asarray(data)
@@ -227,9 +228,9 @@ class GpuArray:
 class GpuModule(CompiledFile):
     """A compiled source. It is loaded again after the GPU has been restarted."""
 
-    def __init__(self, device: GPU, source: str, name: str, include_dirs, name_expressions):
+    def __init__(self, device: GPU, source: str, name: str, include_dirs, name_expressions, options=()):
         self.device = device
-        self.request = (source, name, include_dirs, name_expressions)
+        self.request = (source, name, include_dirs, name_expressions, options)
         self._loaded: tuple[int, int] | None = None  # (generation, module)
         self.compiled: Ptx = None
         self.load()
@@ -238,8 +239,12 @@ class GpuModule(CompiledFile):
         return GpuKernel(self, name, self.compiled.find(name))
 
     def set_constant(self, name: str, values) -> None:
-        """Fill a __constant__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
+        """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
         self.device._ask("set_constant", self.load(), *constant_bytes(self.compiled, name, values))
+
+    def get_global(self, name: str, dtype=numpy.uint8) -> GpuVariable:
+        """A __device__, __managed__ or __constant__ variable, to read and to write. Errors: LaunchError."""
+        return GpuVariable(self, *variable_array(self.compiled, name, dtype))
 
     def load(self) -> int:
         """The module in the process that owns the GPU; loaded again if that has been restarted."""
@@ -250,6 +255,23 @@ class GpuModule(CompiledFile):
                 module, self.compiled = device._ask("compile", *self.request)
                 self._loaded = (device._generation, module)
             return self._loaded[1]
+
+
+class GpuVariable:
+    """A variable of a module as an array of its memory."""
+
+    def __init__(self, module: GpuModule, symbol: str, shape: tuple[int], dtype: numpy.dtype):
+        self.module, self.symbol, self.shape, self.dtype = module, symbol, shape, dtype
+
+    def get(self) -> numpy.ndarray:
+        """A NumPy copy."""
+        module, nbytes = self.module, math.prod(self.shape) * self.dtype.itemsize
+        return module.device._ask("get_global", module.load(), self.symbol, nbytes).view(self.dtype)
+
+    def set(self, values) -> None:
+        data = numpy.broadcast_to(numpy.asarray(values, self.dtype), self.shape)
+        data = numpy.ascontiguousarray(data).view(numpy.uint8)
+        self.module.device._ask("set_constant", self.module.load(), self.symbol, data)
 
 
 class GpuKernel:

@@ -145,7 +145,7 @@ class Context:
 
     # --- code
 
-    def compile(self, source, name, include_dirs, name_expressions) -> tuple[int, object]:
+    def compile(self, source, name, include_dirs, name_expressions, options) -> tuple[int, object]:
         """Compiles for this GPU and loads; returns (module, Ptx without its machine code)."""
         from dataclasses import replace
 
@@ -153,7 +153,7 @@ class Context:
 
         api = self._compiler()
         arch = self._architecture(api)
-        ptx = compile_ptx(source, name, "fast", include_dirs, name_expressions, arch, api)
+        ptx = compile_ptx(source, name, "fast", include_dirs, name_expressions, arch, api, options)
         module = self.Module()
         module.load(ptx.cubin or ptx.text.encode())
         self._next += 1
@@ -189,6 +189,12 @@ class Context:
     def set_constant(self, module: int, symbol: str, data: numpy.ndarray) -> None:
         pointer = self.modules[module].get_global_var(symbol)
         self.runtime.memcpy(pointer, data.ctypes.data, data.nbytes, self.runtime.memcpyHostToDevice)
+
+    def get_global(self, module: int, symbol: str, nbytes: int) -> numpy.ndarray:
+        data = numpy.empty(nbytes, numpy.uint8)
+        pointer = self.modules[module].get_global_var(symbol)
+        self.runtime.memcpy(data.ctypes.data, pointer, nbytes, self.runtime.memcpyDeviceToHost)
+        return data
 
     # --- memory
 
@@ -365,7 +371,7 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-VERBS = "hello compile set_constant array set empty get free intact launch time".split()
+VERBS = "hello compile set_constant get_global array set empty get free intact launch time".split()
 
 
 def main() -> None:

@@ -90,7 +90,19 @@ class Ptx:
     @property
     def constants(self) -> dict[str, tuple[str, int]]:
         """Plain name of each __constant__ variable -> (its name in the PTX, bytes)."""
-        found = re.findall(r"\.const\s+\.align\s+\d+\s+\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?", self.text)
+        return self._variables("const")
+
+    @property
+    def variables(self) -> dict[str, tuple[str, int]]:
+        """The same of __device__, __managed__ and __constant__ variables."""
+        return self._variables("(?:const|global)")
+
+    def _variables(self, space: str) -> dict[str, tuple[str, int]]:
+        found = re.findall(
+            rf"^[.\w \t]*\.{space}\s+(?:\.attribute\(\.managed\)\s+)?\.align\s+\d+\s+\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?",
+            self.text,
+            re.MULTILINE,
+        )
         return {demangle(name): (name, int(bits) // 8 * int(count or 1)) for bits, name, count in found}
 
     def find(self, name: str) -> str:
@@ -145,15 +157,19 @@ def gather(
     name: str = "kernel.cu",
     include_dirs: tuple[str | os.PathLike, ...] = (),
     name_expressions: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
 ) -> Job:
-    """include_dirs: directories of the course's headers; apart from these, only CUDA's can be included.
+    """include_dirs: directories of the course's headers; apart from these, only CUDA's can be included. options:
+    -DNAME=VALUE.
 
-    Errors: CompileError for an include or an expression that is refused; DeviceError.
+    Errors: CompileError for an include, an expression or an option that is refused; DeviceError.
     """
     if wrong := next((e for e in name_expressions if not e.isprintable()), None):
         raise CompileError(f"{wrong!r} is not the name of a kernel")
     source, notes = host_code.without(source, name, has_header)
+    macros = _macros(options)
     headers, needs_cuda = _headers(source, name, includes.scan(source, name), include_dirs)
+    headers[_PRELUDE] += macros
     cuda = os.fspath(library.cuda_headers()) if needs_cuda else ""
     return Job(source, name, headers, cuda, tuple(name_expressions), notes=notes)
 
@@ -166,9 +182,10 @@ def compile_ptx(
     name_expressions: tuple[str, ...] = (),
     arch: str = VIRTUAL,
     api=None,
+    options: tuple[str, ...] = (),
 ) -> Ptx:
     """Compiles a kernel file to PTX, or finds it in the cache: see `gather` and `compile_job`."""
-    job = gather(source, name, include_dirs, name_expressions)
+    job = gather(source, name, include_dirs, name_expressions, options)
     made_by = f"{arch} {'.'.join(map(str, api.nvrtcVersion()[1:]))}" if api else arch
     if found := job.stored(flavour, made_by):
         return found
@@ -215,6 +232,23 @@ def compile_job(job: Job, flavour: str, arch: str = VIRTUAL, api=None) -> Ptx:
         )
     warnings = (*(m for m in messages if m.severity == "warning"), *job.notes)
     return Ptx(text, *name_table(text, names), warnings, cubin)
+
+
+def _macros(options: tuple[str, ...]) -> str:
+    """What -DNAME, -DNAME=VALUE and -D 'F(x)=VALUE' define, to stand behind the prelude."""
+    lines = []
+    for option in options:
+        found = re.fullmatch(r"-D\s*([A-Za-z_]\w*(?:\([\w ,.]*\))?)(?:=(.*))?", option)
+        if not found or not option.isprintable() or option.endswith("\\"):
+            raise CompileError(
+                f"{option!r} is not an option that is known here: write -DNAME or -DNAME=VALUE"
+            )
+        lines.append(f"#define {found[1]} {found[2] if found[2] is not None else 1}\n")
+        if "__has_" in option:
+            raise CompileError(
+                f"{option!r} asks for files; a kernel can only ask for headers, in its own text"
+            )
+    return "".join(lines)
 
 
 def _only_constexpr(log: str, source: str, name: str) -> bool:

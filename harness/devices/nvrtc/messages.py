@@ -52,6 +52,11 @@ _REMEDIES = (
         for what in ("texture", "surface")
     ),
     (
+        'identifier "cuda',
+        "functions of CUDA's runtime are for the host: a kernel cannot call them here (dynamic parallelism is not"
+        " supported)",
+    ),
+    (
         'identifier "alloca" is undefined',
         "NVRTC has no alloca(): write an array of the largest size that is needed",
     ),

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import BackwarpError, CompileError, DeviceError, KernelFault, LaunchError
 from ..child import ENVIRONMENT, Child
-from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple
+from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
 from ..plain import Damaged
 from .answers import CODEC, DEVICE_SETTINGS, is_sound
 from .compile import link
@@ -215,10 +215,11 @@ class ConfinedGPU:
         return made
 
     def compile(
-        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()
+        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()
     ) -> ConfinedModule:
         """See VirtualGPU.compile."""
-        return ConfinedModule(self, (source, name, tuple(include_dirs), tuple(name_expressions)), self.quick)
+        request = source, name, tuple(include_dirs), tuple(name_expressions), tuple(options)
+        return ConfinedModule(self, request, self.quick)
 
 
 class ConfinedArray:
@@ -288,6 +289,13 @@ class ConfinedModule(CompiledFile):
         constant_bytes(self.compiled, name, values)
         self._constants[name] = np.ascontiguousarray(values)
         self.device.process.post("constant", self.number(), name, self._constants[name])
+
+    def get_global(self, name: str, dtype=np.uint8) -> ConfinedArray:
+        """See device.Module.get_global."""
+        _, shape, dtype = variable_array(self.compiled, name, dtype)
+        made = ConfinedArray(self.device, shape, dtype, name)
+        self.device.process.post("variable", made.handle, self.number(), name, dtype.str)
+        return made
 
     def optimise(self) -> None:
         """See device.Module.optimise."""

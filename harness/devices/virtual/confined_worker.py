@@ -81,6 +81,9 @@ class Handles:
     def constant(self, module: int, name: str, values) -> None:
         self.modules[module].set_constant(name, values)
 
+    def variable(self, handle: int, module: int, name: str, dtype: str) -> None:
+        self.arrays[handle] = self.modules[module].get_global(name, dtype)
+
     def optimise(self, module: int) -> None:
         self.modules[module].optimise()
 
@@ -126,7 +129,7 @@ class Handles:
 
 VERBS = (
     *("runtime", "open", "close", "array", "empty", "free", "pointer", "get", "set", "written"),
-    *("module", "constant", "optimise", "launch", "variants"),
+    *("module", "constant", "variable", "optimise", "launch", "variants"),
 )
 
 

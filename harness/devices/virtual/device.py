@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import CompileError, DeviceError
-from ..launching import CompiledFile, Launch, constant_bytes, triple
+from ..launching import CompiledFile, Launch, constant_bytes, triple, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
 from .array import Array
@@ -123,9 +123,14 @@ class VirtualGPU:
 
     # -- modules ------------------------------------------------------------------------------------
 
-    def compile(self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=()) -> Module:
-        """CUDA C++ -> Module. Errors: CompileError; Unsupported for what the virtual GPU does not have."""
-        return self._compile((source, name, tuple(include_dirs), tuple(name_expressions)))
+    def compile(
+        self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()
+    ) -> Module:
+        """CUDA C++ -> Module. options: such as "-DN=4".
+
+        Errors: CompileError; Unsupported for what the virtual GPU does not have.
+        """
+        return self._compile((source, name, tuple(include_dirs), tuple(name_expressions), tuple(options)))
 
     def _compile(self, request: tuple, fixed: tuple = ()) -> Module:
         source, name = request[:2]
@@ -207,10 +212,17 @@ class Module(CompiledFile):
     # -- module variables -----------------------------------------------------------------------------
 
     def set_constant(self, name: str, values) -> None:
-        """Fill a __constant__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
+        """Fill a __constant__ or __device__ variable from its start (cudaMemcpyToSymbol). Errors: LaunchError."""
         symbol, data = constant_bytes(self.compiled, name, values)
         start = self.variables_owner.start + self.lowered.variables[symbol][0]
         self.device.arena.bytes[start : start + data.size] = data
+
+    def get_global(self, name: str, dtype=np.uint8) -> Array:
+        """A __device__, __managed__ or __constant__ variable as an array of its memory. Errors: LaunchError."""
+        symbol, shape, dtype = variable_array(self.compiled, name, dtype)
+        made = Array(self.device, self.owners[list(self.lowered.variables).index(symbol)], shape, dtype)
+        made.module = self  # whose memory it is
+        return made
 
     def _place_variables(self) -> None:
         """Give __device__ and __constant__ variables their memory and their initial values."""

@@ -1,4 +1,4 @@
-"""__constant__ variables that are filled before a launch: on both devices, in grading, and in LeNet."""
+"""Variables of a module and macros, set from the host: on both devices, in grading, and in LeNet."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 import harness
 from harness.course.checkout import Course
 from harness.course.declare import Constant, CourseError, Kernel, Out
+from harness.devices import open_device
 from harness.devices.launching import constant_bytes
-from harness.devices.nvrtc.compiler import Ptx
-from harness.errors import LaunchError
+from harness.devices.nvrtc.compiler import Ptx, gather
+from harness.errors import CompileError, LaunchError
 from harness.grading.grade import Options, grade_file
 from harness.lenet.kernels import SOLUTION, Choice, Kernels, counterpart
 from harness.tests.devices.virtual.launches import FLAVOURS, K, device
@@ -38,7 +39,7 @@ def test_a_variable_is_filled_from_its_start_and_the_rest_is_poison(checks):
 
 def test_a_variable_that_is_missing_or_too_small_is_refused():
     module = device().compile(SOURCE)
-    with pytest.raises(LaunchError, match="no __constant__ variable weights"):
+    with pytest.raises(LaunchError, match="there is no variable weights"):
         module.set_constant("weights", np.zeros(2, np.float32))
     with pytest.raises(LaunchError, match="table has 24 bytes; 28 are"):
         module.set_constant("table", np.zeros(7, np.float32))
@@ -99,3 +100,46 @@ def test_a_kernel_with_a_constant_stands_in_for_one_that_is_given_the_array():
         inputs = {n: v.astype(np.float64) for n, v in values.items() if n != "output"}
         inputs["weights"] *= factor
         assert np.allclose(arrays["output"].get(), kernel.reference(inputs, {}), atol=1e-5)
+
+
+VARIABLES = """
+__constant__ float scale[2] = {3, 4};
+__device__ int count = 5;
+__managed__ double sums[3];
+__global__ void add(int* out) {
+    atomicAdd(&count, STEP);
+    sums[threadIdx.x % 3] = scale[1];
+    out[threadIdx.x] = PLUS(threadIdx.x);
+}
+"""
+
+
+@pytest.mark.parametrize("confined", [False, True])
+def test_variables_are_read_and_written_by_name(confined):
+    options = ("-DSTEP=2", "-D PLUS(x)=x + 1")
+    with open_device("cpu", checks="full", confined=confined) as device:
+        device.quick = True
+        module = device.compile(VARIABLES, options=options)
+        assert module.variables == {"scale": 8, "count": 4, "sums": 24}
+        count, scale = module.get_global("count", np.int32), module.get_global("scale", np.float32)
+        assert count.get().tolist() == [5] and scale.get().tolist() == [3, 4]
+        count.set(40)
+        scale.set([0, 7])
+        out = device.array(np.zeros(4, np.int32), name="out")
+        module.get_function("add")(1, 4, (out,))
+        assert count.get().tolist() == [48] and out.get().tolist() == [1, 2, 3, 4]
+        assert module.get_global("sums", np.float64).get().tolist() == [7, 7, 7]
+        module.set_constant("count", np.int32(1))
+        assert module.get_global("count").get().tolist() == [1, 0, 0, 0]
+        with pytest.raises(LaunchError, match="there is no variable total; the file has count, scale, sums"):
+            module.get_global("total")
+        with pytest.raises(LaunchError, match="count has 4 bytes"):
+            module.get_global("count", np.float64)
+
+
+@pytest.mark.parametrize(
+    "option", ["-lineinfo", "-DA=1\n#include <x>", "-D1", "-DA=\\", "-I/etc", "-DA=__has_include(<x>)"]
+)
+def test_options_that_are_refused(option):
+    with pytest.raises(CompileError, match="option|asks for files"):
+        gather("__global__ void k() {}", options=(option,))

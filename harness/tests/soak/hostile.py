@@ -184,7 +184,7 @@ def ptx_of(subject, checks: str) -> str:
 
 def built(subject, text: str, checks: str, guarded: bool) -> str:
     """The PTX of a kernel. guarded: as in grading, by the compilers' process; it takes three times as long."""
-    request = text, "kernel.cu", subject.include_dirs, subject.expressions
+    request = text, "kernel.cu", subject.include_dirs, subject.expressions, ()
     if guarded:
         return build.build(*request, checks, ARENA, quick=True).compiled.text
     job = nvrtc.gather(*request)

@@ -41,6 +41,7 @@ def build(
     name: str,
     include_dirs,
     name_expressions,
+    options,
     checks: str,
     arena_size: int,
     fixed=(),
@@ -53,7 +54,7 @@ def build(
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
     how = checks, arena_size, fixed, quick, tracking
-    job, flavour = gather(source, name, include_dirs, name_expressions), RECIPES[checks].ptx
+    job, flavour = gather(source, name, include_dirs, name_expressions, options), RECIPES[checks].ptx
     key = digest(job.key(), *map(str, how), link.own_text(), machine())
     if data := _store.get(key):
         with contextlib.suppress(Damaged):  # written by another version

@@ -115,14 +115,12 @@ def _external(e, ins: Instruction, name: str, returns, arguments) -> bool:
     if name in ("malloc", "free"):
         _heap(e, ins, name, returns, arguments)
         return False
-    if name.startswith("_Z"):
-        at = e.location(ins)
-        message = (
-            f"{demangle(name, qualified=True)}() is called here, but nothing in this file says what it does"
-        )
-        place = at.file or e.module.name, at.line
-        raise CompileError(message, (Diagnostic("error", message, *place),))
-    raise Unsupported(f"the function {name}()")
+    if name.startswith(("cuda", "__cuda")):  # of CUDA's runtime on the device
+        raise Unsupported(f"dynamic parallelism: {name}() is called, which only the host can do here")
+    at = e.location(ins)
+    message = f"{demangle(name, qualified=True)}() is called here, but nothing in this file says what it does"
+    place = at.file or e.module.name, at.line
+    raise CompileError(message, (Diagnostic("error", message, *place),))
 
 
 def _heap(e, ins: Instruction, name: str, returns, arguments) -> None:

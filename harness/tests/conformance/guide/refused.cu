@@ -4,6 +4,9 @@
 extern "C" __global__ void child(int* out) { out[threadIdx.x] = 1; }
 TEST(int, launch_from_kernel) { child<<<1, 32>>>(out); }
 
+//: the runtime called from a kernel refused "functions of CUDA's runtime are for the host"
+TEST(int, runtime_from_kernel) { cudaGetDevice(out); }
+
 //# Texture functions
 
 //: tex2D of a texture object refused "texture"
@@ -74,6 +77,10 @@ TEST(int, thread_storage) { out[t] = own; }
 //: a function that is declared and not defined refused "missing"
 __device__ int missing(int);
 TEST(int, undefined_function) { out[t] = missing(t); }
+
+//: an extern "C" function that is not defined refused "elsewhere() is called here"
+extern "C" __device__ int elsewhere(int);
+TEST(int, undefined_c_function) { out[t] = elsewhere(t); }
 
 //: a variable-length array refused "constant"
 TEST(int, variable_array) { int n = t + 1; int xs[n]; xs[0] = t; out[t] = xs[0]; }

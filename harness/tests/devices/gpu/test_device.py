@@ -79,6 +79,9 @@ def test_a_constant_is_filled(device):
     x = device.empty((6,), numpy.float32, name="x")
     module.get_function("reads_table")(1, 1, (x,))
     assert x.get()[:4].tolist() == [1, 2, 3, 4] and numpy.isnan(x.get()[4:]).all()
+    table = module.get_global("table", numpy.float32)
+    table.set(numpy.arange(6))
+    assert table.get().tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(LaunchError, match="table has 24 bytes; 28 are"):
         module.set_constant("table", numpy.zeros(7, numpy.float32))
 
