@@ -88,21 +88,27 @@ def test_without_any_include():
         }""")
 
 
-def test_every_shim_compiles():
-    text = "".join(f"#include <{name}>\n" for name in SHIMS)
-    compile_ptx(
+CUDAS_OWN = (
+    *("cuda_fp16.h", "cuda_bf16.h", "mma.h", "cooperative_groups.h", "cuda_pipeline.h"),
+    *("cuda/atomic", "cuda/barrier"),
+)
+
+
+def test_every_shim_compiles_beside_all_of_cudas_headers():
+    text = "".join(f"#include <{name}>\n" for name in (*CUDAS_OWN, *SHIMS))
+    ptx = compile_ptx(
         text
-        + """__global__ void k(float* a) {
+        + """__global__ void k(float* a, half* h, uint64_t n) {
+        h[n] = __hadd(h[0], h[1]);
         a[0] = std::max(a[0], std::numeric_limits<float>::infinity());
         std::array<int, 3> x = {1, 2, 3}; std::swap(x[0], x[1]);
         a[1] = std::is_same<float, decltype(a[0] + 1)>::value + x[0] + std::min(1, 2) + std::sqrt(2.0);
     }"""
     )
+    assert ptx.kernels == ("k",) and not ptx.warnings
 
 
-@pytest.mark.parametrize(
-    "header", ["cuda_fp16.h", "cuda_bf16.h", "mma.h", "cooperative_groups.h", "cuda/atomic"]
-)
+@pytest.mark.parametrize("header", CUDAS_OWN[:4])
 def test_cudas_own_headers(header):
     ptx = compile_ptx(f"#include <{header}>\n{KERNEL}")
     assert ptx.kernels == ("k",) and not ptx.warnings
@@ -114,17 +120,6 @@ def test_cooperative_groups_bring_libcu_only_where_it_is_named():
     assert len(compile_ptx(groups + KERNEL).text) < 100_000
     named = "__global__ void k(int* out) { *out = cuda::std::is_same<int, int>::value; }"
     assert len(compile_ptx(groups + named).text) > 100_000
-
-
-def test_all_of_cudas_headers_with_the_prelude():
-    ptx = compile_ptx("""#include <cstdint>
-#include <cooperative_groups.h>
-#include <cuda_fp16.h>
-#include <cuda_pipeline.h>
-#include <cuda/barrier>
-#include <mma.h>
-__global__ void k(half* a, uint64_t n) { a[n] = __hadd(a[0], a[1]); }""")
-    assert ptx.kernels == ("k",)
 
 
 def test_a_header_in_the_working_directory_does_not_stand_in(tmp_path, monkeypatch):

@@ -265,11 +265,11 @@ extern "C" __global__ void k(float* out, const float4* in, int n) {
 
 @pytest.mark.parametrize("checks", ["full", "memory"])
 def test_changed_operands_are_refused_or_lowered(checks):
-    """Never another exception, and never text that LLVM does not take."""
+    """Never another exception, and never text that LLVM does not take. Others every night: harness.tests.soak.fuzz."""
     made, rng = recipe(checks), random.Random(7)
     text = compile_ptx(SOURCE, "kernel.cu", made.ptx).text.split("\n\t.section")[0]
     outcomes = {"lowered": 0, "refused": 0}
-    for _ in range(250):
+    for _ in range(60):
         try:
             lowered = pipeline.lower(mutate(text, rng), "kernel.cu", made, 1 << 34)
             llvm.parse_assembly(lowered.text).verify()
@@ -277,4 +277,4 @@ def test_changed_operands_are_refused_or_lowered(checks):
         except Unsupported as error:
             assert error.what
             outcomes["refused"] += 1
-    assert outcomes["lowered"] > 20 and outcomes["refused"] > 100
+    assert outcomes["lowered"] > 5 and outcomes["refused"] > 25
