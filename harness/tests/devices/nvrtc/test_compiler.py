@@ -115,7 +115,7 @@ def test_cudas_own_headers(header):
 
 
 def test_cooperative_groups_bring_libcu_only_where_it_is_named():
-    """It takes NVRTC more than a second."""
+    """It takes NVRTC ten times as long."""
     groups = "#include <cooperative_groups.h>\n"
     assert len(compile_ptx(groups + KERNEL).text) < 100_000
     named = "__global__ void k(int* out) { *out = cuda::std::is_same<int, int>::value; }"
