@@ -176,7 +176,7 @@ define internal i1 @"{self.function.name}.threads"(i64 %env, {arguments}) {_PROB
             "  ret void",
         ]
         return f"""
-define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine {_PROBED} {{
+define void @"{self.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine coro_only_destroy_when_complete {_PROBED} {{
 {self._text()}
 }}
 """
