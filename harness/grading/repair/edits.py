@@ -47,6 +47,7 @@ INTEGER = (
     *_operations("a term", ("a * b + e", 1.7), ("e * a + b", 2.8), ("a - b - e", 3.4), ("e - a * b", 3.6)),
     *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
     *_operations("a factor", ("e * a * b", 3.8)),
+    *_operations("a term", ("a - 1 - e", 2.2)),
     *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 2.4)),
     *_operations("a place in memory", ("a * b + c", 2.1)),
 )
@@ -104,6 +105,8 @@ ASSIGN = (
     *_operations("how it is stored", ("l = r", 1.0), ("l += r", 1.0), ("l -= r", 1.1), ("l *= r", 1.2)),
     *_operations("how it is stored", ("l /= r", 1.2)),
 )
+EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
+STORE = Operation("to[a] = b", "a store", 1.2)
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))
 
@@ -151,7 +154,8 @@ def filled(code: str, operands: dict[str, tuple[str, int]]) -> tuple[str, int]:
     strengths = [PRECEDENCE[sign] for sign in code.split() if sign in PRECEDENCE]
     for i in range(1, len(parts), 2):
         text, strength = operands[parts[i]]
-        before, after = (PRECEDENCE.get(parts[j].strip(), 0) for j in (i - 1, i + 1))
+        before, after = parts[i - 1].split()[-1:], parts[i + 1].split()[:1]
+        before, after = (PRECEDENCE.get("".join(sign), 0) for sign in (before, after))
         if parts[i - 1].endswith(("-", "!")) and not before:
             before = UNARY
         wrong = strength < max(before, after) or strength == before and before < UNARY

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, takewhile
 
 from .directions import are_counterparts
+from .edits import EXCHANGE
 from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
@@ -41,6 +42,30 @@ def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
             for new in sites:
                 if new.operations[0].code == "__syncthreads();":
                     yield Choice(old, 0, cost=0.9), Choice(new, 0, cost=0.9)
+
+
+def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
+    """The names of two declarations exchanged, alone or with an extent that is then another one, or those of rows for
+    those of columns."""
+    for swap in sites:
+        if swap.operations[0] is not EXCHANGE:
+            continue
+        first = Choice(swap, 0, cost=EXCHANGE.cost)
+        yield (first,)
+        near = [s for s in sites if s.replaces and first.edit.start <= s.piece.start < swap.piece.end]
+        named = [
+            (s, own) for s in near if (own := s.entry_of(s.piece.code)) is not None and not s.pool[own].varies
+        ]
+        for text in {s.piece.code for s, _ in named}:
+            alike = [s for s, _ in named if s.piece.code == text]
+            yield from (
+                (first, *(s.replaced_by(i) for s in alike))
+                for i in alike[0].here
+                if len(alike) < MOST_TOGETHER and not alike[0].pool[i].varies and alike[0].pool[i].variable
+            )
+        turned = [s.replaced_by(others[0]) for s, own in named if (others := _counterparts(s, own))]
+        if 0 < len(turned) < MOST_TOGETHER:
+            yield (first, *turned)
 
 
 class Families:

@@ -56,10 +56,12 @@ class Entry:
 
 
 class Entries(list):
-    """Of one type, by number. counterparts: of an entry, those that name the same of another direction."""
+    """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
+    another direction."""
 
-    def __init__(self, entries: Iterable[Entry] = ()):
+    def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
         super().__init__(entries)
+        self.places = places
         self.counterparts: dict[int, list[int]] = {}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -22,8 +22,8 @@ from ..runs import given
 from ..verdict import Verdict
 from . import texts
 from .edits import Edit, joined
-from .pairs import MORE, Families, any_guards, both_guards, exchanged, moved
-from .sites import Site
+from .pairs import MORE, Families, any_guards, both_guards, declared, exchanged, moved
+from .sites import Choice, Site
 from .variants import Combination, Variants, with_small_blocks
 
 SECONDS = 5.0
@@ -33,7 +33,7 @@ MOST = 3  # repairs that are looked for, each in a line of its own
 MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
-PLAUSIBLE = (2.3,)  # operations below it are all tried before others
+PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
 
 
 @dataclass
@@ -51,6 +51,13 @@ class Repair:
     @property
     def last_line(self) -> int:
         return self.source.count("\n", 0, max(e.end for e in self.edits)) + 1
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether one edit is in another, so that they do not fit together."""
+        return any(
+            one.end > other.start for one, other in pairwise(sorted(self.edits, key=lambda e: e.start))
+        )
 
     def as_dict(self) -> dict:
         first, last = min(e.start for e in self.edits), max(e.end for e in self.edits)
@@ -210,15 +217,17 @@ class Search:
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
         families = Families(sites)
         for step, (least, most) in enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf))):
-            all_ = [c for site in sites for c in site.choices(least, most)]
-            found: list[list[Combination]] = [[] for _ in TIERS]
-            for c in all_:
-                found[bisect(TIERS, c.cost) - 1].append((c,))
-                if c.cost + MORE < TIERS[-1]:
-                    found[bisect(TIERS, c.cost + MORE) - 1] += [*families.of(c), *both_guards(c)]
-            if not step:
-                found[0] += [*exchanged(sites), *moved(sites)]
-            for i, tier in enumerate(found):
+            alone: list[list[Choice]] = [[] for _ in TIERS]
+            early = (c for site in sites if not step for c in site.likely)
+            for c in chain(early, *(site.choices(least, most) for site in sites)):
+                alone[bisect(TIERS, c.cost) - 1].append(c)
+            for i, (low, high) in enumerate(pairwise(TIERS)):
+                tier: list[Combination] = [(c,) for c in alone[i]]
+                for c in chain(alone[i], alone[i - 1] if i else ()):
+                    if low <= c.cost + MORE < high:
+                        tier += [*families.of(c), *both_guards(c)]
+                if i == step == 0:
+                    tier += [*exchanged(sites), *moved(sites), *declared(sites)]
                 if tier:
                     yield sorted(tier, key=cost_of)
                 if i == step == 0 and near:
@@ -241,8 +250,10 @@ class Search:
         """The cheapest of every line, those of them that pass as files do."""
         found: list[Repair] = []
         tried = 0
-        all_ = (Repair(joined([c.edit for c in some]), cost_of(some), self.source) for some in choices)
-        for repair in sorted(all_, key=rank):
+        all_ = (
+            Repair(joined([e for c in some for e in c.edits]), cost_of(some), self.source) for some in choices
+        )
+        for repair in sorted((r for r in all_ if not r.overlaps), key=rank):
             if len(found) >= MOST or tried >= MOST_GRADED or tried and self.left < 0:
                 break
             insertion = repair.edits[-1].start == repair.edits[-1].end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from ...course.cuda_text import Piece
 from .directions import of_one_direction
-from .edits import CONDITION, GUARD, Edit, Operation, replaced
+from .edits import CONDITION, GUARD, STORE, Edit, Operation, replaced
 from .pool import Entries
 
 MISSING = 0.5  # by which what an index lacks is more likely
@@ -31,8 +32,13 @@ class Choice(NamedTuple):
     c: int = 0
 
     @property
+    def edits(self) -> tuple[Edit, ...]:
+        made = self.site.edit_of(self)
+        return (made,) if isinstance(made, Edit) else made
+
+    @property
     def edit(self) -> Edit:
-        return self.site.edit_of(self)
+        return self.edits[0]
 
     @property
     def row(self) -> tuple[int, int, int, int, int]:
@@ -50,7 +56,7 @@ class Site:
     operations: tuple[Operation, ...]
     pool: Entries = field(default_factory=Entries, repr=False)
     here: list[int] = field(default_factory=list, repr=False)
-    made: Callable[[Choice], Edit | None] | None = None
+    made: Callable[[Choice], Edit | tuple[Edit, ...]] | None = None
     others: tuple[str, ...] = ()  # arrays that may be named in its place
     missing: frozenset[str] = frozenset()  # names of an array's axes and sizes that its index does not have
 
@@ -94,6 +100,7 @@ class Site:
             )
         elif wanted == {"a", "b"}:
             pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
+            pairs = self._stored if o.code == STORE.code else pairs
             yield from (Choice(self, number, a, b, o.cost + rank) for a, b, rank in pairs)
         elif self.is_index or self.piece.kind == "identifier":
             cost = o.cost if self.is_index else o.cost + 0.8
@@ -106,14 +113,42 @@ class Site:
                 if a != c
             )
 
+    @property
+    def likely(self) -> Iterator[Choice]:
+        """Of a condition, what compares something that it speaks of already, or asks for a remainder."""
+        for number, o in enumerate(self.operations if self.operations is CONDITION else ()):
+            if any(sign in o.code for sign in _SIGNS):
+                yield from (
+                    Choice(self, number, a, b, o.cost + rank) for a, b, rank in self._compared if rank < -0.2
+                )
+
     @cached_property
     def _multiplied(self) -> list[tuple[int, int, float]]:
-        varying = [i for i in self.plain if self.pool[i].varies]
+        """What varies, and the extents and, for what an index lacks, the sizes of arrays that it may be a multiple of."""
+        varying = [
+            i
+            for i in self.plain
+            if self.pool[i].varies and (self.pool[i].variable or "Idx" in self.pool[i].text)
+        ]
+        sizes = [i for i in self.here if self.pool[i].is_size]
+        found = []
+        for a in varying:
+            lacks = self._is_missing(a)
+            found += [(a, b, -MISSING * (lacks + 0.5 * self._is_missing(b))) for b in self._extents if b != a]
+            found += [(a, b, -0.2) for b in sizes if lacks]
+        return found
+
+    @cached_property
+    def _stored(self) -> list[tuple[int, int, float]]:
+        """Places of an array, and the variables that may be stored there."""
+        places = [
+            i for i in self.here if i < self.pool.places and self.pool[i].varies or self.pool[i].known == 0
+        ]
         return [
-            (a, b, -MISSING * (self._is_missing(a) + self._is_missing(b) * 0.5))
-            for a in varying
-            for b in self._extents
-            if a != b
+            (a, b, self.pool[a].rank + self.pool[b].rank)
+            for a in places
+            for b in self.here
+            if b >= self.pool.places and self.pool[b].variable
         ]
 
     def _is_missing(self, entry: int) -> bool:
@@ -122,7 +157,13 @@ class Site:
     @cached_property
     def _compared(self) -> list[tuple[int, int, float]]:
         """What varies, and what it may be compared with: an extent, the size of an array, a number, another name."""
-        own = {i: 0.0 if self.pool[i].of == () else 0.2 for i in self.here if self.pool[i].varies}
+        words = set(re.findall(r"\w+", self.piece.code)) if self.operations is CONDITION else set()
+        own = {
+            i: (0.0 if self.pool[i].of == () else 0.2)
+            - 0.4 * bool(words & set(re.findall(r"\w+", self.pool[i].text)))
+            for i in self.here
+            if self.pool[i].varies
+        }
         others = {i: 0.5 if self.pool[i].varies or (self.pool[i].known or 0) > 1 else 0.1 for i in self.plain}
         others |= dict.fromkeys(self._extents, 0.0)
         others |= {i: 0.1 for i in self.here if self.pool[i].is_size and not self.pool[i].varies}
@@ -158,7 +199,7 @@ class Site:
         near += MISSING * self._is_missing(a)
         return entry.rank - near + (0.0 if entry.variable or entry.of or entry.known in (None, 0, 1) else 0.4)
 
-    def edit_of(self, choice: Choice) -> Edit:
+    def edit_of(self, choice: Choice) -> Edit | tuple[Edit, ...]:
         if self.made:
             return self.made(choice)
         names = (self.pool[i].text if self.pool else "" for i in (choice.a, choice.b, choice.c))

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
 
 from ...course.cuda_text import Function, Piece, Variable
-from .edits import ASSIGN, ATOMIC, BARRIERS, GUARD, Edit, Operation
+from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, STORE, Edit, Operation
 from .expressions import Expressions
-from .pool import Pool, kind_of
+from .pool import Entries, Pool, kind_of
 from .sites import Choice
 
 _LEAVE = (("return", "return;"), ("continue", "continue;"), ("break", "break;"))
 _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__device__")
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
+
+
+def _may_be_exchanged(one: Variable, other: Variable) -> bool:
+    plain = one.type == other.type and kind_of(one) == kind_of(other) == "integer"
+    fixed = {"const", "constexpr"} & {*one.words, *other.words, *one.type.split()}
+    both = one.value and other.value and one.node.type == other.node.type == "init_declarator"
+    return bool(plain and not fixed and both) and one.name not in {
+        n.code for n in other.value.all("identifier")
+    }
+
+
+def _sets(statement: Piece, variable: Variable | None) -> bool:
+    """Whether a variable gets a value in a statement."""
+    changed = (
+        e.part("left") or e.part("argument")
+        for e in statement.all("assignment_expression", "update_expression")
+    )
+    return variable is not None and (statement.holds(variable) or variable.name in [c.code for c in changed])
 
 
 class Writer(Expressions):
@@ -28,6 +48,7 @@ class Writer(Expressions):
         }
         self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
         self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
+        self.stored = Entries([*self.integers, *self.floats], len(self.integers))
         self.loops = 0
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
@@ -80,7 +101,8 @@ class Writer(Expressions):
         for node in p.node.children:
             child = Piece(p.file, node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
-            text += p.file.text[at : child.start] + barrier + self.write(child)
+            stores = self._stores_before(child) if node.type == "}" else ""
+            text += p.file.text[at : child.start] + barrier + stores + self.write(child)
             at = child.end
         return text + p.file.text[at : p.end]
 
@@ -93,6 +115,29 @@ class Writer(Expressions):
             return ""
         which = f"if (backwarp_edit({number}).operation == 0) __syncthreads(); else __syncwarp();"
         return f"if (backwarp_at({number})) {{ {which} }} "
+
+    def _stores_before(self, end: Piece) -> str:
+        """What may be stored into the kernel's outputs at the end of a block."""
+        return "".join(self._store(array.name, end) for array in self.pool.arrays if array.is_output)
+
+    def _store(self, array: str, end: Piece) -> str:
+        entries = self.stored
+
+        def made(choice: Choice) -> Edit:
+            value = entries[choice.b]
+            place = max([s.end for s in end.outer.parts if _sets(s, value.variable)], default=end.start)
+            text = f"{array}[{entries[choice.a].text}] = {value.text};"
+            return Edit(place, place, f"{text} " if place == end.start else f" {text}", STORE.says)
+
+        store = replace(
+            STORE, cost=STORE.cost + 0.1 * len(self.schemata.file.around(end.start, "compound_statement"))
+        )
+        number = self.schemata.add(end, (store,), entries, self.pool.here(entries, end.start), made)
+        return (
+            ""
+            if number is None
+            else f"if (backwarp_at({number})) backwarp_store({array}, {number}, backwarp_p); "
+        )
 
     def _children(self, p: Piece) -> str:
         return self._inside(p)
@@ -160,8 +205,32 @@ class Writer(Expressions):
         text = self._inside(p)
         if p.outer and p.outer.kind == "compound_statement":
             own = [v for v in self.pool.locals if p.holds(v) and names]
-            text += " " + "".join(self._first_value(v) for v in own if v.value is None) + self._stores(own)
+            first = "".join(self._first_value(v) for v in own if v.value is None)
+            pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if _may_be_exchanged(*pair)]
+            exchanged = "".join(self._exchanged(*pair) for pair in pairs)
+            text += (
+                f" {first}{exchanged}{self._stores({id(v): v for pair in pairs for v in pair}.values())}"
+                + self._stores(own)
+            )
         return text
+
+    def _declared_before(self, p: Piece) -> list[Variable]:
+        """The last variable of the declaration just before."""
+        before = p.node.prev_named_sibling
+        if before is None or before.type != "declaration":
+            return []
+        return [v for v in self.pool.locals if Piece(p.file, before).holds(v)][-1:]
+
+    def _exchanged(self, one: Variable, other: Variable) -> str:
+        """The names of two variables that are declared one after the other."""
+        names = [Piece(one.file, v.node.child_by_field_name("declarator")) for v in (one, other)]
+
+        def made(choice: Choice) -> tuple[Edit, ...]:
+            after = (other.name, one.name)
+            return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
+
+        number = self.schemata.add(other, (EXCHANGE,), made=made)
+        return "" if number is None else f"backwarp_exchange({number}, {one.name}, {other.name}); "
 
     def _first_value(self, v: Variable) -> str:
         """`float sum;` should perhaps begin with a value."""

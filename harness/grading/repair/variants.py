@@ -15,6 +15,7 @@ from ...course.cuda_text import read
 from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
 from ...errors import CompileError, CourseError
+from ...measure.shapes import flops
 from ..runs import Outcome, Pace, Setup, Trial, in_order, place, scalar
 from ..verdict import FAILED, Verdict
 from .schemata import Schemata, rows
@@ -100,13 +101,14 @@ class Variants:
         return sorted(fit, key=lambda c: (c.name not in failed, self._work(c)))
 
     def _work(self, case: Case) -> int:
-        """What a case takes, roughly: threads take longer than elements."""
+        """What a case takes, roughly: threads take longer than elements and products."""
+        dims = self.puzzle.full_dims(case)
         try:
-            launch = self.kernel.launch(self.puzzle.full_dims(case), tunables(self.source))
+            launch = self.kernel.launch(dims, tunables(self.source))
         except (CourseError, ArithmeticError, ValueError, TypeError):
             return 0
         sizes = (s if isinstance(s, tuple) else (s,) for s in (launch.grid, launch.block))
-        return self._size(case) + 4 * math.prod(map(math.prod, sizes))
+        return self._size(case) + (flops(self.kernel, dims) or 0) // 2 + 4 * math.prod(map(math.prod, sizes))
 
     def _size(self, case: Case) -> int:
         dims = self.puzzle.full_dims(case)
