@@ -47,7 +47,11 @@ def verify(function: Function, coarsening: Coarsening | None = None) -> None:
                 allowed.setdefault(base, {}).update(found)
         elif item.base == "hold":
             held.update(item.operands)
-        elif (item.op.accesses or item.op.memory) and not _is_harmless(item):
+        elif item.op.of_parameters and type(item.address.base) is Symbol:
+            _parameter(item, function)
+        elif (
+            item.op.accesses or item.op.memory
+        ) and item.op.memory != "copy":  # which the runtime checks and makes
             _find(item, allowed)
         for name in item.writes if isinstance(item, Instruction) else ():
             allowed.pop(name, None)
@@ -88,9 +92,13 @@ def _is_group(check: Instruction, addresses: list[Address], nbytes: int) -> bool
     )
 
 
-def _is_harmless(ins: Instruction) -> bool:
-    """Parameters that are named (`ptx/verify` has seen to these), and copies, which the runtime checks and makes."""
-    return ins.op.of_parameters and type(ins.address.base) is Symbol or ins.op.memory == "copy"
+def _parameter(ins: Instruction, function: Function) -> None:
+    """Parameters that are named are in nobody's shadow: it must be known now that an access stays in one."""
+    name, end = ins.address.base, ins.address.offset + ins.op.width
+    formal = (v for v in (*function.params, *function.returns) if v.name == name)
+    variable = next(formal, None) or function.variables.get(name)
+    if variable is None or variable.space != "param" or not 0 <= ins.address.offset < end <= variable.size:
+        raise AssertionError(f"{ins} leaves its parameter")
 
 
 def _find(ins: Instruction, allowed: dict[Operand, dict[_Key, _Allowed]]) -> None:

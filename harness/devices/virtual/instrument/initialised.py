@@ -8,14 +8,14 @@ Following values takes time, and few kernels have unset ones. So ordinary code o
 unset is read at all; that ends the launch (`rt_suspect`), and the device runs it again with code that follows
 values, which this pass makes:
 
-    ld.u32 %r1, [%rd1+4];        ->   add.s64 %unset.1, %rd1, 4;
+    ld.u32 %r1, [%rd1+4];        ->   add.s64 %unset.t1, %rd1, 4;
     st.param.b32 [param0], %r1;       ld.u32 %r1, [%rd1+4];
-    call f, (param0);                 add.u64 %unset.2, %unset.1, %unset.base;
-                                      peek.b32 %unset.3, %unset.2;
-                                      setp.ne.b32 %unset.4, %unset.3, 0;
-                                      runtime.if %unset.4, %unset.5, rt_unset_loaded, %unset.1, 4, 15;
-                                      mov.b32 %r1.unset, %unset.3;
-                                      mov.b64 %r1.from, %unset.5;
+    call f, (param0);                 add.u64 %unset.t2, %unset.t1, %unset.base;
+                                      peek.b32 %unset.t3, %unset.t2;
+                                      setp.ne.b32 %unset.t4, %unset.t3, 0;
+                                      runtime.if %unset.t4, %unset.t5, rt_unset_loaded, %unset.t1, 4, 15;
+                                      mov.b32 %r1.unset, %unset.t3;
+                                      mov.b64 %r1.from, %unset.t5;
                                       st.param.b32 [param0], %r1;
                                       st.param.b32 [param0.unset], %r1.unset;
                                       st.param.b64 [param0.from], %r1.from;
@@ -136,7 +136,7 @@ class _Following(UnsetBits):
             mask = sum(255 << 8 * i for i in range(nbytes) if used >> i & 1)
             unset = self.make(type_, f"and.{type_}", unset, mask)
         self.serial += 1
-        origin = f"%unset.{self.serial}"
+        origin = f"%unset.t{self.serial}"
         self.function.regs[origin] = "b64"
         self.put(
             "runtime.if", self.any_bit(unset, type_), origin, "rt_unset_loaded", place, nbytes, used & every
@@ -245,7 +245,7 @@ class _Following(UnsetBits):
         if argument in self.params:
             return argument
         self.serial += 1
-        name = f"unset.{self.serial}"
+        name = f"unset.t{self.serial}"
         self._declare(name, Variable("param", "b64", name, 8, 8))
         self._clear(name)
         if argument in self.followed:

@@ -1,13 +1,13 @@
 """The unset bits of what an instruction computes, as PTX beside it: see `initialised`.
 
-add.u32 %r3, %r1, %r2;   ->   setp.ne.b32 %unset.1, %r1.unset, 0;
-                              setp.ne.b32 %unset.2, %r2.unset, 0;
-                              or.pred %unset.3, %unset.1, %unset.2;
-                              selp.b64 %unset.4, %r1.from, %r2.from, %unset.1;
-                              selp.b32 %unset.5, -1, 0, %unset.3;
+add.u32 %r3, %r1, %r2;   ->   setp.ne.b32 %unset.t1, %r1.unset, 0;
+                              setp.ne.b32 %unset.t2, %r2.unset, 0;
+                              or.pred %unset.t3, %unset.t1, %unset.t2;
+                              selp.b64 %unset.t4, %r1.from, %r2.from, %unset.t1;
+                              selp.b32 %unset.t5, -1, 0, %unset.t3;
                               add.u32 %r3, %r1, %r2;
-                              mov.b32 %r3.unset, %unset.5;
-                              mov.b64 %r3.from, %unset.4;
+                              mov.b32 %r3.unset, %unset.t5;
+                              mov.b64 %r3.from, %unset.t4;
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UnsetBits:
     def make(self, type_: str, opcode: str, *operands: str | int) -> str:
         """Put an instruction; returns its result, a new register."""
         self.serial += 1
-        name = f"%unset.{self.serial}"
+        name = f"%unset.t{self.serial}"
         self.function.regs[name] = type_
         self.put(opcode, name, *operands)
         return name
@@ -176,7 +176,7 @@ class UnsetBits:
         def result(part: Operand) -> str:
             if part in self.function.regs:
                 self.serial += 1
-                made[part] = f"%unset.{self.serial}"
+                made[part] = f"%unset.t{self.serial}"
                 self.function.regs[made[part]] = self.type(part)
             return made.get(part, part)
 

@@ -11,9 +11,9 @@
                                         add.u64 %wmma.at, %wmma.at, %wmma.column;
                                         mul.lo.u64 %wmma.at, %wmma.at, 2;
                                         add.u64 %wmma.at, %wmma.base, %wmma.at;
-                                        ld.global.b16 %wmma.0, [%wmma.at];
+                                        ld.global.b16 %wmma.e0, [%wmma.at];
                                         ...
-                                        mov.b32 %wmma.word, {%wmma.0, %wmma.1};
+                                        mov.b32 %wmma.word, {%wmma.e0, %wmma.e1};
                                         mov.b32 %r1, %wmma.word;
 
 PTX does not say which lane holds which element of a fragment. Here element number e, counted row by row, is in lane
@@ -107,7 +107,7 @@ class _Fragment:
 
     def _part(self, i: int) -> str:
         """A register for an element that shares one with others."""
-        name = f"%wmma.{i}"
+        name = f"%wmma.e{i}"
         self.function.regs[name] = "b16"  # the smallest that instructions compute with
         return name
 
@@ -136,5 +136,5 @@ class _Fragment:
                 if i % self.each == 0:
                     parts = [self._part(i + n) for n in range(self.each)]
                     self._add("mov.b32", f"{{{', '.join(parts)}}}", source)
-                source = f"%wmma.{i}"
+                source = f"%wmma.e{i}"
             self._add(self._of_memory("st"), self._find(i), source)

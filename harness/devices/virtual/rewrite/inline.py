@@ -1,11 +1,11 @@
 """Calls of functions that may suspend become their bodies: a coroutine can suspend only in its own frame.
 
     call.uni (retval0), _Z3sumf, (param0);          enter _Z3sumf;
-                                                    ld.param.f32 %f1$$1, [param0];
+                                                    ld.param.f32 %f1..1, [param0];
                                               ->    ...
-                                                    st.param.f32 [retval0], %f9$$1;
-                                                    bra $return$$1;          // was `ret`
-                                                 $return$$1:
+                                                    st.param.f32 [retval0], %f9..1;
+                                                    bra $return..1;          // was `ret`
+                                                 $return..1:
                                                     leave _Z3sumf;
 
 The names of the body get a suffix, so that each copy has its own; parameters become those of the call. At `enter` the
@@ -22,7 +22,9 @@ from ..analyse.waits import Waits
 from ..ptx.callgraph import called
 from ..ptx.ir import Expansion, Function, Instruction, Label, operand, renamed
 
-_SUFFIX = "$$"
+_SUFFIX = (
+    ".."  # no identifier of PTX has a dot, and what the parser adds to one is a single dot with a number
+)
 
 
 def run(waits: Waits) -> None:

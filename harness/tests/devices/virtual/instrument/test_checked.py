@@ -151,6 +151,7 @@ def test_where_unset_values_are_followed_reading_them_is_no_fault_and_llvm_holds
 # -- attacks on the verifier -----------------------------------------------------------------------------
 
 BODY = """
+    ld.param.u64 %rd1, [p];
     ld.global.f32 %f1, [%rd1];
     ld.global.f32 %f2, [%rd1+4];
     st.shared.u32 [%r1], %r2;
@@ -180,6 +181,8 @@ def of(*texts: str) -> tuple:
 
 WRONG = {
     "a register is written in between": lambda b: put(b, instruction(b[0], "add.s64 %rd1, %rd1, 400"), "ld.global.f32 %f2"),
+    "a parameter is smaller": lambda b: changed(b, "ld.param", operands=of("%rd1", "[p+4]")),
+    "a parameter is none": lambda b: changed(b, "ld.param", operands=of("%rd1", "[tile]")),
     "a way leads around the check": lambda b: put(b, Label("$around"), "st.shared"),
     "a call comes in between": lambda b: put(b, instruction(b[0], "call f"), "st.shared"),
     "a function ends, and its memory with it": lambda b: put(b, instruction(b[0], "leave f"), "st.shared"),

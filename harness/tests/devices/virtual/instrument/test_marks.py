@@ -64,7 +64,7 @@ def test_a_register_that_may_be_unassigned_has_a_flag():
 def test_the_registers_of_an_expanded_function_are_unassigned_whenever_it_begins():
     function = ".func f()\n{\n.reg .b32 %r<3>;\nbar.warp.sync %r1;\nret;\n}\n"
     text = printed(instrumented(registers, "call.uni f, (); ret;", function))
-    assert "enter f;\nmov.pred %r1$$1.set, 0;\ncheck.assigned %r1$$1.set;\nbar.warp.sync %r1$$1;" in text
+    assert "enter f;\nmov.pred %r1..1.set, 0;\ncheck.assigned %r1..1.set;\nbar.warp.sync %r1..1;" in text
 
 
 def test_racecheck_is_told_of_fences_and_of_updates_whose_result_nobody_uses():

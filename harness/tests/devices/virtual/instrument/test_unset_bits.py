@@ -46,7 +46,7 @@ def instrumented(body: str, name: str = "k"):
 def renumbered(text: str) -> str:
     """Registers of the pass by the order in which they come."""
     names: dict[str, str] = {}
-    return re.sub(r"%unset\.\d+", lambda m: names.setdefault(m[0], f"%unset.{len(names) + 1}"), text)
+    return re.sub(r"%unset\.t\d+", lambda m: names.setdefault(m[0], f"%unset.t{len(names) + 1}"), text)
 
 
 def test_which_registers_may_be_unset():
@@ -78,31 +78,31 @@ def test_what_is_loaded_computed_and_stored():
     )
     start = text.index("cvt.s64.s32")
     assert renumbered(text[start:]) == lines("""
-        cvt.s64.s32 %unset.1, %r1;
-        add.s64 %unset.2, %unset.1, 4;
-        cvta.shared.u64 %unset.3, %unset.2;
+        cvt.s64.s32 %unset.t1, %r1;
+        add.s64 %unset.t2, %unset.t1, 4;
+        cvta.shared.u64 %unset.t3, %unset.t2;
         ld.shared.u32 %r2, [%r1+4];
-        add.u64 %unset.4, %unset.3, %unset.base;
-        peek.b32 %unset.5, %unset.4;
-        setp.ne.b32 %unset.6, %unset.5, 0;
-        runtime.if %unset.6, %unset.7, rt_unset_loaded, %unset.3, 4, 15;
-        mov.b32 %r2.unset, %unset.5;
-        mov.b64 %r2.from, %unset.7;
-        setp.ne.b32 %unset.8, %r2.unset, 0;
-        selp.b32 %unset.9, -1, 0, %unset.8;
+        add.u64 %unset.t4, %unset.t3, %unset.base;
+        peek.b32 %unset.t5, %unset.t4;
+        setp.ne.b32 %unset.t6, %unset.t5, 0;
+        runtime.if %unset.t6, %unset.t7, rt_unset_loaded, %unset.t3, 4, 15;
+        mov.b32 %r2.unset, %unset.t5;
+        mov.b64 %r2.from, %unset.t7;
+        setp.ne.b32 %unset.t8, %r2.unset, 0;
+        selp.b32 %unset.t9, -1, 0, %unset.t8;
         add.u32 %r3, %r2, %r1;
-        mov.b32 %r3.unset, %unset.9;
+        mov.b32 %r3.unset, %unset.t9;
         mov.b64 %r3.from, %r2.from;
-        setp.ne.b64 %unset.10, %rd1.unset, 0;
-        runtime.if %unset.10, _, rt_unset_used, 2, %rd1.from;
+        setp.ne.b64 %unset.t10, %rd1.unset, 0;
+        runtime.if %unset.t10, _, rt_unset_used, 2, %rd1.from;
         mov.b64 %rd1.unset, 0;
         st.global.u16 [%rd1], %r3;
-        mov.b64 %unset.11, %rd1;
-        and.b32 %unset.12, %r3.unset, 65535;
-        add.u64 %unset.13, %unset.11, %unset.base;
-        poke.b16 %unset.13, %unset.12;
-        setp.ne.b32 %unset.14, %unset.12, 0;
-        runtime.if %unset.14, _, rt_unset_stored, %unset.11, 2, %r3.from;
+        mov.b64 %unset.t11, %rd1;
+        and.b32 %unset.t12, %r3.unset, 65535;
+        add.u64 %unset.t13, %unset.t11, %unset.base;
+        poke.b16 %unset.t13, %unset.t12;
+        setp.ne.b32 %unset.t14, %unset.t12, 0;
+        runtime.if %unset.t14, _, rt_unset_stored, %unset.t11, 2, %r3.from;
         ret;
     """).replace("rt_unset_used, 2", f"rt_unset_used, {initialised.USE['address']}")
 
@@ -114,38 +114,38 @@ mov.u32 %r2, %r1;
     mov.b64 %r2.from, %r1.from;
 
 shl.b32 %r2, %r1, 4;
-    shl.b32 %unset.1, %r1.unset, 4;
+    shl.b32 %unset.t1, %r1.unset, 4;
     shl.b32 %r2, %r1, 4;
-    mov.b32 %r2.unset, %unset.1;
+    mov.b32 %r2.unset, %unset.t1;
     mov.b64 %r2.from, %r1.from;
 
 shl.b32 %r2, 4, %r1;
-    shl.b32 %unset.1, 0, %r1;
-    setp.ne.b32 %unset.2, %r1.unset, 0;
-    selp.b32 %unset.3, -1, %unset.1, %unset.2;
+    shl.b32 %unset.t1, 0, %r1;
+    setp.ne.b32 %unset.t2, %r1.unset, 0;
+    selp.b32 %unset.t3, -1, %unset.t1, %unset.t2;
     shl.b32 %r2, 4, %r1;
-    mov.b32 %r2.unset, %unset.3;
+    mov.b32 %r2.unset, %unset.t3;
     mov.b64 %r2.from, %r1.from;
 
 mov.b64 %rd2, {%r1, %r3};
-    mov.b64 %unset.1, {%r1.unset, 0};
+    mov.b64 %unset.t1, {%r1.unset, 0};
     mov.b64 %rd2, {%r1, %r3};
-    mov.b64 %rd2.unset, %unset.1;
+    mov.b64 %rd2.unset, %unset.t1;
     mov.b64 %rd2.from, %r1.from;
 
 mov.b32 {%rs1, %rs2}, %r1;
-    mov.b32 {%unset.1, %unset.2}, %r1.unset;
+    mov.b32 {%unset.t1, %unset.t2}, %r1.unset;
     mov.b32 {%rs1, %rs2}, %r1;
-    mov.b16 %rs1.unset, %unset.1;
+    mov.b16 %rs1.unset, %unset.t1;
     mov.b64 %rs1.from, %r1.from;
-    mov.b16 %rs2.unset, %unset.2;
+    mov.b16 %rs2.unset, %unset.t2;
     mov.b64 %rs2.from, %r1.from;
 
 cvt.rn.f32.s32 %f1, %r1;
-    setp.ne.b32 %unset.1, %r1.unset, 0;
-    selp.b32 %unset.2, -1, 0, %unset.1;
+    setp.ne.b32 %unset.t1, %r1.unset, 0;
+    selp.b32 %unset.t2, -1, 0, %unset.t1;
     cvt.rn.f32.s32 %f1, %r1;
-    mov.b32 %f1.unset, %unset.2;
+    mov.b32 %f1.unset, %unset.t2;
     mov.b64 %f1.from, %r1.from;
 
 not.b32 %r2, %r1;
@@ -154,70 +154,70 @@ not.b32 %r2, %r1;
     mov.b64 %r2.from, %r1.from;
 
 and.b32 %r2, %r1, 255;
-    or.b32 %unset.1, %r1.unset, 0;
-    or.b32 %unset.2, %r1, %r1.unset;
-    and.b32 %unset.3, %unset.1, %unset.2;
-    or.b32 %unset.4, 255, 0;
-    and.b32 %unset.5, %unset.3, %unset.4;
+    or.b32 %unset.t1, %r1.unset, 0;
+    or.b32 %unset.t2, %r1, %r1.unset;
+    and.b32 %unset.t3, %unset.t1, %unset.t2;
+    or.b32 %unset.t4, 255, 0;
+    and.b32 %unset.t5, %unset.t3, %unset.t4;
     and.b32 %r2, %r1, 255;
-    mov.b32 %r2.unset, %unset.5;
+    mov.b32 %r2.unset, %unset.t5;
     mov.b64 %r2.from, %r1.from;
 
 selp.b32 %r2, %r1, 5, %p3;
-    selp.b32 %unset.1, %r1.unset, 0, %p3;
-    xor.b32 %unset.2, %r1, 5;
-    or.b32 %unset.3, %unset.2, %r1.unset;
-    or.b32 %unset.4, %unset.3, 0;
-    selp.b32 %unset.5, %unset.4, %unset.1, %p3.unset;
-    setp.ne.b32 %unset.6, %r1.unset, 0;
-    selp.b64 %unset.7, %r1.from, %p3.from, %unset.6;
+    selp.b32 %unset.t1, %r1.unset, 0, %p3;
+    xor.b32 %unset.t2, %r1, 5;
+    or.b32 %unset.t3, %unset.t2, %r1.unset;
+    or.b32 %unset.t4, %unset.t3, 0;
+    selp.b32 %unset.t5, %unset.t4, %unset.t1, %p3.unset;
+    setp.ne.b32 %unset.t6, %r1.unset, 0;
+    selp.b64 %unset.t7, %r1.from, %p3.from, %unset.t6;
     selp.b32 %r2, %r1, 5, %p3;
-    mov.b32 %r2.unset, %unset.5;
-    mov.b64 %r2.from, %unset.7;
+    mov.b32 %r2.unset, %unset.t5;
+    mov.b64 %r2.from, %unset.t7;
 
 add.f16x2 %r2, %r1, %r3;
-    or.b32 %unset.1, 0, %r1.unset;
-    or.b32 %unset.2, %unset.1, 0;
-    and.b32 %unset.3, %unset.2, 65535;
-    setp.ne.b32 %unset.4, %unset.3, 0;
-    setp.gt.u32 %unset.5, %unset.2, 65535;
-    selp.b32 %unset.6, 65535, 0, %unset.4;
-    selp.b32 %unset.7, 4294901760, 0, %unset.5;
-    or.b32 %unset.8, %unset.6, %unset.7;
+    or.b32 %unset.t1, 0, %r1.unset;
+    or.b32 %unset.t2, %unset.t1, 0;
+    and.b32 %unset.t3, %unset.t2, 65535;
+    setp.ne.b32 %unset.t4, %unset.t3, 0;
+    setp.gt.u32 %unset.t5, %unset.t2, 65535;
+    selp.b32 %unset.t6, 65535, 0, %unset.t4;
+    selp.b32 %unset.t7, 4294901760, 0, %unset.t5;
+    or.b32 %unset.t8, %unset.t6, %unset.t7;
     add.f16x2 %r2, %r1, %r3;
-    mov.b32 %r2.unset, %unset.8;
+    mov.b32 %r2.unset, %unset.t8;
     mov.b64 %r2.from, %r1.from;
 
 cvt.rn.f16x2.f32 %r2, %f2, %f1;
-    setp.ne.b32 %unset.1, %f1.unset, 0;
-    selp.b32 %unset.2, 65535, 0, %unset.1;
-    selp.b32 %unset.3, 4294901760, 0, 0;
-    or.b32 %unset.4, %unset.2, %unset.3;
+    setp.ne.b32 %unset.t1, %f1.unset, 0;
+    selp.b32 %unset.t2, 65535, 0, %unset.t1;
+    selp.b32 %unset.t3, 4294901760, 0, 0;
+    or.b32 %unset.t4, %unset.t2, %unset.t3;
     cvt.rn.f16x2.f32 %r2, %f2, %f1;
-    mov.b32 %r2.unset, %unset.4;
+    mov.b32 %r2.unset, %unset.t4;
     mov.b64 %r2.from, %f1.from;
 
 setp.lt.s32 %p1|%p2, %r1, 3;
-    setp.ne.b32 %unset.1, %r1.unset, 0;
+    setp.ne.b32 %unset.t1, %r1.unset, 0;
     setp.lt.s32 %p1|%p2, %r1, 3;
-    mov.pred %p1.unset, %unset.1;
+    mov.pred %p1.unset, %unset.t1;
     mov.b64 %p1.from, %r1.from;
-    mov.pred %p2.unset, %unset.1;
+    mov.pred %p2.unset, %unset.t1;
     mov.b64 %p2.from, %r1.from;
 
 add.cc.u32 %r2, %r1, 1;
-    setp.ne.b32 %unset.1, %r1.unset, 0;
-    selp.b32 %unset.2, -1, 0, %unset.1;
+    setp.ne.b32 %unset.t1, %r1.unset, 0;
+    selp.b32 %unset.t2, -1, 0, %unset.t1;
     add.cc.u32 %r2, %r1, 1;
-    mov.b32 %r2.unset, %unset.2;
+    mov.b32 %r2.unset, %unset.t2;
     mov.b64 %r2.from, %r1.from;
-    mov.pred %carry.unset, %unset.1;
+    mov.pred %carry.unset, %unset.t1;
     mov.b64 %carry.from, %r1.from;
 
 addc.u32 %r2, %r3, 1;
-    selp.b32 %unset.1, -1, 0, %carry.unset;
+    selp.b32 %unset.t1, -1, 0, %carry.unset;
     addc.u32 %r2, %r3, 1;
-    mov.b32 %r2.unset, %unset.1;
+    mov.b32 %r2.unset, %unset.t1;
     mov.b64 %r2.from, %carry.from;
 
 mov.u32 %r2, 7;
@@ -225,23 +225,23 @@ mov.u32 %r2, 7;
     mov.b32 %r2.unset, 0;
 
 mad.lo.u32 %r1, %r1, %r3, %r1;
-    setp.ne.b32 %unset.1, %r1.unset, 0;
-    selp.b32 %unset.2, -1, 0, %unset.1;
+    setp.ne.b32 %unset.t1, %r1.unset, 0;
+    selp.b32 %unset.t2, -1, 0, %unset.t1;
     mad.lo.u32 %r1, %r1, %r3, %r1;
-    mov.b32 %r1.unset, %unset.2;
+    mov.b32 %r1.unset, %unset.t2;
     mov.b64 %r1.from, %r1.from;
 
 selp.b32 %r2, %r1, %r3, %p3;
-    selp.b32 %unset.1, %r1.unset, 0, %p3;
-    xor.b32 %unset.2, %r1, %r3;
-    or.b32 %unset.3, %unset.2, %r1.unset;
-    or.b32 %unset.4, %unset.3, 0;
-    selp.b32 %unset.5, %unset.4, %unset.1, %p3.unset;
-    setp.ne.b32 %unset.6, %r1.unset, 0;
-    selp.b64 %unset.7, %r1.from, %p3.from, %unset.6;
+    selp.b32 %unset.t1, %r1.unset, 0, %p3;
+    xor.b32 %unset.t2, %r1, %r3;
+    or.b32 %unset.t3, %unset.t2, %r1.unset;
+    or.b32 %unset.t4, %unset.t3, 0;
+    selp.b32 %unset.t5, %unset.t4, %unset.t1, %p3.unset;
+    setp.ne.b32 %unset.t6, %r1.unset, 0;
+    selp.b64 %unset.t7, %r1.from, %p3.from, %unset.t6;
     selp.b32 %r2, %r1, %r3, %p3;
-    mov.b32 %r2.unset, %unset.5;
-    mov.b64 %r2.from, %unset.7;
+    mov.b32 %r2.unset, %unset.t5;
+    mov.b64 %r2.from, %unset.t7;
 """
 
 

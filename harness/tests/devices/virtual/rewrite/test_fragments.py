@@ -61,13 +61,13 @@ def test_small_elements_share_registers_and_may_be_repeated():
     assert "mul.lo.u64 %wmma.at, %wmma.column, %wmma.stride;\nadd.u64 %wmma.at, %wmma.at, %wmma.row;" in text
     assert text.endswith(
         lines("""
-        ld.shared.b16 %wmma.3, [%wmma.at];
-        mov.b32 %wmma.word, {%wmma.0, %wmma.1};
+        ld.shared.b16 %wmma.e3, [%wmma.at];
+        mov.b32 %wmma.word, {%wmma.e0, %wmma.e1};
         mov.b32 %r1, %wmma.word;
         mov.b32 %r3, %wmma.word;
         mov.b32 %r5, %wmma.word;
         mov.b32 %r7, %wmma.word;
-        mov.b32 %wmma.word, {%wmma.2, %wmma.3};
+        mov.b32 %wmma.word, {%wmma.e2, %wmma.e3};
         mov.b32 %r2, %wmma.word;
         mov.b32 %r4, %wmma.word;
         mov.b32 %r6, %wmma.word;
@@ -81,4 +81,4 @@ def test_the_name_of_shared_memory_is_a_generic_address_where_one_is_meant():
     address = "mov.b64 %wmma.base, tile;\ncvta.shared.u64 %wmma.base, %wmma.base;\n"
     assert rewritten(load.format("")).startswith(address)
     assert "cvta" not in rewritten(load.format(".shared"))
-    assert "mov.b32 %wmma.word, {%wmma.4, %wmma.5, %wmma.6, %wmma.7};" in rewritten(load.format(""))
+    assert "mov.b32 %wmma.word, {%wmma.e4, %wmma.e5, %wmma.e6, %wmma.e7};" in rewritten(load.format(""))

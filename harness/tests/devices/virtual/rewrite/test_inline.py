@@ -51,23 +51,23 @@ def test_a_call_becomes_the_body_of_the_function():
     assert printed(kernel) == lines("""
         st.param.b32 [param0], %r1;
         enter waits;
-        ld.param.u32 %r1$$1, [param0];
-        @%p1$$1 bra $L_end$$1;
-        st.local.u32 [kept$$1], %r1$$1;
+        ld.param.u32 %r1..1, [param0];
+        @%p1..1 bra $L_end..1;
+        st.local.u32 [kept..1], %r1..1;
         bar.warp.sync -1;
-        @!%p1$$1 bra.skip $skip.1$$1;
-        bra $return$$1;
-        $skip.1$$1:
-        $L_end$$1:
-        st.param.b32 [retval0], %r1$$1;
-        bra $return$$1;
-        $return$$1:
+        @!%p1..1 bra.skip $skip.1..1;
+        bra $return..1;
+        $skip.1..1:
+        $L_end..1:
+        st.param.b32 [retval0], %r1..1;
+        bra $return..1;
+        $return..1:
         leave waits;
         ret;
     """)
     enter = kernel.body[1]
-    assert enter.expansion.variables == ("kept$$1",) and "%r1$$1" in enter.expansion.registers
-    assert kernel.regs["%r1$$1"] == "b32" and kernel.variables["kept$$1"].name == "kept$$1"
+    assert enter.expansion.variables == ("kept..1",) and "%r1..1" in enter.expansion.registers
+    assert kernel.regs["%r1..1"] == "b32" and kernel.variables["kept..1"].name == "kept..1"
     assert str(enter.original) == "call.uni (retval0), waits, (param0)"
     assert str(kernel.body[4].original) == "st.local.u32 [kept], %r1"
 
@@ -76,25 +76,25 @@ def test_each_copy_has_its_own_names_and_a_guarded_call_is_passed_by():
     twice = "call.uni (retval0), waits, (param0); @!%p1 call.uni (retval0), waits, (param0);"
     kernel = expanded(WAITS, twice)
     text = printed(kernel)
-    assert "kept$$1" in kernel.variables and "kept$$2" in kernel.variables
-    assert "@%p1 bra.skip $skip.1;\nenter waits;\nld.param.u32 %r1$$2, [param0];" in text
+    assert "kept..1" in kernel.variables and "kept..2" in kernel.variables
+    assert "@%p1 bra.skip $skip.1;\nenter waits;\nld.param.u32 %r1..2, [param0];" in text
     assert "leave waits;\n$skip.1:\nret;" in text
 
 
 def test_a_result_that_nobody_wants_gets_memory_of_its_own():
     kernel = expanded(WAITS, "call.uni waits, (param0);")
-    assert "st.param.b32 [result$$1], %r1$$1;" in printed(kernel)
-    assert kernel.variables["result$$1"].space == "param"
+    assert "st.param.b32 [result..1], %r1..1;" in printed(kernel)
+    assert kernel.variables["result..1"].space == "param"
 
 
 def test_functions_within_functions():
     outer = ".func outer()\n{\n.param .b32 a;\n.param .b32 b;\ncall.uni (b), waits, (a);\nret;\n}\n"
     kernel = expanded(WAITS + outer, "call.uni outer, ();")
     text = printed(kernel)
-    assert text.startswith("enter outer;\nenter waits;\nld.param.u32 %r1$$2, [a$$1];")
-    assert text.endswith("$return$$2:\nleave waits;\nbra $return$$1;\n$return$$1:\nleave outer;\nret;")
+    assert text.startswith("enter outer;\nenter waits;\nld.param.u32 %r1..2, [a..1];")
+    assert text.endswith("$return..2:\nleave waits;\nbra $return..1;\n$return..1:\nleave outer;\nret;")
     inner = next(i for i in kernel.body if str(i) == "enter waits")
-    assert str(inner.expansion.call) == "call.uni (b$$1), waits, (a$$1)"
+    assert str(inner.expansion.call) == "call.uni (b..1), waits, (a..1)"
     assert inner.expansion.call.expansion.function == "outer"
 
 
@@ -105,3 +105,10 @@ def test_what_never_waits_stays_a_call_and_what_is_recursive_is_refused():
     with pytest.raises(Unsupported) as caught:
         expanded(again, "call.uni again, ();")
     assert "recursive function again" in str(caught.value) and caught.value.line == 7
+
+
+@pytest.mark.parametrize("declared", [".param .b8 given..1[64]", ".local .b8 kept..1[4]", ".reg .b32 %r1..1"])
+def test_no_program_has_the_names_of_copies(declared):
+    """A parameter of that name would be taken for the copy's, whose size is another."""
+    with pytest.raises(Unsupported):
+        expanded(WAITS, f"{declared}; call.uni (retval0), waits, (param0);")
