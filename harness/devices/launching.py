@@ -103,7 +103,8 @@ def variable_array(compiled, name: str, dtype) -> tuple[str, tuple[int], numpy.d
     dtype = numpy.dtype(dtype)
     if name not in compiled.variables:
         known = (
-            ", ".join(sorted(n for n in compiled.variables if n.isidentifier())) or "none that a kernel uses"
+            ", ".join(sorted(n for n in compiled.variables if n.isidentifier() and n[0] != "_"))
+            or "none that a kernel uses"
         )
         raise LaunchError(f"there is no variable {name}; the file has {known}", "cudaErrorInvalidSymbol")
     symbol, nbytes = compiled.variables[name]

@@ -57,11 +57,11 @@ SHIMS |= {
     for name in _FROM_CUDA
 }
 _LIBRARIES = {
-    "curand": "cuRAND's device functions are not there: write a small generator, such as xorshift, in the file.",
+    "curand": "Of cuRAND, <curand_kernel.h> is here, with XORWOW and Philox.",
     "cutlass/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
     "cute/": "CUTLASS is not installed here; a kernel file has to hold all that it needs.",
 }
-SHIMS |= {name: (_HEADERS / name).read_text() for name in ("algorithm.h", "helper_math.h")}
+SHIMS |= {name: (_HEADERS / name).read_text() for name in ("algorithm.h", "curand_kernel.h", "helper_math.h")}
 SHIMS["algorithm"] = SHIMS.pop("algorithm.h")
 
 VIRTUAL = "compute_80"  # the architecture that the virtual GPU is like

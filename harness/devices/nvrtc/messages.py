@@ -56,6 +56,13 @@ _REMEDIES = (
         "functions of CUDA's runtime are for the host: a kernel cannot call them here (dynamic parallelism is not"
         " supported)",
     ),
+    *(
+        (
+            f'identifier "curandState{name}',
+            "of cuRAND's generators, XORWOW (curandState) and Philox4_32_10 are here",
+        )
+        for name in ("MRG32k3a", "Mtgp32", "Sobol", "Scrambled")
+    ),
     (
         'identifier "alloca" is undefined',
         "NVRTC has no alloca(): write an array of the largest size that is needed",

@@ -123,7 +123,7 @@ extern "C" void run() { k<<<1, 1>>>(0); }
     "header, said",
     [
         ('"common.h"', "A kernel file has to hold all that it needs"),
-        ("<curand_kernel.h>", "cuRAND's device functions are not there"),
+        ("<curand_discrete.h>", "<curand_kernel.h> is here"),
         ("<cutlass/cutlass.h>", "CUTLASS is not installed"),
     ],
 )
