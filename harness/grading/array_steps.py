@@ -27,6 +27,8 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
     for access in own.body.all("subscript_expression"):
         array = arrays.get(access.parts[0].code)
         index = index_of(access)
+        if index and index.kind == "identifier":
+            index = value_of(own.file, index.code, access.start) or index
         if array is None or index is None or len(array.axes) < 2:
             continue
         for _, product in multiplied_out(index):

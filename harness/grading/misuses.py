@@ -39,7 +39,7 @@ def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
     found += differences(file, read(solution), kernel.name, names)
     if all(u.function for u in use) and {v.name for v in own.parameters} == {p.name for p in kernel.params}:
         found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
-    return found or ([] if puzzle.repair else changed_lines(use[1], source))
+    return found or ([] if puzzle.repair else changed_lines(use[1], use[0]))
 
 
 def other_order(kernel: Kernel, own: Function) -> list[Slip]:
@@ -161,9 +161,9 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
                 return
 
 
-def changed_lines(stub: Use, source: str) -> list[Slip]:
+def changed_lines(stub: Use, mine: Use) -> list[Slip]:
     """The first declaration that the stub gives and the file has no more."""
-    plain = "".join("".join(token.code for token in read(source).tokens).split())
+    plain = "".join(t.code for t in mine.file.tokens if any(body.holds(t) for body in mine.bodies))
     for body in stub.bodies:
         for given in body.all("declaration"):
             if (

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from ..course.cuda_text import CudaText, Piece
 from ..course.cuda_tree import LOOPS
 from .array_steps import multiplied_out
+from .noting import index_of
 from .slips import Slip, reached, shown
 
 Sum = frozenset  # of (sign, names in alphabetical order)
@@ -21,7 +22,8 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
     """given: the names of sizes that the stub has."""
     both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
     compared = [*other_bounds(*both, set(given)), *other_ends(*both)]
-    return [*other_signs(*both), *exchanged(*both), *compared, *leaves(*both)]
+    found = [*other_signs(*both), *exchanged(*both), *compared, *leaves(*both), *other_strides(*both)]
+    return found or [*other_names(*both)][:1]
 
 
 def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
@@ -123,6 +125,61 @@ def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
             if e.part("operator").code in ("<", ">", "<=", ">="):
                 left, bound = (" ".join(e.part(side).code.split()) for side in ("left", "right"))
                 yield e, left, bound
+
+
+def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A loop over the same variable with another step."""
+    known: dict[str, set[str]] = {}
+    for _, name, step in strides(solution):
+        known.setdefault(name, set()).add(step)
+    for loop, name, step in strides(mine):
+        if step not in known.get(name, {step}):
+            yield Slip(
+                loop.line,
+                f"The loop over {name} in line {loop.line} steps by {step}: does that leave anything out, or do anything twice?",
+            )
+
+
+def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
+    """(loop, variable, step) of loops that count upwards."""
+    for loop in (loop for body in bodies for loop in body.all("for_statement")):
+        update = loop.part("update")
+        if update and update.kind == "update_expression" and "++" in update.code:
+            yield loop, update.part("argument").code, "1"
+        elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
+            yield loop, update.part("left").code, " ".join(update.part("right").code.split())
+
+
+def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """One name for another, in the value of a variable or in the whole index of an array."""
+    right, own = values(solution), values(mine)
+    for name, value in own.items():
+        if name in right and (wrong := one_name(value, right[name])):
+            yield Slip(value.line, f"Line {value.line}: is {wrong} the right one in {name} = {shown(value)}?")
+    known = {(a, i) for body in solution for _, a, i in indices(body)}
+    for body in mine:
+        for access, array, index in indices(body):
+            others = {i for a, i in known if a == array}
+            if others and index not in others and others <= set(own):
+                yield Slip(access.line, f"Line {access.line}: is {index} the right index for {array}?")
+
+
+def one_name(mine: Piece, solution: Piece) -> str:
+    """The only word in which two expressions differ, if it is a name."""
+    both = [[t for t in p.file.tokens if p.holds(t)] for p in (mine, solution)]
+    if len(both[0]) != len(both[1]):
+        return ""
+    differ = [(a, b) for a, b in zip(*both, strict=True) if a.code != b.code]
+    names = len(differ) == 1 and all(re.fullmatch(r"[A-Za-z_]\w*", t.code) for t in differ[0])
+    return differ[0][0].code if names else ""
+
+
+def indices(body: Piece) -> Iterator[tuple[Piece, str, str]]:
+    """(access, array, index) where the index is one name."""
+    for access in body.all("subscript_expression"):
+        index = index_of(access)
+        if index and index.kind == "identifier" and access.parts[0].kind == "identifier":
+            yield access, access.parts[0].code, index.code
 
 
 def leaves(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

@@ -164,6 +164,33 @@ def takes_all_from_its_own(function: Function) -> Iterator[Slip]:
             )
 
 
+def begins_at_the_same(function: Function) -> Iterator[Slip]:
+    """`for (int i = 0; i < n; i += blockDim.x)`, in which nothing depends on the thread: all threads do the same."""
+    for loop in function.body.all("for_statement"):
+        start, update = loop.part("initializer"), loop.part("update")
+        declared = start.part("declarator") if start and start.kind == "declaration" else None
+        first = declared.part("value") if declared and declared.kind == "init_declarator" else None
+        step = update.part("right") if update and update.kind == "assignment_expression" else None
+        if (
+            first is None
+            or first.kind != "number_literal"
+            or step is None
+            or step.code not in ("blockDim.x", "blockDim.y")
+        ):
+            continue
+        known = function.file.names_at(loop.start)
+        names = {p.code for p in loop.part("body").all("identifier")}
+        origins = [known[n].value for n in names if n in known and known[n].value]
+        if "threadIdx" not in names and not any(
+            "threadIdx" in {p.code for p in o.all("identifier")} for o in origins
+        ):
+            yield Slip(
+                loop.line,
+                f"The loop in line {loop.line} begins at {first.code} in every thread, and steps by {step.code}: all threads "
+                f"take the same elements. Begin at threadIdx.{step.code[-1]}.",
+            )
+
+
 def outside_its_loop(function: Function) -> Iterator[Slip]:
     """A statement indented like the only one that a loop or an `if` without braces governs."""
     for statement in function.body.all(*_BODIES):
@@ -374,6 +401,7 @@ DETECTORS = (
     compares_with_itself,
     steps_another,
     takes_all_from_its_own,
+    begins_at_the_same,
     outside_its_loop,
     shuffles_too_far,
     hides_the_sum,

@@ -61,6 +61,15 @@ STEP = "elements for the step along"
             [("HEIGHT + F - 1, ", "HEIGHT, ")],
             "The stub has the line `int down = HEIGHT + F - 1, across = WIDTH",
         ),
+        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has the line `int H_out = (H + 2 * pad_h"),
+        (
+            "07",
+            [
+                ("float weight", "int at = b * C_in * H * W + c * H + (p + r) * W + q + s; float weight"),
+                ("input[((b * C_in + c) * H + p + r) * W + q + s]", "input[at]"),
+            ],
+            f"takes H {STEP} c in input",
+        ),
         ("01", [("blockIdx.x * blockDim.x + ", "")], "vector_add never uses blockIdx."),
     ],
 )

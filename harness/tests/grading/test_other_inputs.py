@@ -92,6 +92,10 @@ def steps(a, d, which):
             lambda a, d: a["a"] @ a["b"] + (d["M"] + 1) * a["bias"],
             "bias is added several times instead of once:",
         ),
+        (
+            lambda a, d: 0 * product(a, d) + a["bias"],
+            "a and b play no part in c: nothing of them gets there.",
+        ),
         (lambda a, d: a["a"][:, ::-1] @ a["b"] + a["bias"], "reversed along k."),
         (
             lambda a, d: a["a"] @ a["b"].ravel().reshape(d["N"], d["K"]).T + a["bias"],
