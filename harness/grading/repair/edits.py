@@ -71,8 +71,8 @@ BINARY = (
 )
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]", o.code))
 RELATION = (
-    *_operations("a comparison", ("l < r", 1.0), ("l <= r", 1.0), ("l > r", 1.0), ("l >= r", 1.0)),
-    *_operations("a comparison", ("l == r", 1.1), ("l != r", 1.1)),
+    *_operations("a comparison", ("l < r", 0.9), ("l <= r", 0.9), ("l > r", 0.9), ("l >= r", 0.9)),
+    *_operations("a comparison", ("l == r", 1.0), ("l != r", 1.0)),
 )
 LOGICAL = (
     *_operations("a logical operator", ("l && r", 1.0), ("l || r", 1.0)),

@@ -172,7 +172,8 @@ class Search:
         self, make: Callable[..., Variants], devices: Iterator, stack: ExitStack
     ) -> list[Repair]:
         """Blocks of few threads are fast, where the file sets them; what is right in them is tried as it is."""
-        smallest = min(self.puzzle.cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
+        cases = [c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c)]
+        smallest = min(cases, key=lambda c: sum(self.puzzle.full_dims(c).values()))
         text = with_small_blocks(self.source, self.kernel, self.puzzle.full_dims(smallest))
         whole = cache(lambda: make(self.source, devices=self.devices("memory", stack)))
         if text != self.source:

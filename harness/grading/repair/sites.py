@@ -92,7 +92,9 @@ class Site:
     def _choices(self, number: int, o: Operation) -> Iterator[Choice]:
         wanted = o.operands & {"a", "b", "c"}
         if not wanted:
-            yield Choice(self, number, cost=o.cost)
+            choice = Choice(self, number, cost=o.cost)
+            if choice.edit.after != self.piece.code:
+                yield choice
         elif wanted == {"a"}:
             here = self.here if o.code in _ANY or self.made else self.plain
             yield from (
@@ -197,6 +199,10 @@ class Site:
         entry = self.pool[a]
         near = 0.5 if entry.variable and of_one_direction(entry.text, self.piece.code) else 0.0
         near += MISSING * self._is_missing(a)
+        if entry.text == self.piece.code:
+            near -= MISSING
+        if self.piece.kind == "number_literal" and entry.known is not None:
+            return entry.rank
         return entry.rank - near + (0.0 if entry.variable or entry.of or entry.known in (None, 0, 1) else 0.4)
 
     def edit_of(self, choice: Choice) -> Edit | tuple[Edit, ...]:

@@ -105,10 +105,11 @@ class Variants:
         dims = self.puzzle.full_dims(case)
         try:
             launch = self.kernel.launch(dims, tunables(self.source))
-        except (CourseError, ArithmeticError, ValueError, TypeError):
-            return 0
+            products = (flops(self.kernel, dims) or 0) // 2
+        except (CourseError, ArithmeticError, ValueError, TypeError, KeyError):
+            return self._size(case)
         sizes = (s if isinstance(s, tuple) else (s,) for s in (launch.grid, launch.block))
-        return self._size(case) + (flops(self.kernel, dims) or 0) // 2 + 4 * math.prod(map(math.prod, sizes))
+        return self._size(case) + products + 4 * math.prod(map(math.prod, sizes))
 
     def _size(self, case: Case) -> int:
         dims = self.puzzle.full_dims(case)
