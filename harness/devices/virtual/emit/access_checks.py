@@ -24,6 +24,7 @@ from ..runtime.abi import (
     offset,
 )
 from .checks import check_shadow, granule, guarded, needed, shadow_at, slow_check, suspect_at
+from .control import DEAD
 from .memory import place_in, shadow_tag
 from .table import statement
 
@@ -31,16 +32,16 @@ from .table import statement
 @statement("check.access{.set}{.cas.<bits>}.(<space>|generic)")
 def _access(e, ins, mods, array, info, unread, address, given):
     """Check an access, and record what it writes."""
-    info, unread, root = info.value, unread.value, None if type(array) is Sink else e.variable(array)
+    info, unread, root = info.value, unread.value, None if type(array) is Sink else e.variables.find(array)
     value = wanted = None
     if "cas" in mods:
         wanted = llvm_type(ins.op.type), e.value(given, ins.op.type)
     elif type(given) is not Sink:
         bits = 8 * (info & 255)
         value = e.resize(e.value(given, f"b{bits}"), f"i{bits}", "i64")
-    address = e.address(address, ins.op.space)
+    address = e.variables.address(address, ins.op.space)
     with guarded(e, ins):
-        slow, site = e.fresh_label("slow"), e.site(ins)
+        slow, site = e.fresh_label("slow"), e.sites.of(ins)
         race, done = e.fresh_label("race"), e.fresh_label("checked")
         reads, nbytes, own = "set" in mods, info & 255, False  # own: to this thread
         if root is not None and nbytes >= 4:
@@ -55,7 +56,7 @@ def _access(e, ins, mods, array, info, unread, address, given):
             if value is not None:
                 info |= INFO_VALUE
             what = _if_equal(e, address, info, *wanted) if wanted else str(info)
-            e.runtime_call("rt_race", address, what, value or "0", site=site)
+            e.state.call("rt_race", address, what, value or "0", site=site)
             e.line(f"br label %{done}")
         e.label(done)
 
@@ -65,27 +66,32 @@ def _hold(e, ins, mods, *arrays):
     """The values of an array, and for each granule whether it has been written. Its place in local memory stays empty."""
     e.module.declare("llvm.memset.p0.i64", "void", "ptr to, i8 value, i64 bytes, i1 volatile")
     for name in arrays:
-        granules = -(-e.variable(name).size // 4)
-        e.held[name] = f'"{name}.'
+        granules = -(-e.variables.find(name).size // 4)
+        e.arrays.held[name] = f'"{name}.'
         for part, nbytes, value in (("values", 4 * granules, -1), ("written", granules, 0)):
-            place = f'%{e.held[name]}{part}"'
-            e.entry.append(f"  {place} = alloca [{nbytes} x i8], align 16")
+            place = f'%{e.arrays.held[name]}{part}"'
+            e.text.first(f"{place} = alloca [{nbytes} x i8], align 16")
             e.line(f"call void @llvm.memset.p0.i64(ptr align 16 {place}, i8 {value}, i64 {nbytes}, i1 false)")
 
 
 @statement("check.held.(<space>|generic)")
 def _held(e, ins, mods, array, info, used, address):
     """Check an access to an array that LLVM holds, and record what it writes. used: a bit for each byte that counts."""
-    info, used, address, site = info.value, used.value, e.address(address, ins.op.space), e.site(ins)
+    info, used, address, site = (
+        info.value,
+        used.value,
+        e.variables.address(address, ins.op.space),
+        e.sites.of(ins),
+    )
     nbytes = info & 255
-    offset = _offset_in(e, e.variable(array), address, info, site)
+    offset = _offset_in(e, e.variables.find(array), address, info, site)
     crooked, straight = e.fresh_label("crooked"), e.fresh_label("straight")
     e.branch(e.op("icmp ne i64", e.op("and i64", offset, nbytes - 1), 0), crooked, straight, unlikely=True)
-    slow_check(e, crooked, e.dead_label, [(address, 0, site)], info)
+    slow_check(e, crooked, DEAD, [(address, 0, site)], info)
     e.label(straight)
     granules, index = nbytes // 4, e.op("lshr i64", offset, 2)
     t, every = f"i{8 * granules}", int.from_bytes(bytes([INIT]) * granules, "little")
-    where = e.emit(f'getelementptr i8, ptr %{e.held[array]}written", i64 {index}')
+    where = e.emit(f'getelementptr i8, ptr %{e.arrays.held[array]}written", i64 {index}')
     if info & INFO_WRITE:
         e.line(f"store {t} {every}, ptr {where}, align 1")
         return
@@ -101,7 +107,7 @@ def _held(e, ins, mods, array, info, used, address):
 
 def _if_equal(e, address: str, info: int, type_: str, wanted: str) -> str:
     """The info of a compare-and-swap: one that finds a different value writes nothing."""
-    base = e.shared_memory if info & INFO_SHARED else e.arena
+    base = "%shared" if info & INFO_SHARED else "%arena"
     where = e.emit(f"getelementptr i8, ptr {base}, i64 {address}")
     found = e.emit(f"load volatile {type_}, ptr {where}, align 1")
     equal = e.op(f"icmp eq {type_}", found, wanted)
@@ -112,12 +118,14 @@ def _look_closer(e, slow: str, race: str, address: str, site: str, info: int, un
     """Out of line, at the end of the function: the runtime decides exactly, as if nothing were known."""
     checked = e.fresh_label("closer")
     slow_check(e, slow, checked, [(address, 0, site)], info, unread)
-    e.slow_paths.append(f"{checked}:")
+    lines = [f"br label %{race}"]
     if info & INFO_WRITE and not info & INFO_ATOMIC:
         e.module.declare("rt_written")
-        call = f"call i32 @rt_written(i64 %env, i64 {e.thread}, i32 {site}, i64 {address}, i64 {info})"
-        e.slow_paths.append(f"  %written.{checked} = {call}")
-    e.slow_paths.append(f"  br label %{race}")
+        call = (
+            f"call i32 @rt_written(i64 %env, i64 {e.threads.address}, i32 {site}, i64 {address}, i64 {info})"
+        )
+        lines.insert(0, f"%written.{checked} = {call}")
+    e.text.aside(checked, *lines)
 
 
 def _check_in_root(
@@ -135,8 +143,8 @@ def _check_in_root(
     """An access to a shared or local array made of whole granules. whole: all that is read must be set."""
     nbytes = info & 255
     offset = _offset_in(e, root, address, info, site)
-    base, aligned = e.symbol(root.name, window=bool(info & INFO_SHARED)), e.fresh_label("aligned")
-    place = offset if root.space == "local" else e.op("add i64", offset, e.shared_offset(root) % 16)
+    base, aligned = e.variables.symbol(root.name, window=bool(info & INFO_SHARED)), e.fresh_label("aligned")
+    place = offset if root.space == "local" else e.op("add i64", offset, e.variables.shared_offset(root) % 16)
     e.branch(e.op("icmp ne i64", e.op("and i64", place, nbytes - 1), 0), slow, aligned, unlikely=True)
     e.label(aligned)
     first = e.op("lshr exact i64", base, 2) if base[0] == "%" else str(int(base) // 4)
@@ -150,8 +158,8 @@ def _check_in_root(
     if reads:
         check_shadow(e, index, nbytes // 4, INIT, shared, slow, shadow_tag(e, root.name))
         if whole:
-            e.written.add((address, nbytes))
-    elif info & INFO_WRITE and (address, nbytes) not in e.written:  # `x += y` has just read it
+            e.arrays.written.add((address, nbytes))
+    elif info & INFO_WRITE and (address, nbytes) not in e.arrays.written:  # `x += y` has just read it
         _mark_written(e, index, nbytes // 4, READ | WRITE | INIT, shared, array=root.name)
     e.line(f"br label %{done if root.space == 'local' else race}")
 
@@ -163,8 +171,8 @@ def _offset_in(e, root: Variable, address: str, info: int, site: str) -> str:
     limit = max(root.size - (info & 255) + 1, 0)
     e.branch(e.op("icmp uge i64", offset, limit), outside, inside, unlikely=True)
     e.label(outside)
-    e.runtime_call("rt_outside", address, str(info), site=site)
-    e.line(f"br label %{e.dead_label}")
+    e.state.call("rt_outside", address, str(info), site=site)
+    e.line(f"br label %{DEAD}")
     e.label(inside)
     return offset
 
@@ -179,7 +187,7 @@ def _check_anywhere(
     state = check_shadow(e, index, granules, need, shared, slow, shadow_tag(e, ""))
     if info & INFO_WRITE and not info & INFO_ATOMIC:
         if nbytes < 4:
-            e.runtime_call("rt_written", address, str(info), site=site)
+            e.state.call("rt_written", address, str(info), site=site)
         else:
             _mark_written(e, index, granules, INIT, shared, state)
     if shared and info & INFO_WRITE:
@@ -211,21 +219,21 @@ def _skip_quiet(e, address: str, nbytes: int, shared: bool, race: str, done: str
     is a word for each granule. If no collective orders the lanes of a warp, the same goes for memory
     touched by only one warp.
     """
-    quiet = e.emit(f"inttoptr i64 {e.load_field('Env', 'quiet', invariant=True)} to ptr")
-    at = e.op("add i64", address, e.shared_base) if shared else address
+    quiet = e.emit(f"inttoptr i64 {e.state.load('Env', 'quiet', invariant=True)} to ptr")
+    at = e.op("add i64", address, "%sharedbase") if shared else address
     if nbytes < 4:
         at = e.op("and i64", at, -4)
     place = e.op("shl i64", at, 1)
-    bar = e.load_field("Env", "bar")
+    bar = e.state.load("Env", "bar")
     if not e.function.entry and e.module.barriers.has_barriers:  # what is final has no token
-        bar = e.emit(f"select i1 {e.op('icmp eq i32', e.load_field('Env', 'final'), 0)}, i32 {bar}, i32 0")
+        bar = e.emit(f"select i1 {e.op('icmp eq i32', e.state.load('Env', 'final'), 0)}, i32 {bar}, i32 0")
     bar = e.cast("zext", "i32", bar, "i64")
     known = e.cast("zext", "i32", site, "i64") if site[0] == "%" else site
     which = e.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
     token = e.op("or i64", e.op("shl i64", bar, 32), which)
     tokens = [token]
     if e.module.barriers.symmetric(e.function.name) & SYMMETRIC_LANES:
-        warp = e.op("lshr i32", e.load_field("Thread", "linear", invariant=True), 5)
+        warp = e.op("lshr i32", e.state.load("Thread", "linear", invariant=True), 5)
         tokens.append(e.op("add i64", token, e.cast("zext", "i32", e.op("add i32", warp, 1), "i64")))
     n = max(1, nbytes // 4)
     loud = e.fresh_label("loud") if nbytes == 4 and len(tokens) > 1 else race
@@ -251,12 +259,12 @@ def _join_the_first(
     join, first = e.fresh_label("join"), str(1 << 31)
     e.branch(e.op("icmp eq i64", found, e.op("or i64", in_warp, first)), join, race)
     e.label(join)
-    cells = e.emit(f"inttoptr i64 {e.load_field('Env', 'cells', invariant=True)} to ptr")
-    at = e.op("add i64", address, e.shared_base) if shared else address
+    cells = e.emit(f"inttoptr i64 {e.state.load('Env', 'cells', invariant=True)} to ptr")
+    at = e.op("add i64", address, "%sharedbase") if shared else address
     place = e.op("mul i64", e.op("lshr i64", at, 2), DTYPES["Cell"].itemsize)
     lanes_at = e.op("add i64", place, offset("Cell", "record") + 4 * LANES_OF_A_RECORD)
     where = e.emit(f"getelementptr i8, ptr {cells}, i64 {lanes_at}")
-    lane = e.op("and i32", e.load_field("Thread", "linear", invariant=True), 31)
+    lane = e.op("and i32", e.state.load("Thread", "linear", invariant=True), 31)
     lanes = e.emit(f"load volatile i32, ptr {where}, align 4")
     more = e.op("or i32", lanes, e.op("shl i32", 1, lane))
     e.line(f"store volatile i32 {more}, ptr {where}, align 4")

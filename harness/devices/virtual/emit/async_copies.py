@@ -6,6 +6,7 @@ Source: PTX ISA, sections 9.7.9.25 (cp.async) and 9.7.13.15 (mbarrier).
 from __future__ import annotations
 
 from ..ptx.types import llvm_type
+from .control import DEAD
 from .memory import place
 
 _OPERATIONS = ("init", "arrive", "arrive_drop", "test_wait", "inval", "parity")
@@ -21,28 +22,28 @@ def emit(e, ins) -> None:
     elif op.operation == "arrive":
         _arrive_after_copies(e, ins)
     elif op.operation == "commit_group":
-        e.runtime_call("rt_copy_commit", site=e.site(ins))
+        e.state.call("rt_copy_commit", site=e.sites.of(ins))
     else:
         all_but = ins.named["n"].value if op.operation == "wait_group" else 0xFFFFFFFF
-        e.runtime_call("rt_copy_wait", str(all_but), site=e.site(ins))
+        e.state.call("rt_copy_wait", str(all_but), site=e.sites.of(ins))
 
 
 def _copy(e, ins) -> None:
     """`[to], [from], size{, bytes to read}`: bounds are checked now, the bytes move at the wait."""
-    inside = e.op("and i64", e.address(ins.operands[0], "shared"), 0xFFFFFFFF)
-    to = e.op("add i64", inside, e.shared_base)
-    source = e.address(ins.operands[1], "global")
+    inside = e.op("and i64", e.variables.address(ins.operands[0], "shared"), 0xFFFFFFFF)
+    to = e.op("add i64", inside, "%sharedbase")
+    source = e.variables.address(ins.operands[1], "global")
     size = ins.named["n"].value
     given = str(size)
     if (operand := ins.named.get("b")) is not None:
-        if e.register_type(operand) == "pred":  # ignore-src
+        if e.values.types.get(operand) == "pred":  # ignore-src
             ignored = e.value(operand, "pred")
             given = e.emit(f"select i1 {ignored}, i64 0, i64 {size}")
         else:
             given = e.cast("zext", "i32", e.value(operand, "u32"), "i64")
     good = e.fresh_label("copying")
-    ok = e.runtime_call("rt_copy", to, source, str(size), given, site=e.site(ins))
-    e.branch(e.op("icmp ne i32", ok, 0), good, e.dead_label)
+    ok = e.state.call("rt_copy", to, source, str(size), given, site=e.sites.of(ins))
+    e.branch(e.op("icmp ne i32", ok, 0), good, DEAD)
     e.label(good)
 
 
@@ -60,7 +61,7 @@ def _mbarrier(e, ins) -> None:
     what = "parity" if "parity" in op.mods else op.operation.replace("try_wait", "test_wait")
     code = _OPERATIONS.index(what)
     result = e.emit(
-        f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.site(ins)}, i64 {code}, i64 {host}, i64 {argument})"
+        f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, i64 {code}, i64 {host}, i64 {argument})"
     )
     if op.waits:
         e.set(named["d"], e.cast("trunc", "i64", result, "i1"), "pred")
@@ -70,11 +71,11 @@ def _mbarrier(e, ins) -> None:
 
 def _arrive_after_copies(e, ins) -> None:
     """The arrival triggered by the copies so far: they complete now, and the thread arrives."""
-    e.runtime_call("rt_copy_wait", str(0xFFFFFFFF), site=e.site(ins))
+    e.state.call("rt_copy_wait", str(0xFFFFFFFF), site=e.sites.of(ins))
     host = e.emit(f"ptrtoint ptr {place(e, ins)} to i64")
     code = _OPERATIONS.index("arrive")
     if "noinc" not in ins.op.mods:  # first the pending count goes up by one
         e.emit(
-            f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.site(ins)}, i64 {code}, i64 {host}, i64 -1)"
+            f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, i64 {code}, i64 {host}, i64 -1)"
         )
-    e.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.site(ins)}, i64 {code}, i64 {host}, i64 1)")
+    e.emit(f"call i64 @rt_mbarrier(i64 %env, i64 %thr, i32 {e.sites.of(ins)}, i64 {code}, i64 {host}, i64 1)")

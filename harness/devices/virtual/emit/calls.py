@@ -9,6 +9,7 @@ from ....errors import CompileError, Diagnostic, Unsupported
 from ...nvrtc.compiler import demangle
 from ..ptx.callgraph import symbol_name
 from ..ptx.ir import Function, Instruction, Variable
+from .control import DEAD
 
 
 def emit(e, ins: Instruction) -> bool:
@@ -25,17 +26,17 @@ def emit(e, ins: Instruction) -> bool:
 
 
 def _call_function(e, ins: Instruction, function: Function, returns, arguments) -> None:
-    args = [] if e.module.raw else ["i64 %env", "i64 %thr", f"i32 {e.site(ins)}"]
+    args = [] if e.module.raw else ["i64 %env", "i64 %thr", f"i32 {e.sites.of(ins)}"]
     for formal, actual in zip(function.params, arguments, strict=True):
         if formal.is_array:
-            args.append(f"ptr {e.params[actual][0]}")
+            args.append(f"ptr {e.variables.parameter(actual)}")
         else:
             t = f"i{8 * formal.size}"
             args.append(f"{t} {_argument(e, actual, formal)}")
     returned = "void"
     for formal, actual in zip(function.returns, returns, strict=False):
         if formal.is_array:
-            args.append(f"ptr {e.params[actual][0]}")
+            args.append(f"ptr {e.variables.parameter(actual)}")
         else:
             returned = f"i{8 * formal.size}"
     text = f"call {returned} {symbol_name(function.name, e.module.raw)}({', '.join(args)})"
@@ -45,18 +46,18 @@ def _call_function(e, ins: Instruction, function: Function, returns, arguments) 
         result = e.fresh("result")
         e.line(f"{result} = {text}")
         if returns:
-            e.line(f"store {returned} {result}, ptr {e.params[returns[0]][0]}")
+            e.line(f"store {returned} {result}, ptr {e.variables.parameter(returns[0])}")
     if not e.module.raw:
         alive = e.fresh_label("returned")
-        dead = e.op("icmp ne i32", e.load_field("Thread", "dead", volatile=True), 0)
-        e.branch(dead, e.dead_label, alive, unlikely=True)
+        dead = e.op("icmp ne i32", e.state.load("Thread", "dead", volatile=True), 0)
+        e.branch(dead, DEAD, alive, unlikely=True)
         e.label(alive)
 
 
 def _call_pointer(e, ins: Instruction, register: str, returns, arguments) -> None:
     """A call through a pointer: a switch over the functions whose address is taken and whose signature
     fits."""
-    if e.register_type(register) is None:
+    if e.values.types.get(register) is None:
         raise Unsupported(f"the function {register}")
     pointer, after = e.value(register, "u64"), e.fresh_label("after")
     candidates = [f for f in e.module.graph.pointed if _fits(e, f, returns, arguments)]
@@ -68,28 +69,27 @@ def _call_pointer(e, ins: Instruction, register: str, returns, arguments) -> Non
     nowhere = e.fresh_label("nowhere")
     e.line(f"switch i64 {pointer}, label %{nowhere} [ {cases} ]")
     e.label(nowhere)
-    e.fault_here(ins)
-    known = dict(e.known)
+    e.control.fault(ins)
+    known = e.text.remembered()
     for f, label in zip(candidates, labels, strict=True):
         e.label(label)
-        e.known = dict(known)
+        e.text.recall(known)
         _call_function(e, ins, f, returns, arguments)
         e.line(f"br label %{after}")
     e.label(after)
-    e.known = known
+    e.text.recall(known)
 
 
 def _fits(e, function: Function, returns, arguments) -> bool:
     if len(function.params) != len(arguments) or len(function.returns) < len(returns):
         return False
     given, wanted = (*arguments, *returns), (*function.params, *function.returns[: len(returns)])
-    return all(e.variable(a).size == v.size for a, v in zip(given, wanted, strict=True))
+    return all(e.variables.find(a).size == v.size for a, v in zip(given, wanted, strict=True))
 
 
 def _argument(e, actual: str, formal: Variable) -> str:
-    key = actual
-    if key in e.params:
-        return e.emit(f"load i{8 * formal.size}, ptr {e.params[key][0]}, align 1")
+    if pointer := e.variables.parameter(actual):
+        return e.emit(f"load i{8 * formal.size}, ptr {pointer}, align 1")
     return e.value(actual, f"b{8 * formal.size}")
 
 
@@ -100,24 +100,24 @@ def _external(e, ins: Instruction, name: str, returns, arguments) -> bool:
         return False
     if name == "vprintf":
         values = [_argument(e, a, Variable("param", "b64", "", 8, 8)) for a in arguments]
-        result = e.runtime_call("rt_printf", *values, site=e.site(ins))
+        result = e.state.call("rt_printf", *values, site=e.sites.of(ins))
         if returns:
-            e.line(f"store i32 {result}, ptr {e.params[returns[0]][0]}")
+            e.line(f"store i32 {result}, ptr {e.variables.parameter(returns[0])}")
         return False
     if name == "__assertfail":
         values = []
         for argument, size in ((arguments[0], 8), (arguments[2], 4)):
             value = _argument(e, argument, Variable("param", f"b{8 * size}", "", size, size))
             values.append(e.resize(value, f"i{8 * size}", "i64"))
-        e.runtime_call("rt_assert", *values, site=e.site(ins))
-        e.line(f"br label %{e.dead_label}")
+        e.state.call("rt_assert", *values, site=e.sites.of(ins))
+        e.line(f"br label %{DEAD}")
         return True
     if name in ("malloc", "free"):
         _heap(e, ins, name, returns, arguments)
         return False
     if name.startswith(("cuda", "__cuda")):  # of CUDA's runtime on the device
         raise Unsupported(f"dynamic parallelism: {name}() is called, which only the host can do here")
-    at = e.location(ins)
+    at = e.sites.location(ins)
     message = f"{demangle(name, qualified=True)}() is called here, but nothing in this file says what it does"
     place = at.file or e.module.name, at.line
     raise CompileError(message, (Diagnostic("error", message, *place),))
@@ -127,13 +127,13 @@ def _heap(e, ins: Instruction, name: str, returns, arguments) -> None:
     """malloc() and free(), with which new and delete work, too."""
     value = _argument(e, arguments[0], Variable("param", "b64", "", 8, 8))
     e.module.declare(f"rt_{name}")
-    result = e.runtime_call(f"rt_{name}", value, site=e.site(ins))
+    result = e.state.call(f"rt_{name}", value, site=e.sites.of(ins))
     if name == "free":
         good = e.fresh_label("freed")
-        e.branch(e.op("icmp ne i32", result, 0), good, e.dead_label)
+        e.branch(e.op("icmp ne i32", result, 0), good, DEAD)
         e.label(good)
     elif returns:
-        e.line(f"store i64 {result}, ptr {e.params[returns[0]][0]}")
+        e.line(f"store i64 {result}, ptr {e.variables.parameter(returns[0])}")
 
 
 def _external_raw(e, name: str, returns, arguments) -> None:
@@ -148,4 +148,4 @@ def _external_raw(e, name: str, returns, arguments) -> None:
     else:
         result = e.emit(text)
         if returns:
-            e.line(f"store {returned} {result}, ptr {e.params[returns[0]][0]}")
+            e.line(f"store {returned} {result}, ptr {e.variables.parameter(returns[0])}")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from ..analyse.access_groups import GAP, SHARED_GAP
 from ..ptx.ir import operand
 from ..runtime.abi import INFO_ATOMIC, INFO_SHARED, INFO_WRITE, READ, SHARED_WINDOW, WRITE
+from .control import DEAD
 from .table import statement
 
 #: of memory that stays as it is while a kernel runs
@@ -26,8 +27,12 @@ def _bounds(e, ins, mods, info, *addresses):
     nbytes, shared, need = info & 255, bool(info & INFO_SHARED), needed(info)
     offsets = [address.offset for address in addresses]
     first = min(offsets)
-    base = e.address(operand(f"[{addresses[0].base}]"), space) if len(addresses) > 1 else ""
-    start = e.once(f"add i64 {base}, {first}") if base and first else base or e.address(addresses[0], space)
+    base = e.variables.address(operand(f"[{addresses[0].base}]"), space) if len(addresses) > 1 else ""
+    start = (
+        e.once(f"add i64 {base}, {first}")
+        if base and first
+        else base or e.variables.address(addresses[0], space)
+    )
     with guarded(e, ins):
         slow, good = e.fresh_label("slow"), e.fresh_label("good")
         span = max(offsets) + nbytes - first
@@ -36,10 +41,10 @@ def _bounds(e, ins, mods, info, *addresses):
             for at, width in _windows(span // 4, (SHARED_GAP if shared else GAP) // 4):
                 part = e.op("add i64", index, at) if at else index
                 check_shadow(e, part, width, need, shared, slow, _FIXED)
-            each = [(base, offset, e.site(i)) for offset, i in zip(offsets, ins.about, strict=True)]
+            each = [(base, offset, e.sites.of(i)) for offset, i in zip(offsets, ins.about, strict=True)]
         else:
             check_shadow(e, index, max(1, nbytes // 4), need, shared, slow, _FIXED)
-            each = [(start, 0, e.site(ins))]
+            each = [(start, 0, e.sites.of(ins))]
         e.line(f"br label %{good}")
         slow_check(e, slow, good, each, info)
         e.label(good)
@@ -53,12 +58,12 @@ def guarded(e, ins) -> Iterator[None]:
         return
     give, on = e.fresh_label("row"), e.fresh_label("rows")
     e.branch(e.value(ins.pred, "pred"), give, on)
-    known = dict(e.known)
+    known = e.text.remembered()
     e.label(give)
     yield
     e.line(f"br label %{on}")
     e.label(on)
-    e.known = known
+    e.text.recall(known)
 
 
 def needed(info: int) -> int:
@@ -99,7 +104,7 @@ def check_shadow(e, index: str, granules: int, need: int, shared: bool, slow: st
 
 
 def shadow_at(e, index: str, shared: bool) -> str:
-    return e.emit(f"getelementptr i8, ptr {e.shared_shadow if shared else e.shadow}, i64 {index}")
+    return e.emit(f"getelementptr i8, ptr {'%sharedshadow' if shared else '%shadow'}, i64 {index}")
 
 
 def slow_check(e, slow: str, good: str, accesses, info: int, unread: int = 0) -> None:
@@ -111,24 +116,24 @@ def slow_check(e, slow: str, good: str, accesses, info: int, unread: int = 0) ->
     label = slow
     for i, (base, offset, site) in enumerate(accesses):
         next_ = good if i == len(accesses) - 1 else f"{slow}.{i}"
-        e.slow_paths += [
-            f"{label}:",
-            f"  %at.{label} = add i64 {base}, {offset}",
-            f"  %ok.{label} = call i32 @rt_check(i64 %env, i64 {e.thread}, i64 %at.{label}, i32 {site}, i32 {info}, i64 {unread})",
-            f"  %good.{label} = icmp ne i32 %ok.{label}, 0",
-            f"  br i1 %good.{label}, label %{next_}, label %{e.dead_label}",
-        ]
+        e.text.aside(
+            label,
+            f"%at.{label} = add i64 {base}, {offset}",
+            f"%ok.{label} = call i32 @rt_check(i64 %env, i64 {e.threads.address}, i64 %at.{label}, i32 {site}, i32 {info}, i64 {unread})",
+            f"%good.{label} = icmp ne i32 %ok.{label}, 0",
+            f"br i1 %good.{label}, label %{next_}, label %{DEAD}",
+        )
         label = next_
 
 
 def suspect_at(e, label: str) -> None:
     """Out of line: something unset has been read."""
     e.module.declare("rt_suspect")
-    e.slow_paths += [
-        f"{label}:",
-        f"  %suspect.{label} = call i32 @rt_suspect(i64 %env, i64 {e.thread}, i32 0)",
-        f"  br label %{e.dead_label}",
-    ]
+    e.text.aside(
+        label,
+        f"%suspect.{label} = call i32 @rt_suspect(i64 %env, i64 {e.threads.address}, i32 0)",
+        f"br label %{DEAD}",
+    )
 
 
 def _windows(granules: int, gap: int) -> list[tuple[int, int]]:

@@ -48,11 +48,11 @@ def _barrier(e, ins) -> None:
         known, other = e.fresh_label("barrier"), e.fresh_label("nobarrier")
         e.branch(e.op("icmp ult i32", number, BARRIERS), known, other)
         e.label(other)
-        e.fault_here(ins)
+        e.control.fault(ins)
         e.label(known)
     count = _wide(e, named["b"], "u32") if "b" in named else "0"
     if op.operation == "arrive":
-        e.runtime_call("rt_arrive", number, count, site=e.site(ins))
+        e.state.call("rt_arrive", number, count, site=e.sites.of(ins))
     elif not op.has_result and "b" not in named:
         wait(e, "barrier", "barrier", ins, mask=number)  # __syncthreads()
     else:
@@ -69,19 +69,19 @@ def _wide(e, operand: str, ptx_type: str) -> str:
 def _results(e, targets: Operand, ptx_type: str) -> None:
     """result0 -> the first target; result1 -> a predicate target after `|`."""
     first, *second = targets.parts
-    value = e.load_field("Thread", "result0")
+    value = e.state.load("Thread", "result0")
     if BITS[ptx_type] < 64:
         value = e.cast("trunc", "i64", value, llvm_type(ptx_type))
     e.set(first, value, ptx_type)
     for target in second:
-        e.set(target, e.cast("trunc", "i64", e.load_field("Thread", "result1"), "i1"), "pred")
+        e.set(target, e.cast("trunc", "i64", e.state.load("Thread", "result1"), "i1"), "pred")
 
 
 def wait(e, wait: str, op: str, ins, args=(), mask: str = "0") -> None:
     for i, value in enumerate(args):
-        e.store_field("Thread", f"arg{i}", value)
-    e.store_field("Thread", "mask", mask)
-    e.store_field("Thread", "op", OP[op])
-    e.store_field("Thread", "site", e.site(ins))
-    e.store_field("Thread", "wait", WAIT[wait])
-    e.suspend()
+        e.state.store("Thread", f"arg{i}", value)
+    e.state.store("Thread", "mask", mask)
+    e.state.store("Thread", "op", OP[op])
+    e.state.store("Thread", "site", e.sites.of(ins))
+    e.state.store("Thread", "wait", WAIT[wait])
+    e.control.suspend()

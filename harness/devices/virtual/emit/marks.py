@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ptx.types import llvm_type
 from ..runtime import abi
 from .checks import suspect_at
+from .control import DEAD
 from .table import statement
 
 
@@ -13,14 +14,14 @@ def _note(e, ins, mods, place: str, value: str):
     """`site` stands for the number of the place."""
     struct, name, offset = field_of(place)
     if value[0] == "%":
-        value = e.value(value, e.register_type(value))
-    e.store_field(struct, name, e.site(ins) if value == "site" else value, offset)
+        value = e.value(value, e.values.types.get(value))
+    e.state.store(struct, name, e.sites.of(ins) if value == "site" else value, offset)
 
 
 @statement("fetch")
 def _fetch(e, ins, mods, target: str, place: str):
     struct, name, offset = field_of(place)
-    e.set(target, e.load_field(struct, name, volatile=True, offset=offset), e.register_type(target))
+    e.set(target, e.state.load(struct, name, volatile=True, offset=offset), e.values.types.get(target))
 
 
 @statement("peek.<data>")
@@ -37,21 +38,21 @@ def _poke(e, ins, mods, place: str, value: str):
 
 @statement("locate")
 def _locate(e, ins, mods, target: str, what: str, function: str):
-    site = str(e.module.new_site(ins.at, f"{what} of {function}")) if ins.at.line else e.site(ins)
+    site = str(e.module.new_site(ins.at, f"{what} of {function}")) if ins.at.line else e.sites.of(ins)
     e.set(target, e.resize(site, "i32", "i64"), "b64")
 
 
 @statement("bump")
 def _bump(e, ins, mods, place: str):
     struct, name, offset = field_of(place)
-    pointer = e.field_pointer(struct, name, offset)
+    pointer = e.state.pointer(struct, name, offset)
     more = e.op("add i32", e.emit(f"load i32, ptr {pointer}"), 1)
     e.line(f"store i32 {more}, ptr {pointer}")
 
 
 @statement("runtime")
 def _runtime(e, ins, mods, name: str, *values: str):
-    e.runtime_call(name, *values, site=e.site(ins))
+    e.state.call(name, *values, site=e.sites.of(ins))
 
 
 @statement("runtime.if")
@@ -60,10 +61,10 @@ def _runtime_if(e, ins, mods, happens: str, target: str, name: str, *values: str
     given = [e.value(value, "b64") for value in values]
     e.branch(e.value(happens, "pred"), call, go_on, unlikely=True)
     e.label(call)
-    result = e.runtime_call(name, *given, site=e.site(ins))
+    result = e.state.call(name, *given, site=e.sites.of(ins))
     if target != "_":
-        e.line(f"store {abi.FUNCTIONS[name][0]} {result}, ptr {e.slot(target)}")
-        e.known.pop(target, None)
+        e.line(f"store {abi.FUNCTIONS[name][0]} {result}, ptr {e.values.slot(target)}")
+        e.text.forget(target)
     e.line(f"br label %{go_on}")
     e.label(go_on)
 
@@ -86,27 +87,27 @@ def _check_assigned(e, ins, mods, *flags: str):
 @statement("turn")
 def _turn(e, ins, mods):
     """Let others come between what this thread has read and what it does with it."""
-    if not e.coroutine:
+    if not e.control.coroutine:
         return
     turn, go_on = e.fresh_label("turn"), e.fresh_label("alone")
-    waits = e.runtime_call("rt_turn", site=0)
+    waits = e.state.call("rt_turn", site=0)
     e.branch(e.op("icmp ne i32", waits, 0), turn, go_on)
     e.label(turn)
-    e.suspend()
+    e.control.suspend()
     e.line(f"br label %{go_on}")
     e.label(go_on)
 
 
 @statement("suspend")
 def _suspend(e, ins, mods):
-    e.suspend()
+    e.control.suspend()
 
 
 @statement("slice")
 def _slice(e, ins, mods, target: str, size: str, called: str = "0"):
     """called: it is calls that have been counted."""
-    granted, alive = e.runtime_call("rt_slice", size, called, site=e.site(ins)), e.fresh_label("alive")
-    e.branch(e.op("icmp ne i32", granted, 0), alive, e.dead_label)
+    granted, alive = e.state.call("rt_slice", size, called, site=e.sites.of(ins)), e.fresh_label("alive")
+    e.branch(e.op("icmp ne i32", granted, 0), alive, DEAD)
     e.label(alive)
     e.set(target, granted, "u32")
 
@@ -115,13 +116,13 @@ def _slice(e, ins, mods, target: str, size: str, called: str = "0"):
 def _enter(e, ins, mods, function: str):
     """A copy of a function begins: its registers have no values yet, its local variables no memory."""
     for name in ins.expansion.variables:
-        e.declare_variable(name, e.function.variables[name], e.site(ins))
+        e.variables.declare(name, e.function.variables[name], e.sites.of(ins))
 
 
 @statement("leave")
 def _leave(e, ins, mods, function: str):
     for name in reversed(ins.expansion.variables):
-        e.free(name)
+        e.variables.free(name)
 
 
 def field_of(place: str) -> tuple[str, str, int]:

@@ -26,7 +26,7 @@ def emit(e, ins) -> None:
 
 def _data(e, index: int) -> str:
     """Host pointer to one element of it."""
-    return e.field_pointer("Extra", "data", 8 * index)
+    return e.state.pointer("Extra", "data", 8 * index)
 
 
 def _give(e, index: int, value: str) -> None:
@@ -44,9 +44,9 @@ def _ldmatrix(e, ins) -> None:
     """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each, which they have checked; every lane gets two
     halves of a row."""
     targets, transposed = ins.operands[0].parts, "trans" in ins.op.mods
-    count, address = len(targets), e.address(ins.address, "shared")
-    lane = e.special("%laneid")[0]
-    _give(e, 0, e.op("add i64", address, e.shared_base))
+    count, address = len(targets), e.variables.address(ins.address, "shared")
+    lane = e.value("%laneid", "u32")
+    _give(e, 0, e.op("add i64", address, "%sharedbase"))
     e.module.exchanges = True
     wait(e, "warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
     quarter = e.cast("zext", "i32", e.op("and i32", lane, 3), "i64")
@@ -58,8 +58,7 @@ def _ldmatrix(e, ins) -> None:
             parts = [e.op("add i64", _take(e, i), e.op("mul i64", quarter, 4))]
         bits = 32 // len(parts)
         values = [
-            e.emit(f"load i{bits}, ptr {e.emit(f'getelementptr i8, ptr {e.arena}, i64 {at}')}")
-            for at in parts
+            e.emit(f"load i{bits}, ptr {e.emit(f'getelementptr i8, ptr %arena, i64 {at}')}") for at in parts
         ]
         e.set(target, _packed(e, values, bits), "b32")
 

@@ -16,6 +16,19 @@ from .table import statement
 _RMW = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
 
 
+class Arrays:
+    """What is known of a function's memory.
+
+    held: .local symbol that LLVM keeps -> how its memory is called. written: addresses, as LLVM's values, that hold
+    something, and how much.
+    """
+
+    def __init__(self):
+        self.held: dict[str, str] = {}
+        self.written: set[tuple[str, int]] = set()
+        self.tags: dict[tuple[str, str], str] = {}  # see `apart`
+
+
 def emit(e, ins) -> None:
     """Lower a load, a store or an atomic; cvta, isspacep."""
     how = {"load": _load, "store": _store, "cvta": _cvta, "isspacep": _isspacep}
@@ -25,22 +38,22 @@ def emit(e, ins) -> None:
 def place(e, ins) -> str:
     """The host pointer of an access."""
     op, operand = ins.op, ins.address
-    if op.space == "param" and (pointer := e.parameter_pointer(operand)):
+    if op.space == "param" and (pointer := e.variables.parameter_pointer(operand)):
         return pointer
-    address = e.address(operand, op.space)
+    address = e.variables.address(operand, op.space)
     if e.module.raw:
         return e.cast("inttoptr", "i64", address, "ptr")
-    if ins.array in e.held:
+    if ins.array in e.arrays.held:
         return e.emit(
-            f'getelementptr i8, ptr %{e.held[ins.array]}values", i64 {place_in(e, ins.array, address)}'
+            f'getelementptr i8, ptr %{e.arrays.held[ins.array]}values", i64 {place_in(e, ins.array, address)}'
         )
-    base = e.shared_memory if op.space == "shared" else e.arena
+    base = "%shared" if op.space == "shared" else "%arena"
     return e.emit(f"getelementptr i8, ptr {base}, i64 {address}")
 
 
 def place_in(e, array: str, address: str, window: bool = False) -> str:
     """How far behind the start of an array an address is. window: as in `addresses`."""
-    return e.once(f"sub i64 {address}, {e.symbol(array, window)}")
+    return e.once(f"sub i64 {address}, {e.variables.symbol(array, window)}")
 
 
 # -- ld, st -----------------------------------------------------------------------------------
@@ -130,25 +143,25 @@ def _cvta(e, ins) -> None:
     """Only the shared window is separate; every other space uses the arena's own addresses."""
     type_, shared, operand = ins.op.type, ins.op.space == "shared", ins.operands[1]
     if isinstance(operand, Symbol):
-        value = e.symbol(operand.name, shared, operand.offset)
+        value = e.variables.symbol(operand.name, shared, operand.offset)
     else:
         value = e.value(operand, type_)
     if shared and not e.module.raw:
         value = e.resize(value, llvm_type(type_), "i64")
-        value = e.op("sub i64" if "to" in ins.op.mods else "add i64", value, e.shared_base)
+        value = e.op("sub i64" if "to" in ins.op.mods else "add i64", value, "%sharedbase")
         value = e.resize(value, "i64", llvm_type(type_))
     e.set(ins.operands[0], value, type_)
 
 
 def _isspacep(e, ins) -> None:
     address = e.value(ins.operands[1], "u64")
-    worker = e.op("sub i64", address, e.shared_base)
+    worker = e.op("sub i64", address, "%sharedbase")
     in_shared = e.op("icmp ult i64", worker, SHARED_WINDOW)
     in_slots = e.op("sub i64", address, e.module.slots_start)
     # which is as long as what comes before it
     local = e.op("icmp ult i64", in_slots, e.module.slots_start)
     outside = e.op("xor i1", in_shared, "true")
-    params = e.load_field("Env", "params", invariant=True)
+    params = e.state.load("Env", "params", invariant=True)
     first, nbytes = e.module.constants
     constant = e.op("sub i64", address, e.op("add i64", "%globals", first))
     in_const = e.op("icmp ult i64", constant, nbytes)
@@ -184,14 +197,14 @@ def _apart(e, ins, mods, *arrays: str):
     # "": an unknown access, which may be to any of the arrays
     for name in (*arrays, ""):
         rest = [data[o] for o in arrays if o != name and name]
-        e.tags["data", name] = tag(data[name], everything + rest)
+        e.arrays.tags["data", name] = tag(data[name], everything + rest)
         rest = [shadow[o] for o in arrays if o != name and name]
-        e.tags["shadow", name] = tag(shadow[name], list(data.values()) + rest)
+        e.arrays.tags["shadow", name] = tag(shadow[name], list(data.values()) + rest)
 
 
 def data_tag(e, array: str) -> str:
-    return e.tags.get(("data", array), "")
+    return e.arrays.tags.get(("data", array), "")
 
 
 def shadow_tag(e, array: str) -> str:
-    return e.tags.get(("shadow", array), "")
+    return e.arrays.tags.get(("shadow", array), "")

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from ..analyse.facts import ModuleFacts
 from ..compile.modules import Lowered
-from .function import Lowering
+from . import function
 from .unit import Unit
 
 
 def run(facts: ModuleFacts, name: str, arena_size: int) -> Lowered:
     """A module as LLVM text. Errors: Unsupported, with the line, for anything that has no exact translation."""
     unit = Unit(facts, name, arena_size)
-    lowerings = ((function, Lowering(function, unit)) for function in facts.emitted)
-    return unit.lowered([each.kernel() if f.entry else each.device_function() for f, each in lowerings])
+    return unit.lowered([function.emit(f, unit) for f in facts.emitted])

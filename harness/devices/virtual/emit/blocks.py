@@ -1,0 +1,86 @@
+"""The function that runs one block of a kernel, `NAME.block(env)`."""
+
+from __future__ import annotations
+
+from ..runtime import abi
+
+_OF_COROUTINES = """
+define void @"{name}.block"(i64 %env) nounwind {{
+  call void @rt_block(i64 %env)
+  ret void
+}}
+"""
+_BLOCK = """
+define void @"{name}.block"(i64 %env) nounwind {{
+entry:
+  %envp = inttoptr i64 %env to ptr
+  %la = getelementptr i8, ptr %envp, i64 {launch}
+  %launch = load ptr, ptr %la, !invariant.load !1
+  %ta = getelementptr i8, ptr %envp, i64 {threads}
+  %threads = load i64, ptr %ta, !invariant.load !1
+  %na = getelementptr i8, ptr %launch, i64 {count}
+  %n = load i32, ptr %na, !invariant.load !1
+  %oa = getelementptr i8, ptr %launch, i64 {order}
+  %order = load ptr, ptr %oa, !invariant.load !1
+  %ka = getelementptr i8, ptr %launch, i64 {factor_field}
+  %k = load i32, ptr %ka, !invariant.load !1
+  %together = icmp ugt i32 %k, 1
+  br label %some
+some:
+  %first = phi i32 [ 0, %entry ], [ %after, %several ], [ %stop, %one ]
+  %after = add i32 %first, {factor}
+  %left = icmp ule i32 %after, %n
+  %enough = and i1 %left, %together
+  br i1 %enough, label %several, label %rest
+several:
+{several}
+  br i1 %went, label %some, label %alone
+rest:
+  %any = icmp ult i32 %first, %n
+  br i1 %any, label %alone, label %done
+alone:
+  %stop = phi i32 [ %after, %several ], [ %n, %rest ]
+  br label %one
+one:
+  %i = phi i32 [ %first, %alone ], [ %next, %one ]
+{address}
+  call void @"{name}.thread"(i64 %env, i64 %thr)
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, %stop
+  br i1 %more, label %one, label %some
+done:
+  ret void
+}}
+"""
+
+
+def of_coroutines(name: str) -> str:
+    """The function that runs a block of coroutines: the runtime schedules them."""
+    return _OF_COROUTINES.format(name=name)
+
+
+def of_threads(name: str, factor: int) -> str:
+    """The function that runs a block of threads, `factor` at a time where they run together."""
+    several = "  %went = icmp ugt i32 %first, %after"  # never comes here
+    if factor > 1:
+        lines = [f"  %i.{i} = add i32 %first, {i}\n" + _address(f"%i.{i}", f".{i}") for i in range(factor)]
+        arguments = ", ".join(f"i64 %thr.{i}" for i in range(factor))
+        several = "\n".join([*lines, f'  %went = call i1 @"{name}.threads"(i64 %env, {arguments})'])
+    offsets = {
+        "launch": abi.offset("Env", "launch"),
+        "threads": abi.offset("Env", "threads"),
+        "count": abi.offset("Launch", "threads"),
+        "order": abi.offset("Launch", "order"),
+        "factor_field": abi.offset("Launch", "coarsening"),
+    }
+    return _BLOCK.format(name=name, factor=factor, several=several, address=_address("%i", ""), **offsets)
+
+
+def _address(number: str, suffix: str) -> str:
+    """The state of the thread at a place in the order."""
+    return f"""\
+  %ip{suffix} = getelementptr i32, ptr %order, i32 {number}
+  %id{suffix} = load i32, ptr %ip{suffix}, !invariant.load !1
+  %wide{suffix} = zext i32 %id{suffix} to i64
+  %at{suffix} = mul i64 %wide{suffix}, {abi.DTYPES["Thread"].itemsize}
+  %thr{suffix} = add i64 %threads, %at{suffix}"""

@@ -1,0 +1,46 @@
+"""One function in the making: the verbs that instructions are written with, and who knows the rest.
+
+Each of the collaborators has a state of its own: the text, for which thread it is, the runtime's fields and functions,
+the values of operands, variables, the places of the student's code, control flow, what is known of memory.
+"""
+
+from __future__ import annotations
+
+from ..analyse.uniformity import Coarsening
+from ..ptx.ir import Function
+from .control import DEAD, Control
+from .memory import Arrays
+from .sites import Sites
+from .special_registers import SpecialRegisters
+from .state import State
+from .text import Text
+from .threads import Threads
+from .unit import Unit
+from .values import Values
+from .variables import Variables
+
+
+class Emitter:
+    """site: see `Sites`. coroutine: its threads can wait. coarsening: several run together."""
+
+    def __init__(
+        self,
+        function: Function,
+        module: Unit,
+        site: str,
+        coroutine: bool = False,
+        coarsening: Coarsening | None = None,
+    ):
+        self.function, self.module, self.facts = function, module, module.facts.of(function)
+        text = self.text = Text(module)
+        self.threads = Threads(coarsening)
+        self.state = State(text, self.threads)
+        values = self.values = Values(text, self.threads, SpecialRegisters(text, self.state, self.threads))
+        self.variables = Variables(function, module, text, self.state, values, DEAD)
+        self.sites = Sites(function, module, site)
+        self.control = Control(self, coroutine)
+        self.arrays = Arrays()
+        self.line, self.fresh, self.emit, self.once = text.line, text.fresh, text.emit, text.once
+        self.op, self.cast, self.resize = text.op, text.cast, text.resize
+        self.label, self.fresh_label, self.branch = text.label, text.fresh_label, text.branch
+        self.value, self.set = values.value, values.set

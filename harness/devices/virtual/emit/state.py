@@ -1,0 +1,67 @@
+"""What compiled code shares with the runtime: the fields of thread, worker and launch, and the runtime's functions."""
+
+from __future__ import annotations
+
+from ..runtime import abi
+from .text import Text
+from .threads import Threads
+
+
+class State:
+    """Of the thread that the code is for."""
+
+    def __init__(self, text: Text, threads: Threads):
+        self.text, self.threads = text, threads
+
+    def begin(self) -> None:
+        """Pointers that everything else needs; LLVM drops unused ones."""
+        first = self.text.first
+        first("%envp = inttoptr i64 %env to ptr")
+        for _ in self.threads.each():
+            first(f"{self.threads.address}.p = inttoptr i64 {self.threads.address} to ptr")
+        for name in ("launch", "arena", "shadow"):
+            first(f"%{name}.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', name)}")
+            first(f"%{name} = load ptr, ptr %{name}.a, !invariant.load !1")
+        first(
+            f"%sharedbase.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'shared_base')}",
+            "%sharedbase = load i64, ptr %sharedbase.a, !invariant.load !1",
+            "%shared = getelementptr i8, ptr %arena, i64 %sharedbase",
+            f"%sharedbase.g = lshr i64 %sharedbase, {abi.GRANULE.bit_length() - 1}",
+            "%sharedshadow = getelementptr i8, ptr %shadow, i64 %sharedbase.g",
+            f"%globals.a = getelementptr i8, ptr %envp, i64 {abi.offset('Env', 'globals_base')}",
+            "%globals = load i64, ptr %globals.a, !invariant.load !1",
+        )
+
+    def pointer(self, struct: str, name: str, offset: int = 0) -> str:
+        """Host pointer to a field of this thread's state, plus `offset` bytes."""
+        own = {"Env": "%envp", "Thread": f"{self.threads.address}.p", "Launch": "%launch"}
+        base = self._extra() if struct == "Extra" else own[struct]
+        return self.text.emit(f"getelementptr i8, ptr {base}, i64 {abi.offset(struct, name) + offset}")
+
+    def _extra(self) -> str:
+        text, extras = self.text, self.load("Env", "extras", invariant=True)
+        linear = text.cast("zext", "i32", self.load("Thread", "linear", invariant=True), "i64")
+        mine = text.op("mul i64", linear, abi.DTYPES["Extra"].itemsize)
+        return text.cast("inttoptr", "i64", text.op("add i64", extras, mine), "ptr")
+
+    def load(
+        self, struct: str, name: str, invariant: bool = False, volatile: bool = False, offset: int = 0
+    ) -> str:
+        """volatile: a check may have written it (see instrument/)."""
+        mark = ", !invariant.load !1" if invariant else ""
+        pointer = self.pointer(struct, name, offset)
+        how = f"load {'volatile ' * volatile}{abi.llvm_field(struct, name)}"
+        return self.text.emit(f"{how}, ptr {pointer}{mark}")
+
+    def store(self, struct: str, name: str, value, offset: int = 0) -> None:
+        pointer = self.pointer(struct, name, offset)
+        self.text.line(f"store {abi.llvm_field(struct, name)} {value}, ptr {pointer}")
+
+    def call(self, name: str, *values: str, site) -> str:
+        """Call int rt_NAME(env, thr, site, values...) with i64 values, given as i64 or i32 text."""
+        wide = []
+        for value in values:
+            is_narrow = value.startswith("%") and name == "rt_arrive" and not wide
+            wide.append(f"i64 {self.text.cast('zext', 'i32', value, 'i64') if is_narrow else value}")
+        given = ", ".join(["i64 %env", f"i64 {self.threads.address}", f"i32 {site}", *wide])
+        return self.text.emit(f"call {abi.FUNCTIONS[name][0]} @{name}({given})")
