@@ -64,8 +64,10 @@ def _call_pointer(e, ins: Instruction, register: str, returns, arguments) -> Non
     if any(e.module.waits.must_wait(f.name) for f in candidates):
         raise Unsupported("a barrier or warp collective in a function that is called through a pointer")
     labels = [e.fresh_label("target") for _ in candidates]
-    cases = " ".join(f"i64 {e.module.function_address(f.name)}, label %{label}"
-                     for f, label in zip(candidates, labels, strict=True))  # fmt: skip
+    cases = " ".join(
+        f"i64 {e.module.function_address(f.name)}, label %{label}"
+        for f, label in zip(candidates, labels, strict=True)
+    )
     nowhere = e.fresh_label("nowhere")
     e.line(f"switch i64 {pointer}, label %{nowhere} [ {cases} ]")
     e.label(nowhere)

@@ -9,9 +9,9 @@ from ..ptx.ir import Operand
 from ..ptx.types import is_float, is_signed, llvm_type
 from .table import flush, statement, unpack
 
-_ORDERED = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge",
-            "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
-            "num": "ord", "nan": "uno"}  # fmt: skip
+_ORDERED = {"num": "ord", "nan": "uno"}  # PTX -> LLVM
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _ORDERED |= {_name: f"o{_name}", f"{_name}u": f"u{_name}"}
 _UNSIGNED = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
 
 #: (comparison and .ftz, type)

@@ -42,16 +42,35 @@ class Unit:
     def lowered(self, text: list[str]) -> Lowered:
         """The module, of the text of its functions."""
         head = [f"declare {d}" for d in self.declarations.values() if not self._is_defined(d)]
-        tail = ['!0 = !{!"branch_weights", i32 1, i32 100000}', "!1 = !{}",
-                '!2 = !{!"branch_weights", i32 100000, i32 1}', *self._metadata]  # fmt: skip
-        return Lowered("\n".join(head + text + tail) + "\n", self.kernels, self.sites, self.variables,
-                       self.variables_bytes, self._names_global_variables(), self._needs_whole_runtime(),
-                       self._takes_memory(), {f.name: self.function_address(f.name) for f in self.graph.pointed}, self.facts.segments)  # fmt: skip
+        tail = [
+            '!0 = !{!"branch_weights", i32 1, i32 100000}',
+            "!1 = !{}",
+            '!2 = !{!"branch_weights", i32 100000, i32 1}',
+            *self._metadata,
+        ]
+        return Lowered(
+            "\n".join(head + text + tail) + "\n",
+            self.kernels,
+            self.sites,
+            self.variables,
+            self.variables_bytes,
+            self._names_global_variables(),
+            self._needs_whole_runtime(),
+            self._takes_memory(),
+            {f.name: self.function_address(f.name) for f in self.graph.pointed},
+            self.facts.segments,
+        )
 
     def _names_global_variables(self) -> bool:
         names = {v.name for v in self.ptx.variables.values() if v.space == "global"}
-        return bool(names) and any(name in names for function in defined(self.ptx) for item in function.body
-                   if isinstance(item, Instruction) for o in item.operands for name in o.names)  # fmt: skip
+        return bool(names) and any(
+            name in names
+            for function in defined(self.ptx)
+            for item in function.body
+            if isinstance(item, Instruction)
+            for o in item.operands
+            for name in o.names
+        )
 
     def _needs_whole_runtime(self) -> bool:
         rare = ("rt_count", "rt_copy", "rt_mbarrier")
