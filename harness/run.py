@@ -106,7 +106,11 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
         asked.kernel, triple(asked.grid, "grid"), triple(asked.block, "block"), asked.file.name, source
     )
     with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
-        _copy_headers(source, asked, Path(folder))
+        try:
+            _copy_headers(source, asked, Path(folder))
+        except CompileError as error:
+            done.errors = compile_errors.compile_error(error, source)
+            return done
         expressions = (asked.kernel,) if "<" in asked.kernel else ()
         compiled = dict(name=asked.file.name, include_dirs=(folder,), name_expressions=expressions)
         compiled["options"] = tuple(f"-D{macro}" for macro in asked.macros)
@@ -215,16 +219,17 @@ def _copy_headers(source: str, asked: Asked, into: Path) -> None:
     from .devices.nvrtc.compiler import has_header
 
     folders = (*asked.folders, asked.file.resolve().parent)
-    texts, waiting = {}, [source]
+    texts, waiting = {}, [(asked.file.name, source)]
     while waiting:
-        text, _ = host_code.without(waiting.pop(), asked.file.name, has_header)
-        for include in includes.scan(text, asked.file.name):
+        name, text = waiting.pop()
+        text, _ = host_code.without(text, name, has_header)
+        for include in includes.scan(text, name):
             if include.name in texts or not includes.is_plain(include.name) or has_header(include.name):
                 continue
             found = next((f / include.name for f in folders if (f / include.name).is_file()), None)
             if found:
-                texts[include.name] = _text(found)
-                waiting.append(texts[include.name])
+                texts[include.name] = found.read_text(encoding="utf-8", errors="replace")
+                waiting.append((include.name, texts[include.name]))
     # all in one text: what kernels need of a header is found as in one file
     together = "".join(f"{text}\n" for text in (*texts.values(), source))
     together, _ = host_code.without(together, asked.file.name, has_header)

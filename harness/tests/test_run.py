@@ -161,3 +161,12 @@ def test_macros_and_variables(tmp_path):
     asked = dict(arguments=("zeros:1",), constants=("calls=arange:2:int32",), count=False)
     assert run_file(Asked(file, macros=("N=3",), **asked), "cpu").arrays["out"].tolist() == [4]
     assert "N" in run_file(Asked(file, **asked), "cpu").errors[0]
+
+
+def test_headers_that_are_refused_and_headers_in_other_alphabets(tmp_path):
+    (tmp_path / "k.cu").write_text('#include "a.cuh"\n__global__ void k() { f(); }\n')
+    (tmp_path / "a.cuh").write_bytes(b"// caf\xe9\n#include NAME\n")
+    asked = Asked(tmp_path / "k.cu", count=False)
+    assert "a.cuh:2" in " ".join(run_file(asked, "cpu").errors)
+    (tmp_path / "a.cuh").write_bytes(b"// caf\xe9\n__device__ void f() {}\n")
+    assert run_file(asked, "cpu").fault is None

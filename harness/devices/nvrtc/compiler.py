@@ -311,7 +311,7 @@ def _course_headers(directories: tuple[str, ...]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for directory in directories:
         root = Path(directory)
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".cuh", ".h", ".hpp", ".inl")):
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".cuh", ".h", ".hpp", ".inl", ".cu")):
             headers.setdefault(path.relative_to(root).as_posix(), path.read_text(errors="replace"))
     return headers
 

@@ -29,7 +29,7 @@ HEADERS = frozenset(
     errno.h ctime time.h unistd.h fcntl.h getopt.h pthread.h sched.h dirent.h sys/time.h sys/stat.h sys/mman.h
     sys/resource.h malloc.h windows.h omp.h mpi.h gtest/gtest.h benchmark/benchmark.h
     helper_cuda.h helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h
-    cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
+    cuda_gl_interop.h cudaGL.h cuda_egl_interop.h cudaEGL.h cuda_vdpau_interop.h cudaVDPAU.h cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
     cublas.h cublas_v2.h cublasLt.h cublasXt.h cudnn.h cufft.h cufftXt.h cusparse.h cusparse_v2.h cusolverDn.h
     cusolverSp.h curand.h nccl.h npp.h nvjpeg.h
     """.split()
@@ -268,6 +268,9 @@ def _all(n: Node, *kinds: str) -> Iterator[Node]:
 def _unneeded(items: list[Item]) -> Iterator[Node]:
     """The declarations that device code does not name, not even through others."""
     needed = [i for i in items if i.device or not i.names]  # grows
+    host = {name for i in items if i.host for name in i.names}
+    for item in items:  # `template void run<int>(int*);` goes with its template
+        item.host |= item.node.type == "template_instantiation" and not item.device and item.names <= host
     waiting = dict.fromkeys(i for i in items if i.names and not i.device and not i.host)
     by_name: dict[tuple[bool, str], list[Item]] = {}
     for item in waiting:

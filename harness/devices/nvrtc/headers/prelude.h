@@ -28,6 +28,10 @@ typedef unsigned long long CUsurfObject;
 
 #define __builtin_constant_p(...) 0  // what the optimiser knows is nothing to decide by
 
+#ifndef __linux__
+#define __linux__ 1
+#endif
+
 #define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127

@@ -152,3 +152,13 @@ extern "C" __global__ void k(float* out) {
     out = device.array(np.zeros(12, np.float32), name="out")
     device.compile(source).get_function("k")(1, 1, (out,))
     assert out.get().tolist() == [3, 7, 11, 24, 3, -4, 5, 3.5, 4, 3.5, 8, 5]
+
+
+def test_an_instance_of_a_host_template_goes_with_it():
+    source = """template <class T> __global__ void k(T* x) { *x = 1; }
+template <class T> void run(T* x) { k<T><<<1, 1>>>(x); }
+template void run<int>(int* x);
+template __global__ void k<float>(float* x);
+"""
+    ptx = compiler.compile_ptx(source)
+    assert ptx.kernels == ("k",) and "lines 2-3" in ptx.warnings[0].message
