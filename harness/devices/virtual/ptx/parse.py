@@ -27,19 +27,15 @@ from .ir import (
     operand,
 )
 from .op import in_order
+from .registers import Registers
+from .statements import HEADER, split_operands, statements
 from .types import BYTES, TYPES
 
 _MOST_RENAMED = 4096  # registers of one range in an inner block
 _OWN = {"%carry"}  # the emitter keeps them like registers
 _IDENTIFIER = r"%?[A-Za-z_$][\w$]*|%"
 
-_LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
-_SIMPLE = re.compile(r"[^;{}]*;")
-_MARK = re.compile(r"[;{}]")
-_FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which is kept
 _NAME = re.compile(r"(?<![\w$.%])[%A-Za-z_$][\w$]*")
-_LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _USED = re.compile(r'\.pragma\s+"used_bytes_mask\s+(0[xX][0-9a-fA-F]{1,16}|0|[1-9]\d{0,18})"')
 _LOC = re.compile(r"\.loc\s+(\d{1,9})\s+(\d{1,9})\s+\d{1,9}(?:.*inlined_at\s+(\d{1,9})\s+(\d{1,9})\b)?")
 _FILE = re.compile(r'\.file\s+(\d{1,9})\s+"((?:[^"\\]|\\.)*)"')
@@ -49,7 +45,6 @@ _DECLARATOR = re.compile(
     r"(?:\.align\s+(?P<align>\d+)\s*)?(?P<ptr>\.ptr\b(?:\s*\.(?!align)\w+)*(?:\s*\.align\s+\d+)?\s*)?(?P<names>.*)",
     re.S,
 )
-_HEADER = re.compile(r"^(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\b")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
 
 
@@ -78,76 +73,42 @@ class _Parser:
         self.used = -1  # the place of the next instruction
         self.at_home: bool | None = None  # whether the current function is the student's; None: not known yet
         self.function: Function | None = None
-        self.registers = _Registers()
+        self.registers = Registers()
         self.scopes: list[dict[str, str]] = []  # renamings of block-scoped registers and params
         self.scope_starts: list[int] = []  # where each of them begins in the body
         self.serial = 0
 
-    # -- text -> statements ---------------------------------------------------------------
+    # -- statements of all kinds ----------------------------------------------------------
 
     def parse(self, text: str) -> Module:
         text, debug_sections, rest = text.partition("\n\t.section")
         self.module.debug = debug_sections + rest
-        if "/*" in text:
-            text = _COMMENT.sub(_blank, text)
-        buffer: list[str] = []
-        depth = 0  # braces inside a statement: vector operands, initialisers
-        for line in text.splitlines():
-            if "//" in line:
-                line = _COMMENT.sub(_blank, line)
-            line = line.strip()
-            if not line:
-                continue
-            if line[0] == "." and (directive := _LINE_DIRECTIVE.match(line)):
-                if directive[1] == "loc":
-                    self._loc(line)
-                elif match := _USED.match(line):
-                    self.used = int(match[1], 0)
-                continue
-            if depth == 0 and not buffer and _SIMPLE.fullmatch(line):  # nearly all lines
-                self._statement(line[:-1].rstrip())
-                continue
-            start = 0
-            for match in _MARK.finditer(line):
-                mark, end = match[0], match.start()
-                if mark == ";" and depth == 0:
-                    buffer.append(line[start:end])
-                    self._statement(" ".join(buffer).strip())
-                    buffer.clear()
-                    start = end + 1
-                elif mark == "{":
-                    so_far = self._labels((" ".join(buffer) + " " + line[start:end]).strip())
-                    if depth == 0 and (not so_far or _HEADER.match(so_far)):
-                        self._open(so_far)
-                        buffer.clear()
-                        start = end + 1
-                    else:
-                        buffer, start = [so_far], end
-                        depth += 1
-                elif mark == "}":
-                    if depth:
-                        depth -= 1
-                    else:
-                        self._unfinished(" ".join([*buffer, line[start:end]]))
-                        self._close()
-                        buffer.clear()
-                        start = end + 1
-            rest = line[start:].strip()
-            if rest:
-                if not buffer and depth == 0:
-                    rest = self._labels(rest)
-                if rest:
-                    buffer.append(rest)
-        self._unfinished(" ".join(buffer) if debug_sections else "")
-        if self.scopes or depth:
-            self._refuse("PTX whose braces do not match")
+        handlers = {
+            "directive": self._line_directive,
+            "label": self._label,
+            "statement": self._statement,
+            "open": self._open,
+            "close": self._close,
+            "unfinished": self._unfinished,
+            "unmatched": self._unmatched,
+        }
+        for kind, part in statements(text, whole=bool(debug_sections)):
+            handlers[kind](part)
+        if self.scopes:
+            self._unmatched()
         return self.module
 
-    def _unfinished(self, text: str) -> None:
-        """What is allowed before a `}`: only labels."""
-        rest = self._labels(text.strip())
-        if rest:
-            self._refuse(f"the PTX statement {rest[:60]!r}")
+    def _unfinished(self, text: str) -> NoReturn:
+        self._refuse(f"the PTX statement {text[:60]!r}")
+
+    def _unmatched(self, _: str = "") -> NoReturn:
+        self._refuse("PTX whose braces do not match")
+
+    def _line_directive(self, line: str) -> None:
+        if line.startswith(".loc"):
+            self._loc(line)
+        elif match := _USED.match(line):
+            self.used = int(match[1], 0)
 
     def _loc(self, line: str) -> None:
         match = _LOC.match(line)
@@ -166,21 +127,14 @@ class _Parser:
                 replace(self.at, header=True) if self.at_home else Location(course=int(file) in self.course)
             )
 
-    def _labels(self, text: str) -> str:
-        """Take leading labels off a statement; returns the rest."""
-        while self.function is not None and (match := _LABEL.match(text)):
-            rest = text[match.end() :].strip()
-            if rest.startswith((".branchtargets", ".callprototype", ".calltargets")):
-                break
-            self.function.body.append(Label(self._name(match[1])))
-            text = rest
-        return text
+    def _label(self, name: str) -> None:
+        self.function.body.append(Label(self._name(name)))
 
     def _open(self, header: str) -> None:
         if header and self.scopes:
-            self._refuse("PTX whose braces do not match")
+            self._unmatched()
         if header:
-            self.function, self.registers = self._header(header), _Registers()
+            self.function, self.registers = self._header(header), Registers()
             if (before := self.module.functions.get(self.function.name)) and before.body is not None:
                 self._refuse(f"PTX with two functions {before.name}")
             self.function.body = []
@@ -191,9 +145,9 @@ class _Parser:
         self.scopes.append({})
         self.scope_starts.append(len(self.function.body))
 
-    def _close(self) -> None:
+    def _close(self, _: str) -> None:
         if not self.scopes:
-            self._refuse("PTX whose braces do not match")
+            self._unmatched()
         self.scopes.pop()
         self._rename_labels(self.scope_starts.pop())
         if not self.scopes:
@@ -231,10 +185,7 @@ class _Parser:
     # -- statements -----------------------------------------------------------------------
 
     def _statement(self, text: str) -> None:
-        text = self._labels(text)
-        if not text:
-            return
-        if text[0] == "." and _HEADER.match(text):
+        if text[0] == "." and HEADER.match(text):
             function = self._header(text)
             self.module.functions.setdefault(function.name, function)
         elif text[0] == "." or ":" in text and self._is_table(text):
@@ -381,7 +332,7 @@ class _Parser:
         if not match or self.function is None:
             self._refuse(f"the PTX statement {text[:60]!r}")
         negated, pred, opcode, rest = match.groups()
-        opcode, operands = in_order(opcode), tuple(self._operand(o) for o in _split_operands(rest))
+        opcode, operands = in_order(opcode), tuple(self._operand(o) for o in split_operands(rest))
         self.function.body.append(
             Instruction(
                 opcode, operands, self.at, self._name(pred) if pred else "", negated == "!", self.used
@@ -395,76 +346,15 @@ class _Parser:
         return operand(text)
 
 
-class _Registers:
-    """What a function declares: names, and ranges that may be huge. Only those that it uses become known."""
-
-    def __init__(self):
-        self._names: dict[str, str] = {}  # in the order of their declaration; a range by its prefix
-        self._ranges: dict[str, int] = {}
-
-    def declare(self, name: str, type_: str, count: int) -> bool:
-        """count: of a range, else -1. False: there is one of this name."""
-        if name in self._names:
-            return False
-        self._names[name] = type_
-        if count >= 0:
-            self._ranges[name] = count
-        return True
-
-    def used(self, body) -> dict[str, str]:
-        """Register -> its type, in the order of declaration."""
-        names = {n for i in body if isinstance(i, Instruction) for o in i.operands for n in o.registers}
-        names |= {i.pred for i in body if isinstance(i, Instruction)}
-        members: dict[str, set[int]] = {}
-        for name in names:
-            if name not in self._names or name in self._ranges:
-                prefix = name.rstrip("0123456789")
-                while prefix not in self._ranges and len(prefix) < len(name):
-                    prefix = name[: len(prefix) + 1]  # one that ends in a digit
-                number = name[len(prefix) :]
-                if number and (number == "0" or number[0] != "0") and int(number[:10]) < self._ranges[prefix]:
-                    members.setdefault(prefix, set()).add(int(number))
-        found: dict[str, str] = {}
-        for name, type_ in self._names.items():
-            if name in self._ranges:
-                found |= {f"{name}{i}": type_ for i in sorted(members.get(name, ()))}
-            else:
-                found[name] = type_
-        return found
-
-
 def instruction(text: str) -> Instruction | None:
     """An instruction as it prints; None for any other text."""
     match = _INSTRUCTION.fullmatch(text)
     if match is None:
         return None
     negated, pred, opcode, rest = match.groups()
-    operands = tuple(map(operand, _split_operands(rest)))
+    operands = tuple(map(operand, split_operands(rest)))
     made = Instruction(opcode, operands, Location(), pred or "", negated == "!")
     return made if made.op else None
-
-
-def _blank(comment: re.Match) -> str:
-    """A comment as blanks and line ends; a string as it is."""
-    text = comment[0]
-    return text if text[0] == '"' else "\n" * text.count("\n") or " "
-
-
-def _split_operands(text: str) -> list[str]:
-    """Split at commas outside (), [] and {}; `a|b` stays one operand."""
-    if _FLAT.fullmatch(text):
-        return [part.strip() for part in text.split(",")] if text.strip() else []
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        if c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return parts + [last] if last or parts else []
 
 
 def _initialiser(text: str) -> tuple:

@@ -1,0 +1,43 @@
+"""The registers that a function declares."""
+
+from __future__ import annotations
+
+from .ir import Instruction
+
+
+class Registers:
+    """Names, and ranges that may be huge. Only those that the function uses become known."""
+
+    def __init__(self):
+        self._names: dict[str, str] = {}  # in the order of their declaration; a range by its prefix
+        self._ranges: dict[str, int] = {}
+
+    def declare(self, name: str, type_: str, count: int) -> bool:
+        """count: of a range, else -1. False: there is one of this name."""
+        if name in self._names:
+            return False
+        self._names[name] = type_
+        if count >= 0:
+            self._ranges[name] = count
+        return True
+
+    def used(self, body) -> dict[str, str]:
+        """Register -> its type, in the order of declaration."""
+        names = {n for i in body if isinstance(i, Instruction) for o in i.operands for n in o.registers}
+        names |= {i.pred for i in body if isinstance(i, Instruction)}
+        members: dict[str, set[int]] = {}
+        for name in names:
+            if name not in self._names or name in self._ranges:
+                prefix = name.rstrip("0123456789")
+                while prefix not in self._ranges and len(prefix) < len(name):
+                    prefix = name[: len(prefix) + 1]  # one that ends in a digit
+                number = name[len(prefix) :]
+                if number and (number == "0" or number[0] != "0") and int(number[:10]) < self._ranges[prefix]:
+                    members.setdefault(prefix, set()).add(int(number))
+        found: dict[str, str] = {}
+        for name, type_ in self._names.items():
+            if name in self._ranges:
+                found |= {f"{name}{i}": type_ for i in sorted(members.get(name, ()))}
+            else:
+                found[name] = type_
+        return found

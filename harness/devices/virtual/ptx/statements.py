@@ -1,0 +1,117 @@
+"""PTX text -> its statements, one after the other: where lines, braces and labels end is known here, and nothing more.
+
+Source: PTX ISA, section 4 (syntax).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size|pragma)\b")
+_SIMPLE = re.compile(r"[^;{}]*;")
+_MARK = re.compile(r"[;{}]")
+_FLAT = re.compile(r"[^()\[\]{}]*(?:\[[^,()\[\]{}]*\][^()\[\]{}]*)*")  # operands without a comma in brackets
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.S)  # or a string, which is kept
+_LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
+_TABLE = (".branchtargets", ".callprototype", ".calltargets")
+HEADER = re.compile(r"^(?:\.(?:visible|weak|extern|common)\s+)*\.(?:entry|func)\b")
+
+
+def statements(text: str, whole: bool) -> Iterator[tuple[str, str]]:
+    """(kind, text) of each. whole: the text ends with a statement.
+
+    Kinds: "directive" (a line such as `.loc`), "label", "statement" (without its `;`), "open" (`{`, with the header of a
+    function or without), "close" (`}`); "unfinished", of text that ends before a statement does, and "unmatched", of a brace at the end.
+    """
+    if "/*" in text:
+        text = _COMMENT.sub(_blank, text)
+    buffer: list[str] = []
+    blocks = braces = 0  # around a statement; inside one: vector operands, initialisers
+    for line in text.splitlines():
+        if "//" in line:
+            line = _COMMENT.sub(_blank, line)
+        line = line.strip()
+        if not line:
+            continue
+        if line[0] == "." and _DIRECTIVE.match(line):
+            yield "directive", line
+            continue
+        if braces == 0 and not buffer and _SIMPLE.fullmatch(line):  # nearly all lines
+            yield from _labelled(line[:-1].rstrip(), blocks)
+            continue
+        start = 0
+        for match in _MARK.finditer(line):
+            mark, end = match[0], match.start()
+            if mark == ";" and braces == 0:
+                yield from _labelled(" ".join([*buffer, line[start:end]]).strip(), blocks)
+            elif mark == "{":
+                labels, so_far = _labels(" ".join([*buffer, line[start:end]]).strip(), blocks)
+                yield from labels
+                if braces or so_far and not HEADER.match(so_far):
+                    buffer, start, braces = [so_far], end, braces + 1
+                    continue
+                yield "open", so_far
+                blocks += 1
+            elif mark == "}" and not braces:
+                yield from _labelled(" ".join([*buffer, line[start:end]]).strip(), blocks, "unfinished")
+                yield "close", ""
+                blocks = max(blocks - 1, 0)
+            else:
+                braces -= mark == "}"
+                continue
+            buffer.clear()
+            start = end + 1
+        rest = line[start:].strip()
+        if rest and not buffer and not braces:
+            labels, rest = _labels(rest, blocks)
+            yield from labels
+        if rest:
+            buffer.append(rest)
+    if whole:
+        yield from _labelled(" ".join(buffer), blocks, "unfinished")
+    if braces:
+        yield "unmatched", ""
+
+
+def _labelled(text: str, blocks: int, kind: str = "statement") -> Iterator[tuple[str, str]]:
+    """A statement, and the labels before it."""
+    labels, rest = _labels(text, blocks)
+    yield from labels
+    if rest:
+        yield kind, rest
+
+
+def _labels(text: str, blocks: int) -> tuple[list[tuple[str, str]], str]:
+    """Takes leading labels off a statement, in a function; also returns the rest."""
+    found = []
+    while blocks and (match := _LABEL.match(text)):
+        rest = text[match.end() :].strip()
+        if rest.startswith(_TABLE):
+            break
+        found.append(("label", match[1]))
+        text = rest
+    return found, text
+
+
+def _blank(comment: re.Match) -> str:
+    """A comment as blanks and line ends; a string as it is."""
+    text = comment[0]
+    return text if text[0] == '"' else "\n" * text.count("\n") or " "
+
+
+def split_operands(text: str) -> list[str]:
+    """Split at commas outside (), [] and {}; `a|b` stays one operand."""
+    if _FLAT.fullmatch(text):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        if c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    last = text[start:].strip()
+    return parts + [last] if last or parts else []
