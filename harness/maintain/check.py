@@ -11,12 +11,14 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..course.declare import Case, Kernel, Puzzle
 from ..course.mistakes import Mistake, blank, together, without_kernels
 from ..course.stubs import solution_lines, stub_text
 from ..devices import open_device
+from ..devices.virtual.device import Module, VirtualGPU
 from ..grading.grade import Options, grade_file
 from ..grading.naming import Observation
 from ..grading.programs import Program, ProgramError
@@ -274,7 +276,7 @@ class Examination(WrongKernels):
             except Hidden:
                 return None
             except Alone:
-                pass
+                return graded(puzzle, text, options, following)
         return graded(puzzle, text, options, impatient)
 
     def given_once(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
@@ -320,9 +322,7 @@ def needs(mistake: Mistake, checks: str) -> bool:
     """Is the mistake sure to be run in this build? Most are found in the first."""
     if "compile" in mistake.expected:
         return False
-    if checks == "full":
-        return "uninitialised-read" not in mistake.expected
-    return bool(mistake.says) if checks == "draft" else "slow" in mistake.expected
+    return checks == "full" or (bool(mistake.says) if checks == "draft" else "slow" in mistake.expected)
 
 
 class Alone(Exception):
@@ -358,6 +358,22 @@ class Shared:
 
     def compile(self, *request, **options):
         return self.variant() or self.device.compile(*request, **options)
+
+
+def following(kind: str, checks: str = "full", seed: int = 0):
+    """An impatient device whose code follows unset values from the start: that there are some is known."""
+    device = impatient(kind, checks, seed)
+    if checks == "full":
+        device.compile = partial(followed, device)
+    return device
+
+
+def followed(device: VirtualGPU, source: str, name: str = "kernel.cu", include_dirs=()) -> Module:
+    request = source, name, tuple(include_dirs), (), ()
+    built = device.build(*request, device.checks, device.arena.size, quick=True, tracking=True)
+    module = Module(device, source, name, built, request, quick=True)
+    module.tracking = True
+    return module
 
 
 def impatient(kind: str, checks: str = "full", seed: int = 0):
