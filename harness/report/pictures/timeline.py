@@ -140,6 +140,7 @@ def draw(puzzle: Puzzle, source: str = "") -> Figure:
     case = next(c for c in puzzle.cases if c.name == "drawn")
     source = small_tiles(source or solved(puzzle), TILE)
     with confined_device("cpu", checks="memory") as device:
+        device.quick = True
         sources = {n: small_tiles(source, n, "STAGES") for n in BUFFERS}
         runs = {n: events(device, puzzle, case, text) for n, text in sources.items()}
     says = f"tiles of {TILE} x {TILE}; numbers: the step. w: wait, b: barrier, c3: start the copies of step 3"
