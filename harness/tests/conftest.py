@@ -9,9 +9,11 @@ import pytest
 
 
 def pytest_collection_finish():
-    """Thousands of tests live until the end, so the garbage collector should not scan them again and again."""
+    """Thousands of tests live until the end, so the garbage collector should not scan them again and again; and what
+    a test leaves is rarely part of a cycle."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,12 +12,12 @@ from harness.tests.conformance.expressions import Kernel, Node, disagreements
 
 @cache
 def kernels(seed: int) -> list[Kernel]:
-    return expressions.kernels(seed, 5)
+    return expressions.kernels(seed, 3)
 
 
 @pytest.mark.parametrize(
     ("seed", "build"),
-    [(1, "full"), (1, "memory"), (1, "fixed"), (3, "memory, quick"), (5, "full"), (5, "count")],
+    [(1, "full"), (1, "memory"), (1, "fixed"), (3, "memory, quick"), (5, "count")],
 )
 def test_expressions_give_what_they_must(seed, build):
     wrong, together = disagreements(kernels(seed), build)
