@@ -13,8 +13,8 @@ from itertools import combinations
 from ..course.cuda_text import Function, Piece
 from ..course.declare import Kernel
 from ..course.parameters import Array, Scalar
+from .findings import Slip, shown
 from .noting import index_of, value_of
-from .slips import Slip, shown
 
 Product = tuple[int, tuple[str, ...]]  # 1 or -1, and names and numbers in order
 _MOST = 64  # products of one index

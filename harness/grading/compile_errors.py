@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from ..course.cuda_text import read
+from ..course.cuda_text import Piece, read
 from ..errors import CompileError, Diagnostic
 from .sentences import nth_line, source_line
 
@@ -95,6 +95,8 @@ def meant(name: str, line: int, source: str) -> str:
     known = [*known, *(f.name for f in file.functions), *(m.name for m in file.macros)]
     if later := [v for v in file.variables if v.name == name]:
         ended = [v for v in later if v.line <= line]
+        if ended and (loop := Piece(file, ended[-1].scope)).kind == "for_statement" and unbraced(loop):
+            return f"{name} belongs to the loop in line {loop.line}, which has no braces: only one statement is in it."
         if ended:
             return (
                 f"The block in which line {ended[-1].line} declares {name} ends before line {line}: declare it before that "
@@ -107,6 +109,13 @@ def meant(name: str, line: int, source: str) -> str:
         return ""
     how = ": capital and small letters are different" if same else ""
     return f"Do you mean {near[0]}{how}?"
+
+
+def unbraced(loop: Piece) -> bool:
+    body = loop.part("body")
+    return bool(body) and (
+        body.kind == "expression_statement" or body.kind == "for_statement" and unbraced(body)
+    )
 
 
 def wrong_line(d: Diagnostic, source: str) -> int:

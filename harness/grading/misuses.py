@@ -14,9 +14,9 @@ from ..course.declare import Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..course.stubs import stub_text
 from .array_steps import wrong_steps
+from .findings import Slip, reached, shown
 from .near_solution import differences
 from .noting import value_of
-from .slips import Slip, reached, shown
 
 _PAIR = {"_h": "rows", "_w": "columns"}
 _OTHER = {"rows": "columns", "columns": "rows"}

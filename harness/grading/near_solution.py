@@ -7,13 +7,14 @@ Expressions are compared by what they add up, not by how they are written. What 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ..course.cuda_text import CudaText, Piece
 from ..course.cuda_tree import LOOPS
 from .array_steps import multiplied_out
+from .findings import Slip, reached, shown
 from .noting import index_of
-from .slips import Slip, reached, shown
 
 Sum = frozenset  # of (sign, names in alphabetical order)
 
@@ -22,7 +23,14 @@ def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable
     """given: the names of sizes that the stub has."""
     both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
     compared = [*other_bounds(*both, set(given)), *other_ends(*both)]
-    found = [*other_signs(*both), *exchanged(*both), *compared, *leaves(*both), *other_strides(*both)]
+    found = [
+        *other_signs(*both),
+        *other_factors(*both),
+        *exchanged(*both),
+        *compared,
+        *leaves(*both),
+        *other_strides(*both),
+    ]
     return found or [*other_names(*both)][:1]
 
 
@@ -45,8 +53,26 @@ def other_signs(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                 )
 
 
-def sums(body: Piece) -> Iterator[tuple[Piece, Sum]]:
-    """The sums of two terms or more that are nothing but names and products of names."""
+def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
+    """A sum of the solution's names in which one is multiplied by another number, or by none."""
+
+    def plain(s: Sum) -> Sum:
+        return frozenset((sign, tuple(n for n in names if not n.isdecimal())) for sign, names in s)
+
+    known = {s for body in solution for _, s in sums(body, True)}
+    alike = {plain(s): s for s in known if all(names for _, names in plain(s))}
+    for body in mine:
+        for e, s in sums(body, True):
+            if s not in known and plain(s) in alike:
+                for term in sorted(s - alike[plain(s)])[:1]:
+                    product = " * ".join(term[1])
+                    yield Slip(
+                        e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?"
+                    )
+
+
+def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
+    """The sums of two terms or more that are nothing but names and products of names; with numbers or without."""
     for e in body.all("binary_expression"):
         inner = e.outer.kind == "binary_expression" and e.outer.part("operator").code in ("+", "-")
         if inner or e.part("operator").code not in ("+", "-"):
@@ -88,14 +114,15 @@ def values(bodies: list[Piece]) -> dict[str, Piece]:
 
 
 def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> Iterator[Slip]:
-    """A comparison with another size than the solution has for the same thing, which is nowhere compared with that."""
+    """A comparison with another size than the solution has for the same thing, which is less often compared with that."""
     own, right = list(comparisons(mine)), list(comparisons(solution))
+    counts = [Counter((left, bound) for _, left, bound in found) for found in (own, right)]
     known = {(left, bound) for _, left, bound in right}
     for e, left, bound in own:
         bounds = {b for _, a, b in right if a == left and b != "0"}
         if not bounds or (left, bound) in known or not given.issuperset(re.findall(r"\w+", bound)):
             continue
-        if not any((left, b) in {(a, c) for _, a, c in own} for b in bounds):
+        if any(counts[0][left, b] < counts[1][left, b] for b in bounds):
             yield Slip(
                 e.line,
                 f"Line {e.line} compares {left} with {bound}: is {bound} the number of what {left} counts?",
@@ -128,26 +155,28 @@ def comparisons(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
 
 
 def other_strides(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """A loop over the same variable with another step."""
-    known: dict[str, set[str]] = {}
-    for _, name, step in strides(solution):
-        known.setdefault(name, set()).add(step)
-    for loop, name, step in strides(mine):
-        if step not in known.get(name, {step}):
+    """A loop over the same variable, from the same start, with another step."""
+    known: dict[tuple[str, str], set[str]] = {}
+    for _, loop, step in strides(solution):
+        known.setdefault(loop, set()).add(step)
+    for piece, loop, step in strides(mine):
+        if step not in known.get(loop, {step}):
             yield Slip(
-                loop.line,
-                f"The loop over {name} in line {loop.line} steps by {step}: does that leave anything out, or do anything twice?",
+                piece.line,
+                f"The loop in line {piece.line} steps by {step}: does that leave anything out, or do anything twice?",
             )
 
 
-def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, str, str]]:
-    """(loop, variable, step) of loops that count upwards."""
+def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]:
+    """(loop, (variable, start), step) of loops that count upwards."""
     for loop in (loop for body in bodies for loop in body.all("for_statement")):
-        update = loop.part("update")
+        update, start = loop.part("update"), loop.part("initializer")
+        first = next(start.all("init_declarator"), None) if start else None
+        begins = "".join(first.part("value").code.split()) if first and first.part("value") else ""
         if update and update.kind == "update_expression" and "++" in update.code:
-            yield loop, update.part("argument").code, "1"
+            yield loop, (update.part("argument").code, begins), "1"
         elif update and update.kind == "assignment_expression" and update.part("operator").code == "+=":
-            yield loop, update.part("left").code, " ".join(update.part("right").code.split())
+            yield loop, (update.part("left").code, begins), " ".join(update.part("right").code.split())
 
 
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:

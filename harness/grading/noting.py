@@ -52,6 +52,7 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
     ]
     inside = [access for access in inside if _base(access).code == array] or inside
     calls = [] if function.is_kernel else [call for name, call in file.whole.calls() if name == function.name]
+    inside = inside or list(macro_accesses(file, function, line))
     if not inside:
         return None
     place = inside[0].start
@@ -69,8 +70,18 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
     return probe if probe.names or calls else None
 
 
+def macro_accesses(file: CudaText, function: Function, line: int) -> Iterator[Piece]:
+    """The uses in a line of macros that index something: `#define AT(x, i) x[i]`."""
+    names = {m.name for m in file.macros if m.parameters is not None and ("[" in m.value or "*(" in m.value)}
+    return (
+        call for name, call in function.body.calls() if name in names and call.line <= line <= call.last_line
+    )
+
+
 def index_of(access: Piece) -> Piece | None:
-    """The index of `a[index]`, or the address of `*address`."""
+    """The index of `a[index]`, the address of `*address`, or all of `MACRO(a, i)`."""
+    if access.kind == "call_expression":
+        return access
     if access.kind == "pointer_expression":
         star = access.part("operator")
         return access.part("argument") if star and star.code == "*" else None

@@ -7,22 +7,12 @@ another loop's variable. None occurs in a right kernel that anybody has written 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from ..course.cuda_text import CudaText, Function, Piece, Variable, read
+from ..course.cuda_text import Function, Piece, Variable, read
 from ..course.cuda_tree import LOOPS
 from ..course.cuda_types import FLOAT, INTEGER, kind_of
-
-_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
-_BODIES = {"if_statement": "consequence", **dict.fromkeys(LOOPS, "body")}
-
-
-@dataclass(frozen=True)
-class Slip:
-    """A sentence about a line."""
-
-    line: int
-    says: str
+from .findings import Slip, reached, shown, sign_of
+from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
 
 
 def slips(source: str, kernel: str) -> list[Slip]:
@@ -30,25 +20,6 @@ def slips(source: str, kernel: str) -> list[Slip]:
     file = read(source)
     found = [slip for function in reached(file, kernel) for detect in DETECTORS for slip in detect(function)]
     return sorted(dict.fromkeys(found), key=lambda slip: slip.line)
-
-
-def reached(file: CudaText, kernel: str) -> list[Function]:
-    """A kernel and the functions of the file that it calls, directly or not."""
-    start = file.function(kernel)
-    found = {start.name: start} if start else {}
-    pending = list(found.values())
-    while pending:
-        for name, _ in pending.pop().body.calls():
-            if name not in found and (called := file.function(name)):
-                found[name] = called
-                pending.append(called)
-    return list(found.values())
-
-
-def shown(piece: Piece) -> str:
-    """Its text in one line, without the parentheses of a condition."""
-    text = " ".join(piece.code.split())
-    return text[1:-1].strip() if piece.kind in ("condition_clause", "parenthesized_expression") else text
 
 
 # -- conditions and bodies ---------------------------------------------------------------------------------
@@ -73,7 +44,7 @@ def assigns_in_condition(function: Function) -> Iterator[Slip]:
 def ends_at_once(function: Function) -> Iterator[Slip]:
     """`if (...);`, and `for (...);` before what was meant to be its body."""
     for statement in function.body.all("if_statement", "for_statement"):
-        body = statement.part(_BODIES[statement.kind])
+        body = statement.part(BODIES[statement.kind])
         if not body or body.code != ";" or statement.part("alternative"):
             continue
         word = "if" if statement.kind == "if_statement" else "for"
@@ -93,150 +64,21 @@ def compares_twice(function: Function) -> Iterator[Slip]:
     """`0 <= p < n`, which compares the result of a comparison."""
     for e in function.body.all("binary_expression"):
         left = e.part("left")
-        if _sign(e) in ("<", ">", "<=", ">=") and _sign(left) in ("<", ">", "<=", ">="):
+        if sign_of(e) in ("<", ">", "<=", ">=") and sign_of(left) in ("<", ">", "<=", ">="):
             middle = shown(left.part("right"))
             yield Slip(
                 e.line,
                 f"Line {e.line}: {shown(e)} compares the result of {shown(left)}, 0 or 1, with {shown(e.part('right'))}; "
-                f"write {shown(left)} && {middle} {_sign(e)} {shown(e.part('right'))}.",
+                f"write {shown(left)} && {middle} {sign_of(e)} {shown(e.part('right'))}.",
             )
 
 
 def compares_with_itself(function: Function) -> Iterator[Slip]:
     for e in function.body.all("binary_expression"):
         left, right = e.part("left"), e.part("right")
-        if _sign(e) in _COMPARISONS and left.code.split() == right.code.split() and kind_of(left) == INTEGER:
+        if sign_of(e) in COMPARISONS and left.code.split() == right.code.split() and kind_of(left) == INTEGER:
             if left.kind in ("identifier", "field_expression", "subscript_expression"):
                 yield Slip(e.line, f"Line {e.line} compares {left.code} with itself: {shown(e)}.")
-
-
-def _sign(e: Piece) -> str:
-    return e.part("operator").code if e.kind == "binary_expression" else ""
-
-
-# -- loops -------------------------------------------------------------------------------------------------
-
-
-def steps_another(function: Function) -> Iterator[Slip]:
-    """`for (int s = 0; s < F; r++)` and `for (int s = 0; r < F; s++)`, inside a loop over r."""
-    for loop in function.body.all("for_statement"):
-        own, condition, update = _counter(loop), loop.part("condition"), loop.part("update")
-        around = {_counter(outer) for outer in function.file.around(loop.start, "for_statement")[1:]}
-        tested = condition.part("left") if condition and _sign(condition) in _COMPARISONS else None
-        stepped = next(update.all("identifier"), None) if update else None
-        if not own or not tested or not stepped or own in around:
-            continue
-        if (
-            stepped.code in around
-            and stepped.code != own
-            and own not in {p.code for p in update.all("identifier")}
-        ):
-            yield Slip(loop.line, f"The loop over {own} in line {loop.line} steps {stepped.code}, not {own}.")
-        if tested.code in around and own not in {p.code for p in condition.all("identifier")}:
-            yield Slip(loop.line, f"The loop over {own} in line {loop.line} tests {tested.code}, not {own}.")
-
-
-def _counter(loop: Piece) -> str:
-    """The variable that a `for` declares."""
-    start = loop.part("initializer")
-    declared = start.part("declarator") if start and start.kind == "declaration" else None
-    name = declared.part("declarator") if declared and declared.kind == "init_declarator" else None
-    return name.code if name and name.kind == "identifier" else ""
-
-
-def takes_all_from_its_own(function: Function) -> Iterator[Slip]:
-    """`for (int i = threadIdx.x; i < n; i++)`: the shares of a block's threads overlap."""
-    for loop in function.body.all("for_statement"):
-        start, update = loop.part("initializer"), loop.part("update")
-        declared = start.part("declarator") if start and start.kind == "declaration" else None
-        first = declared.part("value") if declared and declared.kind == "init_declarator" else None
-        if first is None or update is None or update.kind != "update_expression":
-            continue
-        at = first
-        if first.kind == "identifier":
-            known = function.file.names_at(loop.start).get(first.code)
-            at = known.value if known and known.value else first
-        if at.code in ("threadIdx.x", "threadIdx.y"):
-            yield Slip(
-                loop.line,
-                f"The loop in line {loop.line} begins at {first.code} and steps by 1, so that the threads do each "
-                f"other's work again; where they share it, each steps by their number, blockDim.{at.code[-1]}.",
-            )
-
-
-def begins_at_the_same(function: Function) -> Iterator[Slip]:
-    """`for (int i = 0; i < n; i += blockDim.x)`, in which nothing depends on the thread: all threads do the same."""
-    for loop in function.body.all("for_statement"):
-        start, update = loop.part("initializer"), loop.part("update")
-        declared = start.part("declarator") if start and start.kind == "declaration" else None
-        first = declared.part("value") if declared and declared.kind == "init_declarator" else None
-        step = update.part("right") if update and update.kind == "assignment_expression" else None
-        if (
-            first is None
-            or first.kind != "number_literal"
-            or step is None
-            or step.code not in ("blockDim.x", "blockDim.y")
-        ):
-            continue
-        known = function.file.names_at(loop.start)
-        names = {p.code for p in loop.part("body").all("identifier")}
-        origins = [known[n].value for n in names if n in known and known[n].value]
-        if "threadIdx" not in names and not any(
-            "threadIdx" in {p.code for p in o.all("identifier")} for o in origins
-        ):
-            yield Slip(
-                loop.line,
-                f"The loop in line {loop.line} begins at {first.code} in every thread, and steps by {step.code}: all threads "
-                f"take the same elements. Begin at threadIdx.{step.code[-1]}.",
-            )
-
-
-def outside_its_loop(function: Function) -> Iterator[Slip]:
-    """A statement indented like the only one that a loop or an `if` without braces governs."""
-    for statement in function.body.all(*_BODIES):
-        body = statement.part(_BODIES[statement.kind])
-        after = statement.node.next_named_sibling
-        if not body or body.kind == "compound_statement" or not after or statement.part("alternative"):
-            continue
-        after = Piece(function.file, after)
-        below = body.line > statement.line and after.line > body.last_line
-        indents = [_indent(piece) for piece in (body, after, statement)]
-        if below and indents[0] == indents[1] > indents[2] and not after.kind.startswith("preproc"):
-            word = statement.kind.split("_")[0]
-            yield Slip(
-                after.line,
-                f"Line {after.line} is not in the {word} of line {statement.line}, though it is indented so: without "
-                "braces only one statement is.",
-            )
-
-
-def shuffles_too_far(function: Function) -> Iterator[Slip]:
-    """A shuffle by 32 lanes or more, where a warp ends."""
-    for name, call in function.body.calls():
-        if (
-            name not in ("__shfl_down_sync", "__shfl_up_sync", "__shfl_xor_sync")
-            or len(call.part("arguments").parts) < 3
-        ):
-            continue
-        by = call.part("arguments").parts[2]
-        loops = [
-            loop for loop in function.file.around(call.start, "for_statement") if _counter(loop) == by.code
-        ]
-        start = loops[0].part("initializer").part("declarator").part("value") if loops else by
-        if start.kind == "number_literal" and start.code.isdecimal() and int(start.code) >= 32:
-            what = f"begins at {start.code}" if loops else f"shuffles by {start.code} lanes"
-            line = loops[0].line if loops else call.line
-            yield Slip(
-                line,
-                f"Line {line} {what}; a warp has 32 lanes, and a lane that asks for one outside gets its own value back. "
-                "The furthest step is 16.",
-            )
-
-
-def _indent(piece: Piece) -> int:
-    """Of the line that it begins in."""
-    text = piece.file.lines[piece.line - 1].expandtabs(4)
-    return len(text) - len(text.lstrip())
 
 
 # -- variables ---------------------------------------------------------------------------------------------
@@ -293,12 +135,39 @@ def keeps_only_the_last(function: Function) -> Iterator[Slip]:
         outermost = [around for around in outermost if around.start > known[0].end][-1]
         uses = [p for p in function.body.all("identifier") if p.code == name.code and p.start > known[0].end]
         inside = [p for p in uses if outermost.holds(p) and p != name]
-        multiplies = value.kind == "binary_expression" and _sign(value) == "*"
+        multiplies = value.kind == "binary_expression" and sign_of(value) == "*"
         if not inside and multiplies and any(p.start > outermost.end for p in uses):
             yield Slip(
                 e.line,
                 f"Line {e.line} sets {name.code} anew in every turn of the loop, so that only the last product is left; "
                 "add with +=.",
+            )
+
+
+def stores_what_it_began_with(function: Function) -> Iterator[Slip]:
+    """`float sum = 0;` that nothing is added to, and that is stored."""
+    for e in function.body.all("assignment_expression"):
+        value = e.part("right")
+        if e.part("left").kind != "subscript_expression" or value.kind != "identifier":
+            continue
+        known = function.file.named(value.code, e.start)
+        first = known[0].value if len(known) == 1 and function.body.holds(known[0]) else None
+        plain = first and first.kind == "number_literal" and not {"const", "constexpr"} & set(known[0].words)
+        uses = (
+            [p for p in function.body.all("identifier") if p.code == value.code and p.start > known[0].end]
+            if plain
+            else []
+        )
+        if (
+            plain
+            and kind_of(value) == FLOAT
+            and not _set_later(known[0])
+            and len(uses) == 1
+            and e.part("operator").code == "="
+        ):
+            yield Slip(
+                e.line,
+                f"Line {e.line} stores {value.code}, which nothing has changed since it began as {first.code}.",
             )
 
 
@@ -342,7 +211,7 @@ def drops_the_fraction(function: Function) -> Iterator[Slip]:
     """`1 / n` and `1 / 2` in a calculation with floats."""
     for e in function.body.all("binary_expression"):
         left, right = e.part("left"), e.part("right")
-        if _sign(e) != "/" or kind_of(left) != INTEGER or kind_of(right) != INTEGER or not _among_floats(e):
+        if sign_of(e) != "/" or kind_of(left) != INTEGER or kind_of(right) != INTEGER or not _among_floats(e):
             continue
         if left.kind != "number_literal":
             continue
@@ -363,7 +232,7 @@ def _among_floats(e: Piece) -> bool:
     outer = e.outer
     while outer.kind == "parenthesized_expression":
         e, outer = outer, outer.outer
-    if outer.kind == "binary_expression" and _sign(outer) in ("+", "-", "*", "/"):
+    if outer.kind == "binary_expression" and sign_of(outer) in ("+", "-", "*", "/"):
         other = outer.part("right") if outer.part("left") == e else outer.part("left")
         return kind_of(other) == FLOAT or _among_floats(outer)
     if outer.kind == "assignment_expression":
@@ -381,7 +250,7 @@ def counts_in_integers(function: Function) -> Iterator[Slip]:
     for e in function.body.all("assignment_expression"):
         left, right = e.part("left"), e.part("right")
         adds = e.part("operator").code in ("+=", "-=") or (
-            _sign(right) in ("+", "-") and left.code in (right.part("left").code, right.part("right").code)
+            sign_of(right) in ("+", "-") and left.code in (right.part("left").code, right.part("right").code)
         )
         if left.kind == "identifier" and adds and kind_of(left) == INTEGER and kind_of(right) == FLOAT:
             known = function.file.named(left.code, left.start)
@@ -395,17 +264,14 @@ def counts_in_integers(function: Function) -> Iterator[Slip]:
 
 
 DETECTORS = (
+    *LOOP_DETECTORS,
     assigns_in_condition,
     ends_at_once,
     compares_twice,
     compares_with_itself,
-    steps_another,
-    takes_all_from_its_own,
-    begins_at_the_same,
-    outside_its_loop,
-    shuffles_too_far,
     hides_the_sum,
     keeps_only_the_last,
+    stores_what_it_began_with,
     tile_of_its_own,
     drops_the_fraction,
     counts_in_integers,

@@ -43,11 +43,12 @@ def test_a_common_compiler_message_has_a_remedy(message, line, column, says):
         ),
         ("later", "later is declared only in line 4."),
         ("__shfl_down", "It needs a mask of the lanes that take part: __shfl_down_sync(0xffffffff, ...)."),
+        ("turn", "turn belongs to the loop in line 2, which has no braces: only one statement is in it."),
         ("x", ""),
     ],
 )
 def test_a_name_that_is_not_known_is_near_to_one_that_is(name, says):
-    source = f"void f(float* a, float* grad_output) {{\n  {{ float weight = 1; }}\n  a[0] = {name};\n  int later;\n}}"
+    source = f"void f(float* a, float* grad_output) {{\n  {{ float weight = 1; }} for (int turn = 0; turn < 9; turn++) a[0] = 1;\n  a[0] = {name};\n  int later;\n}}"
     found = Diagnostic("error", f'identifier "{name}" is undefined', "kernel.cu", 3, 10, f"  a[0] = {name};")
     assert remedy(found, source) == says
 

@@ -107,9 +107,21 @@ def test_however_the_access_is_written(access, said):
 
 
 @pytest.mark.parametrize(
+    ("access", "there"),
+    [
+        ("#define AT(x, i) x[(i) + 100]\n        sum += AT(B, k * N + col);", "There k = 0, col ="),
+        ("sum += B[(size_t)(k + 1) * N + (long)col];", "There k = 3, col ="),
+        ("sum += B[min(k * N + col + 100, 1 << 20)];", "There k = 0, col ="),
+        ("sum += __ldg(&B[(k + 1) * N + col]);", "There k = 3, col ="),
+    ],
+)
+def test_macros_casts_and_arguments_of_calls(access, there, said):
+    assert [line for line in said("02", (DOT, access)) if line.startswith(there)]
+
+
+@pytest.mark.parametrize(
     "access",
     [
-        "#define AT(x, i) x[(i) + 100]\n        sum += AT(B, k * N + col);",
         "sum += ((float2*)B)[k * N + col].y;",
     ],
 )

@@ -69,6 +69,7 @@ def test_one_difference_is_pointed_at(old, new, says):
         ("if (p < 0 || p >= H_out) continue;\n            sum", "if (p >= 0 && p < H_out) sum"),
         ("sum += x[p * n + h];", "if (p < H) sum += x[p * n + h];"),
         ("s++", "s += 1"),
+        ("int s = 0; s < n; s++", "int s = r; s < n; s += 2"),
         ("int row = blockIdx.y, col = blockIdx.x;", "int row = blockIdx.y; int col = blockIdx.x;"),
         ("for (int r = 0; r < n; r++)", "for (int r = n - 1; r >= 0; r--)"),
     ],

@@ -65,6 +65,8 @@ def test_a_slip_is_named(body, says):
         LOOP.format("r + q < F", "q++"),
         "for (int i = threadIdx.x; i < n; i += blockDim.x) c[i] = 1;",
         "int t = threadIdx.x; for (int i = 0; i < n; i += blockDim.x) c[i + t] = 1;",
+        "const float one = 1; c[0] = one; float two = 2; c[1] = two; c[2] = two * two;",
+        "float s = 0; if (n) s = 1; c[0] = s;",
         "int row = n + threadIdx.x; for (int j = row; j < F; j++) c[j] = row;",
         UNBRACED.format(""),
         "float s = 0;\nif (n) {\n float s = a[0]; c[1] = s;\n}\ns = 1;\nc[0] = s;",
