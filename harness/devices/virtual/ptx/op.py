@@ -279,19 +279,20 @@ def find(opcode: str) -> Op | None:
 @cache
 def in_order(opcode: str) -> str:
     """A spelling with its modifiers in the order of the table, where only their order differs; others as they are."""
-    base, *mods = opcode.replace(".row.col", ".row-col").split(".")
-    moved = [mod for mod in mods if mod not in BITS]
+    base, *mods = opcode.split(".")
+    moved, fixed = [mod for mod in mods if mod not in BITS], [mod for mod in mods if mod in BITS]
     if (
-        base in _ANY_ORDER
-        and len(moved) <= _MOST_MOVED
-        and _OF_THE_NAME.isdisjoint(moved)
-        and not find(opcode)
+        base not in _ANY_ORDER
+        or len(moved) > _MOST_MOVED
+        or not _OF_THE_NAME.isdisjoint(moved)
+        or find(opcode)
     ):
-        types = [mod for mod in mods if mod in BITS]
-        for order in permutations(moved):
-            spelling = ".".join((base, *order, *types)).replace("row-col", "row.col")
-            if find(spelling):
-                return spelling
+        return opcode
+    layouts = [mod for mod in moved if mod in ("row", "col")]  # of A, then of B
+    for order in permutations(moved):
+        spelling = ".".join((base, *order, *fixed))
+        if find(spelling) and [mod for mod in order if mod in layouts] == layouts:
+            return spelling
     return opcode
 
 

@@ -143,6 +143,7 @@ def test_what_ptx_does_not_have():
             "mma.sync.aligned.row.col.m16n8k8.f32.f16.f16.f32",
             "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
         ),
+        ("mma.sync.aligned.m16n8k8.col.row.f32.tf32.tf32.f32",) * 2,  # of A and of B
         ("mul.s32.lo", "mul.s32.lo"),  # part of the name
         ("cvt.f32.foo.s32", "cvt.f32.foo.s32"),
     ],
