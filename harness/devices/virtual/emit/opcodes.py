@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (  # noqa: F401  (importing them fills the table)
     access_checks,
+    bits,
     checks,
     comparisons,
     conversions,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....errors import DeviceError
-from ..runtime import abi
 from ..runtime.abi import DTYPES, GRANULE, INIT, LOCAL_START, PARTIAL, READ, SLOT_BYTES, WRITE
+from .pool import Pool, reserve
 
 MIB = 1 << 20
 SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
@@ -35,7 +35,6 @@ _MOST_POOL = 8 << 30  # of address space
 _SLOTS = 2 << 30  # bytes for the memory of running blocks
 # addresses on the two sides should not share a processor's cache set, or its way prediction
 _SHIFT = 0x5840
-_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 def slots_start(size: int) -> int:
@@ -348,44 +347,6 @@ class Arena:
         self._owners, self._free = [], {}
 
 
-class Pool:
-    """Memory for racecheck during a launch: two tables, the occupied places of the first, then what the
-    tables and cells point to.
-
-    hazards: the Hazards of the last launch. Errors: DeviceError.
-    """
-
-    _TABLES = abi.HAZARDS * DTYPES["Hazard"].itemsize, 4 * (abi.PLACES + abi.PHASES), 2 * abi.HAZARDS
-
-    def __init__(self, nbytes: int):
-        self._map = reserve(nbytes)
-        self.bytes = np.frombuffer(self._map, np.uint8)
-        self._used = self._hazards = 0
-
-    def start(self) -> dict[str, int]:
-        """The fields of a Launch; the previous launch's contents are discarded."""
-        if self._used:
-            self._map.madvise(mmap.MADV_DONTNEED, 0, -(-self._used // 4096) * 4096)
-        self._used, host = 0, self.bytes.ctypes.data
-        return {
-            "pool": host,
-            "pool_used": sum(self._TABLES),
-            "pool_size": self.bytes.size,
-            "hazards": host,
-            "places": host + self._TABLES[0],
-        }
-
-    def end(self, launch: np.ndarray) -> None:
-        used, self._hazards = int(launch["pool_used"][0]), int(launch["hazard_count"][0])
-        if used > sum(self._TABLES) or self._hazards:
-            self._used = used
-
-    def hazards(self) -> np.ndarray:
-        """A copy of the Hazards found, in no particular order."""
-        table = self.bytes[: self._TABLES[0]].view(DTYPES["Hazard"])
-        return table[self.bytes[sum(self._TABLES[:2]) :][: 4 * self._hazards].view(np.uint32)]
-
-
 def _gap(nbytes: int) -> int:
     """Length of the red zone after an allocation of `nbytes`."""
     return min(max(64 << 10, nbytes), 256 * MIB)
@@ -398,14 +359,3 @@ def _granules(owner: Owner) -> slice:
 def _extent(nbytes: int) -> int:
     """Bytes of an allocation with its red zone, in whole pages; an extra page separates the two ends."""
     return -(-(nbytes + _gap(nbytes)) // 4096) * 4096
-
-
-def reserve(size: int) -> mmap.mmap:
-    """Zeroed address space; memory is used only when a page is touched. Errors: DeviceError if there is not
-    enough."""
-    try:
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
-    except (OSError, ValueError, OverflowError):
-        raise DeviceError(
-            f"the virtual GPU cannot have {size / (1 << 30):.1f} GiB of address space: is there a limit (`ulimit -v`)?"
-        ) from None
