@@ -1,4 +1,4 @@
-"""Draws the README's ladder and roofline, and writes its table, from the figures in `harness/measure/ladder.json`.
+"""Draws the ladder and the roofline, and writes the table of .github/LADDER.md, from the figures in `harness/measure/ladder.json`.
 
 python -m harness.maintain.ladder                          draws and writes
 python -m harness.maintain.ladder --measure                first counts every rung again, on the virtual GPU: minutes
@@ -21,13 +21,13 @@ from ..report.pictures import ladder, roofline
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
 @click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), help="One ladder.")
 def main(again: bool, device: str, only: str | None) -> None:
-    """Draw the ladder, and write the README's table, from stored figures."""
+    """Draw the ladder, and write the page's table, from stored figures."""
     course = open_course(DATA.parent)
     data = load() if DATA.exists() else None
     if again:
         data = measure(course, device, data, only or "")
         DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    for made in (ladder.save, roofline.save, ladder.to_readme):
+    for made in (ladder.save, roofline.save, ladder.to_page):
         click.echo(made(data, course.root))
 
 

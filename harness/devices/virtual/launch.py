@@ -17,7 +17,7 @@ from .explain.faults import NOTES, Diagnosis
 from .explain.unset import unset_outputs
 from .run.printf import Output
 from .run.trace import Steps
-from .run.workers import block_order, deadline, opposite_order, spread_order, thread_order
+from .run.workers import block_order, opposite_order, spread_order, thread_order
 from .runtime import abi
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ class Execution:
                 launch, block = self._set_up()
             else:
                 launch[:] = fresh
-                launch["deadline"] = deadline(self.device.time_limit)
             chosen[:] = choice.reshape(-1).view(np.uint8)
             with Output(self.arena, launch):
                 self.workers.run(self.module.executable.run, block, launch, self.kernel.info.recursive)
@@ -204,7 +203,7 @@ class Execution:
         values = self._order_of_blocks(opposite) | self._extents()
         values |= {
             "step_budget": device.step_budget,
-            "deadline": deadline(device.time_limit),
+            "time_limit": int(device.time_limit * 1e9),
             "printf_open": 1,
             "check_sync": barriers,
             "grid_sync": barriers and info.grid_sync,

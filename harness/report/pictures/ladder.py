@@ -1,4 +1,4 @@
-"""The ladder in bytes: a picture and the README's table, from the figures that harness/measure/ladder.py
+"""The ladder in bytes: a picture and the table of LADDER.md, from the figures that harness/measure/ladder.py
 stores."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...devices.virtual.explain import metrics as c
 from ...measure.ladder import LADDERS, intensity, moved, rungs_of
 from ..profile import percent, scaled
 
-PICTURE = ".github/ladder.png"
+PICTURE, PAGE = ".github/ladder.png", ".github/LADDER.md"
 BEGIN, END = "<!-- python -m harness.maintain.ladder -->", "<!-- end of the ladder -->"
 BAR, LAST, INK, FAINT = "#a6d8f5", "#e69f00", "#222222", "#555555"  # as in canvas.py
 #: how a rung differs from the one before
@@ -106,9 +106,9 @@ def time_cells(gpu: dict | None) -> list[str]:
     return [f"{gpu['tflops']:.3g}", percent(gpu["share_of_library"]) if "share_of_library" in gpu else ""]
 
 
-def to_readme(data: dict, root: Path) -> Path:
-    """Puts the table between its marks. Errors: CourseError if the README has no such marks."""
-    path = root / "README.md"
+def to_page(data: dict, root: Path) -> Path:
+    """Puts the table between its marks. Errors: CourseError if the page has no such marks."""
+    path = root / PAGE
     text = path.read_text(encoding="utf-8")
     require(text.count(BEGIN) == text.count(END) == 1, f"{path} needs the lines {BEGIN} and {END}, once each")
     before, rest = text.split(BEGIN)

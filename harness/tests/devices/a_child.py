@@ -1,6 +1,7 @@
 """A child process for test_child.py."""
 
 import operator
+import threading
 
 from harness.devices.child import attach, serve
 from harness.errors import DeviceError
@@ -13,5 +14,10 @@ def fail(text: str) -> None:
 channel = attach()
 serve(
     channel,
-    {"divide": operator.truediv, "fail": fail, "ask": lambda verb, value: channel.ask(verb, (value,))},
+    {
+        "divide": operator.truediv,
+        "fail": fail,
+        "wait": threading.Event().wait,
+        "ask": lambda verb, value: channel.ask(verb, (value,)),
+    },
 )

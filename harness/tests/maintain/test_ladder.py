@@ -6,15 +6,16 @@ from click.testing import CliRunner
 
 from harness.course.checkout import Course
 from harness.maintain import ladder
+from harness.report.pictures.ladder import PAGE
 from harness.tests.lenet.small import ROOT
 
 
-def test_the_stored_figures_become_two_pictures_and_the_readmes_table(tmp_path, monkeypatch):
+def test_the_stored_figures_become_two_pictures_and_a_table(tmp_path, monkeypatch):
     (tmp_path / ".github").mkdir()
-    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copy(ROOT / PAGE, tmp_path / PAGE)
     monkeypatch.setattr(ladder, "open_course", lambda _: Course(tmp_path))
     done = CliRunner().invoke(ladder.main, catch_exceptions=False)
-    written = [tmp_path / name for name in (".github/ladder.png", ".github/roofline.png", "README.md")]
+    written = [tmp_path / name for name in (".github/ladder.png", ".github/roofline.png", PAGE)]
     assert done.exit_code == 0 and done.output.splitlines() == [str(path) for path in written]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[:2])
-    assert written[2].read_bytes() == (ROOT / "README.md").read_bytes()
+    assert written[2].read_bytes() == (ROOT / PAGE).read_bytes()

@@ -144,12 +144,12 @@ def test_what_was_timed_is_drawn_as_well(timed):
 # ---- the table ---------------------------------------------------------------------------------------------
 
 
-def test_the_readme_has_the_table_and_the_pictures():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_has_the_table_and_the_pictures():
+    text = (ROOT / drawn.PAGE).read_text(encoding="utf-8")
     between = text.split(drawn.BEGIN)[1].split(drawn.END)[0]
     assert between.strip().splitlines() == drawn.table(DATA)
     for path in (drawn.PICTURE, roofline.PICTURE):
-        assert f"({path})" in text and (ROOT / path).read_bytes().startswith(b"\x89PNG")
+        assert f"({Path(path).name})" in text and (ROOT / path).read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_column_stands_where_something_was_timed(timed):
@@ -164,14 +164,15 @@ def test_a_column_stands_where_something_was_timed(timed):
 
 
 def test_the_table_is_put_between_its_marks(tmp_path, timed):
-    readme = tmp_path / "README.md"
-    shutil.copy(ROOT / "README.md", readme)
-    before = readme.read_text()
-    drawn.to_readme(DATA, tmp_path)
-    assert readme.read_text() == before
-    drawn.to_readme(timed, tmp_path)
-    after = readme.read_text()
+    page = tmp_path / drawn.PAGE
+    page.parent.mkdir()
+    shutil.copy(ROOT / drawn.PAGE, page)
+    before = page.read_text()
+    drawn.to_page(DATA, tmp_path)
+    assert page.read_text() == before
+    drawn.to_page(timed, tmp_path)
+    after = page.read_text()
     assert after != before and after.split(drawn.END)[1] == before.split(drawn.END)[1]
-    readme.write_text("no marks")
+    page.write_text("no marks")
     with pytest.raises(CourseError, match="once each"):
-        drawn.to_readme(DATA, tmp_path)
+        drawn.to_page(DATA, tmp_path)

@@ -226,7 +226,3 @@ def spread_order(blocks: int) -> tuple[int, int]:
     while gcd(multiplier, blocks) != 1:
         multiplier += 1
     return multiplier, 0
-
-
-def deadline(seconds: float) -> int:
-    return time.monotonic_ns() + int(seconds * 1e9)

@@ -85,7 +85,7 @@ EXPORT int rt_slice(Env* env, Thread* thread, u32 site, u64 next, u64 called) {
     if (waits) steps = launch->blocks == 1 ? 16 * next : 0;  // another block may take its time
     int spent = thread->steps <= steps;
     thread->steps -= steps;
-    if (!spent && rt_clock() < launch->deadline) {
+    if (!spent && !is_late(env)) {
         if (called) return 1;
         return env->slice = env->granted = next == SLICE ? full_slice(env) : (u32)next;
     }
@@ -539,7 +539,7 @@ static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
     u64 i = atomicAdd(&launch->next_block, 1ull);
     if (i >= launch->blocks || launch->stop) return 0;
-    if ((i & 7) == 7 && rt_clock() > launch->deadline) {
+    if ((i & 7) == 7 && is_late(env)) {
         launch->stop = GIVEN_UP;
         record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
         return 0;
@@ -604,6 +604,8 @@ static __device__ void missing_block(Env* env, u32 slots) {
 // A worker's job: run blocks until there are none. If blocks may wait for one another, it runs several in turns.
 EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
+    u64 now = processor_time();
+    for (u32 s = 0; s < slots; s++) env[s].started = now;
     if (slots == 1) {
         while (next_block(env)) call_block((u64)env);
         return;

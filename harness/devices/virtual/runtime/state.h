@@ -43,6 +43,7 @@ struct Env {
     u32 blind;           // a call is under way whose result is not used
     u32 final;           // a call after which the thread may end while others go on to a barrier
     u32 full[32];        // per warp: time of the last collective of all its lanes
+    u64 started;         // processor time of the worker's thread when the launch began, in nanoseconds
     u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
     u32 arrived[16];     // per barrier number: arrivals by bar.arrive
     u32 running;         // the block has threads that have not ended
@@ -152,7 +153,7 @@ struct Launch {
     u64 order;           // host address of the linear thread ids of a block, in the order in which they start
     u64 site_lines;      // host address of a number for each site's line, in their order; 0 when barriers need not match
     u64 step_budget;
-    u64 deadline;        // nanoseconds of the monotonic clock
+    u64 time_limit;      // nanoseconds of processor time that a worker may take
     u64 faults;          // faults seen, kept or not
     u64 printf_lines;    // lines not taken by Python
     u32 grid_x, grid_y, grid_z;
