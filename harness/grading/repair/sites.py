@@ -14,6 +14,7 @@ from .directions import of_one_direction
 from .edits import CONDITION, GUARD, STORE, Edit, Operation, replaced
 from .pool import Entries
 
+UNLIKE = 0.3
 MISSING = 0.5  # by which what an index lacks is more likely
 NEAR = 6  # lines between a condition and what it keeps from running
 MOST_TOGETHER = 4  # edits of one variant
@@ -80,6 +81,10 @@ class Site:
     def entry_of(self, text: str) -> int | None:
         return next((i for i in self.here if self.pool[i].text == text), None)
 
+    @cached_property
+    def own(self) -> int | None:
+        return self.entry_of(self.piece.code) if self.replaces else None
+
     def replaced_by(self, entry: int) -> Choice:
         return Choice(self, 0, entry, cost=0.7)
 
@@ -97,6 +102,12 @@ class Site:
                 yield choice
         elif wanted == {"a"}:
             here = self.here if o.code in _ANY or self.made else self.plain
+            if o.code == "a" and self.own is not None:  # extents stand for extents, indices for indices
+                for a in here:
+                    other = UNLIKE if self.pool[a].varies != self.pool[self.own].varies else 0.0
+                    if a != self.own and not self.pool[a].is_size:
+                        yield Choice(self, number, a, cost=o.cost + self._far(a) + other)
+                return
             yield from (
                 Choice(self, number, a, cost=o.cost + self._far(a)) for a in here if not self.pool[a].is_size
             )
