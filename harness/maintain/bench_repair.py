@@ -26,6 +26,7 @@ from ..grading.repair.search import Repair, repairs
 from .check import graded
 
 SECONDS = 10.0  # of the processor, for a search: five seconds on two cores
+SLACK = 20.0  # on a busy machine
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def row_of(puzzle: Puzzle, mistake: Mistake, solution: str) -> Row | None:
     if not verdict.is_runnable:
         return None
     before = processor_seconds()
-    found = repairs(puzzle, wrong, verdict, seconds=SECONDS, clock=processor_seconds)
+    found = repairs(puzzle, wrong, verdict, seconds=SECONDS, clock=processor_seconds, slack=SLACK)
     seconds, lines = processor_seconds() - before, changed_lines(solution, wrong)
     right = any(lines & set(range(r.line, r.last_line + 1)) for r in found)
     return Row(

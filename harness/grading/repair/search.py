@@ -90,6 +90,7 @@ def repairs(
     opener: Callable | None = None,
     tell: Callable[[str], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
+    slack: float = 1.0,
 ) -> list[Repair]:
     """Single changes that make the kernel right which the verdict calls wrong, best first; none where there is none,
     or not enough time. opener: as for grade_file. tell: called with what is being done."""
@@ -99,7 +100,15 @@ def repairs(
         from ...devices import confined_device as opener
     puzzle = puzzle.drawn(verdict.seed)
     search = Search(
-        puzzle, source, verdict, name, opener, clock() + seconds, tell or (lambda _: None), clock=clock
+        puzzle,
+        source,
+        verdict,
+        name,
+        opener,
+        clock() + seconds,
+        tell or (lambda _: None),
+        clock=clock,
+        slack=slack,
     )
     try:
         return search.run()
@@ -128,6 +137,7 @@ class Search:
     tell: Callable[[str], None]
     known: dict = field(default_factory=dict)  # inputs and right results by case and kernel
     clock: Callable[[], float] = time.monotonic
+    slack: float = 1.0  # seconds that may pass in one of the clock
 
     @property
     def kernel(self) -> Kernel:
@@ -154,6 +164,7 @@ class Search:
                     name=self.name,
                     given=self.given,
                     left=lambda: self.left,
+                    slack=self.slack,
                 )
                 if checks == "full":
                     found = self.found_by(make(self.source, devices=devices, races=self.disordered))
@@ -281,4 +292,6 @@ def cost_of(choices: Combination) -> float:
 
 
 def rank(repair: Repair) -> tuple:
-    return repair.cost, sum(len(e.after) for e in repair.edits), repair.edits[0].start
+    """Barriers late rather than early: at the end of a loop."""
+    start, is_barrier = repair.edits[0].start, repair.edits[0].says == "a barrier"
+    return repair.cost, sum(len(e.after) for e in repair.edits), -start if is_barrier else start

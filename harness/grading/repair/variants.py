@@ -37,7 +37,7 @@ MOST_REFUSED = 20  # lines
 class Variants:
     """A file with all its edits, compiled for devices. source: its text. races: see Schemata.
 
-    given: as of runs. left: seconds of the search. Errors: CompileError.
+    given: as of runs. left, slack: of the search. Errors: CompileError.
     """
 
     def __init__(
@@ -50,9 +50,10 @@ class Variants:
         given: Callable,
         left: Callable[[], float],
         races: set[int] | None = None,
+        slack: float = 1.0,
     ):
         self.puzzle, self.verdict, self.source, self.name = puzzle, verdict, source, name
-        self.devices, self.given, self.left = devices, given, left
+        self.devices, self.given, self.left, self.slack = devices, given, left, slack
         self.kernel: Kernel = puzzle.kernel(verdict.kernel)
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
@@ -216,7 +217,7 @@ class Variants:
                 arguments,
                 outputs,
                 launch.shared_mem,
-                max(self.left(), 0.0),
+                max(self.left(), 0.0) * self.slack,
             )
             yield well, found
             if len(well) < len(chosen):
