@@ -136,7 +136,7 @@ def table() -> str:
     lines = ["| chapter | runs | is refused |", "| --- | --- | --- |"]
     for chapter, members in chapters.items():
         runs = "; ".join(p.what for p in members if p.verb != "refused")
-        refused = "; ".join(p.what for p in members if p.verb == "refused")
+        refused = "; ".join(f'{p.what} ("{p.words}")' for p in members if p.verb == "refused")
         lines.append(f"| {chapter} | {runs} | {refused} |")
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
 //# CUDA dynamic parallelism
 
-//: a launch from a kernel refused "dynamic parallelism"
+//: a launch from a kernel refused "a kernel that launches kernels (dynamic parallelism) is not supported here"
 extern "C" __global__ void child(int* out) { out[threadIdx.x] = 1; }
 TEST(int, launch_from_kernel) { child<<<1, 32>>>(out); }
 
@@ -9,21 +9,21 @@ TEST(int, runtime_from_kernel) { cudaGetDevice(out); }
 
 //# Texture functions
 
-//: tex2D of a texture object refused "texture"
+//: tex2D of a texture object refused "the virtual GPU does not support textures"
 TEST(float, texture_object, cudaTextureObject_t image) { out[t] = tex2D<float>(image, t, 0); }
 
-//: a texture reference refused "texture reference"
+//: a texture reference refused "CUDA 12 has no texture references: pass a cudaTextureObject_t to the kernel"
 texture<float, 2> reference;
 TEST(float, texture_reference) { out[t] = tex2D(reference, t, 0); }
 
 //# Surface functions
 
-//: surf2Dread refused "surface"
+//: surf2Dread refused "the virtual GPU does not support surfaces"
 TEST(float, surface_object, cudaSurfaceObject_t image) { surf2Dread(out + t, image, 4 * t, 0); }
 
 //# Tensor memory access
 
-//: cp.async.bulk refused "TMA"
+//: cp.async.bulk refused "the virtual GPU does not support TMA"
 TEST(int, bulk_copy) {
     __shared__ alignas(16) int s[32];
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%0];" ::"r"(0), "l"(out));
@@ -34,17 +34,17 @@ TEST(int, bulk_copy) {
 //: __all without _sync refused "write __any_sync(0xffffffff, ...)"
 TEST(int, old_vote) { out[t] = __all(t < 32); }
 
-//: vote without .sync refused "vote.sync"
+//: vote without .sync refused "votes without a mask of lanes"
 TEST(int, old_vote_in_ptx) { asm volatile("{.reg .pred p; vote.all.pred p, 1;}"); out[t] = t; }
 
 //# Warp shuffle functions
 
-//: __shfl without _sync refused "__shfl_sync"
+//: __shfl without _sync refused "GPUs since Volta have no __shfl(): write __shfl_sync(0xffffffff, ...)"
 TEST(int, old_shuffle) { out[t] = __shfl(t, 0); }
 
 //# Thread block clusters
 
-//: __cluster_dims__ refused "cluster"
+//: __cluster_dims__ refused "__cluster_dims__ is not supported for this GPU architecture"
 extern "C" __global__ void __cluster_dims__(2, 1, 1) clustered(int* out) { out[t] = t; }
 
 //# Launch bounds
@@ -54,12 +54,12 @@ extern "C" __global__ void __block_size__((32, 1, 1)) sized(int* out) { out[t] =
 
 //# Alloca function
 
-//: alloca refused "alloca"
+//: alloca refused "NVRTC has no alloca(): write an array of the largest size that is needed"
 TEST(int, stack) { int* room = (int*)alloca(4 * t + 4); room[0] = t; out[t] = room[0]; }
 
 //# C++ language support
 
-//: exceptions refused "exception"
+//: exceptions refused "device code does not support exception handling"
 TEST(int, exceptions) { try { out[t] = t; } catch (int) { out[t] = 0; } }
 
 //: dynamic_cast refused "no_dynamic_cast_on_the_device"
@@ -67,14 +67,14 @@ struct P { virtual __device__ int f() { return 1; } };
 struct Q : P { __device__ int f() override { return 2; } };
 TEST(int, dynamic_type) { Q q; P* p = &q; out[t] = dynamic_cast<Q*>(p) != nullptr; }
 
-//: typeid refused "typeid"
+//: typeid refused "typeid has no place here"
 TEST(int, type_identity) { out[t] = typeid(int) == typeid(float); }
 
 //: thread_local refused "without memory space annotations"
 thread_local int own;
 TEST(int, thread_storage) { out[t] = own; }
 
-//: a function that is declared and not defined refused "missing"
+//: a function that is declared and not defined refused "missing() is called here, but nothing in this file says what it does"
 __device__ int missing(int);
 TEST(int, undefined_function) { out[t] = missing(t); }
 
@@ -82,9 +82,9 @@ TEST(int, undefined_function) { out[t] = missing(t); }
 extern "C" __device__ int elsewhere(int);
 TEST(int, undefined_c_function) { out[t] = elsewhere(t); }
 
-//: a variable-length array refused "constant"
+//: a variable-length array refused "expression must have a constant value"
 TEST(int, variable_array) { int n = t + 1; int xs[n]; xs[0] = t; out[t] = xs[0]; }
 
-//: a host function called by a kernel refused "__device__"
+//: a host function called by a kernel refused "write __device__ before a function that a kernel calls"
 int on_the_host(int x) { return x; }
 TEST(int, host_call) { out[t] = on_the_host(t); }
