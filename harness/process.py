@@ -14,6 +14,7 @@ import click
 from .errors import BackwarpError
 
 INTERRUPTED = 130  # exit status, as shells have it
+MOST_SAID = 2000  # characters of a complaint, which may quote anything
 
 
 def as_process(work: Callable[[], int | None]) -> NoReturn:
@@ -36,6 +37,9 @@ def guarded(work: Callable[[], int | None]) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.ClickException as e:
+        from .report.text import printable
+
+        e.message = printable(e.message)  # it quotes arguments
         e.show()
         return 2
     except (KeyboardInterrupt, click.Abort):
@@ -58,12 +62,14 @@ def guarded(work: Callable[[], int | None]) -> int:
 
 
 def complain(text: str) -> None:
-    if not sys.stderr.isatty():
-        print(text, file=sys.stderr)
-        return
-    from .report.text import show_text
+    from .report.text import printable, show_text
 
-    show_text(text.splitlines(), indent="", stream=sys.stderr)
+    if len(text) > MOST_SAID:
+        text = f"{text[:MOST_SAID]} ..."
+    if sys.stderr.isatty():
+        show_text(text.splitlines(), indent="", stream=sys.stderr)
+    else:
+        print(printable(text), file=sys.stderr)
 
 
 def unexpected() -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from . import arrays
 from .course.cuda_text import Function, Variable, read
 from .devices.launching import Launch, triple
 from .devices.nvrtc import host_code, includes
@@ -316,7 +317,7 @@ def _value(name: str, text: str, kind: str, pointer: bool | None, size: int):
 def _filled(name: str, fill: str, rest: str, kind: str) -> np.ndarray:
     shape, _, dtype = rest.partition(":")
     dtype, _, seed = dtype.partition(":")
-    if not re.fullmatch(r"\d+(?:[x,]\d+)*", shape):
+    if not re.fullmatch(r"[0-9]{1,20}(?:[x,][0-9]{1,20}){,31}", shape):
         raise CourseError(f"--arg {name}: {shape or 'no shape'} is not a shape, such as 1024 or 2x3x7")
     sizes = tuple(int(n) for n in re.split("[x,]", shape))
     of = _dtype(name, dtype or kind)
@@ -349,11 +350,13 @@ def _dtype(name: str, text: str) -> np.dtype:
 
 def _loaded(name: str, path: str, pointer: bool | None, size: int):
     try:
-        data = np.load(path, allow_pickle=False)
+        data = arrays.read(path)
     except OSError as error:
         raise CourseError(f"--arg {name}: {path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise CourseError(f"--arg {name}: {path} is not a file of one NumPy array: {error}") from None
+    if data.nbytes > MOST_BYTES:
+        raise CourseError(f"--arg {name}: more than {MOST_BYTES >> 30} GiB")
     if pointer is False or pointer is None and size != 8:  # a struct, or one number, by value
         if data.nbytes != size:
             raise CourseError(f"--arg {name}: {path} has {data.nbytes} bytes; {name} has {size}")

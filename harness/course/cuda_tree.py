@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..devices.nvrtc.includes import MAX_SOURCE
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Tree
 
 LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
 FUNCTIONS = ("function_definition", "lambda_expression")
@@ -46,6 +46,10 @@ _SECONDS = (
     2.0  # of the processor's time for a text; the longest that somebody has written takes a tenth of one
 )
 _CHUNK = 1 << 16  # bytes that the parser gets at a time
+_MOST_NODES, _DEEPEST = (
+    50_000,
+    250,
+)  # of a tree; ten times as many, and five times as deep, as the largest kernel here
 
 
 def parse(text: str) -> Node:
@@ -66,7 +70,8 @@ def parse(text: str) -> Node:
 
 
 def _root(text: str) -> Node:
-    """Of nothing, where it takes too long: a text can be made to cost time that grows with its square."""
+    """Of nothing, where it takes too long: a text can be made to cost time that grows with its square. Nor is what nobody
+    writes by hand: who reads a tree may go down it by recursion, and through all of it for each of its nodes."""
     data, end = text.encode(), time.thread_time() + _SECONDS
     parser = _parser()
     try:
@@ -75,8 +80,21 @@ def _root(text: str) -> Node:
         )
     except ValueError:  # it was told to stop
         parser.reset()
+        tree = None
+    if tree is None or tree.root_node.descendant_count > _MOST_NODES or _is_too_deep(tree):
         tree = parser.parse(b"")
     return tree.root_node
+
+
+def _is_too_deep(tree: Tree) -> bool:
+    at = tree.walk()
+    while True:
+        while at.goto_first_child():
+            if at.depth > _DEEPEST:
+                return True
+        while not at.goto_next_sibling():
+            if not at.goto_parent():
+                return False
 
 
 @lru_cache(maxsize=1)

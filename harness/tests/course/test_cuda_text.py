@@ -325,10 +325,9 @@ def test_every_solution_is_parsed(path):
     ],
 )
 def test_a_large_text_is_read_in_bounded_time(piece):
-    """As deep as it is long. One larger than a kernel file may be is not read at all."""
+    """It may be as deep as it is long; then, or where it is larger than a kernel file may be, it is not read at all."""
     text = piece * (20_000 // len(piece))
     file = CudaText(text)
-    assert len(file.tokens) + len(file.macros) + len(file.comments) > 0
     (
         file.functions,
         file.variables,
@@ -343,3 +342,10 @@ def test_a_text_that_takes_too_long_to_parse_is_nothing(monkeypatch):
     monkeypatch.setattr(cuda_tree, "_SECONDS", 0.05)
     assert not cuda_tree.parse("/*\"'(" * 3000).children
     assert cuda_tree.parse("int f() { return 1; }").children
+
+
+@pytest.mark.parametrize("text", ["int x = 1" + "+1" * 300 + ";", "{" * 300 + "}" * 300, "int x;" * 20_000])
+def test_a_text_that_nobody_writes_by_hand_is_nothing(text):
+    """Its readers go down a tree by recursion, and more than once through all of it."""
+    assert CudaText(text).tokens == ()
+    assert len(CudaText(text[: len(text) // 20]).tokens) > 10
