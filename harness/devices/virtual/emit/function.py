@@ -5,7 +5,7 @@ Source: LLVM Coroutines (switched-resume lowering).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ....errors import Unsupported
 from ..compile.modules import KernelInfo, Parameter
@@ -20,7 +20,6 @@ from .unit import Unit
 
 #: a large frame is touched page by page, so that it cannot reach over the guard page of the host's stack
 _PROBED = 'nounwind "probe-stack"="inline-asm"'
-_FINISHED = "coro_only_destroy_when_complete"
 _CORO = (
     "token @llvm.coro.id(i32, ptr, ptr, ptr)",
     "i64 @llvm.coro.size.i64()",
@@ -105,11 +104,7 @@ def _plain(e: Emitter) -> str:
     _start(e)
     body.emit(e)
     e.text.raw("return:", "  ret void", f"{DEAD}:", "  ret void")
-    return f"""
-define internal void @"{e.function.name}.thread"(i64 %env, i64 %thr) {_PROBED} {{
-{e.text.whole()}
-}}
-"""
+    return _defined(e, f'internal void @"{e.function.name}.thread"(i64 %env, i64 %thr)')
 
 
 def _together(e: Emitter) -> str:
@@ -118,11 +113,7 @@ def _together(e: Emitter) -> str:
     body.emit(e)
     e.text.raw("return:", "  ret i1 true", f"{DEAD}:", "  ret i1 true", "disagree:", "  ret i1 false")
     arguments = ", ".join(f"i64 {e.threads.address}" for _ in e.threads.each())
-    return f"""
-define internal i1 @"{e.function.name}.threads"(i64 %env, {arguments}) {_PROBED} {{
-{e.text.whole()}
-}}
-"""
+    return _defined(e, f'internal i1 @"{e.function.name}.threads"(i64 %env, {arguments})')
 
 
 def _coroutine(e: Emitter, kind: str) -> str:
@@ -144,7 +135,7 @@ def _coroutine(e: Emitter, kind: str) -> str:
         "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %framep)",
     ]
     for text in _CORO:
-        e.module.declarations[text] = text
+        e.module.declare_intrinsic(text)
     e.module.declare("rt_frame")
     e.module.declare("rt_block")
     e.state.store("Thread", "handle", e.emit("ptrtoint ptr %handle to i64"))
@@ -163,11 +154,12 @@ def _coroutine(e: Emitter, kind: str) -> str:
         "  call void @llvm.coro.end(ptr %handle, i1 false, token none)",
         "  ret void",
     )
-    return f"""
-define void @"{e.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine {_FINISHED} {_PROBED} {{
-{e.text.whole(frame)}
-}}
-"""
+    head = f'void @"{e.function.name}.{kind}"(i64 %env, i64 %thr) presplitcoroutine'
+    return _defined(e, f"{head} coro_only_destroy_when_complete", frame)
+
+
+def _defined(e: Emitter, head: str, frame: Sequence[str] = ()) -> str:
+    return f"\ndefine {head} {_PROBED} {{\n{e.text.whole(frame)}\n}}\n"
 
 
 # -- device functions ------------------------------------------------------------------------------

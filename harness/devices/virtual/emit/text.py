@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..ptx.types import LLVM_BITS
@@ -28,7 +28,7 @@ class Text:
         self._known: dict[str, str] = {}  # register, or see `once` -> its value, within the current block
         self._serial = 0
 
-    def whole(self, frame: list[str] = ()) -> str:
+    def whole(self, frame: Sequence[str] = ()) -> str:
         """frame: how a coroutine's state gets its memory."""
         memory = [line for line in self._first if " = alloca " in line]
         others = [line for line in self._first if " = alloca " not in line]

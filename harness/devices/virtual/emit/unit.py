@@ -114,6 +114,10 @@ class Unit:
         aside = _ASIDE * (name in abi.ASIDE)
         self.declarations[name] = f"{returns} @{name}({', '.join(types)}){aside}"
 
+    def declare_intrinsic(self, text: str) -> None:
+        """text: its whole declaration."""
+        self.declarations[text] = text
+
     def metadata(self, text: str) -> int:
         """A new node of LLVM's metadata. text: what it is, `{n}` its own number, which is returned."""
         n = _FIRST_NODE + len(self._metadata)
