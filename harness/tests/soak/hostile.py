@@ -60,23 +60,69 @@ _EXTREMES = (
 )
 _TYPES = "b8 u8 s8 b16 u16 s16 f16 b32 u32 s32 f32 b64 u64 s64 f64 f16x2 bf16 pred b128 v2 v4".split()
 _MARKS = '{ } ( ) [ ] ; : , " /* */ // @ @! % .. \0 \u202e \n'.split(" ")
+#: a statement a line
+_PTX = r"""
+    .reg .b32 %new<4>;
+    .reg .pred p;
+    .local .align 16 .b8 own[32];
+    .shared .b8 s[64];
+    .param .b8 p[16];
+    {
+    }
+    here: bra here;
+    bra here;
+    ret;
+    exit;
+    trap;
+    bar.sync 0;
+    bar.sync %r1;
+    call f;
+    t: .branchtargets here, here; brx.idx %r1, t;
+    call %rd1, (p), f;
+    st.param.b32 [p+12], %r1;
+    mov.u64 %rd1, own; st.shared.u32 [%rd1], %r1;
+    ld.param.v4.u32 {%r1,%r2,%r3,%r4}, [p];
+    vote.sync.ballot.b32 %r1, %p1, -1;
+    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2,%r3,%r4}, [%r1];
+    shfl.sync.idx.b32 %r1|%p1, %r2, %r3, %r4, %r5;
+    cp.async.ca.shared.global [%r1], [%rd1], 16, %r2;
+    @%p1 mov.u64 %rd1, %rd2;
+    { .reg .b64 %rd1; mov.u64 %rd1, 1; st.u32 [%rd1], 1; }
+    .pragma "used_bytes_mask 0";
+"""
+_CPP = r"""
+    __device__ int f(int n) { return n ? f(n - 1) : 0; }
+    asm volatile("%s");
+    #define int long
+    #include "x"
+    __launch_bounds__(1 << 30)
+    template <int N> struct T : T<N + 1> {};
+    goto nowhere;
+    nowhere:;
+    for (;;) {}
+    __shared__ int big[12000];
+    int local[1 << 20];
+    ((int*)0)[threadIdx.x] = 1;
+    ((void (*)())7)();
+    __trap();
+    printf("%*s%n", 1 << 30, (char*)8);
+    assert(0 && "\x1b");
+    __syncthreads();
+    return;
+    }
+    {
+    "
+    /*
+    __syncwarp(threadIdx.x);
+    extern __shared__ double d[];
+    constexpr int c = c;
+    static_assert(sizeof(int) == 8);
+"""
 _STATEMENTS = (
     *(body for _, body, _ in TEXTS.values() if body and len(body) < 400),
-    ".reg .b32 %new<4>;", ".reg .pred p;", ".local .align 16 .b8 own[32];", ".shared .b8 s[64];", ".param .b8 p[16];",
-    "{", "}", "here: bra here;", "bra here;", "ret;", "exit;", "trap;", "bar.sync 0;", "bar.sync %r1;", "call f;",
-    "t: .branchtargets here, here; brx.idx %r1, t;", "call %rd1, (p), f;", "st.param.b32 [p+12], %r1;",
-    "mov.u64 %rd1, own; st.shared.u32 [%rd1], %r1;", "ld.param.v4.u32 {%r1,%r2,%r3,%r4}, [p];",
-    "vote.sync.ballot.b32 %r1, %p1, -1;", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2,%r3,%r4}, [%r1];",
-    "shfl.sync.idx.b32 %r1|%p1, %r2, %r3, %r4, %r5;", "cp.async.ca.shared.global [%r1], [%rd1], 16, %r2;",
-    "@%p1 mov.u64 %rd1, %rd2;", "{ .reg .b64 %rd1; mov.u64 %rd1, 1; st.u32 [%rd1], 1; }", ".pragma \"used_bytes_mask 0\";",
-)  # fmt: skip
-_CUDA = (
-    "__device__ int f(int n) { return n ? f(n - 1) : 0; }", "asm volatile(\"%s\");", "#define int long", "#include \"x\"",
-    "__launch_bounds__(1 << 30)", "template <int N> struct T : T<N + 1> {};", "goto nowhere;", "nowhere:;", "for (;;) {}",
-    "__shared__ int big[12000];", "int local[1 << 20];", "((int*)0)[threadIdx.x] = 1;", "((void (*)())7)();", "__trap();",
-    "printf(\"%*s%n\", 1 << 30, (char*)8);", "assert(0 && \"\\x1b\");", "__syncthreads();", "return;", "}", "{", "\"", "/*",
-    "__syncwarp(threadIdx.x);", "extern __shared__ double d[];", "constexpr int c = c;", "static_assert(sizeof(int) == 8);",
-)  # fmt: skip
+    *map(str.strip, _PTX.strip().splitlines()),
+)
+_CUDA = tuple(map(str.strip, _CPP.strip().splitlines()))
 
 
 # -- changes ---------------------------------------------------------------------------------------------------
@@ -165,8 +211,8 @@ def _slip(text: str, other: str, rng: Random) -> str:
     return mutate_ptx(text, rng)
 
 
-_CHANGES = (_number, _number, _number, _word, _word, _type, _type, _mark, _lines, _lines, _piece, _cut, _slip, _slip,
-            *(_statement_of(_STATEMENTS),) * 4)  # fmt: skip
+_TOKENS = (_number, _number, _number, _word, _word, _type, _type, _mark)
+_CHANGES = (*_TOKENS, _lines, _lines, _piece, _cut, _slip, _slip, *(_statement_of(_STATEMENTS),) * 4)
 
 
 # -- one mutant -------------------------------------------------------------------------------------------------

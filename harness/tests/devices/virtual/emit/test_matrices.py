@@ -150,8 +150,17 @@ def test_wmma_half(m, n, k, layouts, checks):
     rng = np.random.default_rng(4)
     a, b = rng.standard_normal((m, k)).astype(np.float16), rng.standard_normal((k, n)).astype(np.float16)
     la, lb = layouts.split()
-    source = _WMMA.format(T="half", E="half", D="float", shape=f"{m}, {n}, {k}", la=f"{la}_major", lb=f"{lb}_major",
-                          lda=k if la == "row" else m, ldb=n if lb == "row" else k, n=n)  # fmt: skip
+    source = _WMMA.format(
+        T="half",
+        E="half",
+        D="float",
+        shape=f"{m}, {n}, {k}",
+        la=f"{la}_major",
+        lb=f"{lb}_major",
+        lda=k if la == "row" else m,
+        ldb=n if lb == "row" else k,
+        n=n,
+    )
     stored = [np.ascontiguousarray(x if layout == "row" else x.T) for x, layout in ((a, la), (b, lb))]
     out = zeros((m, n), checks=checks)
     run(source, *stored, out, checks=checks)
@@ -236,12 +245,22 @@ def test_to_tf32_rounds_to_nearest_ties_away_from_zero():
 SET = "unsigned x[4] = {}, y[2] = {}; float d[4] = {};"
 WRONG = {
     "a register of A that nothing was written to": (
-        SET.replace("x[4] = {}", "x[4]"), "x[0] = x[1] = x[2] = 0;", "", "uninitialised-read", "x[3]"),
+        SET.replace("x[4] = {}", "x[4]"),
+        "x[0] = x[1] = x[2] = 0;",
+        "",
+        "uninitialised-read",
+        "x[3]",
+    ),
     "a sum that nothing was written to": (
-        SET.replace("d[4] = {}", "d[4]"), "d[0] = d[1] = d[2] = 0;", "", "uninitialised-read", "d[3]"),
+        SET.replace("d[4] = {}", "d[4]"),
+        "d[0] = d[1] = d[2] = 0;",
+        "",
+        "uninitialised-read",
+        "d[3]",
+    ),
     "lanes that have left": (SET, "if (lane >= 20) return;", "", "shuffle-mask", "lanes 20-31"),
     "lanes that go elsewhere": (SET, "", "if (lane < 16) ", "shuffle-mask", "lanes 16-31"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)

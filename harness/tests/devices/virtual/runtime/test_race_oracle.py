@@ -76,19 +76,30 @@ ORDERED = {
     "fence, acquire": passed(fence(A), store(A), load(AWAY, acquire=True)),
     "release, fence": passed(store(A, release=True), load(AWAY), fence(AWAY)),
     "fence long before": passed(fence(A), write(A, 32), update(A, 48), store(A), load(AWAY, acquire=True)),
-    "fence long after": passed(store(A, release=True), load(AWAY), write(AWAY, 32), load(AWAY, 48), fence(AWAY)),
-    "block's scope, in one": passed(fence(A, CTA), store(A, scope=CTA), load(WARP, scope=CTA), fence(WARP, CTA), to=WARP),
+    "fence long after": passed(
+        store(A, release=True), load(AWAY), write(AWAY, 32), load(AWAY, 48), fence(AWAY)
+    ),
+    "block's scope, in one": passed(
+        fence(A, CTA), store(A, scope=CTA), load(WARP, scope=CTA), fence(WARP, CTA), to=WARP
+    ),
     "a later, wider fence": passed(fence(A), store(A), load(AWAY), fence(AWAY, CTA), fence(AWAY)),
     "an earlier, wider fence": passed(fence(A), fence(A, CTA), store(A), load(AWAY, acquire=True)),
-    "a chain of updates": passed(store(A, release=True), update(WARP), update(LANE), load(AWAY, acquire=True)),
+    "a chain of updates": passed(
+        store(A, release=True), update(WARP), update(LANE), load(AWAY, acquire=True)
+    ),
     "from update to update": passed(update(A, release=True), update(AWAY, acquire=True)),
-    "each link of a chain": passed(update(A, release=True), update(WARP, release=True), load(AWAY, acquire=True)),
+    "each link of a chain": passed(
+        update(A, release=True), update(WARP, release=True), load(AWAY, acquire=True)
+    ),
     "over a link whose fence does not reach": passed(
         update(A, release=True), fence(WARP, CTA), update(WARP), load(AWAY, acquire=True)
     ),
     "a failed update in between": passed(store(A, release=True), load(WARP), load(AWAY, acquire=True)),
     "over another thread": passed(
-        store(A, release=True), load(LANE, acquire=True), store(LANE, 80, release=True), load(AWAY, 80, acquire=True)
+        store(A, release=True),
+        load(LANE, acquire=True),
+        store(LANE, 80, release=True),
+        load(AWAY, 80, acquire=True),
     ),
     "barrier, then release": passed(
         meet(A, LANE), store(LANE, release=True), load(WARP, acquire=True), meet(WARP, (0, 33)), to=(0, 33)
@@ -98,7 +109,7 @@ ORDERED = {
     ),
     "the release itself": [store(A, X, release=True), load(AWAY, X, acquire=True), write(AWAY)],
     "an earlier plain write of the flag": [write(A), store(A, X, release=True), load(AWAY, X, acquire=True)],
-}  # fmt: skip
+}
 
 UNORDERED = {
     "nothing": passed(),
@@ -109,19 +120,45 @@ UNORDERED = {
     "arrival at another barrier": passed(Arrive(*A, 3), meet(LANE, WARP, barrier=4), to=WARP),
     "arrival in another block": passed(Arrive(*A, 3), meet(AWAY, barrier=3)),
     "arrival, and no barrier": passed(Arrive(*A, 3), to=WARP),
-    "arrival, for a barrier before": passed(Arrive(*A, 3), meet(LANE, barrier=3), meet(WARP, barrier=3), to=WARP),
-    "an arrival learns nothing": [write(LANE, site=FIRST), Arrive(*A, 3), meet(LANE, WARP, barrier=3), read(A)],
+    "arrival, for a barrier before": passed(
+        Arrive(*A, 3), meet(LANE, barrier=3), meet(WARP, barrier=3), to=WARP
+    ),
+    "an arrival learns nothing": [
+        write(LANE, site=FIRST),
+        Arrive(*A, 3),
+        meet(LANE, WARP, barrier=3),
+        read(A),
+    ],
     "written after arriving": [Arrive(*A, 3), write(A, site=FIRST), meet(LANE, WARP, barrier=3), read(WARP)],
     "fences alone": passed(fence(A), fence(AWAY)),
     "relaxed": passed(store(A), load(AWAY)),
     "no release": passed(store(A), load(AWAY, acquire=True)),
     "no acquire": passed(store(A, release=True), load(AWAY)),
-    "a barrier is no acquire": passed(store(A, release=True), load(WARP), meet(WARP, (0, 33), barrier=0), to=(0, 33)),
+    "a barrier is no acquire": passed(
+        store(A, release=True), load(WARP), meet(WARP, (0, 33), barrier=0), to=(0, 33)
+    ),
     "fence after the write": passed(store(A), fence(A), load(AWAY, acquire=True)),
     "fence before the read": passed(store(A, release=True), fence(AWAY), load(AWAY)),
-    "written after the fence": [fence(A), write(A, site=FIRST), store(A), load(AWAY, acquire=True), read(AWAY)],
-    "written after the release": [store(A, release=True), write(A, site=FIRST), load(AWAY, acquire=True), read(AWAY)],
-    "read before the acquire": [write(A, site=FIRST), store(A, release=True), load(AWAY), read(AWAY), fence(AWAY)],
+    "written after the fence": [
+        fence(A),
+        write(A, site=FIRST),
+        store(A),
+        load(AWAY, acquire=True),
+        read(AWAY),
+    ],
+    "written after the release": [
+        store(A, release=True),
+        write(A, site=FIRST),
+        load(AWAY, acquire=True),
+        read(AWAY),
+    ],
+    "read before the acquire": [
+        write(A, site=FIRST),
+        store(A, release=True),
+        load(AWAY),
+        read(AWAY),
+        fence(AWAY),
+    ],
     "another's fence": passed(fence(LANE), store(A), load(AWAY, acquire=True)),
     "the flag is not observed": passed(load(AWAY, acquire=True), store(A, release=True)),
     "another flag": passed(store(A, release=True), load(AWAY, 80, acquire=True)),
@@ -134,16 +171,27 @@ UNORDERED = {
     "scope of a link": passed(store(A, release=True), update(WARP, scope=CTA), load(AWAY, acquire=True)),
     "a store breaks the chain": passed(store(A, release=True), store(WARP), load(AWAY, acquire=True)),
     "scope of a link's fence": [
-        update(A, release=True), write(WARP, site=FIRST), fence(WARP, CTA), update(WARP), load(AWAY, acquire=True), read(AWAY)
+        update(A, release=True),
+        write(WARP, site=FIRST),
+        fence(WARP, CTA),
+        update(WARP),
+        load(AWAY, acquire=True),
+        read(AWAY),
     ],
     "its thread's own store too": passed(fence(A), store(A), write(A, FLAG), load(AWAY, acquire=True)),
-    "a store amid updates": passed(update(A, release=True), store(WARP), update(LANE), load(AWAY, acquire=True)),
-    "a plain store breaks the chain": passed(store(A, release=True), write(WARP, FLAG), load(AWAY, acquire=True)),
-    "half a flag overwritten": passed(store(A, release=True), write(WARP, FLAG + 2, 2), load(AWAY, acquire=True)),
+    "a store amid updates": passed(
+        update(A, release=True), store(WARP), update(LANE), load(AWAY, acquire=True)
+    ),
+    "a plain store breaks the chain": passed(
+        store(A, release=True), write(WARP, FLAG), load(AWAY, acquire=True)
+    ),
+    "half a flag overwritten": passed(
+        store(A, release=True), write(WARP, FLAG + 2, 2), load(AWAY, acquire=True)
+    ),
     "half a flag read": passed(store(A, release=True), load(AWAY, size=2, acquire=True)),
     "a wider update between": passed(store(A, release=True), update(WARP, size=8), load(AWAY, acquire=True)),
     "a release before an older store": passed(store(A), fence(A), load(WARP), load(AWAY, acquire=True)),
-}  # fmt: skip
+}
 
 
 def on(found: set[Hazard], address: int) -> set[Hazard]:
@@ -178,25 +226,57 @@ RACY = {
     "a byte of a word": ([write(A, site=FIRST), read(AWAY, X + 3, 1)], (FIRST, WRITE), (LAST, 0), FURTHER, 1),
     "two values": ([write(A, value=5), write(WARP, value=6)], (LAST, WRITE), (LAST, WRITE), FURTHER, 4),
     "a value nobody knows": ([write(A), write(WARP)], (LAST, WRITE), (LAST, WRITE), FURTHER, 4),
-    "one value, two sizes": ([write(A, value=0), write(WARP, size=2, value=0)], (LAST, WRITE), (LAST, WRITE), FURTHER, 2),
+    "one value, two sizes": (
+        [write(A, value=0), write(WARP, size=2, value=0)],
+        (LAST, WRITE),
+        (LAST, WRITE),
+        FURTHER,
+        2,
+    ),
     "one half of a value": (
-        [write(A, size=8, value=1 << 32), write(WARP, size=8, value=2 << 32)], (LAST, WRITE), (LAST, WRITE), FURTHER, range(4, 8)
+        [write(A, size=8, value=1 << 32), write(WARP, size=8, value=2 << 32)],
+        (LAST, WRITE),
+        (LAST, WRITE),
+        FURTHER,
+        range(4, 8),
     ),
     "one value, read": ([write(A, site=FIRST, value=0), read(WARP)], (FIRST, WRITE), (LAST, 0), FURTHER, 4),
-    "plain and atomic": ([read(A, site=FIRST), update(AWAY, X)], (FIRST, 0), (LAST, WRITE | STRONG_GPU), FURTHER, 4),
+    "plain and atomic": (
+        [read(A, site=FIRST), update(AWAY, X)],
+        (FIRST, 0),
+        (LAST, WRITE | STRONG_GPU),
+        FURTHER,
+        4,
+    ),
     "one value, plain and strong": (
-        [write(A, site=FIRST, value=5), store(WARP, X, value=None)], (FIRST, WRITE), (LAST, WRITE | STRONG_GPU), FURTHER, 4
+        [write(A, site=FIRST, value=5), store(WARP, X, value=None)],
+        (FIRST, WRITE),
+        (LAST, WRITE | STRONG_GPU),
+        FURTHER,
+        4,
     ),
     "atomics across blocks, of one's scope": (
-        [update(A, X, scope=CTA), update(AWAY, X)], (LAST, WRITE | STRONG), (LAST, WRITE | STRONG_GPU), FURTHER, 4
+        [update(A, X, scope=CTA), update(AWAY, X)],
+        (LAST, WRITE | STRONG),
+        (LAST, WRITE | STRONG_GPU),
+        FURTHER,
+        4,
     ),
     "atomics that overlap": (
-        [update(A, X, 4), update(WARP, X, 8)], (LAST, WRITE | STRONG_GPU), (LAST, WRITE | STRONG_GPU), FURTHER, 4
+        [update(A, X, 4), update(WARP, X, 8)],
+        (LAST, WRITE | STRONG_GPU),
+        (LAST, WRITE | STRONG_GPU),
+        FURTHER,
+        4,
     ),
     "shared memory of a block": (
-        [write(AWAY, site=FIRST, shared=True), read((1, 40), shared=True)], (FIRST, WRITE), (LAST, 0), FURTHER, 4
+        [write(AWAY, site=FIRST, shared=True), read((1, 40), shared=True)],
+        (FIRST, WRITE),
+        (LAST, 0),
+        FURTHER,
+        4,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -235,15 +315,29 @@ def random_trace(rng: Random) -> list:
         )
         size = rng.choice((4, 4, 4, 8)) if flag == FLAG else 4
         some = rng.sample([t for t in threads if t[0] == thread[0]], 2)
-        steps.append(rng.choice((
-            lambda: write(thread, rng.choice((X, X, flag)), rng.choice((2, 4)), rng.randrange(3), value=rng.choice((None, 1, 2))),
-            lambda: read(thread, rng.choice((X, X, flag)), rng.choice((1, 4)), rng.randrange(3)),
-            lambda: store(thread, flag, size, scope, release=rng.random() < 0.5),
-            lambda: load(thread, flag, size, scope, acquire=rng.random() < 0.5),
-            lambda: update(thread, flag, size, scope, release=rng.random() < 0.3, acquire=rng.random() < 0.3),
-            lambda: fence(thread, scope),
-            lambda: rng.choice((meet(*some), meet(*some, barrier=1), meet(*some, barrier=2), Arrive(*thread, 1))),
-        ))())  # fmt: skip
+        steps.append(
+            rng.choice(
+                (
+                    lambda: write(
+                        thread,
+                        rng.choice((X, X, flag)),
+                        rng.choice((2, 4)),
+                        rng.randrange(3),
+                        value=rng.choice((None, 1, 2)),
+                    ),
+                    lambda: read(thread, rng.choice((X, X, flag)), rng.choice((1, 4)), rng.randrange(3)),
+                    lambda: store(thread, flag, size, scope, release=rng.random() < 0.5),
+                    lambda: load(thread, flag, size, scope, acquire=rng.random() < 0.5),
+                    lambda: update(
+                        thread, flag, size, scope, release=rng.random() < 0.3, acquire=rng.random() < 0.3
+                    ),
+                    lambda: fence(thread, scope),
+                    lambda: rng.choice(
+                        (meet(*some), meet(*some, barrier=1), meet(*some, barrier=2), Arrive(*thread, 1))
+                    ),
+                )
+            )()
+        )
     return steps
 
 
