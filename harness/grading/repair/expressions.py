@@ -51,7 +51,7 @@ class Expressions:
         return text if number is None else f"backwarp_value({number}, {text}, backwarp_p)"
 
     def _identifier(self, p: Piece) -> str:
-        if p.code in self.schemata.fixed:
+        if p.code in self.schemata.fixed and p.code not in self.pool.constants:
             return p.code
         if self.pool.kind(p) == "pointer":
             return self._pointer(p)

@@ -259,6 +259,11 @@ class Pool:
                     found[v.name] = Entry(v.name, v, known=value)
         return list(found.values())
 
+    @cached_property
+    def constants(self) -> set[str]:
+        """Their names."""
+        return {e.text for e in self._constants}
+
     def here(self, entries: list[Entry], place: int) -> list[int]:
         """Those that can be named at a place, by number."""
         named: dict[str, Variable] = {}

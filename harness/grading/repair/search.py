@@ -34,6 +34,7 @@ MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
+PLAUSIBLE_PAIR = 3.0  # of guards
 
 
 @dataclass
@@ -244,9 +245,11 @@ class Search:
                     yield sorted(tier, key=cost_of)
                 if i == step == 0 and near:
                     guarded = [c for site in near for c in site.choices()]
-                    yield sorted(
-                        [(c,) for c in guarded] + [g for c in guarded for g in both_guards(c)], key=cost_of
-                    )
+                    for most in (PLAUSIBLE_PAIR, math.inf):
+                        yield sorted(
+                            (g for c in guarded if c.cost < most for g in both_guards(c)), key=cost_of
+                        )
+                        yield sorted(((c,) for c in guarded if c.cost < most), key=cost_of)
                     yield [pair for site in near for pair in any_guards(site)]
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
