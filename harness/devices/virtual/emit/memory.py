@@ -7,6 +7,8 @@ Source: PTX ISA, section 9.7.9 (data movement) and 9.7.13.8 (atom, red).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..ptx.ir import Symbol
 from ..ptx.types import is_float, is_signed, llvm_type
 from ..runtime.abi import PARAM_BYTES, SHARED_WINDOW
@@ -60,38 +62,30 @@ def place_in(e, array: str, address: str, window: bool = False) -> str:
 
 
 def _load(e, ins) -> None:
-    op, nbytes, pointer = ins.op, ins.op.nbytes, place(e, ins)
-    align = _alignment(op, ins)
+    op, pointer = ins.op, place(e, ins)
     how = f"load {'volatile ' * bool(op.ordering)}{llvm_type(op.type)}"
-    tag = "" if op.ordering else data_tag(e, ins.array)
-    for i, target in enumerate(ins.operands[0].parts):
-        where = pointer
-        if i:
-            where = e.emit(f"getelementptr i8, ptr {pointer}, i64 {i * nbytes}")
-            align = nbytes if align > 1 else 1
-        e.set(target, e.emit(f"{how}, ptr {where}, align {align}{tag}"), op.type)
+    for target, where in _elements(e, ins, ins.operands[0], pointer):
+        e.set(target, e.emit(f"{how}, ptr {where}"), op.type)
     if op.ordering:
         e.line("fence acquire")
 
 
 def _store(e, ins) -> None:
-    op, nbytes, pointer = ins.op, ins.op.nbytes, place(e, ins)
-    align = _alignment(op, ins)
+    op, pointer = ins.op, place(e, ins)
     if op.ordering:
         e.line("fence release")
     how = f"store {'volatile ' * bool(op.ordering)}{llvm_type(op.type)}"
-    tag = "" if op.ordering else data_tag(e, ins.array)
-    for i, source in enumerate(ins.operands[1].parts):
-        where = pointer
-        if i:
-            where = e.emit(f"getelementptr i8, ptr {pointer}, i64 {i * nbytes}")
-            align = nbytes if align > 1 else 1
-        e.line(f"{how} {e.value(source, op.type)}, ptr {where}, align {align}{tag}")
+    for source, where in _elements(e, ins, ins.operands[1], pointer):
+        e.line(f"{how} {e.value(source, op.type)}, ptr {where}")
 
 
-def _alignment(op, ins) -> int:
-    """Of an access, which has been checked; parameters that are named may be anywhere."""
-    return 1 if op.space == "param" and type(ins.address.base) is Symbol else op.width
+def _elements(e, ins, registers, pointer: str) -> Iterator[tuple[str, str]]:
+    """Of a load or a store: each register, and where its element is, with what is known of the place."""
+    op, tag = ins.op, "" if ins.op.ordering else data_tag(e, ins.array)
+    known = not (op.space == "param" and type(ins.address.base) is Symbol)  # which may be anywhere
+    for i, register in enumerate(registers.parts):
+        where = e.emit(f"getelementptr i8, ptr {pointer}, i64 {i * op.nbytes}") if i else pointer
+        yield register, f"{where}, align {(op.nbytes if i else op.width) if known else 1}{tag}"
 
 
 # -- atom, red ------------------------------------------------------------------------------
