@@ -61,14 +61,10 @@ def other_factors(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
     known = {s for body in solution for _, s in sums(body, True)}
     alike = {plain(s): s for s in known if all(names for _, names in plain(s))}
-    for body in mine:
-        for e, s in sums(body, True):
-            if s not in known and plain(s) in alike:
-                for term in sorted(s - alike[plain(s)])[:1]:
-                    product = " * ".join(term[1])
-                    yield Slip(
-                        e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?"
-                    )
+    found = [(e, s) for body in mine for e, s in sums(body, True) if s not in known and plain(s) in alike]
+    for e, s in sorted(found, key=lambda each: len(each[0].code))[:1]:
+        product = " * ".join(min(s - alike[plain(s)])[1])
+        yield Slip(e.line, f"Line {e.line}: is {product} multiplied by what it should be in {shown(e)}?")
 
 
 def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
@@ -78,11 +74,8 @@ def sums(body: Piece, numbers: bool = False) -> Iterator[tuple[Piece, Sum]]:
         if inner or e.part("operator").code not in ("+", "-"):
             continue
         terms = [(sign, tuple(sorted(names))) for sign, names in multiplied_out(e)]
-        if (
-            len(terms) > 1
-            and len(set(terms)) == len(terms)
-            and not any(n.isdecimal() for _, t in terms for n in t)
-        ):
+        plain = numbers or not any(n.isdecimal() for _, names in terms for n in names)
+        if 1 < len(terms) == len(set(terms)) and plain:
             yield e, frozenset(terms)
 
 
@@ -189,7 +182,7 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     for body in mine:
         for access, array, index in indices(body):
             others = {i for a, i in known if a == array}
-            if others and index not in others and others <= set(own):
+            if others and index not in others and others <= set(own) and index in {i for _, i in known}:
                 yield Slip(access.line, f"Line {access.line}: is {index} the right index for {array}?")
 
 

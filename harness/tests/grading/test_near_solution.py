@@ -15,7 +15,7 @@ SOLUTION = """__global__ void k(const float* x, float* y, int H, int H_out, int 
             int p = row - r * 2 + s;
             int h = col * n - r * H + s;
             if (p < 0 || p >= H_out) continue;
-            sum += x[p * n + h];
+            sum += x[p * n + h] * x[h];
         }
     }
     y[row] = sum;
@@ -43,6 +43,20 @@ def told(*edits):
         ("- r * H + s", "- r * H - s", "Line 7 subtracts s in col * n - r * H - s: is that the right sign?"),
         ("p >= H_out", "p >= H", "Line 8 compares p with H: is H the number of what p counts?"),
         ("p >= H_out", "p > H", "Line 8 compares p with H: is H the number of what p counts?"),
+        ("p >= H_out", "p > H_out", "Line 8: is p > H_out also right where p is equal to H_out?"),
+        ("row - r * 2 + s", "row - r + s", "Line 6: is r multiplied by what it should be in row - r + s?"),
+        (
+            "int s = 0; s < n",
+            "int s = 0; s < H",
+            "Line 5 compares s with H: is H the number of what s counts?",
+        ),
+        (
+            "s++",
+            "s += 2",
+            "The loop in line 5 steps by 2: does that leave anything out, or do anything twice?",
+        ),
+        ("int h = col * n", "int h = row * n", "Line 7: is row the right one in h = row * n - r * H + s?"),
+        ("y[row]", "y[h]", "Line 12: is h the right index for y?"),
         (
             "continue",
             "break",
@@ -67,7 +81,7 @@ def test_one_difference_is_pointed_at(old, new, says):
         ("col * n - r * H + s", "-(r * H - col * n - s)"),
         ("p < 0 || p >= H_out", "!(p >= 0 && p < H_out)"),
         ("if (p < 0 || p >= H_out) continue;\n            sum", "if (p >= 0 && p < H_out) sum"),
-        ("sum += x[p * n + h];", "if (p < H) sum += x[p * n + h];"),
+        ("sum += x[p", "if (p < H) sum += x[p"),
         ("s++", "s += 1"),
         ("int s = 0; s < n; s++", "int s = r; s < n; s += 2"),
         ("int row = blockIdx.y, col = blockIdx.x;", "int row = blockIdx.y; int col = blockIdx.x;"),

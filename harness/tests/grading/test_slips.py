@@ -38,6 +38,14 @@ def found(body):
             "Line 4 sets s anew in",
         ),
         ("float t[9];\nt[threadIdx.x] = 1;\n__syncthreads();\nc[0] = t[0];", "t without __shared__: every"),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i += blockDim.x) s += a[i];\nc[0] = s;",
+            "line 3 begins at 0 in every thread",
+        ),
+        (
+            "float s = 0;\nfor (int i = 0; i < n; i++) c[i] += a[i];\nc[0] = s;",
+            "Line 4 stores s, which nothing has changed",
+        ),
         ("c[0] = a[0] * (1 / n);", "it is 0 wherever n is greater than 1. Write 1.0f / n."),
         (
             "float half = 1 / 2;\nc[0] = half;",
