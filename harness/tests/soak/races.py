@@ -46,7 +46,7 @@ class Records:
     last: np.ndarray = ()
 
     def __init__(self, run):
-        pass
+        self.run = run
 
     def faults(self, records: np.ndarray):
         Records.last = records.copy()
