@@ -221,6 +221,7 @@ class CourseMagics(Magics):
         chosen = options(line, "solution", "moving", kind="", thread="", block="", kernel="", case="")
         puzzle = self.load(chosen.id)
         target = self.cell_path(puzzle).with_suffix(".gif" if chosen.moving else ".png")
+        target.parent.mkdir(parents=True, exist_ok=True)
         path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
             save_picture(

@@ -397,7 +397,7 @@ def lines_of(
     verdict.error_map = wrong_elements(shown)
     lines = sentences.mismatch(shown.mismatches)
     if shown.kind == "schedule":
-        return lines + shown.lines + causes(puzzle, shown.kernel, source)
+        return lines + (list(shown.lines) or causes(puzzle, shown.kernel, source))
     seen = observed(shown, outcomes)
     seen.sort(key=lambda o: o.case is not shown.case)
     if claim := naming.explain(puzzle, shown.kernel, seen, foresee):

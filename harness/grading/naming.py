@@ -130,6 +130,10 @@ def agree(values: np.ndarray, got: np.ndarray, tolerance: float) -> bool:
         return bool(np.all((np.abs(got - values) <= tolerance) | (got == values)))
 
 
+#: names of the claims that `generic` makes
+GENERIC = {"zero", "sign", "factor", "divided", "multiplied", "order", "half"}
+
+
 def generic(failed: Sequence[Observation]) -> Claim | None:
     """Explanations that need no declaration; each is tried on all failing cases."""
     pairs = [(o, o.targets[0], o.results[o.targets[0].array.name]) for o in failed]
@@ -139,7 +143,8 @@ def generic(failed: Sequence[Observation]) -> Claim | None:
         name = pairs[0][1].array.name
         return Claim(
             "zero",
-            f"Every element of {name} is 0: nothing is added to what is stored, or it is multiplied by 0.",
+            f"Every element of {name} is 0: nothing is added to what is stored, it is multiplied by 0, or it is cut to a "
+            "whole number.",
         )
     return factor(pairs) or order(pairs) or half(pairs) or whole(pairs)
 

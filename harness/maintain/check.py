@@ -20,7 +20,7 @@ from ..course.stubs import solution_lines, stub_text
 from ..devices import open_device
 from ..devices.virtual.device import Module, VirtualGPU
 from ..grading.grade import Options, grade_file
-from ..grading.naming import Observation
+from ..grading.naming import GENERIC, Observation
 from ..grading.programs import Program, ProgramError
 from ..grading.runs import given, in_order
 from ..grading.verdict import Finding, Verdict
@@ -151,7 +151,9 @@ def declared(puzzle: Puzzle) -> Iterator[str]:
         yield "there are no mistakes"
     solution = solution_text(puzzle)
     known = (
-        {m.name for m in puzzle.mistakes if m.says} | FAULTS | KINDS | (PYTHON if puzzle.program else set())
+        {m.name for m in puzzle.mistakes if m.says}
+        | (FAULTS | KINDS | GENERIC)
+        | (PYTHON if puzzle.program else set())
     )
     for m in puzzle.mistakes:
         if m.apply(solution) == solution:

@@ -399,7 +399,7 @@ MISTAKES = (
             ("for (int k = 0; k < classes; k++) {", "for (int k = 0; k <= classes; k++) {"),
             expect=("out-of-bounds", "race"),
         ),
-        Mistake("backward: whole division", (BW_VALUE, "int(probability - right) / batch")),
+        Mistake("backward: whole division", (BW_VALUE, "int(probability - right) / batch"), expect="zero"),
         Mistake(
             "backward: no guard",
             (BW_ROW, BW_ROW.replace("if (b >= batch) return;", "")),
