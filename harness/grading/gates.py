@@ -390,6 +390,8 @@ def explain(m: Measure, source: str) -> list[str]:
         lines.append(f"Line {m.line} costs the most, {per_cent(m.line_share)} of {quantity(m.quantity).of}:")
         rows = source.splitlines()
         lines += source_line(m.line, rows[m.line - 1])[:1] if m.line <= len(rows) else []
+        if m.quantity == "local_bytes" and m.line <= len(rows) and "printf" in rows[m.line - 1]:
+            return [*lines, "printf takes its arguments from local memory: take it out."]
     if m.larger:
         lines.append(f"It passes with the sizes of {m.case} itself, but it has to pass with larger ones too.")
     return [*lines, m.says]

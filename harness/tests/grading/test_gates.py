@@ -176,6 +176,18 @@ def test_a_kernel_that_knows_the_case_is_not_fast(tmp_path):
     assert passed.passed and all(m["dims"]["M"] == 64 for m in passed.gates)
 
 
+def test_what_a_kernel_prints_costs_local_memory(tmp_path):
+    puzzle, path = COURSE.load("25_bank_conflicts"), tmp_path / "kernel.cu"
+    text = puzzle.solution_path.read_text()
+    path.write_text(text.replace("__syncthreads();", '__syncthreads(); printf("%d\\n", rows);', 1))
+    gated = replace(puzzle, cases=tuple(c for c in puzzle.cases if c.name == "counted"))
+    verdict = grade_file(gated, path, Options("cpu", 0))
+    assert (
+        verdict.kind == "slow"
+        and "printf takes its arguments from local memory: take it out." in verdict.lines
+    )
+
+
 def test_a_kernel_may_be_wrong_with_larger_sizes_alone(tmp_path):
     puzzle, path = COURSE.load("26_gemm_tiled"), tmp_path / "kernel.cu"
     path.write_text(puzzle.solution_path.read_text().replace("float sum = 0.0f;", "float sum = M > 100;"))
