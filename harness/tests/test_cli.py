@@ -17,6 +17,7 @@ from harness.grading.repair.edits import Edit
 from harness.grading.repair.search import Repair
 from harness.tests.fakes.device import fake_opener
 
+ROOT = Path(cli.__file__).resolve().parents[2]
 DECLARATION = """\
 from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
 PUZZLE = Puzzle(title="Double every value", part=1, teaches="One thread per value.", lines=2,
@@ -289,7 +290,7 @@ def test_outside_a_checkout_the_install_is_explained(tmp_path, backwarp, monkeyp
 
 def python(code, course, **options):
     """Runs code in a new process, where this harness can be imported."""
-    environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parent.parent)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run([sys.executable, "-c", code], cwd=course, env=environment, text=True, **options)
 
 
@@ -303,7 +304,7 @@ def test_a_reader_that_stops_early_is_no_error(course, verb):
 
 
 def test_the_readme_names_every_verb():
-    readme = (Path(cli.__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [verb for verb in cli.cli.commands if f"backwarp {verb}" not in readme] == []
 
 

@@ -1,0 +1,174 @@
+"""Verbs around a puzzle: the list, hints, watch, pictures, solutions, and what keeps a course in order."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import CourseError
+from ..report.pictures import kinds
+from .group import DEVICE, SEED, STATUS, cli, say, solution_instead, the_course, the_file
+
+if TYPE_CHECKING:
+    from ..course.declare import Puzzle
+    from ..course.progress import Progress
+
+
+@cli.command("list")
+def list_puzzles() -> None:
+    """List the puzzles with your progress."""
+    from ..report.overview import ladder
+    from ..report.text import terminal_width
+
+    for line in ladder(*the_course(), terminal_width(sys.stdout)):
+        say(line)
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.argument("number", type=click.IntRange(min=1), required=False)
+def hint(puzzle_id: str, number: int | None) -> None:
+    """Show the next hint for a puzzle, or hint NUMBER."""
+    course, progress = the_course()
+    puzzle = course.load(puzzle_id)
+    if number is None and hint_of_repair(puzzle, progress):
+        return
+    total = len(puzzle.hints)
+    if not total:
+        raise CourseError(f"{puzzle.id} has no hints; its lesson is puzzles/{puzzle.id}/README.md")
+    if number is not None and number > total:
+        raise CourseError(f"{puzzle.id} has {total} hints; there is no hint {number}")
+    seen = progress.entry(puzzle.id).hints
+    show = number or min(seen + 1, total)
+    if show > seen:
+        progress.update(puzzle.id, lambda entry: setattr(entry, "hints", max(entry.hints, show)))
+    say(f"{puzzle.id}, hint {show} of {total}")
+    from ..report.text import show_text
+
+    show_text(puzzle.hints[show - 1].splitlines())
+    if number is None and seen >= total:
+        say(f"That was the last hint; there are no more. The lesson is puzzles/{puzzle.id}/README.md")
+
+
+def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
+    """Shows the next hint about the one change that makes the file right, if one is known of the file as it is."""
+    from ..grading.repair import telling
+    from ..report.text import body_lines, show, terminal_width
+
+    level, paragraphs = telling.next_hint(puzzle, progress)
+    if paragraphs:
+        say(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file")
+        show([line for text in paragraphs for line in body_lines(text, terminal_width(sys.stdout))])
+    return bool(paragraphs)
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="[ID]", required=False)
+@DEVICE
+@SEED
+@click.option("--poll", is_flag=True, help="Poll for changes, for file systems that do not report them.")
+@click.pass_context
+def watch(context, puzzle_id, device, seed, poll) -> None:
+    """Grade on every save; keys for hints, pictures, counters and the next puzzle."""
+    course, progress = the_course()
+    wanted = puzzle_id or progress.next_of(course.ids()) or course.ids()[0]
+    from ..watch import Watcher
+
+    context.meta[STATUS] = Watcher(course, progress, wanted, device, seed, poll).run()
+
+
+@cli.command(epilog="\b\n" + kinds.listed())
+@click.argument("puzzle_id", metavar="ID")
+@click.option(
+    "--kind",
+    metavar="NAME",
+    type=click.Choice(list(kinds.KINDS)),
+    default=None,
+    help="See below. Default: the race if your kernel has one, else access.",
+)
+@click.option("--kernel", metavar="NAME", default="", help="If the puzzle has several; default: the first.")
+@click.option("--case", metavar="NAME", default="", help="Default: the smallest.")
+@click.option("--thread", metavar="X,Y", default="", help="Thread within its block, or all; default 1,0.")
+@click.option("--block", metavar="X,Y", default="", help="Default 0,0.")
+@solution_instead("Draw")
+@click.option(
+    "-o",
+    "target",
+    type=click.Path(path_type=Path),
+    help="A .png, .svg or .pdf file, or .gif if the picture moves.",
+)
+def picture(puzzle_id, kind, kernel, case, thread, block, solution, target) -> None:
+    """Draw what your kernel does, found by running it: what one thread reads and writes, and more."""
+    from ..course.progress import make_state_folder
+
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    if target is None:
+        target = course.root / ".backwarp" / f"{puzzle.id}.png"
+        make_state_folder(target.parent)
+    path = the_file(puzzle, None, solution)
+    kinds.save_picture(puzzle, path, target, kind or "", kernel, case, block, thread)
+    say(f"{target}")
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option("--force", is_flag=True, help="Even before the puzzle is solved; your progress records it.")
+def solution(puzzle_id: str, force: bool) -> None:
+    """Show the course's solution of a puzzle that you have solved."""
+    course, progress = the_course()
+    puzzle = course.load(puzzle_id)
+    entry = progress.entry(puzzle.id)
+    if not entry.solved and not force:
+        raise CourseError(
+            f"{puzzle.id} is not solved yet. `backwarp hint {puzzle.number}` helps; "
+            "--force shows the solution anyway"
+        )
+    if not entry.solved:
+        progress.update(puzzle.id, lambda e: setattr(e, "peeked", True))
+    say(puzzle.solution_path.read_text(encoding="utf-8").rstrip())
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.pass_context
+def check(context: click.Context, puzzle_id: str) -> None:
+    """For authors: does a puzzle hold what it declares?"""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..maintain.check import problems
+
+    found = 0
+    for problem in problems(puzzle):
+        found += 1
+        say(f"x {problem}")
+    named = sum(bool(m.says) for m in puzzle.mistakes)
+    if not found:
+        say(
+            f"{puzzle.id}: stub, solution, lesson and hints are in order, and all {len(puzzle.mistakes)} mistakes fail;"
+        )
+        say(f"{named} of them {'is' if named == 1 else 'are'} named by a sentence.")
+    context.meta[STATUS] = int(found > 0)
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+def reset(puzzle_id: str) -> None:
+    """Restore a puzzle's stub; your file is kept beside it."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..course.reset import restore_stub
+
+    say(restore_stub(puzzle))
+
+
+@cli.command()
+@click.pass_context
+def doctor(context) -> None:
+    """Report what this machine can do, and what to install for the rest."""
+    from .. import doctor as checkup
+
+    context.meta[STATUS] = checkup.main() or 0

@@ -1,0 +1,135 @@
+"""`backwarp grade`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import CourseError
+from .group import (
+    DEVICE,
+    SEED,
+    STATUS,
+    cli,
+    file_instead,
+    present,
+    say,
+    solution_instead,
+    the_course,
+    the_file,
+    write,
+)
+
+if TYPE_CHECKING:
+    from ..course.checkout import Course
+    from ..course.declare import Puzzle
+    from ..course.progress import Progress
+    from ..grading.verdict import Verdict
+
+
+@cli.command()
+@click.argument("ids", metavar="[ID...]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every puzzle.")
+@solution_instead("Grade")
+@file_instead("Grade")
+@DEVICE
+@SEED
+@click.option(
+    "--json", "json_path", metavar="PATH", help="Also write the verdicts as JSON; - is standard output."
+)
+@click.option(
+    "--html", "html_path", metavar="PATH", help="Also write a page with verdicts, pictures and counts."
+)
+@click.option(
+    "--repair/--no-repair",
+    default=True,
+    help="Look for one change that makes a wrong kernel right, for at most 5 seconds. Default: yes, for one ID.",
+)
+@click.pass_context
+def grade(context, ids, everything, solution, path, device, seed, json_path, html_path, repair) -> None:
+    """Grade your kernels: puzzle ID (09, 9 or a part of the name), several, or --all."""
+    if path is not None and (solution or everything or len(ids) != 1):
+        raise click.UsageError("--file goes with exactly one ID, and not with --solution or --all")
+    if everything and ids:
+        raise click.UsageError("--all grades every puzzle; leave the IDs out")
+    course, progress = the_course()
+    chosen = chosen_ids(course, progress, ids, everything)
+    from ..grading.grade import Options, grade_file
+    from ..report.overview import debrief
+    from ..report.text import show_text
+    from ..report.ticker import Ticker
+
+    for target in (json_path, html_path):
+        if target and target != "-" and not Path(target).absolute().parent.is_dir():
+            raise CourseError(f"{target} cannot be written: there is no folder {Path(target).parent}")
+    verdicts = []
+    for puzzle in map(course.load, chosen):
+        source = the_file(puzzle, path, solution)
+        with Ticker() as tell:
+            verdict = grade_file(puzzle, source, Options(device, seed, tell))
+        own, before = (
+            os.path.realpath(source) == os.path.realpath(puzzle.stub_path),
+            progress.entry(puzzle.id).solved,
+        )
+        if own:
+            progress.record(verdict)
+        if own and verdict.passed:
+            verdict.next = what_next(course, progress)
+        verdicts.append(verdict)
+        context.meta[STATUS] = max(v.exit_status for v in verdicts)
+        searched = repair and len(chosen) == 1 and verdict.is_runnable and not puzzle.program
+        if json_path != "-":
+            present(verdict, len(chosen) > 1, more=searched)
+            if own and verdict.passed and not before and len(chosen) == 1:
+                show_text(debrief(puzzle))
+        if searched:
+            look_for_repair(puzzle, source, verdict, progress, show=json_path != "-")
+    if json_path != "-" and len(verdicts) > 1:
+        say(f"{sum(v.passed for v in verdicts)} of {len(verdicts)} puzzles pass.")
+    if json_path:
+        from ..report.json import dumps
+
+        write(dumps(verdicts), json_path)
+    if html_path:
+        from ..report.html import page
+
+        write(
+            page(verdicts, [course.load(v.puzzle) for v in verdicts], time.strftime("%Y-%m-%d %H:%M")),
+            html_path,
+        )
+
+
+def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Progress, show: bool) -> None:
+    """Fills in the repair of a wrong kernel, says where it is, and keeps it for hints."""
+    from ..grading.repair import search, telling
+    from ..report.ticker import Ticker
+
+    with Ticker(delay=0.0) as tell:
+        search.look(puzzle, path, verdict, tell=tell)
+    if path.resolve() == puzzle.stub_path.resolve():
+        progress.keep_repair(verdict)
+    if verdict.repair and show:
+        say(f"  {telling.where(verdict.repair, verdict.case_total)}")
+        sys.stdout.flush()
+
+
+def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
+    """The puzzles to grade; without any, the next one."""
+    if everything:
+        return list(course.ids())
+    if ids:
+        return list(dict.fromkeys(course.resolve(i) for i in ids))
+    upcoming = progress.next_of(course.ids())
+    if upcoming is None:
+        raise CourseError("every puzzle is solved; name the one to grade, or use --all")
+    return [upcoming]
+
+
+def what_next(course: Course, progress: Progress) -> str:
+    upcoming = progress.next_of(course.ids())
+    return f"read puzzles/{upcoming}/README.md" if upcoming else ""

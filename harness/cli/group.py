@@ -1,0 +1,106 @@
+"""The command's group, and what several verbs share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import CourseError
+
+if TYPE_CHECKING:
+    from ..course.checkout import Course
+    from ..course.declare import Puzzle
+    from ..course.progress import Progress
+    from ..grading.verdict import Verdict
+
+STATUS = "status of the verb"  # key in the click context's meta
+
+DEVICE = click.option(
+    "--device", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True
+)
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed of inputs, sizes and schedules; derived from the file's text by default.",
+)
+
+
+def solution_instead(verb: str):
+    return click.option(
+        "--solution", is_flag=True, help=f"{verb} the course's solution instead of your file."
+    )
+
+
+def file_instead(verb: str):
+    return click.option(
+        "--file", "path", type=click.Path(path_type=Path), help=f"{verb} this file instead of yours."
+    )
+
+
+def the_file(puzzle: Puzzle, path: Path | None, solution: bool) -> Path:
+    """The file meant by the two."""
+    if path is not None and solution:
+        raise click.UsageError("--file and --solution exclude each other")
+    return path or (puzzle.solution_path if solution else puzzle.stub_path)
+
+
+def say(text: str = "", err: bool = False) -> None:
+    """One line for the user."""
+    print(text, file=sys.stderr if err else sys.stdout)
+
+
+def the_course() -> tuple[Course, Progress]:
+    from ..course.checkout import open_course
+    from ..course.progress import Progress
+
+    course = open_course()
+    return course, Progress(course.root, lambda line: say(f"note: {line}", err=True))
+
+
+def present(verdict: Verdict, brief: bool = False, more: bool = False) -> None:
+    """The report on one file; with several files (`brief`), an untouched stub gets one line. more: a line may follow."""
+    from ..report.text import MOST_LINES, show_verdict
+
+    show_verdict(verdict, brief=brief and verdict.kind == "untouched", most=MOST_LINES - more)
+    sys.stdout.flush()
+
+
+def write(text: str, path: str) -> None:
+    """To a file, or to standard output for -."""
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise CourseError(f"{path} cannot be written: {e.strerror}") from None
+
+
+def show_version(context: click.Context, _, wanted: bool) -> None:
+    """`--version`: the installed version, or that this is a checkout."""
+    if not wanted:
+        return
+    from importlib import metadata
+
+    try:
+        say(f"backwarp {metadata.version('backwarp')}")
+    except metadata.PackageNotFoundError:
+        say(f"backwarp, not installed, from {Path(__file__).resolve().parents[2]}")
+    context.exit()
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="The version."
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """A course: write the convolution backward pass in CUDA. Without a verb, shows where you are and what is next."""
+    if context.invoked_subcommand is None:
+        from ..report.overview import where_you_are
+
+        for line in where_you_are(*the_course()):
+            say(line)

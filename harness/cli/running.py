@@ -1,0 +1,206 @@
+"""Verbs that run kernels for their figures: train, run, profile, bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .group import DEVICE, STATUS, cli, file_instead, present, solution_instead, the_course, the_file, write
+
+
+@cli.command()
+@click.option(
+    "--kernels",
+    type=click.Choice(["mine", "solutions"]),
+    default="mine",
+    show_default=True,
+    help="mine: yours if the puzzle is solved, else the solution's.",
+)
+@click.option(
+    "--data",
+    type=click.Choice(["digits", "mnist"]),
+    help="digits come with the course; mnist is downloaded once.  [default: digits]",
+)
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Read MNIST's four IDX files from here.")
+@click.option("--epochs", type=click.IntRange(min=1), help="[default: 30 for digits, 3 for mnist]")
+@click.option("--batch", type=click.IntRange(min=1, max=4096), help="Images per step.  [default: 32]")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed of initial parameters, shuffling and shifts.  [default: 0]",
+)
+@DEVICE
+@click.option(
+    "--use", metavar="09=21", multiple=True, help="Use a later puzzle's kernels instead of an earlier one's."
+)
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint of an interrupted run.")
+@click.option(
+    "--json",
+    metavar="[PATH]",
+    is_flag=False,
+    flag_value="-",
+    help="Also write the result as JSON, to standard output if PATH is - or left out.",
+)
+@click.option("-o", "--picture", type=click.Path(path_type=Path), help="Where to save the picture.")
+@click.pass_context
+def train(context, **options) -> None:
+    """Train LeNet on your kernels."""
+    course, progress = the_course()
+    from ..lenet.run import TrainOptions, main
+
+    context.meta[STATUS] = main(course, progress, TrainOptions(**options))
+
+
+class Sizes(click.ParamType):
+    """`256`, `16,16` or `8x8x4`."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value, param, ctx) -> tuple[int, ...]:
+        parts = value.replace("x", ",").split(",")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
+            self.fail(f"{value} is not one to three sizes, such as 256 or 16,16", param, ctx)
+        return tuple(map(int, parts))
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("kernel", default="")
+@click.option("--grid", type=Sizes(), default="1", show_default=True, help="Blocks.")
+@click.option("--block", type=Sizes(), default="32", show_default=True, help="Threads of a block.")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number.",
+)
+@click.option(
+    "--constant",
+    "constants",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Fill a __constant__ or __device__ variable.",
+)
+@click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
+@click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
+@click.option(
+    "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."
+)
+@DEVICE
+@click.option("--seed", default=0, help="Of the order of warps and blocks.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=60.0, show_default=True, help="After which it is ended."
+)
+@click.option(
+    "--count/--no-count", default=True, help="Whether to count memory accesses and operations per line."
+)
+@click.option(
+    "--save",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the arrays to DIR/NAME.npy.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@click.pass_context
+def run(context, device, folder, as_json, **asked) -> None:
+    """Run any kernel of a .cu file, with all checks. KERNEL: its name, or 'tile<16>' for a template."""
+    from ..run import Asked, run_file, save
+
+    done = run_file(Asked(**asked), device)
+    context.meta[STATUS] = int(bool(done.fault or done.errors))
+    if folder:
+        save(done, folder)
+    from ..report.run import document, show_run
+
+    if as_json:
+        from ..report.json import text_of
+
+        write(text_of(document(done)), "-")
+    else:
+        show_run(done)
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@solution_instead("Count")
+@file_instead("Count")
+@click.option("--case", metavar="NAME", default="", help="The case to run; default: each kernel's largest.")
+@click.option("--metrics", is_flag=True, help="Also every counter, with its name in Nsight Compute.")
+@click.option("--json", "as_json", is_flag=True, help="All counts as JSON.")
+@click.pass_context
+def profile(context, puzzle_id, solution, path, case, metrics, as_json) -> None:
+    """Count per source line: memory transactions, bank conflicts, operations, divergence."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..measure.profile import document, profile_file
+
+    found = profile_file(puzzle, the_file(puzzle, path, solution), case)
+    context.meta[STATUS] = found.verdict.exit_status
+    if as_json:
+        from ..report.json import text_of
+
+        write(text_of(document(found)), "-")
+        return
+    if not found.kernels:
+        present(found.verdict)
+        return
+    from ..report.profile import show_profile
+
+    show_profile(found, metrics=metrics)
+
+
+@cli.command()
+@click.argument("puzzle_id", metavar="ID")
+@click.option(
+    "--shape",
+    metavar="N=..,C=..",
+    default="",
+    help="As N=128,C=128,H=71,W=71,K=256,R=3,S=3,stride=2,pad=1 "
+    "(1-D: no H, R; 3-D: also D, T) or M=..,N=..,K=..; default: the puzzle's big case.",
+)
+@click.option(
+    "--init", type=click.Choice(["zeros", "integer", "normal"]), default="normal", show_default=True
+)
+@click.option(
+    "--verify/--no-verify", default=None, help="Compare the results; by default only if that is quick."
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Number of timed launches on a GPU.",
+)
+@solution_instead("Run")
+@file_instead("Run")
+@DEVICE
+@click.option(
+    "--gpu",
+    metavar="NAME",
+    default="H200",
+    show_default=True,
+    help="Without a GPU: the GPU to state the bound for.",
+)
+@click.option(
+    "--json", "json_path", metavar="PATH", help="Also write the figures as JSON; - is standard output."
+)
+@click.pass_context
+def bench(context, puzzle_id, solution, path, json_path, **settings) -> None:
+    """Run your kernel on a big case: on a GPU its time next to cuDNN's, without one its counts."""
+    course, _ = the_course()
+    puzzle = course.load(puzzle_id)
+    from ..measure.bench import BenchOptions
+    from ..measure.bench import bench as measure
+    from ..report.bench import document, show_bench
+
+    report = measure(puzzle, the_file(puzzle, path, solution), BenchOptions(**settings))
+    context.meta[STATUS] = report.verdict.exit_status
+    if json_path != "-":
+        show_bench(report)
+    if json_path:
+        from ..report.json import text_of
+
+        write(text_of(document(report)), json_path)
