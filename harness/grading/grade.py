@@ -24,12 +24,10 @@ from ..course.declare import Puzzle
 from ..course.stubs import stub_text
 from ..devices import end_processes
 from ..devices.confine import supported
-from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchError, Unsupported
+from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
 from . import compile_errors, fault_values, gates, naming, race_timeline, sentences
-from .compare import error_map
+from .explain import clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
-from .text_causes import causes
-from .unset import left_in_a_loop, read_unset
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 from .wrong_kernels import WrongKernels
 
@@ -342,105 +340,9 @@ def conclude(
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
     known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
     with known as foresee:
-        verdict.lines = lines_of(puzzle, source, shown, outcomes, verdict, foresee)
+        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee)
     if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
         verdict.lines.append(sentences.great_sizes(shown.case))
     if skipped:
         verdict.lines.append("The other cases were not run.")
     return verdict
-
-
-def clearest(failed: list[Outcome]) -> Outcome:
-    """The outcome to explain: the first, except that a race between warps goes before a race of the same
-    kernel within a warp, whose remedy would not be enough."""
-
-    def race(o: Outcome, severity: str) -> bool:
-        return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
-
-    first = failed[0]
-    if not race(first, "warning"):
-        return first
-    return next((o for o in failed if o.kernel is first.kernel and race(o, "error")), first)
-
-
-def lines_of(
-    puzzle: Puzzle,
-    source: str,
-    shown: Outcome,
-    outcomes: list[Outcome],
-    verdict: Verdict,
-    foresee: naming.Foresee,
-) -> list[str]:
-    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data."""
-    if isinstance(shown.error, KernelFault):
-        verdict.fault = asdict(shown.error)
-        solution = puzzle.solution_path.read_text(encoding="utf-8")
-        reasons = sentences.returned_early(shown.error, shown.kernel, source)
-        reasons += read_unset(shown.error, shown.kernel, source, solution)
-        reasons += causes(puzzle, shown.kernel, source)
-        short = (
-            reasons and shown.error.kind == "uninitialised-read"
-        )  # where it ends up matters less than the reasons
-        lines = sentences.fault(replace(shown.error, other=None) if short else shown.error, source)
-        lines += sentences.wrong_type(shown.error, shown.kernel)
-        launched = puzzle, tunables(source), source
-        lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
-        lines += elsewhere(puzzle, shown, outcomes, verdict, foresee)
-        if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
-            lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
-        return lines + reasons
-    if isinstance(shown.error, LaunchError):
-        return sentences.launch_error(shown.error, shown.kernel)
-    if not shown.mismatches:
-        return list(shown.lines)
-    verdict.mismatches = [asdict(m) for m in shown.mismatches]
-    verdict.error_map = wrong_elements(shown)
-    lines = sentences.mismatch(shown.mismatches)
-    if shown.kind == "schedule":
-        return lines + (list(shown.lines) or causes(puzzle, shown.kernel, source))
-    seen = observed(shown, outcomes)
-    seen.sort(key=lambda o: o.case is not shown.case)
-    if claim := naming.explain(puzzle, shown.kernel, seen, foresee):
-        verdict.mistake, verdict.hint = claim.name, claim.hint
-        lines = [line for line in lines if not line.startswith("Wrong: ")] + [claim.says]
-        if claim.hint > 1:
-            verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
-        if claim.name in [m.name for m in puzzle.mistakes]:
-            return lines
-    if shown.kind == "unwritten":
-        lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
-        lines += left_in_a_loop(shown.kernel, source)
-    return lines + causes(puzzle, shown.kernel, source)
-
-
-def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation]:
-    """What the shown kernel wrote in the cases it completed, except those of great sizes, which take long."""
-    seen = [o for o in outcomes if o.kernel is shown.kernel and not o.case.stress]
-    return [o.observation for o in seen if o.observation and o.kind != "schedule"]
-
-
-def elsewhere(
-    puzzle: Puzzle, shown: Outcome, outcomes: list[Outcome], verdict: Verdict, foresee: naming.Foresee
-) -> list[str]:
-    """With a fault: the mistake, if any, that the kernel shows in the cases it completes."""
-    seen = sorted(observed(shown, outcomes), key=lambda o: not o.failed)
-    if not seen or not seen[0].failed:
-        return []
-    claim = naming.explain(puzzle, shown.kernel, seen, foresee)
-    if not claim or claim.name not in [m.name for m in puzzle.mistakes]:
-        return []
-    if claim.hint > 1:
-        verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
-    return [f"In case {seen[0].case.name}, which runs to its end: {claim.says}"]
-
-
-def wrong_elements(shown: Outcome) -> dict:
-    """The error map of the first output that is wrong."""
-    seen, name = shown.observation, shown.mismatches[0].array
-    target = next(t for t in seen.targets if t.array.name == name)
-    return error_map(target, seen.results[name], seen.before[name], seen.written.get(name))
-
-
-def again(outcome: Outcome, shown: Outcome) -> bool:
-    """Did several threads write the same element in this outcome of the shown kernel?"""
-    return outcome.kernel is shown.kernel and bool(outcome.same_writes)
