@@ -63,6 +63,14 @@ class Values:
         except (ValueError, ArithmeticError, RecursionError):
             return None
 
+    def named(self, name: str) -> int | None:
+        """The value of a name outside of functions."""
+        self.steps = 0
+        try:
+            return self._integer(_expression(name), len(self.file.text))
+        except (ValueError, ArithmeticError, RecursionError):
+            return None
+
     def extents(self, variable: Variable) -> tuple[int, ...]:
         """`tile[SIZE][SIZE + 1]` -> (16, 17); () where an extent is not known, and for what is no array."""
         found = tuple(self.integer(extent) for extent in variable.extents)
@@ -207,9 +215,15 @@ class Values:
 
 
 class Tunables(dict):
-    """Tunable name -> value; a missing one says what the launch needs."""
+    """Tunable name -> value: of the file's `constexpr` constants; another constant, macro or enumerator is found when it
+    is asked for, and a missing one says what the launch needs."""
+
+    others: Callable[[str], int | None] = staticmethod(lambda name: None)
 
     def __missing__(self, name: str):
+        if (value := self.others(name)) is not None:
+            self[name] = value
+            return value
         raise CourseError(
             f"the launch needs the line `constexpr int {name} = ...;`, which the file does not have"
         )
@@ -226,6 +240,7 @@ def tunables(source: str) -> Tunables:
         plain = _INTEGERS.issuperset(v.type.split()) and not v.extents and not v.pointer
         if plain and (value := values.integer(v.value)) is not None:
             found.setdefault(v.name, value)
+    found.others = values.named
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -192,7 +193,11 @@ class Gate:
     hint: int = 1
 
     def limit(self, dims: Mapping[str, int], tunables: Mapping[str, int]) -> float:
-        return self.most({**tunables, **dims}) if callable(self.most) else self.most
+        if not callable(self.most):
+            return self.most
+        known = copy(tunables)  # which may find more of the file's constants when asked
+        known.update(dims)
+        return self.most(known)
 
     @staticmethod
     def limits(

@@ -154,3 +154,16 @@ def test_hostile_text_is_given_up(source):
 def test_a_chain_of_constants_is_followed_once():
     names = "".join(f", A{i + 1} = A{i} + A{i}" for i in range(60))
     assert tunables(f"constexpr long long A0 = 1{names};")["A60"] == 1 << 60
+
+
+@pytest.mark.parametrize("line", ["#define TILE (2 * 4)", "const int TILE = 8;", "enum { TILE = 8 };"])
+def test_a_tunable_may_be_any_constant_of_the_file(line):
+    assert tunables(line + "\nvoid f() { const int TILE = 3, OWN = 4; }")["TILE"] == 8
+
+
+@pytest.mark.parametrize(
+    "line", ["int TILE = 8;", "#define TILE blockDim.x", "#define TILE(x) 8", "#define TILE TILE"]
+)
+def test_what_changes_is_no_tunable(line):
+    with pytest.raises(CourseError, match="constexpr int TILE"):
+        tunables(line + "\nvoid f() { const int TILE = 3; }")["TILE"]
