@@ -15,7 +15,8 @@ _MANGLED = dict(
 
 def entries(ptx: str) -> list[str]:
     """The names of the kernels in a PTX text."""
-    return re.findall(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)", ptx, re.MULTILINE)
+    comment_or_entry = r"/\*.*?\*/|^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)"
+    return [name for name in re.findall(comment_or_entry, ptx, re.MULTILINE | re.DOTALL) if name]
 
 
 def demangle(symbol: str, qualified: bool = False) -> str:

@@ -24,7 +24,7 @@ from .answers import CODEC, DEVICE_SETTINGS, is_sound
 from .compile import link
 from .compile.build import build
 from .compile.modules import Built
-from .device import VirtualGPU, with_source
+from .device import VirtualGPU, kernel_called, with_source
 from .launch import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
@@ -282,7 +282,7 @@ class ConfinedModule(CompiledFile):
         self.number()
 
     def _kernel(self, name: str) -> ConfinedKernel:
-        return ConfinedKernel(self, self.compiled.find(name), name)
+        return ConfinedKernel(self, kernel_called(name, self.compiled, self.lowered), name)
 
     def set_constant(self, name: str, values) -> None:
         """See device.Module.set_constant."""

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import CompileError, DeviceError
+from ...errors import CompileError, DeviceError, LaunchError
 from ..launching import CompiledFile, Launch, constant_bytes, triple, variable_array
 from ..nvrtc.compiler import Ptx
 from ..nvrtc.symbols import demangle
 from .array import Array
 from .compile.build import Built, build, build_ptx
 from .compile.link import Executable
-from .compile.modules import KernelInfo
+from .compile.modules import KernelInfo, Lowered
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
 from .launch import LIMITS, Execution
@@ -172,7 +172,7 @@ class Module(CompiledFile):
             device.heap = Heap(device.arena)
 
     def _kernel(self, name: str) -> Kernel:
-        return Kernel(self, self.compiled.find(name), name)
+        return Kernel(self, kernel_called(name, self.compiled, self.lowered), name)
 
     def _load(self, built: Built) -> None:
         self.lowered = built.lowered
@@ -264,6 +264,14 @@ class Module(CompiledFile):
                 memory[i * width : (i + 1) * width] = np.frombuffer(
                     (value & (1 << 8 * width) - 1).to_bytes(width, "little"), np.uint8
                 )
+
+
+def kernel_called(name: str, compiled: Ptx, lowered: Lowered) -> str:
+    """The PTX name of a kernel. LaunchError if there is none; a text may seem to have one, in a comment."""
+    symbol = compiled.find(name)
+    if symbol not in lowered.kernels:
+        raise LaunchError(f"there is no kernel called {name}", "cudaErrorInvalidDeviceFunction")
+    return symbol
 
 
 class Kernel:

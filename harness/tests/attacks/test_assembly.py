@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.devices import open_device
-from harness.errors import KernelFault
+from harness.errors import CompileError, KernelFault, LaunchError, Unsupported
 
 OUT_OF_BOUNDS = r"Invalid __(global|shared|local|constant)__ (read|write|atomic|copy)"
 BEFORE = """
@@ -182,3 +182,14 @@ def test_it_ends_in_a_fault_or_does_nothing(checks):
         module = device.compile(source(names))
         wrong = {name: outcome(device, module, name, bystander) for name in sorted(names)}
     assert not any(wrong.values()), {name: what for name, what in wrong.items() if what}
+
+
+def test_a_kernel_that_only_seems_to_be_there():
+    """A text in the PTX that looks like a kernel: in a comment, and in a string that has a line's end in it."""
+    for says in ("/*\\n.visible .entry hidden(\\n*/", '.pragma \\"\\n.visible .entry hidden(\\n\\";'):
+        source = f'extern "C" __global__ void k() {{ asm volatile("{says}"); }}'
+        with (
+            open_device("cpu", confined=True) as device,
+            pytest.raises((LaunchError, CompileError, Unsupported)),
+        ):
+            device.compile(source).get_function("hidden")

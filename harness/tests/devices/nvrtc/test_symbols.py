@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.devices.nvrtc.symbols import demangle, symbol_names, template_arguments
+from harness.devices.nvrtc.symbols import demangle, entries, symbol_names, template_arguments
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,7 @@ def test_arguments_of_a_template():
     assert template_arguments("dLi20ELb1EEvPT_E1s") == ["double", "20", "1"]
     assert template_arguments("6__halfLin2EEvPT_E1s") == ["__half", "-2"]
     assert template_arguments("P3odd") == template_arguments("") == []
+
+
+def test_a_kernel_in_a_comment_is_none():
+    assert entries("/*\n.visible .entry f(\n*/\n.visible .entry g(\n)\n\t.entry h()") == ["g", "h"]
