@@ -39,7 +39,7 @@ from .plain import Damaged
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LENGTH = struct.Struct("=Q")  # of a message, before it
 _LOOK = 0.005  # seconds between two looks at what a child uses while it works: memory can be filled quickly
-TOGETHER = 1300 << 20  # bytes that all children with a bound may use, beside what they are granted
+TOGETHER = 1100 << 20  # bytes that all children with a bound may use, beside what they are granted
 PATIENCE = 60  # seconds for a child to take what it is sent
 _WORKS = 0.02  # of the time, on a busy machine: less is waiting
 _ENDING = 0.2  # seconds for a child to end by itself

@@ -79,6 +79,7 @@ def test_a_child_that_takes_memory(liar):
 def test_children_that_take_memory_together(liar, monkeypatch):
     """Each has what it may, but not all at once: the one that works then is stopped, unless it was granted more."""
     monkeypatch.setattr(children, "TOGETHER", 400 << 20)
+    monkeypatch.setattr(children.Child, "_alive", set())  # other tests have children, too
     first, second, third = (liar(how, memory=1 << 30) for how in ("holds memory", "memory", "memory"))
     first.ask("anything", (), 60)
     with pytest.raises(MemoryError):
