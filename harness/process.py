@@ -7,11 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from .errors import BackwarpError
+from .errors import BackwarpError, CourseError
 
 INTERRUPTED = 130  # exit status, as shells have it
 MOST_SAID = 2000  # characters of a complaint, which may quote anything
@@ -59,6 +60,17 @@ def guarded(work: Callable[[], int | None]) -> int:
         return unexpected()
     except Exception:
         return unexpected()
+
+
+def write(text: str, path: str) -> None:
+    """To a file, or to standard output for -. Errors: CourseError."""
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise CourseError(f"{path} cannot be written: {e.strerror}") from None
 
 
 def complain(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import CourseError
+from ..process import write
 from .group import (
     DEVICE,
     SEED,
@@ -22,7 +23,6 @@ from .group import (
     solution_instead,
     the_course,
     the_file,
-    write,
 )
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import CourseError
-
 if TYPE_CHECKING:
     from ..course.checkout import Course
     from ..course.declare import Puzzle
@@ -66,17 +64,6 @@ def present(verdict: Verdict, brief: bool = False, more: bool = False) -> None:
 
     show_verdict(verdict, brief=brief and verdict.kind == "untouched", most=MOST_LINES - more)
     sys.stdout.flush()
-
-
-def write(text: str, path: str) -> None:
-    """To a file, or to standard output for -."""
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise CourseError(f"{path} cannot be written: {e.strerror}") from None
 
 
 def show_version(context: click.Context, _, wanted: bool) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from .group import DEVICE, STATUS, cli, file_instead, present, solution_instead, the_course, the_file, write
+from ..process import write
+from .group import DEVICE, STATUS, cli, file_instead, present, solution_instead, the_course, the_file
 
 
 @cli.command()

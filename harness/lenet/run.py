@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import sys
@@ -16,7 +17,8 @@ from reference import lenet
 from ..course.checkout import Course
 from ..course.progress import Progress, make_state_folder
 from ..devices import open_device
-from ..errors import BackwarpError, CourseError
+from ..errors import BackwarpError
+from ..process import write
 from . import data as data_sets
 from . import show
 from .kernels import SOLUTION, Kernels, choose
@@ -87,7 +89,7 @@ def main(course: Course, progress: Progress, options: TrainOptions) -> int:
         say(line)
     say(f"The picture is {shown(picture)}.")
     if options.json:
-        write(result, options.json)
+        write(json.dumps(result, indent=1) + "\n", options.json)
     return 0
 
 
@@ -176,16 +178,3 @@ def shown(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(path)
-
-
-def write(result: dict, target: str) -> None:
-    import json
-
-    text = json.dumps(result, indent=1) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        Path(target).write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise CourseError(f"{target} cannot be written: {e.strerror}") from None
