@@ -34,7 +34,7 @@ __global__ void twice(float* a, int n) {
 }
 """
 _CUPY_WHEELS = ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy")
-_NOTEBOOKS = ("jupyterlab", "ipykernel", "nbclient", "ipywidgets")
+_NOTEBOOKS = ("jupyterlab", "ipykernel", "nbclient")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """The course in a notebook: `%load_ext harness.notebook`.
 
-%%kernel ID [--save]                     grades the cell's CUDA code; --save also writes it into your file
+%%kernel ID [--save [--force]]          grades the cell's code; --save also writes it into your file, unless that one
+                                        passes and the cell does not (--force: even then)
 %kernel_from ID [--solution]            puts your file (or a solved puzzle's solution) into the next cell
-%hint ID     %profile ID     %counters ID     %picture ID [--kind NAME] [--thread 1,0]     %walk ID
+%predict ID [NUMBER]                    compares my_guess with what a run of the course's kernel shows
+%explore ID     %picture ID [--kind NAME] [--thread 1,0]     %profile ID     %counters ID     %hint ID
+%%cuda [KERNEL] --block 32 --arg ...    runs any kernel, as `backwarp run` does
 
 Kernels are graded in a process of their own, so one that crashes or never ends leaves the notebook alive.
-%hint, %profile and %picture look at the last cell that was graded for the puzzle, or else at your file.
+What looks at a kernel looks at the last cell that was graded for the puzzle, or else at your file.
 """
 
 from __future__ import annotations
@@ -15,21 +18,27 @@ import atexit
 import io
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import HTML, Image, display
 
-from .course.checkout import Course, open_course
+from .course import walkthrough
+from .course.checkout import Course, open_course, read_source, source_hash
 from .course.declare import Puzzle
 from .course.progress import Progress
-from .errors import BackwarpError
+from .course.stubs import stub_text
+from .errors import BackwarpError, CompileError, KernelFault, LaunchError
 from .grading.verdict import Verdict
 from .grading.worker import GradingProcess
+from .report import predictions
 from .report.html import as_html, lines_html, recorder
+from .report.overview import debrief
+from .report.pictures import explore
 from .report.pictures.kinds import save_picture, verdict_picture
-from .report.text import verdict_lines
+from .report.text import body_lines, verdict_lines
 
 WIDTH = 96  # columns
 
@@ -61,11 +70,7 @@ def png(figure) -> Image:
 def options(line: str, *flags: str, optional: str = "", **values: str) -> argparse.Namespace:
     """`ID --flag --name value`. Errors: UsageError, which IPython shows as one line."""
 
-    class Parser(argparse.ArgumentParser):
-        def error(self, message):
-            raise UsageError(f"{message}; write for example: 09")
-
-    parser = Parser(add_help=False)
+    parser = UsageParser(add_help=False)
     parser.add_argument("id")
     if optional:
         parser.add_argument(optional, nargs="?", default="")
@@ -73,10 +78,43 @@ def options(line: str, *flags: str, optional: str = "", **values: str) -> argpar
         parser.add_argument(f"--{flag}", action="store_true")
     for name, default in values.items():
         parser.add_argument(f"--{name}", default=default)
+    return parsed(parser, line)
+
+
+class UsageParser(argparse.ArgumentParser):
+    """Whose errors are one line in a notebook."""
+
+    def error(self, message):
+        raise UsageError(f"{message}; write for example: 09")
+
+
+def parsed(parser: UsageParser, line: str) -> argparse.Namespace:
     try:
         return parser.parse_args(shlex.split(line))
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """`16` or `16,4`."""
+    return tuple(map(int, text.replace("x", ",").split(",")))
+
+
+def told(paragraphs: Iterable[str]) -> list:
+    return [line for text in paragraphs for line in body_lines(text, WIDTH)]
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, "" if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def is_stub(puzzle: Puzzle, text: str) -> bool:
+    """Is there nothing of the student's in a text? A puzzle whose stub is to be repaired has code from the start."""
+    return not puzzle.repair and text.split() == stub_text(puzzle).split()
 
 
 @magics_class
@@ -109,32 +147,69 @@ class CourseMagics(Magics):
         return own
 
     @cell_magic
-    def kernel(self, line: str, cell: str) -> Shown:
-        """%%kernel ID [--save]: grades the cell."""
-        chosen = options(line, "save")
+    def kernel(self, line: str, cell: str) -> Shown | None:
+        """%%kernel ID [--save [--force]]: grades the cell."""
+        chosen = options(line, "save", "force")
         puzzle = self.load(chosen.id)
+        if is_stub(puzzle, cell):
+            return self.not_begun(puzzle, line)
         path = self.cell_path(puzzle)
         path.parent.mkdir(parents=True, exist_ok=True)
+        before = text_of(path)
         path.write_text(cell, encoding="utf-8")
+        verdict = self.graded(puzzle, path, "this cell")
+        shown = report(verdict)
+        if verdict.passed:
+            shown.lines += told(debrief(puzzle))
+        if chosen.save and (said := self.save(puzzle, cell, before, verdict, chosen.force)):
+            shown.lines += told([said])
+        if found := verdict_picture(verdict):
+            display(shown, png(found[0]))
+            return None
+        return shown
+
+    def graded(self, puzzle: Puzzle, path: Path, called: str) -> Verdict:
+        """The verdict on a file, in the notebook's words, and counted as an attempt."""
         verdict = self.process.grade(puzzle, path)
-        verdict.file = "this cell"
+        verdict.file = called
         for verb, magic in (("hint", "%hint"), ("profile", "%profile")):
             verdict.next = verdict.next.replace(f"backwarp {verb}", magic)
         verdict.next = re.sub(r"`?backwarp grade \d+`?", "run the cell again", verdict.next)
         self.progress.record(verdict)
-        if chosen.save:
-            self.save(puzzle, cell)
-        if found := verdict_picture(verdict):
-            display(report(verdict), png(found[0]))
-            return None
-        return report(verdict)
+        return verdict
 
-    def save(self, puzzle: Puzzle, text: str) -> None:
+    def not_begun(self, puzzle: Puzzle, line: str) -> Shown:
+        """The cell is still the stub: the reader's file, if there is more in it, takes its place."""
+        own = text_of(puzzle.stub_path)
+        if not own.strip() or is_stub(puzzle, own):
+            says = f"{puzzle.id} is not begun: write your code at the TODOs of this cell, and run it (Shift+Enter)."
+            return Shown(told([says]))
+        self.shell.set_next_input(f"%%kernel {line}\n{own}", replace=True)
+        verdict = self.graded(puzzle, puzzle.stub_path, f"puzzles/{puzzle.id}/{puzzle.file}")
+        says = f"This cell was the stub. It now has your file, puzzles/{puzzle.id}/{puzzle.file}:"
+        return Shown([*told([says]), *verdict_lines(verdict, WIDTH)])
+
+    def save(self, puzzle: Puzzle, cell: str, before: str, verdict: Verdict, force: bool) -> str:
+        """Writes the cell into the student's file; returns what there is to say. before: the last cell."""
         from .course.reset import keep
 
-        if puzzle.stub_path.exists() and puzzle.stub_path.read_bytes() != text.encode():
-            keep(puzzle.stub_path)
-        puzzle.stub_path.write_text(text, encoding="utf-8")
+        own, name = text_of(puzzle.stub_path), f"puzzles/{puzzle.id}/{puzzle.file}"
+        if own == cell:
+            return ""
+        if not (verdict.passed or force) and self.passes(puzzle, own):
+            return f"Not saved: {name} passes, and this cell does not. `%%kernel {puzzle.number} --save --force` saves it."
+        backup = None if own == before or is_stub(puzzle, own) else keep(puzzle.stub_path)
+        puzzle.stub_path.write_text(cell, encoding="utf-8")
+        return f"Saved to {name}{f'; what it was is kept as {backup.name}' if backup else ''}."
+
+    def passes(self, puzzle: Puzzle, text: str) -> bool:
+        """Does the student's file, which has this text, pass?"""
+        if is_stub(puzzle, text) or not text.strip():
+            return False
+        solved = self.progress.entry(puzzle.id).solved
+        if solved and solved["hash"] == source_hash(text):
+            return True
+        return self.process.grade(puzzle, puzzle.stub_path).passed
 
     @line_magic
     def kernel_from(self, line: str) -> None:
@@ -187,6 +262,8 @@ class CourseMagics(Magics):
 
         try:
             path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
+            if not chosen.solution and is_stub(puzzle, text_of(path)):
+                return Shown(told([f"{puzzle.id} is not begun: what it costs will be counted here."]))
             found = profile_file(puzzle, path, chosen.case)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
@@ -232,43 +309,71 @@ class CourseMagics(Magics):
         return Image(target.read_bytes(), format=target.suffix[1:])
 
     @line_magic
-    def walk(self, line: str):
-        """%walk ID: a slider over the threads of a block, with the picture of each; needs ipywidgets."""
-        chosen = options(line, "solution", block="0", kernel="", case="")
+    def explore(self, line: str) -> None:
+        """%explore ID: sliders over a run: block, warp, thread and time. The solution is shown without its code."""
+        chosen = options(line, "solution", kernel="", case="")
         puzzle = self.load(chosen.id)
+        path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
-            import ipywidgets
-        except ImportError:
-            raise UsageError("%walk needs ipywidgets: %pip install ipywidgets") from None
+            source = read_source(path, path.name)
+            if not chosen.solution and is_stub(puzzle, source):
+                shown = Shown(told([f"{puzzle.id} is not begun: what its threads do will be seen here."]))
+            else:
+                lines = not chosen.solution
+                html = explore.explore(puzzle, source, chosen.kernel, chosen.case, show_lines=lines)
+                shown = Page(html, f"{puzzle.id}: sliders over a run")
+        except (CompileError, KernelFault, LaunchError) as error:
+            shown = Shown(told([f"The kernel must run to be seen: {str(error).splitlines()[0]}"]))
+        except BackwarpError as error:
+            shown = Shown(told([str(error)]))
+        display(shown)
+
+    @line_magic
+    def predict(self, line: str) -> Shown:
+        """%predict ID [NUMBER]: the variable my_guess against a run of the course's kernel."""
+        chosen = options(line, optional="number")
+        puzzle = self.load(chosen.id)
+        known = walkthrough.predictions(self.course.root, puzzle.number)
+        number = int(chosen.number or 1) if (chosen.number or "1").isdecimal() else 0
+        if not 1 <= number <= len(known):
+            raise UsageError(f"{puzzle.id} has {len(known)} predictions")
+        guess = self.shell.user_ns.get("my_guess", ...)
+        if guess is ... or guess is None:
+            return Shown(told(["Put your guess in place of the dots, and run the cell again."]))
         try:
-            threads = self.threads(puzzle, chosen)
+            right, says = predictions.judge(puzzle, known[number - 1], guess)
         except BackwarpError as error:
             raise UsageError(str(error)) from None
-        slider = ipywidgets.IntSlider(0, 0, threads - 1, description="thread", continuous_update=False)
-        more = " --solution" * chosen.solution + "".join(
-            f" --{name} {getattr(chosen, name)}"
-            for name in ("block", "kernel", "case")
-            if getattr(chosen, name)
+        return Shown([[(says[0], "bold green" if right else "bold")], *told(says[1:])])
+
+    @cell_magic
+    def cuda(self, line: str, cell: str) -> Shown:
+        """%%cuda [KERNEL] [--grid N] [--block N] [--arg NAME=VALUE]...: any kernel, with all checks."""
+        from .report.run import show_run
+        from .run import Asked, run_file
+
+        parser = UsageParser(add_help=False)
+        parser.add_argument("kernel", nargs="?", default="")
+        parser.add_argument("--arg", action="append", default=[])
+        for name in ("grid", "block"):
+            parser.add_argument(f"--{name}", default=(1,), type=sizes)
+        chosen = parsed(parser, line)
+        path = self.course.root / ".backwarp" / "notebook" / "cell.cu"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(cell, encoding="utf-8")
+        shown = io.StringIO()
+        try:
+            asked = Asked(path, chosen.kernel, chosen.grid, chosen.block, tuple(chosen.arg), count=False)
+            show_run(run_file(asked, self.process.device), shown)
+        except BackwarpError as error:
+            raise UsageError(str(error)) from None
+        first, *rest = shown.getvalue().splitlines()
+        return Shown(
+            [
+                [(first.split(">>>")[0].replace("<<<", ", grid and block "), "bold")],
+                *([(r, "")] for r in rest),
+            ]
         )
-
-        def show(thread: int) -> None:
-            try:
-                display(self.picture(f"{puzzle.number} --kind access --thread {thread}{more}"))
-            except UsageError as error:
-                print(error)
-
-        return ipywidgets.interactive(show, thread=slider)
-
-    def threads(self, puzzle: Puzzle, chosen: argparse.Namespace) -> int:
-        """How many threads a block of the chosen kernel has. Errors: CourseError."""
-        from .course.checkout import read_source
-        from .course.cuda_values import tunables
-        from .report.pictures.kinds import what_to_draw
-        from .report.pictures.probe import count
-
-        path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
-        kernel, case = what_to_draw(puzzle, path, chosen.kernel, chosen.case)
-        return count(kernel.launch(puzzle.full_dims(case), tunables(read_source(path, path.name))).block)
 
 
 class Page(Shown):

@@ -1,4 +1,5 @@
-"""Runs the notebooks and keeps their outputs: `python -m harness.maintain.notebooks [NAME...]`.
+"""Makes the notebooks from `notebooks/source/`, runs them and keeps their outputs:
+`python -m harness.maintain.notebooks [NAME...]`.
 
 They run in a copy of the course, so that the student's files and progress are left alone.
 """
@@ -6,20 +7,134 @@ They run in a copy of the course, so that the student's files and progress are l
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from ..course import walkthrough
 from ..course.checkout import Course, open_course
 from ..course.stubs import stub_text
 
 FOLDERS = ("puzzles", "solutions", "reference", "notebooks")
 SECONDS = 300  # for one cell
 PACKAGE = Path(__file__).resolve().parents[2]
+BRANCH = "main"
+SETUP = """\
+import importlib.util, pathlib, subprocess, sys
+
+if importlib.util.find_spec("harness") is None:  # install the checkout this notebook is in
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-e", ".."], check=True)
+    sys.path.append(str(pathlib.Path("..").resolve()))  # this process started without it
+    importlib.invalidate_caches()
+%load_ext harness.notebook"""
+CLONE = """\
+import os, pathlib, subprocess
+
+if not pathlib.Path("../puzzles").is_dir():  # opened alone, as Colab does
+    subprocess.run(["git", "clone", "-q", "--depth", "1", "{address}", "course"], check=True)
+    os.chdir("course/notebooks")
+"""
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def address(root: Path) -> str:
+    """Where the course is published: `Repository` of the project's URLs, which badges are made from; "" if unset."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project.get("urls", {}).get("Repository", "").removesuffix("/").removesuffix(".git")
+
+
+def badges(where: str, name: str) -> str:
+    """Links that open a notebook elsewhere, where its repository is on GitHub."""
+    path = where.removeprefix("https://github.com/")
+    if path == where:
+        return ""
+    colab = f"https://colab.research.google.com/github/{path}/blob/{BRANCH}/notebooks/{name}.ipynb"
+    return (
+        f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab}) "
+        f"[![Open in Codespaces](https://github.com/codespaces/badge.svg)](https://codespaces.new/{path})"
+    )
+
+
+def made(course: Course, source: Path, where: str = "") -> nbformat.NotebookNode:
+    """A notebook without outputs. where: see `address`."""
+    cells: list = []
+
+    def add(cell, name: str) -> None:
+        same = sum(re.sub(r"-\d+$", "", c["id"]) == name for c in cells)
+        cell["id"] = f"{name}-{same + 1}"
+        cells.append(cell)
+
+    for block in walkthrough.blocks(source.read_text(encoding="utf-8")):
+        for kind, text in cells_of(course, block):
+            if not cells:
+                text = "\n\n".join(filter(None, (text, badges(where, source.stem))))
+            new = new_markdown_cell if kind == "text" else new_code_cell
+            add(new(text), f"p{block.puzzle}-{kind}" if block.puzzle else kind)
+            if len(cells) == 1:
+                add(new_code_cell((CLONE.format(address=where) if where else "") + SETUP), "setup")
+    add(new_markdown_cell(onward(course.root, source)), "next")
+    return new_notebook(cells=cells, metadata=METADATA)
+
+
+def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, str]]:
+    """(kind, source) of the cells that a block becomes."""
+    text = block.text
+    if not block.puzzle:
+        if found := re.search(r"^\{puzzles (\d)\}$", text, re.MULTILINE):
+            text = text.replace(found[0], table(course, int(found[1])))
+        yield block.kind, text
+        return
+    puzzle, number = course.load(block.puzzle), block.puzzle
+    folder = f"../puzzles/{puzzle.id}"
+    if block.kind == "text":
+        text = re.sub(r"\]\((\w+\.png)\)", rf"]({folder}/\1)", text)
+        if block.opens:
+            text = f"## {number} {puzzle.title}\n\n{text}\n\n[The whole lesson]({folder}/README.md)"
+        yield "text", text
+    elif block.kind == "predict":
+        which = number_of(course, block)
+        yield "predict", f"my_guess = ...\n%predict {number}{f' {which}' if which > 1 else ''}"
+    elif block.kind == "explore":
+        yield "explore", " ".join(f"%explore {number} --solution {text}".split())
+    elif block.kind == "kernel":
+        yield "kernel", f"%%kernel {number} --save\n{stub_text(puzzle).rstrip()}"
+        if not puzzle.program:
+            yield "look", f"%explore {number}\n%profile {number}"
+    else:
+        yield "cell", text
+
+
+def number_of(course: Course, block: walkthrough.Block) -> int:
+    """The number of a prediction among those of its puzzle."""
+    known = walkthrough.predictions(course.root, block.puzzle)
+    return known.index(walkthrough.prediction(block.text)) + 1
+
+
+def table(course: Course, part: int) -> str:
+    rows = [
+        f"| [{p.number} {p.title}](../puzzles/{p.id}/README.md) | {p.teaches} |"
+        for p in course.puzzles()
+        if p.part == part
+    ]
+    return "\n".join(["| puzzle | what you learn |", "| --- | --- |", *rows])
+
+
+def onward(root: Path, source: Path) -> str:
+    names = [path.stem for path in walkthrough.sources(root)]
+    later = names[names.index(source.stem) + 1 :]
+    home = "`backwarp` in a terminal shows where you are; your files and your progress are the same there."
+    return f"Next notebook: [{later[0]}]({later[0]}.ipynb). {home}" if later else home
 
 
 def copy_course(root: Path, target: Path) -> None:
@@ -32,9 +147,8 @@ def copy_course(root: Path, target: Path) -> None:
         puzzle.stub_path.write_text(stub_text(puzzle), encoding="utf-8")
 
 
-def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
-    """The notebook with new outputs. folder: where it runs. Errors: nbclient's CellExecutionError."""
-    notebook = nbformat.read(path, 4)
+def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
+    """The notebook with outputs. folder: where it runs. Errors: nbclient's CellExecutionError."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])
     }
@@ -44,18 +158,21 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     client.execute(env=environment)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-    notebook.metadata["language_info"] = {"name": "python"}
+    notebook.metadata = nbformat.from_dict(METADATA)
     return notebook
 
 
 def main(names: list[str]) -> None:
-    root = open_course().root
-    for path in sorted((root / "notebooks").glob("*.ipynb")):
-        if names and path.stem not in names:
+    course = open_course()
+    where = address(course.root)
+    for source in walkthrough.sources(course.root):
+        if names and source.stem not in names:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            copy_course(root, Path(folder))
-            nbformat.write(executed(path, Path(folder) / "notebooks"), path)
+            copy_course(course.root, Path(folder))
+            notebook = executed(made(course, source, where), Path(folder) / "notebooks")
+        path = course.root / "notebooks" / f"{source.stem}.ipynb"
+        nbformat.write(notebook, path)
         print(path)
 
 

@@ -22,7 +22,8 @@ def show_run(run: Run, stream: TextIO | None = None) -> None:
     """Writes the report."""
     stream = stream or sys.stdout
     colour, width = wants_colour(stream), terminal_width(stream)
-    console = Console(file=stream, width=width, highlight=False, force_terminal=colour, no_color=not colour)
+    how = {"highlight": False, "force_terminal": colour, "no_color": not colour}
+    console = Console(file=stream, width=width, force_jupyter=False, **how)
 
     def say(text: str) -> None:
         for line in body_lines(text, width):

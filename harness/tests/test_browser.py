@@ -1,5 +1,5 @@
 """A notebook in JupyterLab in a real browser: a cell is edited and run, the verdict and the picture are seen, and the
-slider of %walk moves.
+sliders of %explore move.
 
 Optional: `pip install -e '.[browser]'` and Chromium with its driver (Debian: chromium, chromium-driver), then
 `python -m pytest -m browser`. BACKWARP_SCREENSHOT=FILE.png keeps what the page looked like.
@@ -113,22 +113,21 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
         )
         browser.switch_to.active_element.send_keys(Keys.SHIFT, Keys.ENTER)
 
-    browser.get(f"{lab}lab/tree/notebooks/00_start.ipynb?token=course&reset")
+    browser.get(f"{lab}lab/tree/notebooks/01_lenet.ipynb?token=course&reset")
     wait(f"window.jupyterapp && ({PANEL})?.sessionContext?.session?.kernel?.status == 'idle'")
-    run(1)
-    run(3, WRONG)
+    ids = browser.execute_script(f"return ({PANEL}).content.widgets.map(w => w.model.id)")
+    setup, run_of_01, own = (ids.index(name) for name in ("setup-1", "p01-explore-1", "p01-kernel-1"))
+    run(setup)
+    run(own, WRONG)
     output = f"{CELL}.querySelector('.jp-OutputArea')"
-    wait(f"{output}?.textContent.includes('c[i=0] = ') && !!{CELL}.querySelector('img')?.naturalWidth", 3)
-    text = browser.execute_script(f"return {output}.textContent", 3)
-    width = browser.execute_script(f"return {CELL}.querySelector('img').naturalWidth", 3)
-    browser.execute_script(f"{CELL}.scrollIntoView()", 3)
+    wait(f"{output}?.textContent.includes('c[i=0] = ') && !!{CELL}.querySelector('img')?.naturalWidth", own)
+    text = browser.execute_script(f"return {output}.textContent", own)
     assert "x 01_vector_add" in text and "expected" in text and "Next: %hint 01" in text
-    assert width == 800
-    run(5, "%walk 01 --solution")
-    picture = f"{CELL}.querySelector('.jp-OutputArea img')?.src"
-    first = wait(picture, 5)
-    handle = browser.execute_script(f"return {CELL}.querySelector('.noUi-handle')", 5)
-    browser.execute_script(f"{CELL}.scrollIntoView()", 5)
-    handle.send_keys(Keys.ARROW_RIGHT)
-    wait(f"{picture} && {picture} != arguments[1]", 5, first)
-    assert browser.execute_script(f"return {CELL}.querySelector('.widget-readout').textContent", 5) == "1"
+    assert browser.execute_script(f"return {CELL}.querySelector('img').naturalWidth", own) == 800
+    run(run_of_01)
+    slider = f"{CELL}.querySelector('.backwarp-run input[aria-label=time]')"
+    handle = wait(slider, run_of_01)
+    browser.execute_script(f"{CELL}.scrollIntoView()", run_of_01)
+    assert "the warp reads a: 4 threads" in browser.execute_script(f"return {output}.textContent", run_of_01)
+    handle.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    wait(f"{output}.textContent.includes('the warp writes c: 4 threads')", run_of_01)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.testing.globalipapp import start_ipython
 
 import harness
+from harness.course import walkthrough
 from harness.course.checkout import Course
-from harness.maintain.notebooks import copy_course, executed
+from harness.course.stubs import solution_lines, stub_text
+from harness.maintain.notebooks import address, copy_course, executed, made
 from harness.notebook import CourseMagics, load_ipython_extension
+from harness.report import predictions
 from harness.tests.test_cli import DECLARATION, SOLUTION, STUB
 
 ROOT = Path(harness.__file__).resolve().parent.parent
+SOURCES = walkthrough.sources(ROOT)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 EPOCHS = (
     '\\"--epochs\\", \\"3\\"',
@@ -28,9 +34,8 @@ EPOCHS = (
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
     copy_course(ROOT, tmp_path)
-    shorter = tmp_path / "notebooks" / path.name
-    shorter.write_text(path.read_text(encoding="utf-8").replace(*EPOCHS), encoding="utf-8")
-    committed, notebook = nbformat.read(path, 4), executed(shorter, shorter.parent)
+    shorter = nbformat.reads(path.read_text(encoding="utf-8").replace(*EPOCHS), 4)
+    committed, notebook = nbformat.read(path, 4), executed(shorter, tmp_path / "notebooks")
     for before, after in zip(committed.cells, notebook.cells, strict=True):
         if before.cell_type == "code":
             kinds = [sorted(o.get("data", {})) for o in before.outputs]
@@ -48,6 +53,46 @@ def first_lines(cell):
     ]
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda p: p.stem)
+def test_a_notebook_is_in_date_and_holds_nobodys_solution(source):
+    """`python -m harness.maintain.notebooks` makes it again from its text and the stubs."""
+    course = Course(ROOT)
+    committed = nbformat.read(ROOT / "notebooks" / f"{source.stem}.ipynb", 4)
+    new = made(course, source, address(ROOT))
+    assert [(c.id, c.source) for c in committed.cells] == [(c.id, c.source) for c in new.cells]
+    for link in re.findall(r"\]\((\.\./[^)]+|\w+\.ipynb)\)", "\n".join(c.source for c in new.cells)):
+        assert (ROOT / "notebooks" / link).exists(), link
+    text = "\n".join(str(c.source) + str(c.get("outputs", "")) for c in committed.cells)
+    numbers = {b.puzzle for b in walkthrough.blocks(source.read_text(encoding="utf-8"))} - {""}
+    puzzles = [course.load(number) for number in sorted(numbers)]
+    stubs = "".join(map(stub_text, puzzles))
+    for puzzle in puzzles:
+        told = stubs + puzzle.lesson_path.read_text(encoding="utf-8")
+        lines = [line for line in solution_lines(puzzle) if len(line) > 12 and not line.startswith("//")]
+        assert not [line for line in lines if line not in told and line in text], puzzle.id
+
+
+def test_every_prediction_has_an_answer():
+    course = Course(ROOT)
+    for path in SOURCES:
+        for block in walkthrough.blocks(path.read_text(encoding="utf-8")):
+            if block.kind == "predict":
+                found = predictions.answer(course.load(block.puzzle), walkthrough.prediction(block.text))
+                assert np.isfinite(found), block.text
+
+
+def test_badges_come_from_the_address_of_the_repository(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        "[project]\n[project.urls]\nRepository = 'https://github.com/a/b.git'\n"
+    )
+    where = address(tmp_path)
+    first, setup, *_ = made(Course(ROOT), SOURCES[0], where).cells
+    assert "github/a/b/blob/main/notebooks/00_start.ipynb" in first.source
+    assert "codespaces.new/a/b" in first.source and '"https://github.com/a/b"' in setup.source
+    compile(setup.source.replace("%load_ext", "#"), "setup", "exec")
+    assert "badge" not in made(Course(ROOT), SOURCES[0]).cells[0].source
+
+
 def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, tmp_path):
     """The process that has just installed it finds it without a restart."""
     cells = {nbformat.read(path, 4).cells[1].source for path in NOTEBOOKS}
@@ -63,7 +108,7 @@ def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, t
     assert commands == [] and str(tmp_path) not in sys.path  # it is installed here
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     exec(code, {})
-    assert commands == [[sys.executable, "-m", "pip", "install", "-q", "-e", "..", "ipywidgets"]]
+    assert commands == [[sys.executable, "-m", "pip", "install", "-q", "-e", ".."]]
     assert str(tmp_path) in sys.path
 
 
@@ -101,7 +146,72 @@ def test_a_cell_is_graded_and_saved(magics, capsys):
     assert "ok 01_twice" in repr(passed)
     html = passed._repr_html_()
     assert "<pre" in html and "font-weight: bold" in html and "01_twice" in html
-    assert magics.progress.entry("01_twice").solved and len(list(own.parent.glob("*.bak-*"))) == 1
+    assert magics.progress.entry("01_twice").solved and "Saved to puzzles/01_twice/kernel.cu." in repr(passed)
+
+
+def own_file(magics) -> Path:
+    return magics.course.root / "puzzles" / "01_twice" / "kernel.cu"
+
+
+def test_a_file_that_passes_is_not_replaced_by_a_cell_that_does_not(magics):
+    own, wrong = own_file(magics), SOLUTION.replace("2 *", "x[0] *")
+    own.write_text(SOLUTION)  # made elsewhere, and never graded
+    assert "Not saved" in repr(magics.kernel("01 --save", wrong.replace(";", "")))
+    assert own.read_text() == SOLUTION
+    magics.kernel("01 --save --force", wrong)
+    assert own.read_text() == wrong and len(list(own.parent.glob("*.bak-*"))) == 1
+    magics.kernel("01 --save", wrong + "// again")
+    assert own.read_text() == wrong + "// again"  # a step on the way is no reason for another copy
+    assert len(list(own.parent.glob("*.bak-*"))) == 1
+
+
+def test_a_cell_that_is_still_the_stub_takes_what_the_file_has(magics):
+    own = own_file(magics)
+    assert "not begun" in repr(magics.kernel("01 --save", STUB)) and own.read_text() == STUB
+    own.write_text(SOLUTION)
+    shown = repr(magics.kernel("01 --save", STUB))
+    assert "It now has your file" in shown and "ok 01_twice" in shown and own.read_text() == SOLUTION
+    assert magics.shell.rl_next_input == f"%%kernel 01 --save\n{SOLUTION}"
+    assert magics.progress.entry("01_twice").solved
+
+
+def test_any_kernel_runs_in_a_cell(magics):
+    cell = "__global__ void fill(int* x) { x[threadIdx.x] = 7; }"
+    assert "x: int32 [2]  7 7" in repr(magics.cuda("fill --block 2 --arg x=empty:2", cell))
+    assert "Invalid __global__ write" in repr(magics.cuda("--block 3 --arg x=empty:2", cell))
+    for line, says in (("--arg y=empty:2", "no parameter y"), ("--block many", "--block")):
+        with pytest.raises(UsageError, match=says):
+            magics.cuda(line, cell)
+
+
+PREDICTED = """# A part
+## 01
+Text.
+```predict
+answer: threads + elements("x", thread=1)
+why: because
+```
+```kernel
+```
+## After
+More.
+"""
+
+
+def test_a_guess_is_compared_with_a_run(magics):
+    folder = magics.course.root / "notebooks" / "source"
+    folder.mkdir(parents=True)
+    (folder / "01_part.md").write_text(PREDICTED)
+    said = {}
+    for guess in (..., 4, 5):
+        magics.shell.user_ns["my_guess"] = guess
+        said[guess] = repr(magics.predict("01"))
+    assert "in place of the dots" in said[...] and "because" not in said[...]
+    assert "Yes, 4, counted" in said[4] and "because" in said[4] and "It is 4, not 5" in said[5]
+    magics.shell.user_ns["my_guess"] = "many"
+    for line, says in (("01", "to be a number"), ("01 2", "1 predictions")):
+        with pytest.raises(UsageError, match=says):
+            magics.predict(line)
 
 
 def test_a_cell_that_hangs_or_crashes_leaves_everything_alive(magics):
@@ -132,43 +242,24 @@ def test_hints_counters_and_pictures(magics):
     assert magics.shell.rl_next_input == f"%%kernel 01\n{STUB}"
 
 
-def shown_by(walk, capsys) -> str:
-    """What a slider shows now: its output's text."""
-    walk.update()
-    return capsys.readouterr().out
+def html_of(monkeypatch, magic, line) -> str:
+    """What a magic displays, as HTML."""
+    shown = []
+    monkeypatch.setattr("harness.notebook.display", lambda *objects: shown.extend(objects))
+    magic(line)
+    return shown[0]._repr_html_()
 
 
-def test_the_slider_shows_the_thread_it_stands_at(magics, capsys, monkeypatch):
-    asked, picture = [], magics.picture
-    monkeypatch.setattr(magics, "picture", lambda line: asked.append(line) or picture(line))
+def test_a_run_is_shown_with_its_lines_and_the_solutions_without(magics, monkeypatch):
+    assert "not begun" in html_of(monkeypatch, magics.explore, "01")
     magics.kernel("01", SOLUTION)
-    capsys.readouterr()
-    walk = magics.walk("01")
-    slider = walk.children[0]
-    assert (slider.description, slider.min, slider.max, slider.value) == ("thread", 0, 2, 0)
-    assert "Image object" in shown_by(walk, capsys)
-    slider.value = 2
-    assert "Image object" in shown_by(walk, capsys)
-    assert (
-        asked[0] == "01 --kind access --thread 0 --block 0"
-        and asked[-1] == "01 --kind access --thread 2 --block 0"
-    )
-    first, last = (picture(line).data for line in (asked[0], asked[-1]))
-    assert first != last  # they are pictures of different threads
-    magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
-    capsys.readouterr()
-    assert "the kernel must run to be drawn" in shown_by(walk, capsys)
-
-
-def test_what_cannot_be_walked_is_one_line(magics, monkeypatch):
-    with pytest.raises(UsageError, match="no case 'huge'"):
-        magics.walk("01 --case huge")
-    (magics.course.root / "puzzles" / "01_twice" / "kernel.cu").unlink()
-    with pytest.raises(UsageError, match="does not exist"):
-        magics.walk("01")
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)  # as where it is not installed
-    with pytest.raises(UsageError, match="%pip install ipywidgets"):
-        magics.walk("01")
+    own = html_of(monkeypatch, magics.explore, "01")
+    assert "y[threadIdx.x] = 2 * x[threadIdx.x]" in own and "Run this cell" in own and "<script>" in own
+    course = html_of(monkeypatch, magics.explore, "01 --solution")
+    assert "threadIdx" not in course and '"steps":{"0.0":[[0,0,0,1,0],[0,1,1,1,0]]}' in course
+    magics.kernel("01", SOLUTION.replace("x[threadIdx.x]", "x[threadIdx.x + 99]"))
+    assert "must run to be seen" in html_of(monkeypatch, magics.explore, "01")
+    assert "no such case" in html_of(monkeypatch, magics.explore, "01 --case huge")
 
 
 @pytest.mark.parametrize(
@@ -183,6 +274,6 @@ def test_what_cannot_be_is_one_line(magics, line, said):
 def test_the_extension_loads(shell, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     load_ipython_extension(shell)
-    assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "walk"} <= set(
+    assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "explore"} <= set(
         shell.magics_manager.magics["line"]
     )

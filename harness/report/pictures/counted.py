@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from harness.course.cuda_text import edited, read
 from harness.course.cuda_values import tunables
-from harness.course.declare import Kernel, Puzzle
+from harness.course.declare import Kernel, Launch, Puzzle
 from harness.course.inputs import make_inputs
 from harness.devices import confined_device
 from harness.devices.virtual.explain.metrics import Request
@@ -24,6 +25,9 @@ class CountedRun:
 
     requests: list[Request]
     arrays: dict[str, tuple[int, tuple[int, ...]]]  # name -> device address, shape
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)  # of the arrays, after the launch
+    launch: Launch = Launch(1, 1)
+    counters: Mapping[str, int] = field(default_factory=dict)
 
     def touching(self, name: str, **wanted) -> list[tuple[Request, np.ndarray]]:
         """The requests to an array, in order, each with its lanes' elements (-1: none). wanted: fields of
@@ -35,13 +39,14 @@ class CountedRun:
     def elements(self, name: str, r: Request) -> np.ndarray:
         """The element of an array that each lane touches in a request (-1: none)."""
         start, shape = self.arrays[name]
-        end = start + 4 * np.prod(shape, dtype=int)
+        size = self.values[name].itemsize if name in self.values else 4
+        end = start + size * np.prod(shape, dtype=int)
         inside = (r.space == "global") & (r.addresses >= start) & (r.addresses < end)
-        return np.where(inside, (r.addresses - start) // 4, -1)
+        return np.where(inside, (r.addresses - start) // size, -1)
 
 
 def counted_run(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> CountedRun:
-    """Runs a kernel once, counted. Arrays hold 4-byte elements. Errors: CourseError if it touches none."""
+    """Runs a kernel once, counted. Errors: CourseError if it touches no memory; CompileError, KernelFault."""
     case = next(c for c in puzzle.cases if c.name == case_name)
     dims, inputs = puzzle.full_dims(case), make_inputs(puzzle, case, kernel)
     with confined_device("cpu", checks="count") as device:
@@ -61,7 +66,9 @@ def counted_run(puzzle: Puzzle, case_name: str, kernel: Kernel, source: str) -> 
         done = function(launch.grid, launch.block, args, shared_mem=launch.shared_mem)
         if not done.requests:
             raise CourseError(f"{kernel.name} touches no memory: there is nothing to draw")
-        return CountedRun(done.requests, {n: (a.pointer, a.shape) for n, a in arrays.items()})
+        places = {n: (a.pointer, a.shape) for n, a in arrays.items()}
+        values = {n: a.get() for n, a in arrays.items()}
+        return CountedRun(done.requests, places, values, launch, done.counters)
 
 
 def with_mistake(puzzle: Puzzle, name: str) -> str:

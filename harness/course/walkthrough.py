@@ -1,0 +1,87 @@
+"""The text of the notebooks: `notebooks/source/NAME.md`, one for each notebook.
+
+It is Markdown. A heading that is only a puzzle's number opens the puzzle, and fences of these kinds become cells:
+
+    cell      code of the notebook itself
+    predict   a question whose answer is counted: `answer: EXPRESSION`, `case: NAME`, `kernel: NAME`, `why: TEXT`
+    explore   the sliders over a run of the course's kernel; its text are further options, such as --case NAME
+    kernel    the cell that the reader fills in, and the pictures and counters of what they wrote
+
+The answer of a prediction stays here until the reader has made a guess: the notebook has only the question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CourseError
+
+FENCES = ("cell", "predict", "explore", "kernel")
+_FENCE = re.compile(rf"^```({'|'.join(FENCES)})\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
+_PUZZLE = re.compile(r"^## (\d\d)$\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """kind: "text" or one of FENCES. puzzle: the number of the puzzle it belongs to, or ""."""
+
+    kind: str
+    puzzle: str
+    text: str
+    opens: bool = False  # the first of its puzzle
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """answer: an expression of what a run of the course's kernel shows, see report/predictions.py."""
+
+    answer: str
+    why: str = ""
+    case: str = ""
+    kernel: str = ""
+
+
+def sources(root: Path) -> list[Path]:
+    return sorted((root / "notebooks" / "source").glob("*.md"))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """A notebook's text, block by block."""
+    numbers = _PUZZLE.split(text)  # text, number, text, number, ...
+    for number, part in zip(["", *numbers[1::2]], numbers[::2], strict=True):
+        # a heading that is not a puzzle's ends the puzzle
+        own, _, after = part.partition("\n## ") if number else ("", "", part)
+        opens = bool(number)
+        for puzzle, piece in ((number, own), ("", f"## {after}" if number and after else after)):
+            at = 0
+            for found in _FENCE.finditer(piece):
+                if prose := piece[at : found.start()].strip():
+                    yield Block("text", puzzle, prose, opens)
+                    opens = False
+                yield Block(found[1], puzzle, found[2].strip())
+                at = found.end()
+            if prose := piece[at:].strip():
+                yield Block("text", puzzle, prose, opens)
+            opens = False
+
+
+def prediction(text: str) -> Prediction:
+    """Errors: CourseError."""
+    try:
+        fields = [line.split(":", 1) for line in re.sub(r"\n\s+", " ", text).splitlines()]
+        return Prediction(**{name.strip(): value.strip() for name, value in fields})
+    except (TypeError, ValueError) as error:
+        raise CourseError(f"a prediction is not written as it should be ({error}): {text}") from None
+
+
+def predictions(root: Path, puzzle: str) -> list[Prediction]:
+    """Those of a puzzle, by its number, in order."""
+    return [
+        prediction(block.text)
+        for path in sources(root)
+        for block in blocks(path.read_text(encoding="utf-8"))
+        if (block.kind, block.puzzle) == ("predict", puzzle)
+    ]

@@ -1,0 +1,160 @@
+"""A run that the reader moves through: sliders over block, warp, thread and time, in one piece of HTML.
+
+The page needs no server and no library: `explore.js` draws the requests of a counted run, which are in the page. A
+place that runs no scripts, such as a code host, shows one line of text instead.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from ...course.declare import Case, Kernel, Puzzle
+from ...devices.virtual.explain.metrics import SECTOR, Request
+from ...errors import CourseError, KernelFault
+from .counted import CountedRun, counted_run
+
+SMALL = 700  # elements of all arrays of a case that is shown
+MOST_REQUESTS = 600  # of a run; later ones are left out
+MOST_CASES = 2  # of one kernel; of several, one case of each
+BANKS, WORD = 32, 4  # of shared memory; bytes
+KINDS = {"load": 0, "store": 1, "atomic": 2}
+SHARED = -1  # in place of the number of an array
+STILL = (
+    "Run this cell to move through the run: block, warp, thread and time are sliders (they need JavaScript)."
+)
+PAGE = """<div class="backwarp-run" id="{name}" style="background:#fff;color:#222;padding:.6em;max-width:52em">
+<p style="margin:0">{still}</p></div>
+<script>{script}</script>"""
+
+
+def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_lines: bool = True) -> str:
+    """HTML. source: of the kernels that are run. show_lines: the lines of it that each step belongs to.
+
+    Errors: CourseError if nothing can be shown; CompileError, KernelFault.
+    """
+    if puzzle.program:
+        raise CourseError(f"{puzzle.id} has no kernel to run step by step")
+    chosen = [puzzle.kernel(kernel)] if kernel else puzzle.kernels
+    most = MOST_CASES if len(chosen) == 1 else 1
+    views, problems = [], []
+    for k, c in ((k, c) for k in chosen for c in cases(puzzle, k, case)[:most]):
+        try:
+            views.append(view(puzzle, source, k, c, show_lines))
+        except (CourseError, KernelFault) as problem:  # the other kernels may be done already
+            problems.append(problem)
+    if not views and problems:
+        raise problems[0]
+    if not views:
+        names = ", ".join(c.name for c in puzzle.cases if elements(puzzle, puzzle.kernels[0], c) <= SMALL)
+        raise CourseError(f"{puzzle.id} has no such case that is small enough to show; it has {names}")
+    text = json.dumps(views, separators=(",", ":")).replace("<", "\\u003c")
+    name = f"run-{sha256(text.encode()).hexdigest()[:10]}"
+    script = Path(__file__).with_name("explore.js").read_text(encoding="utf-8")
+    script = "\n".join(line.strip() for line in script.splitlines() if not line.strip().startswith("//"))
+    return PAGE.format(
+        name=name, still=STILL, script=script.replace("RUN_NAME", name).replace("RUN_VIEWS", text)
+    )
+
+
+def elements(puzzle: Puzzle, kernel: Kernel, case: Case) -> int:
+    dims = puzzle.full_dims(case)
+    return sum(int(np.prod(p.shape(dims))) for p in kernel.arrays)
+
+
+def cases(puzzle: Puzzle, kernel: Kernel, name: str) -> list[Case]:
+    """The case of that name, else the first small ones of a kernel."""
+    of_kernel = [c for c in puzzle.cases if kernel in puzzle.kernels_of(c) and not c.draw and not c.stress]
+    small = [c for c in of_kernel if name in ("", c.name) and elements(puzzle, kernel, c) <= SMALL]
+    return small[:1] + [c for c in small[1:] if elements(puzzle, kernel, c) <= SMALL // 4]
+
+
+def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, show_lines: bool) -> dict:
+    """What explore.js draws of one launch, in JSON's types."""
+    found = counted_run(puzzle, case.name, kernel, source)
+    steps: dict[str, list] = {}
+    patterns: dict[str, int] = {}  # many steps touch the same elements with the same lanes
+    for request in found.requests[:MOST_REQUESTS]:
+        for array, lanes, cost in touched(found, kernel, request):
+            pattern = patterns.setdefault(json.dumps(lanes), len(patterns))
+            of_warp = steps.setdefault(f"{request.block}.{request.warp}", [])
+            of_warp.append([request.line if show_lines else 0, KINDS[request.kind], array, cost, pattern])
+    lines = source.split("\n")
+    shown = sorted({step[0] for of_warp in steps.values() for step in of_warp if step[0]})
+    sizes = " ".join(f"{n}={v}" for n, v in case.dims.items())
+    return {
+        "kernel": kernel.name,
+        "case": case.name,
+        "sizes": sizes,
+        "grid": extents(found.launch.grid),
+        "block": extents(found.launch.block),
+        "arrays": [array_view(p, found.values[p.name]) for p in kernel.passed],
+        "shared": shared_words(found.requests[:MOST_REQUESTS]),
+        "lanes": [json.loads(text) for text in patterns],
+        "steps": steps,
+        "lines": {n: lines[n - 1].strip() for n in shown if n <= len(lines)},
+        "cut": len(found.requests) > MOST_REQUESTS,
+    }
+
+
+def extents(size: int | tuple[int, ...]) -> list[int]:
+    return [size] if isinstance(size, int) else list(size)
+
+
+def array_view(parameter, values: np.ndarray) -> dict:
+    numbers = values.astype(np.float64).ravel()
+    texts = ["" if not np.isfinite(v) else f"{v:.3g}" for v in numbers] if values.size <= SMALL else []
+    return {
+        "name": parameter.name,
+        "axes": parameter.letters,
+        "shape": list(values.shape),
+        "values": texts,
+        "written": parameter.is_output and not parameter.is_input,
+    }
+
+
+def touched(found: CountedRun, kernel: Kernel, r: Request) -> list[tuple[int, list, int]]:
+    """(number of the array, lanes, cost) of a request. Lanes are [first, element, how many, step, width] of lanes in
+    a row whose elements are a step apart; the cost is in sectors, or in turns of shared memory."""
+    lanes = np.flatnonzero(r.addresses >= 0)
+    if not lanes.size:
+        return []
+    if r.space == "shared":
+        words = r.addresses[lanes] // WORD
+        return [(SHARED, in_rows(lanes, words, max(1, r.size // WORD)), turns(words))]
+    if r.space != "global":
+        return []
+    for number, p in enumerate(kernel.passed):
+        at = found.elements(p.name, r)
+        lanes = np.flatnonzero(at >= 0)
+        if lanes.size:
+            width = max(1, r.size // found.values[p.name].itemsize)
+            cost = len(np.unique(r.addresses[lanes] // SECTOR))
+            return [(number, in_rows(lanes, at[lanes], width), cost)]
+    return []
+
+
+def turns(words: np.ndarray) -> int:
+    """The largest number of different words in one bank."""
+    return int(np.bincount(np.unique(words) % BANKS).max())
+
+
+def in_rows(lanes: np.ndarray, at: np.ndarray, width: int) -> list[list[int]]:
+    """[first lane, its element, how many lanes, the step between elements, elements of each lane]."""
+    found: list[list[int]] = []
+    for lane, element in zip(lanes.tolist(), at.tolist(), strict=True):
+        if found and lane == found[-1][0] + found[-1][2]:
+            first, start, many, step, _ = found[-1]
+            if many == 1 or element == start + many * step:
+                found[-1][2:4] = many + 1, element - start if many == 1 else step
+                continue
+        found.append([lane, element, 1, 0, width])
+    return found
+
+
+def shared_words(requests: list[Request]) -> int:
+    ends = [int(r.addresses.max()) + r.size for r in requests if r.space == "shared"]
+    return -(-max(ends) // WORD) if ends else 0

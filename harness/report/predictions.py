@@ -1,0 +1,81 @@
+"""What a run of the course's kernel shows, against what a reader has guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from ..course.declare import Puzzle
+from ..course.walkthrough import Prediction
+from ..errors import CourseError
+from .pictures.counted import CountedRun, counted_run, solved
+
+WARP = 32
+CLOSE = 0.02  # relative: a guess of a number with a fraction may be rounded
+
+
+class Facts(Mapping):
+    """The names that an answer may use: every counter of metrics.METRICS; `threads`, `blocks` and `block_size` of the
+    launch; `out`, the arrays by name after the run; and the functions below."""
+
+    def __init__(self, run: CountedRun):
+        self.run = run
+        size, blocks = (prod(n) if isinstance(n, tuple) else n for n in (run.launch.block, run.launch.grid))
+        self.own = {
+            "threads": size * blocks,
+            "blocks": blocks,
+            "block_size": size,
+            "out": run.values,
+            "elements": self.elements,
+            "sectors": self.sectors,
+        }
+
+    def elements(self, array: str, thread: int = 0, block: int = 0, kind: str = "load") -> int:
+        """How many different elements of an array a thread reads, or stores to."""
+        found = self.run.touching(array, block=block, warp=thread // WARP, kind=kind)
+        touched = {int(at[thread % WARP]) for _, at in found}
+        return len(touched - {-1})
+
+    def sectors(self, array: str, warp: int = 0, block: int = 0, kind: str = "load") -> int:
+        """How many sectors the first such request of a warp touches."""
+        request, _ = self.run.touching(array, block=block, warp=warp, kind=kind)[0]
+        return len(np.unique(request.addresses[request.addresses >= 0] // 32))
+
+    def __getitem__(self, name: str):
+        return self.own[name] if name in self.own else self.run.counters[name]
+
+    def __iter__(self):
+        return iter({**self.run.counters, **self.own})
+
+    def __len__(self) -> int:
+        return len({**self.run.counters, **self.own})
+
+
+def answer(puzzle: Puzzle, asked: Prediction) -> float:
+    """What is to be guessed. Errors: CourseError."""
+    if puzzle.program:
+        from ..lenet import model
+
+        return float(eval(asked.answer, {"model": model}))
+    kernel = puzzle.kernel(asked.kernel) if asked.kernel else puzzle.kernels[0]
+    case = asked.case or next(c.name for c in puzzle.cases if kernel in puzzle.kernels_of(c))
+    run = counted_run(puzzle, case, kernel, solved(puzzle))
+    try:
+        return float(eval(asked.answer, {}, Facts(run)))
+    except (LookupError, NameError, TypeError, ValueError) as error:
+        raise CourseError(f"{puzzle.id}: {asked.answer!r} cannot be counted in {case}: {error}") from None
+
+
+def judge(puzzle: Puzzle, asked: Prediction, guess: object) -> tuple[bool, list[str]]:
+    """(is it right?, what to say). Errors: CourseError if the guess is no number."""
+    try:
+        number = float(guess)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise CourseError(f"my_guess is to be a number, and is {guess!r}") from None
+    found = answer(puzzle, asked)
+    right = number == found if found == int(found) else abs(number - found) <= CLOSE * abs(found)
+    where = f", counted in a run of the course's kernel{f' in {asked.case}' if asked.case else ''}"
+    says = f"Yes, {found:,g}" if right else f"It is {found:,g}, not {number:,g}"
+    return right, [f"{says}{'' if puzzle.program else where}.", *([asked.why] if asked.why else [])]
