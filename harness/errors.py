@@ -93,7 +93,8 @@ class KernelFault(BackwarpError):
     """A kernel did what CUDA does not allow, or never ended.
 
     kind: "out-of-bounds", "misaligned", "uninitialised-read", "race", "barrier-divergence",
-    "shuffle-mask", "timeout", "assert", "invalid-address", "invalid-free", "read-only", "stack-overflow".
+    "shuffle-mask", "timeout", "assert", "invalid-address", "invalid-free", "invalid-texture", "stale-texel",
+    "read-only", "stack-overflow".
     headline: NVIDIA's own wording. explanation: one plain sentence.
     array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. other: the
     second side of a race or of a divergent barrier.

@@ -8,6 +8,8 @@ import numpy
 
 from harness.errors import KernelFault, LaunchError
 
+from .texture import SurfaceObject
+
 OUTPUT_CHARACTERS = 16_384  # of a kernel's printf output that are kept
 
 
@@ -159,10 +161,10 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
         raise LaunchError(f"{kernel} takes {len(sizes)} arguments; {len(args)} were given")
     for position, (size, argument) in enumerate(zip(sizes, args), 1):
         where = f"argument {position} of {kernel}"
-        if isinstance(argument, array_type):
+        if isinstance(argument, array_type | SurfaceObject):
             given = 8
             if argument.device is not device:
-                raise LaunchError(f"{where} is an array of another device")
+                raise LaunchError(f"{where} is of another device")
         elif isinstance(argument, bool | int | float | complex) and not isinstance(argument, numpy.generic):
             kind = type(argument).__name__
             raise LaunchError(
@@ -176,7 +178,11 @@ def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type
             kind = type(argument).__name__
             raise LaunchError(f"{where} is a {kind}; pass a device array or a NumPy scalar")
         if given != size:
-            kind = "an array (a pointer)" if isinstance(argument, array_type) else f"a {argument.dtype}"
+            kind = (
+                f"a {argument.dtype}"
+                if isinstance(argument, numpy.generic | numpy.ndarray)
+                else "an array (a pointer)"
+            )
             raise LaunchError(f"{where} is {kind} of {given} bytes; the kernel takes {size} bytes there")
 
 

@@ -20,6 +20,7 @@ from ...errors import BackwarpError, CompileError, DeviceError, KernelFault, Lau
 from ..child import ENVIRONMENT, Child
 from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
 from ..plain import Damaged
+from ..texture import SurfaceObject
 from .answers import CODEC, DEVICE_SETTINGS, is_sound
 from .compile import link
 from .compile.build import build
@@ -214,6 +215,10 @@ class ConfinedGPU:
         self.process.post("empty", made.handle, self.number(), list(shape), dtype.str, name, axes)
         return made
 
+    def bind_texture(self, array: ConfinedArray, fields: dict) -> int:
+        """See VirtualGPU.bind_texture."""
+        return int(self.process.ask("texture", array.handle, fields))
+
     def compile(
         self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()
     ) -> ConfinedModule:
@@ -402,5 +407,15 @@ class ConfinedKernel:
         grid, block = triple(grid, "grid"), triple(block, "block")
         check_launch(self, grid, block, shared_mem)
         check_arguments(self.name, self.params, tuple(args), ConfinedArray, device)
-        packed = [("array", a.handle) if isinstance(a, ConfinedArray) else ("value", a) for a in args]
+        packed = [_packed(a) for a in args]
         return module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()
+
+
+def _packed(argument) -> tuple[str, object]:
+    """An argument as it travels."""
+    if isinstance(argument, ConfinedArray):
+        return "array", argument.handle
+    if isinstance(argument, SurfaceObject):
+        argument.ResDesc.memory.handle  # noqa: B018  lost with the process that knew it
+        return "value", np.uint64(argument.ptr)
+    return "value", argument

@@ -60,6 +60,9 @@ class Handles:
     def pointer(self, handle: int) -> int:
         return self.arrays[handle].pointer
 
+    def texture(self, handle: int, fields: dict) -> int:
+        return self.arrays[handle].device.bind_texture(self.arrays[handle], fields)
+
     def get(self, handle: int):
         return self.arrays[handle].get()
 
@@ -128,7 +131,7 @@ class Handles:
 
 
 VERBS = (
-    *("runtime", "open", "close", "array", "empty", "free", "pointer", "get", "set", "written"),
+    *("runtime", "open", "close", "array", "empty", "free", "pointer", "texture", "get", "set", "written"),
     *("module", "constant", "variable", "optimise", "launch", "variants"),
 )
 

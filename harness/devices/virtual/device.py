@@ -26,6 +26,7 @@ from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.heap import Heap
 from .run.tally import Tally
+from .run.textures import Textures
 from .run.workers import (
     STEP_BUDGET,
     Workers,
@@ -80,6 +81,7 @@ class VirtualGPU:
         self._workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
+        self.textures: Textures | None = None  # made for the first texture or surface
         self.heap: Heap | None = None  # for kernels that take memory themselves
         self._marked: tuple = ()  # which part of shared memory is marked, and in which slots
 
@@ -120,6 +122,13 @@ class VirtualGPU:
             return Owner(name, start, nbytes, "global", tuple(shape), dtype.itemsize, axes, readonly)
 
         return Array(self, self.arena.allocate(owner, nbytes, not readonly, written), tuple(shape), dtype)
+
+    def bind_texture(self, array: Array, fields: dict) -> int:
+        """The number of a texture or surface object, see `harness.devices.texture`. fields: of a Texture (state.h)."""
+        if self.textures is None:
+            self.textures = Textures()
+            self.workers.envs["textures"] = self.textures.rows.ctypes.data
+        return self.textures.bind(array, fields)
 
     # -- modules ------------------------------------------------------------------------------------
 

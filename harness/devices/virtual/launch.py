@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import LaunchError
 from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes
+from ..texture import SurfaceObject
 from .array import Array
 from .compile.recipes import Check
 from .explain import heap
@@ -291,4 +292,6 @@ def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
 def argument_bytes(argument) -> bytes:
     if isinstance(argument, Array):
         return argument.pointer.to_bytes(8, "little")
+    if isinstance(argument, SurfaceObject):
+        return argument.ptr.to_bytes(8, "little")
     return argument.tobytes()

@@ -8,6 +8,7 @@ with the result expected, or is refused in one sentence.
     //: feature faults kind
     //: feature refused "words"     which the message contains
     //: feature @ grid, block, bytes of shared memory = values
+    //: feature <- texture(numbers), 3 = values      the kernel's other arguments (see GIVEN)
 
 `guide/table.md` says the same by chapters; `python -m harness.tests.conformance.test_guide` writes it.
 """
@@ -16,12 +17,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.devices.texture import (
+    ARRAY,
+    LINEAR_MEMORY,
+    PITCH_2D,
+    SURFACE,
+    ChannelFormatDescriptor,
+    CUDAarray,
+    ResourceDescriptor,
+    SurfaceObject,
+    TextureDescriptor,
+    TextureObject,
+)
 from harness.errors import CompileError, KernelFault
 from harness.tests.devices.virtual.launches import FLAVOURS, device
 
@@ -38,8 +52,37 @@ TYPES = {
     "long long": "i8",
     "unsigned long long": "u8",
 }
+
+
+def _texture(dev, numbers, flags=0, vector=False, **how):
+    """A texture of a CUDA array that holds these."""
+    array = CUDAarray.of(np.asarray(numbers), flags, device=dev, vector=vector)
+    return TextureObject(
+        ResourceDescriptor(ARRAY, cuArr=array), TextureDescriptor(**{"addressModes": (1, 1, 1)} | how)
+    )
+
+
+def _linear(dev, numbers, channels=1, height=0, **how):
+    """One of linear memory, row by row if it has a height."""
+    array, texel = (
+        dev.array(np.asarray(numbers)),
+        ChannelFormatDescriptor.of(np.asarray(numbers).dtype, channels),
+    )
+    resource = ResourceDescriptor(LINEAR_MEMORY, arr=array, chDesc=texel, sizeInBytes=array.nbytes)
+    if height:
+        pitch = array.nbytes // height
+        resource = ResourceDescriptor(PITCH_2D, None, array, texel, 0, pitch // texel.nbytes, height, pitch)
+    return TextureObject(resource, TextureDescriptor(**{"addressModes": (1, 1, 1)} | how))
+
+
+def _surface(dev, numbers, flags=0, vector=False):
+    array = CUDAarray.of(np.asarray(numbers), SURFACE | flags, device=dev, vector=vector)
+    return SurfaceObject(ResourceDescriptor(ARRAY, cuArr=array))
+
+
+GIVEN = {"texture": _texture, "linear": _linear, "surface": _surface}
 _HEAD = re.compile(
-    r'(?P<what>.*?)(?: @ (?P<launch>.*?))?(?: = (?P<values>.*)| (?P<verb>prints|faults|refused) "?(?P<words>.*?)"?)'
+    r'(?P<what>.*?)(?: @ (?P<launch>.*?))?(?: <- (?P<given>.*?))?(?: = (?P<values>.*)| (?P<verb>prints|faults|refused) "?(?P<words>.*?)"?)'
 )
 _KERNEL = re.compile(r"TEST\((?P<type>[\w ]+), (?P<name>\w+)|(?P<plain>\w+)\(int\* out\) ")
 
@@ -54,6 +97,7 @@ class Program:
     name: str
     type: str
     launch: tuple = (1, 32, 0)
+    given: str = ""
     values: str = ""
     verb: str = ""
     words: str = ""
@@ -74,7 +118,7 @@ def programs(text: str) -> list[Program]:
         parts = _HEAD.fullmatch(head[4:])
         kernel = list(_KERNEL.finditer(code))[-1]
         launch = eval(parts["launch"]) if parts["launch"] else Program.launch
-        more = {name: parts[name] or "" for name in ("values", "verb", "words")}
+        more = {name: parts[name] or "" for name in ("given", "values", "verb", "words")}
         name, type_ = kernel["name"] or kernel["plain"], TYPES[kernel["type"] or "int"]
         found.append(Program(chapter, parts["what"], code, name, type_, launch, **more))
     return found
@@ -88,8 +132,10 @@ def run(program: Program, dev, module) -> str:
     """What is wrong with what it does; "" if nothing."""
     expected = program.expected
     out = dev.array(np.zeros(expected.size, program.type), name="out")
+    names = {name: partial(make, dev) for name, make in GIVEN.items()} | {"np": np}
+    given = eval(f"({program.given},)", names) if program.given else ()
     try:
-        launch = module.get_function(program.name)(*program.launch[:2], (out,), program.launch[2])
+        launch = module.get_function(program.name)(*program.launch[:2], (out, *given), program.launch[2])
     except KernelFault as fault:
         return "" if (program.verb, program.words) == ("faults", fault.kind) else str(fault)
     if launch.notes:

@@ -120,7 +120,7 @@ REFUSED = """
     cvt.rn.satfinite.e4m3x2.f32 h, f, f; cvt.pack.sat.u16.s32 d, a, b; vadd.s32.s32.s32 d, a, b;
     vset4.u32.u32.lt d, a, b, c; vadd4.u32.u32.u32.sat.add d, a, b, c; vadd4.u32.u32.u32 d, a.b0123, b, c;
     dp4a.s8.s8 d, a, b, c; mad24.lo.sat.s32 d, a, b, c; addc.u16 h, h, h; mad.lo.sat.s32 d, a, b, c;
-    tex.1d.v4.f32.s32 {d, a, b, c}, [x, {a}]; frobnicate.u32 d, a;
+    tex.1d.v4.f32.u32 {d, a, b, c}, [x, {a}]; frobnicate.u32 d, a;
 """
 
 

@@ -262,7 +262,8 @@ def _is_for_one(ins: Instruction) -> bool:
     """Whether threads have to go one by one: it may end them, or is about the thread although no operand says so."""
     op = ins.op
     carries = op.takes_carry or op.leaves_carry
-    return op.flow in ("call", "switch", "exit", "trap") or carries or op.asynchronous or op.own
+    alone = carries or op.asynchronous or op.own or bool(op.geometry)
+    return op.flow in ("call", "switch", "exit", "trap") or alone
 
 
 def _computes_floats(ins: Instruction) -> bool:

@@ -30,7 +30,7 @@ def _computes(ins: Instruction) -> bool:
     """Whether the result is unset where an operand is. Of other instructions the operands are checked."""
     op = ins.op
     together = op.collective in ("block", "warp") or _loads_matrix(op)
-    return not (op.memory or together or op.asynchronous or op.own)
+    return not (op.memory or together or op.asynchronous or op.own or op.geometry)
 
 
 def _brings(ins: Instruction, function: Function) -> bool:

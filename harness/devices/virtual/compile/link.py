@@ -31,7 +31,7 @@ _lock = threading.Lock()
 _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
 # parts that few kernels need and that take as long as all the rest
-_RARE = ("asynchronous", "matrix", "heap", "counters")
+_RARE = ("asynchronous", "matrix", "heap", "counters", "textures")
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)

@@ -18,7 +18,7 @@ from ..instrument import (
     watchdog,
 )
 from ..ptx import parse, verify
-from ..rewrite import copy_parameters, fragments, inline, predicates, specialise
+from ..rewrite import copy_parameters, fragments, inline, predicates, specialise, surfaces
 from . import llvm
 from .modules import Lowered
 from .recipes import Check, Recipe
@@ -54,6 +54,7 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowe
     copy_parameters.run(module)
     verify.run(module, name)
     predicates.run(module)
+    surfaces.run(module)
     for rewrite in recipe.rewrites:
         rewrite(module)
     if fixed:

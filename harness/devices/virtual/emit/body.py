@@ -7,7 +7,7 @@ from itertools import repeat
 from ....errors import Unsupported
 from ..analyse.uniformity import Region
 from ..ptx.ir import Function, Instruction, Label
-from . import async_copies, calls, collectives, matrices, memory, moves, opcodes
+from . import async_copies, calls, collectives, matrices, memory, moves, opcodes, textures
 from .emitter import Emitter
 
 
@@ -138,7 +138,9 @@ def _emit(e: Emitter, ins: Instruction) -> bool:
         return e.control.emit(ins)
     if op.nothing or opcodes.emit(e, ins):
         return False
-    if op.asynchronous:
+    if op.texture:
+        textures.emit(e, ins)
+    elif op.asynchronous:
         async_copies.emit(e, ins)
     elif op.memory or ins.base in ("cvta", "isspacep"):
         memory.emit(e, ins)

@@ -73,7 +73,7 @@ class Unit:
         )
 
     def _needs_whole_runtime(self) -> bool:
-        rare = ("rt_count", "rt_copy", "rt_mbarrier")
+        rare = ("rt_count", "rt_copy", "rt_mbarrier", "rt_texture", "rt_surface")
         return (
             self.exchanges or self._takes_memory() or any(name.startswith(rare) for name in self.declarations)
         )

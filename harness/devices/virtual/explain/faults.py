@@ -29,7 +29,7 @@ from ..runtime.abi import (
     TIMEOUT_WAITING,
     USE,
 )
-from . import barriers, heap, unset
+from . import barriers, heap, textures, unset
 from .owners import Owners, element
 from .races import Race, Told
 from .wording import coordinates, named, space_name, triple
@@ -37,7 +37,17 @@ from .wording import coordinates, named, space_name, triple
 NOTES = {"exited-early", "same-write"}
 RACES = {"race", "warp-race"}
 _LED_TO = {"out-of-bounds", "misaligned", "read-only", "invalid-address"}
-_COUNTED = {"out-of-bounds", "misaligned", "read-only", "assert", "trap"}  # each thread once
+#: each thread once
+_COUNTED = {
+    "out-of-bounds",
+    "misaligned",
+    "read-only",
+    "assert",
+    "trap",
+    "invalid-texture",
+    "outside-surface",
+    "stale-texel",
+}
 _POISON = (0x7F7F7F7F7F7F7F7F, 0xFFFFFFFFFFFFFFFF)  # of registers, of memory
 _NEAR = 1 << 20  # bytes: an address this close to null or poison is that pointer plus an index
 
@@ -329,6 +339,9 @@ _DESCRIBE = {
     "uninitialised-read": unset.unset,
     "same-write": Diagnosis._same_write,
     "invalid-free": heap.free,
+    "invalid-texture": textures.misfit,
+    "outside-surface": textures.outside,
+    "stale-texel": textures.stale,
 }
 _VERBS = {"Read": ("read", "reads"), "Write": ("write", "writes"), "Atomic": ("atomic", "changes")}
 

@@ -49,6 +49,8 @@ class Owners:
             accessed(self.module.lowered.sites[site][1]),
         )
         space = self._space(address, shared)
+        if image := self._image(address):
+            return image
         found = [owner for origin in self._origins(site) if (owner := self._of_origin(origin, address))]
         beside = self._beside(address, space)
         if len({(o.name, o.start) for o in found}) == 1:
@@ -89,6 +91,12 @@ class Owners:
         if owner is None or distance(owner, address) > self.arena.red_zone(owner):
             return None
         return owner
+
+    def _image(self, address: int) -> Owner | None:
+        """A CUDA array, in which an access lies whatever other arrays its line is about."""
+        textures, owner = self.run.device.textures, self.arena.nearest(address) if address >= 0 else None
+        inside = textures is not None and owner is not None and owner.contains(address)
+        return owner if inside and textures.are_of(owner.start) else None
 
     def _in_heap(self, heap: Owner, address: int) -> Owner:
         """The block of memory in which an address lies, or after which."""

@@ -84,6 +84,10 @@ class _Following(UnsetBits):
         elif ins.base == "enter":
             self.body.append(ins)
             return self.forget(ins.expansion.registers)
+        if op.geometry:  # of textures and surfaces; the runtime looks at the texels
+            self.check(inputs(ins), "address")
+            self.body.append(ins)
+            return self.set_all()
         if op.mark or op.flow not in ("", "call", "switch") or op.nothing and op.address is not None:
             self.body.append(ins)
             return None

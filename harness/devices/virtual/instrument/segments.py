@@ -166,9 +166,12 @@ class _Counting:
 
     def _instruction(self, ins: Instruction) -> None:
         op = ins.op
+        of_surface = ins.original is not None and ins.original.op.surface
         if not op.mark or ins.base == "enter":
-            self._count(ins)
-            self._accesses(ins)
+            if not of_surface or op.memory:  # what else it takes is nothing that a GPU does
+                self._count(ins)
+            if not of_surface:  # whose layout in memory nobody knows
+                self._accesses(ins)
         if op.ends_block:
             self._leave_block(self.position + 1)
         if op.flow == "branch" and ins.pred and not op.mark:

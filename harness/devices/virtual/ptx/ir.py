@@ -90,6 +90,16 @@ class Address(Operand):
         return self.base.names
 
 
+class Texel(Operand):
+    """`[object, {x, y}]`: coordinates in a texture or a surface; those of a one-dimensional one may stand without braces."""
+
+    __slots__ = ("handle", "coordinates", "registers")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.handle.names, *self.registers)
+
+
 class Vector(Operand):
     """`{a, b}`"""
 
@@ -137,7 +147,7 @@ def operand(text: str) -> Operand:
         kind = Special if text in special.ROWS else Register
         return (kind if _REGISTER.fullmatch(text) else Operand)(text)
     if first == "[":
-        return _address(text)
+        return _texel(text) if "," in text else _address(text)
     if first == "{":
         return _of_parts(Vector, text, text[1:-1].split(","))
     if first == "(":
@@ -177,6 +187,14 @@ def _address(text: str) -> Operand:
     made = Address(f"[{base}{f'+{by}' if by else ''}]")
     made.base, made.registers, made.offset = base, base.registers, by
     return made
+
+
+def _texel(text: str) -> Operand:
+    handle, _, rest = text[1:-1].partition(",")
+    made, where = Texel(text), operand(rest.strip())
+    made.handle, made.coordinates = _part(handle.strip()), where.parts
+    made.registers = (*made.handle.registers, *where.registers)
+    return made if type(where) in (Register, Special, Immediate, Vector) else Operand(text)
 
 
 def _negated(text: str) -> Operand:

@@ -9,6 +9,8 @@ among its like (`Op.operation`). A row may go on in a line that is indented furt
     d|p, d{|p}    d, and a predicate that is written too, or may be
     {, c}         an operand that may be left out; after a `{.<bool>}` or a `{.<hint>}`, there where the modifier is
     [a]           an address. Where the spelling says .v2 or .v4, the other operand is a vector
+    [t]           coordinates in a texture or a surface
+    g             a gradient, of as many components
     n:imm, label, table         what they say; `...`: see `Instruction.called`, or the marks
 
 The facts:
@@ -19,6 +21,7 @@ The facts:
     async       it is about copies under way, or the barriers in memory that count their arrival
     waits       through it a thread can wait for what others do to memory
     orders      it orders accesses of the thread before and after it
+    texture surface     it reads a texture object; it reads or writes a surface object
     own         its result is about the thread that executes it
     nothing     nothing of it is carried out
     wide        a register may be wider than its operand's type (9.4.1)
@@ -68,6 +71,8 @@ CLASSES = {
     "hint": "L2::cache_hint",
     "vec": "v2|v4",
     "byte": "s8|u8",
+    "geometry": "1d|2d|3d|a1d|a2d",
+    "boundary": "trap|clamp|zero",
     "wmma": "m16n16k16|m32n8k16|m8n32k16",
     "mma8": "m8n8k16|m16n8k16|m16n8k32",
     "shared": "shared|shared::cta",
@@ -241,6 +246,15 @@ TABLE = """
   cp.async.!wait_group                                     n:imm                        async
   cp.async.!wait_all                                                                    async
 
+9.7.10 Textures, 9.7.11 surfaces
+  tex{.base}.<geometry>.v4.(u32|s32|f32).f32               d:t2, [t]                    texture
+  tex.1d.v4.(u32|s32|f32).s32                              d:t2, [t]                    texture
+  tex.level.<geometry>.v4.(u32|s32|f32).f32                d:t2, [t], a                 texture
+  tex.grad.<geometry>.v4.(u32|s32|f32).f32                 d:t2, [t], g, g              texture
+  tld4.!(r|g|b|a).2d.v4.(u32|s32|f32).f32                  d:t2, [t]                    texture
+  suld.b.<geometry>{.<vec>}.(b8|<bits>).<boundary>         d, [t]                       surface wide
+  sust.b.<geometry>{.<vec>}.(b8|<bits>).<boundary>         [t], b                       surface wide
+
 9.7.12 Control flow
   bra{.uni}                                                label                        branch
   brx.idx{.uni}                                            a:u32, table                 switch
@@ -355,6 +369,7 @@ Not PTX: marks, which passes insert (instrument/insert.py)
   peek.<data>                                              d, a:u64                     mark
   poke.<data>                                              a:u64, b                     mark
   locate                                                   d:u64, n:imm, m:imm          mark
+  surface.(ld|st).<geometry>.<boundary>                    d:u64, [t], n:imm            mark
   check.assigned                                           ...                          mark
   check.(bounds|held).(<space>|generic)                    ...                          mark
   check.access{.set}{.cas.<bits>}.(<space>|generic)        ...                          mark
@@ -365,8 +380,9 @@ Not PTX: marks, which passes insert (instrument/insert.py)
 
 #: what is refused, in a student's words -> how its opcodes begin
 REFUSED = {
-    "textures": ("tex.", "tld4.", "txq."),
-    "surfaces": ("suld.", "sust.", "sured.", "suq."),
+    "cube maps": ("tex.cube.", "tex.acube.", "tex.level.", "tex.grad.", "tld4."),
+    "queries of textures and surfaces": ("txq.", "suq."),
+    "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
     "Hopper's wgmma": ("wgmma.",),
     "Blackwell's tcgen05": ("tcgen05.",),
     "TMA": ("cp.async.bulk", "cp.reduce.async.bulk", "tensormap."),

@@ -18,6 +18,8 @@ _COUNTS = ("integer", "division", "add", "mul", "fma", "minmax", "other", "tenso
 _FLAGS = (
     "mark",
     "async",
+    "texture",
+    "surface",
     "waits",
     "orders",
     "own",
@@ -36,6 +38,7 @@ _SCOPES = ("cta", "cluster", "gpu", "sys")
 _LETTERS = "dabc"  # the names of operands by their places
 _KINDS = {"u", "s", "b"}  # of types that an address may have
 _COMBINES = {"and", "or", "xor"}
+_COORDINATES = {"1d": "x", "2d": "xy", "3d": "xyz_", "a1d": "lx", "a2d": "lxy_"}
 # whose modifiers ptxas takes in any order; types keep theirs
 _ANY_ORDER = frozenset(
     """
@@ -48,7 +51,7 @@ _MOST_MOVED = 6  # modifiers: 720 orders
 
 @dataclass(frozen=True)
 class Role:
-    """One operand. kind: "value" | "address" | "label" | "table" | "imm".
+    """One operand. kind: "value" | "address" | "texel" | "label" | "table" | "imm".
 
     type: what it is read or written as. pair: a predicate may, or must, stand behind it. vector: the length of a vector,
     0 where it is none. name: the letter that it has in the table.
@@ -244,6 +247,16 @@ class Op:
         return {"d": d, "a": a, "b": b, "c": c}
 
     @cached_property
+    def geometry(self) -> str:
+        """Of a texture or a surface: its dimensions, behind an `a` where it has layers."""
+        return next((mod for mod in self.mods if mod in _COORDINATES), "")
+
+    @property
+    def coordinates(self) -> str:
+        """What its coordinates are, a letter for each: a layer, a number of its kind, one that is ignored."""
+        return _COORDINATES[self.geometry]
+
+    @cached_property
     def is_fence(self) -> bool:
         """Whether all it does is to order."""
         return "orders" in self.facts and not self.memory and not self.asynchronous
@@ -254,6 +267,8 @@ class Op:
         return self.base == "mbarrier"
 
     asynchronous = property(lambda self: "async" in self.facts)
+    texture = property(lambda self: "texture" in self.facts)
+    surface = property(lambda self: "surface" in self.facts)
     waits = property(lambda self: "waits" in self.facts)
     orders = property(lambda self: "orders" in self.facts or self.acquires or self.releases)
     mark = property(lambda self: "mark" in self.facts)
@@ -357,10 +372,12 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 def _role(op: Op, match: re.Match) -> Role:
     name, given = match["name"], match["type"]
     if name[0] == "[":
-        return Role("address", written=name == "[d]", name=name[1])
+        return Role("texel" if name == "[t]" else "address", written=name == "[d]", name=name[1])
     if name in ("label", "table") or given == "imm":
         return Role(given or name, name=name)
     vector = op.vector if op.memory and op.vector > 1 else 0
+    if op.texture or op.surface:
+        vector = {"d": op.vector, "b": op.vector, "g": len(op.coordinates.strip("l"))}.get(name, 0)
     if op.collective == "matrix" and not given:
         given, vector = _fragment(op, name)
     pair = {None: "", "{": "may", "|": "must"}[match["pair"] and match["pair"][0]]

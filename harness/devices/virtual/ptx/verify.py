@@ -30,6 +30,7 @@ from .ir import (
     Sink,
     Special,
     Symbol,
+    Texel,
     Variable,
     Vector,
 )
@@ -142,6 +143,8 @@ class _Body:
                 self.value(ins, role, operand)
             elif role.kind == "address":
                 self.address(ins, role, operand)
+            elif role.kind == "texel":
+                self.texel(ins, operand)
             elif role.kind == "imm":
                 self.number(ins, operand)
             else:
@@ -296,6 +299,19 @@ class _Body:
             self.refuse(ins, f"which leaves the {variable.size} bytes of {variable.name}")
         if ins.op.memory == "store" and variable in self.function.params:
             self.refuse(ins, f"which writes to the parameter {variable.name}")
+
+    # -- textures and surfaces -----------------------------------------------------------------
+
+    def texel(self, ins: Instruction, operand: Operand) -> None:
+        letters = ins.op.coordinates
+        if type(operand) is not Texel or type(operand.handle) is not Register:
+            self.refuse(ins, f"in which {operand} must be an object in a register, and coordinates")
+        if len(operand.coordinates) != len(letters):
+            self.refuse(ins, f"in which {operand} must have {len(letters)} coordinates")
+        self.scalar(ins, "b64", operand.handle, False)
+        kind = ins.op.types[-1] if ins.op.texture else "b32"
+        for letter, coordinate in zip(letters, operand.coordinates, strict=True):
+            self.scalar(ins, "b32" if letter in "l_" else kind, coordinate, False)
 
     # -- calls ---------------------------------------------------------------------------------
 

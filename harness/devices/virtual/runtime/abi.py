@@ -111,7 +111,7 @@ PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
 FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
-    lanes-differ invalid-free
+    lanes-differ invalid-free invalid-texture outside-surface stale-texel
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
 ORIGIN_KIND, ORIGIN_SITE = 36, 40
@@ -124,6 +124,14 @@ USES = ("branch", "address", "atomic", "collective", "operand", "printf", "read"
 SPACES = ("global", "shared", "local", "generic", "target")
 STEPS = ("access", "start", "barrier", "collective", "arrive", "fence")
 NO_THREAD = 0xFFFF
+TEXTURES = 1 << 12  # texture and surface objects of a device at a time
+TEXTURE_TAG = 0x7458 << 48  # of their handles, which are no addresses
+# what is wrong with an object that a kernel was given; 0: nothing
+MISFITS = "none unknown surface texture geometry memory fetch type gather".split()
+GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d")
+BOUNDARIES = ("trap", "clamp", "zero")
+TEXELS = ("signed", "unsigned", "float")  # CUDA's numbers of channel formats
+ADDRESSES = ("wrap", "clamp", "mirror", "border")  # likewise
 WAITS = ("ready", "barrier", "warp", "exited", "turn", "change")
 OPS = """
     barrier bar_warp shfl_up shfl_down shfl_bfly shfl_idx vote_all vote_any vote_uni vote_ballot match_any
@@ -159,7 +167,7 @@ _FOR_CUDA = """
     INFO_FINAL INFO_BLIND SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
-    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD
+    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES
 """.split()
 
 
@@ -175,6 +183,10 @@ def c_header() -> str:
         "SCOPE": SCOPES,
         "ORIGIN": ORIGINS,
         "USE": USES,
+        "MISFIT": MISFITS,
+        "BOUNDARY": BOUNDARIES,
+        "TEXEL": TEXELS,
+        "ADDRESS": ADDRESSES,
     }
     for prefix, names in enums.items():
         values = ", ".join(f"{prefix}_{n.upper().replace('-', '_')}" for n in names)
@@ -213,6 +225,8 @@ FUNCTIONS = {
         ("rt_race", "i32", f"{_CHECK} i64 i64 i64"),
         ("rt_slice", "i32", f"{_CHECK} i64 i64"),
         ("rt_suspect", "i32", _CHECK),
+        ("rt_surface", "i64", f"{_CHECK} i64 i64 i64 i64"),
+        ("rt_texture", "i32", f"{_CHECK} i64 i64"),
         ("rt_ticks", "i64", "i64"),
         ("rt_turn", "i32", _CHECK),
         ("rt_unset_loaded", "i64", f"{_CHECK} i64 i64 i64"),

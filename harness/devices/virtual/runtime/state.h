@@ -29,6 +29,7 @@ struct Env {
     u64 quiet;           // host address of a u64 per granule: the interval and the instruction whose reads need no check
     u64 unset;           // host address of a byte per byte of device memory, its unset bits; 0 when values are not followed
     u64 traces;          // host address of the Trace of device address 0
+    u64 textures;        // host address of Texture[TEXTURES]; 0 where there are none
     u64 block;           // linear index of the current block
     u32 ctaid_x, ctaid_y, ctaid_z;
     u32 worker, slot;
@@ -207,6 +208,21 @@ struct Block {
     u32 thread, site;
     u32 launch, freed;         // Launch.tag of the launches; 0: it has not been freed
     u32 freed_site, unused;
+};
+
+// A texture object or a surface object.
+struct Texture {
+    u64 handle;      // what a kernel is given; 0: none
+    u64 data;        // device address of its first texel
+    u64 row, slice;  // bytes from one row to the next, and from one slice or layer
+    u32 extent[3];   // texels in x, y and z
+    u32 layers;      // 0: it has none
+    u32 dimensions;  // 0: it is linear memory
+    u32 texel, channels, bytes;  // TEXEL_*; of a texel; of a channel
+    u32 surface, gather;  // what may be done with it
+    u32 linear, normalised, as_float;
+    u32 address[3];  // ADDRESS_*, in x, y and z
+    u32 border[4];   // bits of floats
 };
 
 // Something that racecheck looked at: an access, or an event that synchronises threads, one step for each that takes

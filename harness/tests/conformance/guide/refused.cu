@@ -9,8 +9,8 @@ TEST(int, runtime_from_kernel) { cudaGetDevice(out); }
 
 //# Texture functions
 
-//: tex2D of a texture object refused "the virtual GPU does not support textures"
-TEST(float, texture_object, cudaTextureObject_t image) { out[t] = tex2D<float>(image, t, 0); }
+//: texCubemap refused "the virtual GPU does not support cube maps"
+TEST(float, cube_map, cudaTextureObject_t image) { out[t] = texCubemap<float>(image, 1, 0, t); }
 
 //: a texture reference refused "CUDA 12 has no texture references: pass a cudaTextureObject_t to the kernel"
 texture<float, 2> reference;
@@ -18,8 +18,8 @@ TEST(float, texture_reference) { out[t] = tex2D(reference, t, 0); }
 
 //# Surface functions
 
-//: surf2Dread refused "the virtual GPU does not support surfaces"
-TEST(float, surface_object, cudaSurfaceObject_t image) { surf2Dread(out + t, image, 4 * t, 0); }
+//: a formatted store refused "the virtual GPU does not support formatted stores to surfaces"
+TEST(int, formatted_store, cudaSurfaceObject_t image) { asm volatile("sust.p.1d.b32.trap [%0, {%1}], {%1};" ::"l"(image), "r"(t)); }
 
 //# Tensor memory access
 

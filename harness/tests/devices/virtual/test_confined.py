@@ -11,6 +11,15 @@ import pytest
 
 from harness.devices import open_device
 from harness.devices.confine import supported
+from harness.devices.texture import (
+    ARRAY,
+    SURFACE,
+    CUDAarray,
+    ResourceDescriptor,
+    SurfaceObject,
+    TextureDescriptor,
+    TextureObject,
+)
 from harness.devices.virtual import confined
 from harness.devices.virtual.answers import CODEC
 from harness.devices.virtual.compile import llvm
@@ -42,6 +51,10 @@ __global__ void unset(float* y) {
 }
 __global__ void endless(volatile int* y) { while (y[0] == 0) {} }
 __global__ void same(float* y) { y[0] = 1; }
+__global__ void textured(float* y, cudaTextureObject_t image, cudaSurfaceObject_t to, int step) {
+    y[threadIdx.x] = tex2D<float>(image, threadIdx.x, 0);
+    if (blockIdx.x == 0) surf2Dwrite(y[threadIdx.x], to, step * int(threadIdx.x), 0);
+}
 """
 
 
@@ -55,7 +68,15 @@ def outcome(confined_: bool, checks: str) -> list:
         x = device.array(np.arange(40, dtype=np.float32), name="x", axes="i", readonly=True)
         y = device.empty(40, np.float32, name="y", axes="i")
         z = device.array(np.zeros(4, np.int32), name="z")
-        arguments = {"scaled": (x, y, np.int32(40)), "past_the_end": (y, np.int32(40)), "endless": (z,)}
+        image = CUDAarray.of(np.ones((2, 32), np.float32), SURFACE, device=device, name="image")
+        resource = ResourceDescriptor(ARRAY, cuArr=image)
+        objects = TextureObject(resource, TextureDescriptor()), SurfaceObject(resource)
+        arguments = {
+            "scaled": (x, y, np.int32(40)),
+            "past_the_end": (y, np.int32(40)),
+            "endless": (z,),
+            "textured": (y, *objects, np.int32(5)),
+        }
         found += [module.functions, module.constants, device.name, device.room, x.shape, y.nbytes]
         for name in module.functions:
             device.keep_steps = 64 if checks == "full" else 0

@@ -83,11 +83,8 @@ def test_a_function_that_is_only_declared():
 
 #: what is not supported -> a kernel that asks for it
 REFUSED = {
-    "textures": f"""{K}k(cudaTextureObject_t t, float* out) {{
-      out[0] = tex1Dfetch<float>(t, 1);  // HERE
-    }}""",
-    "surfaces": f"""{K}k(cudaSurfaceObject_t t, float* out) {{
-      out[0] = surf1Dread<float>(t, 1);  // HERE
+    "cube maps": f"""{K}k(cudaTextureObject_t t, float* out) {{
+      out[0] = texCubemap<float>(t, 1, 0, 0);  // HERE
     }}""",
     "the PTX instruction `foo.bar": f"""{K}k(int n) {{
       asm volatile("foo.bar %0;" :: "r"(n));  // HERE

@@ -70,7 +70,7 @@ REFUSED = {
     "add.s32.foo %r1, %r1, 1;": "the PTX instruction `add.s32.foo %r1, %r1, 1`",
     "mov.b64 %rd1, {%r1, tile};": "whose operand tile is not one that PTX has",
     "mul.s32.lo %r1, %r1, %r1;": "the PTX instruction `mul.s32.lo %r1, %r1, %r1`",
-    "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];": "textures (the PTX instruction",
+    "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2, %f3, %f3}];": "cube maps (the PTX instruction",
     "add.s32 %r1;": "`add.s32 %r1`, which takes 3 operands",
     "ret %r1;": "which takes 0 operands",
     "bar.sync;": "which takes 1 or 2 operands",

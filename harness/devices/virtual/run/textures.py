@@ -1,0 +1,54 @@
+"""The texture and surface objects of a device, where its runtime finds them."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from ....errors import DeviceError
+from ..runtime import abi
+
+
+class Textures:
+    """One row for each object. It lasts as long as the array whose texels it reads; two that are the same share a row."""
+
+    def __init__(self):
+        self.rows = abi.array("Texture", abi.TEXTURES)
+        self._known: dict[tuple, int] = {}
+        self._free = list(reversed(range(abi.TEXTURES)))
+        self._made = 0
+
+    def bind(self, array, fields: dict[str, object]) -> int:
+        """The number that kernels are given. fields: of a Texture. Errors: DeviceError when there are too many."""
+        key = id(array), *sorted(fields.items())
+        if key in self._known:
+            return self._known[key]
+        if not self._free:
+            raise DeviceError(f"more than {abi.TEXTURES} textures and surfaces at a time")
+        i, self._made = self._free.pop(), self._made + 1
+        row = self.rows[i]
+        self.rows[i] = np.zeros((), self.rows.dtype)
+        for name, value in fields.items():
+            row[name] = value
+        row["data"], row["handle"] = (
+            array.pointer,
+            abi.TEXTURE_TAG | self._made % (1 << 32) * abi.TEXTURES | i,
+        )
+        self._known[key] = int(row["handle"])
+        weakref.finalize(array, self._unbind, i, key)
+        return self._known[key]
+
+    def _unbind(self, i: int, key: tuple) -> None:
+        self.rows[i]["handle"] = 0
+        del self._known[key]
+        self._free.append(i)
+
+    def are_of(self, start: int) -> bool:
+        """Whether some are of the array that starts there, and not of linear memory."""
+        rows = self.rows[self.rows["data"] == start]
+        return bool(((rows["handle"] != 0) & (rows["dimensions"] > 0)).any())
+
+    def find(self, handle: int) -> np.void | None:
+        row = self.rows[handle % abi.TEXTURES]
+        return row if handle and int(row["handle"]) == handle else None
