@@ -1,4 +1,5 @@
-"""Files of NumPy arrays that strangers may have made: what they say of themselves is checked before it is believed."""
+"""Files of NumPy arrays that strangers may have made: what they say of themselves is checked before it is believed. And
+arrays that hold nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ import numpy as np
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _KINDS = "biufcV"  # numbers, and structs of numbers
+
+
+class Empty(np.ndarray):
+    """An array whose memory is to stay unset: reading it is reported."""
 
 
 def read(path: str | os.PathLike) -> np.ndarray:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import arrays
+from . import arrays, run_textures
 from .course.cuda_text import Function, Variable, read
 from .devices.launching import Launch, triple
 from .devices.nvrtc import host_code, includes
@@ -174,22 +174,20 @@ def _placed(asked: Asked, device, module, made: dict) -> dict:
     """The arrays on the device, all that a launch needs set."""
     device.time_limit = asked.seconds
     _fill_constants(asked, module)
-    return {
-        n: device.empty(value.shape, value.dtype, name=n)
-        if isinstance(value, Empty)
-        else device.array(value, name=n)
-        for n, value in made.items()
-        if isinstance(value, np.ndarray)
-    }
+    handles = {}
+    for n, value in made.items():
+        if isinstance(value, run_textures.Image):
+            handles[n] = value.on(device)
+        elif isinstance(value, arrays.Empty):
+            handles[n] = device.empty(value.shape, value.dtype, name=n)
+        elif isinstance(value, np.ndarray):
+            handles[n] = device.array(value, name=n)
+    return handles
 
 
 def _start(asked: Asked, module, made: dict, handles: dict, done: Run) -> Launch:
     passed = tuple(handles.get(n, value) for n, value in made.items())
     return module.get_function(done.kernel)(done.grid, done.block, passed, shared_mem=asked.shared)
-
-
-class Empty(np.ndarray):
-    """An array whose memory is to stay unset: reading it is reported."""
 
 
 # ---- the file ------------------------------------------------------------------------------------------
@@ -258,9 +256,11 @@ def _arguments(asked: Asked, source: str, name: str, sizes: Sequence[int]) -> di
     types = _template_types(function, name)
     kinds = [_type(p, types) if parameters else "" for p in parameters or names]
     pointers = [p.pointer if parameters else None for p in parameters or names]
+    wanted = [run_textures.kind_of(p.type) if parameters else "" for p in parameters or names]
     return {
-        n: _value(n, given[n], kind, pointer, size)
-        for n, kind, pointer, size in zip(names, kinds, pointers, sizes, strict=True)
+        n: run_textures.image(n, given[n], image, lambda text, n=n: _value(n, text, "f4", True, 8))
+        or _value(n, given[n], kind, pointer, size)
+        for n, kind, pointer, size, image in zip(names, kinds, pointers, sizes, wanted, strict=True)
     }
 
 
@@ -326,7 +326,7 @@ def _filled(name: str, fill: str, rest: str, kind: str) -> np.ndarray:
     if np.prod([float(n) for n in sizes]) * of.itemsize > MOST_BYTES:
         raise CourseError(f"--arg {name}: more than {MOST_BYTES >> 30} GiB")
     if fill == "empty":
-        return np.broadcast_to(np.zeros((), of), sizes).view(Empty)
+        return np.broadcast_to(np.zeros((), of), sizes).view(arrays.Empty)
     if fill == "arange":
         return np.arange(np.prod(sizes, dtype=np.int64)).astype(of).reshape(sizes)
     if fill == "random":

@@ -75,7 +75,8 @@ class Sizes(click.ParamType):
     "arguments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number.",
+    help="zeros:1024, ones:3x5:float32, empty:SHAPE, arange:SHAPE, random:SHAPE[:DTYPE[:SEED]], FILE.npy or a number; "
+    "texture[,linear][,border]:ARRAY, surface:ARRAY.",
 )
 @click.option(
     "--constant",

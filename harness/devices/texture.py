@@ -19,6 +19,7 @@ from math import prod
 
 import numpy as np
 
+from ..arrays import Empty
 from ..errors import LaunchError
 
 SIGNED, UNSIGNED, FLOAT = range(3)  # cudaChannelFormatKind...
@@ -116,7 +117,8 @@ class CUDAarray:
             device=device,
             name=name,
         )
-        made.copy_from(data)
+        if not isinstance(data, Empty):
+            made.copy_from(data)
         return made
 
     def copy_from(self, in_arr, stream=None) -> None:
@@ -227,6 +229,10 @@ class SurfaceObject:
         if ResDesc.cuArr is None or not ResDesc.cuArr.flags & SURFACE:
             raise _invalid("a surface needs a CUDAarray with flags=SURFACE (cudaArraySurfaceLoadStore)")
         self._bind(ResDesc, {"surface": 1})
+
+    def get(self) -> np.ndarray:
+        """A copy of its texels on the host."""
+        return self.ResDesc.memory.get()
 
     def _bind(self, resource: ResourceDescriptor, fields: dict) -> None:
         self.ResDesc, self.device = resource, resource.memory.device

@@ -149,6 +149,41 @@ def test_a_file_that_does_not_compile(file, tmp_path, capsys):
     assert "x wrong.cu   does not compile" in out and "2 |     x[0] = nothing;" in out
 
 
+def test_textures_and_surfaces(tmp_path):
+    file = tmp_path / "blur.cu"
+    file.write_text("""__global__ void blur(cudaTextureObject_t image, cudaTextureObject_t line, cudaSurfaceObject_t to) {
+    int x = threadIdx.x, y = blockIdx.x;
+    surf2Dwrite(tex2D<float>(image, x + 1, y + .5f) + tex1Dfetch<int>(line, x), to, x * sizeof(float), y);
+}
+""")
+
+    def asked(
+        image="texture,linear:arange:2x4", line="texture,memory:arange:4:int32", to="surface:zeros:2x4"
+    ):
+        return Asked(file, "", (2,), (4,), (f"image={image}", f"line={line}", f"to={to}"))
+
+    done = run_file(asked(), "cpu")
+    assert done.fault is None and done.changed == {"to"}
+    assert done.arrays["to"].tolist() == [[0.5, 2.5, 4.5, 6], [4.5, 6.5, 8.5, 10]]
+    assert run_file(asked(to="surface:empty:2x4"), "cpu").changed == {"to"}
+    unset = run_file(asked("texture:empty:2x4"), "cpu").fault
+    assert (unset.kind, unset.array) == ("uninitialised-read", "image")
+    assert "x = 12 bytes" in run_file(asked(to="surface:zeros:2x3"), "cpu").fault.explanation
+    for how, says in (
+        (dict(image="zeros:2x4"), r"image is a texture object; write image=texture\[,linear\]"),
+        (dict(to="texture:zeros:2x4"), "to is a surface object"),
+        (
+            dict(image="texture,linear:zeros:2x4:int32"),
+            "linear filtering needs a texture that returns floats",
+        ),
+        (dict(image="texture,soft:zeros:2x4"), "soft says nothing of a texture"),
+        (dict(image="texture:zeros:2x4x2x2"), "an array of 4 dimensions"),
+        (dict(to="surface:zeros:2x4:float64"), "texel has 1, 2 or 4 channels"),
+    ):
+        with pytest.raises(CourseError, match=says):
+            run_file(asked(**how), "cpu")
+
+
 def test_arrays_that_cannot_be_saved(file, capsys):
     words = ["run", str(file), "fill<int, 3>", "--arg", "zeros:32", "--save", str(file), "--device", "cpu"]
     assert guarded(lambda: run_verb(words)) == 2

@@ -122,6 +122,12 @@ class GPU:
         dtype = numpy.dtype(dtype)
         return GpuArray(self, self._ask("empty", shape, dtype, name), shape, dtype, name, axes, False)
 
+    def bind_texture(self, array: GpuArray, fields: dict) -> int:
+        """Always a DeviceError: CuPy has textures of its own."""
+        raise DeviceError(
+            "textures and surfaces are for the virtual GPU here; on a GPU, use cupy.cuda.texture"
+        )
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
