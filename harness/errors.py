@@ -17,6 +17,10 @@ class CourseError(BackwarpError):
     """The course itself cannot be read: no checkout, an unknown puzzle, a missing or unreadable file."""
 
 
+class NoSolution(CourseError):
+    """What was asked for needs a solution, in a course that was exported without them."""
+
+
 class DeviceError(BackwarpError):
     """A device cannot be opened on this machine; the message says what to install."""
 

@@ -217,12 +217,14 @@ class CourseMagics(Magics):
         chosen = options(line, "solution")
         puzzle = self.load(chosen.id)
         path = puzzle.stub_path
-        if chosen.solution:
-            if not self.progress.entry(puzzle.id).solved:
-                raise UsageError(f"{puzzle.id} is not solved yet")
-            path = puzzle.solution_path
         try:
+            if chosen.solution:
+                path = puzzle.solution_path
+                if not self.progress.entry(puzzle.id).solved:
+                    raise UsageError(f"{puzzle.id} is not solved yet")
             text = path.read_text(encoding="utf-8")
+        except BackwarpError as error:
+            raise UsageError(str(error)) from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{path.name} cannot be read: {error}") from None
         self.shell.set_next_input(f"%%kernel {puzzle.number}\n{text}")
@@ -299,8 +301,8 @@ class CourseMagics(Magics):
         puzzle = self.load(chosen.id)
         target = self.cell_path(puzzle).with_suffix(".gif" if chosen.moving else ".png")
         target.parent.mkdir(parents=True, exist_ok=True)
-        path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
+            path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
             save_picture(
                 puzzle, path, target, chosen.kind, chosen.kernel, chosen.case, chosen.block, chosen.thread
             )

@@ -121,7 +121,7 @@ def solution(puzzle_id: str, force: bool) -> None:
     """Show the course's solution of a puzzle that you have solved."""
     course, progress = the_course()
     puzzle = course.load(puzzle_id)
-    entry = progress.entry(puzzle.id)
+    entry, path = progress.entry(puzzle.id), puzzle.solution_path
     if not entry.solved and not force:
         raise CourseError(
             f"{puzzle.id} is not solved yet. `backwarp hint {puzzle.number}` helps; "
@@ -129,7 +129,7 @@ def solution(puzzle_id: str, force: bool) -> None:
         )
     if not entry.solved:
         progress.update(puzzle.id, lambda e: setattr(e, "peeked", True))
-    say(puzzle.solution_path.read_text(encoding="utf-8").rstrip())
+    say(path.read_text(encoding="utf-8").rstrip())
 
 
 @cli.command()
@@ -172,3 +172,16 @@ def doctor(context) -> None:
     from .. import doctor as checkup
 
     context.meta[STATUS] = checkup.main() or 0
+
+
+@cli.command()
+@click.option(
+    "--student", "target", metavar="DIR", required=True, type=click.Path(path_type=Path), help="A new folder."
+)
+def export(target: Path) -> None:
+    """For teachers: a copy of the course without solutions and hidden cases."""
+    from ..maintain import export as exporting
+
+    course, _ = the_course()
+    count = exporting.export(course, target)
+    say(f"{target}: {count} files, without solutions, mistakes, hidden cases and tests")

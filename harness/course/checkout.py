@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..devices.nvrtc.includes import MAX_SOURCE
 from ..errors import BackwarpError, CourseError
-from .declare import Puzzle
+from .declare import PRISTINE, Puzzle
 
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # of a pipe there is no end
 PUZZLE_NAME = re.compile(r"\d\d+_[a-z0-9_]+")
@@ -33,9 +33,14 @@ class NotText(CourseError):
 
 @dataclass(frozen=True)
 class Course:
-    """A checkout: the folder that holds `puzzles/` and `solutions/`."""
+    """A checkout: the folder that holds `puzzles/` and, except in a course for students, `solutions/`."""
 
     root: Path
+
+    @property
+    def has_solutions(self) -> bool:
+        """Not in a course for students."""
+        return (self.root / "solutions").is_dir()
 
     def ids(self) -> tuple[str, ...]:
         """All puzzle ids, in order; a folder without puzzle.py is not a puzzle yet."""
@@ -114,7 +119,7 @@ def open_course(start: Path | None = None) -> Course:
     except OSError:  # the current directory was deleted
         here = Path("/")
     for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
-        if (folder / "puzzles").is_dir() and (folder / "solutions").is_dir():
+        if (folder / "puzzles").is_dir() and any((folder / p).is_dir() for p in ("solutions", PRISTINE)):
             return Course(folder)
         missing = [name for name in ("puzzles", "solutions") if not (folder / name).is_dir()]
         if len(missing) == 1 and (folder / "pyproject.toml").is_file():

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import CourseError
+from ..errors import CourseError, NoSolution
 from .mistakes import Mistake, mistakes_in
 from .parameters import Array, Constant, Float, In, InOut, Int, Out, Param, Scalar, require
 
@@ -43,6 +43,7 @@ __all__ = [  # what puzzle.py files and the harness import from here
     "require",
 ]
 
+PRISTINE = Path("puzzles", ".stubs")  # of a course for students, which has no solutions to make stubs from
 PARTS = {
     1: "LeNet, one thread per answer",
     2: "Every convolution",
@@ -125,7 +126,8 @@ class Case:
     "reference", or "gradient" (the expected values are finite differences, see Gradient). kernels: names, if
     not all kernels take part.
     special: an infinity or NaN is right where the reference has the same; elsewhere, and in other cases, it
-    never is. stress: unrealistic sizes, for what breaks only at those; never measured or drawn.
+    never is. stress: unrealistic sizes, for what breaks only at those; never measured or drawn. hidden: students
+    do not get it (`backwarp export`), nor those of unrealistic sizes.
     """
 
     name: str
@@ -137,6 +139,7 @@ class Case:
     kernels: tuple[str, ...] = ()
     special: bool = False
     stress: bool = False
+    hidden: bool = False
     draw: Callable[[Pick], dict[str, int]] | None = None
 
     def __post_init__(self) -> None:
@@ -352,8 +355,23 @@ class Puzzle:
         return self.folder / "README.md"
 
     @property
+    def has_solution(self) -> bool:
+        """Not in a course for students."""
+        return (self.root / "solutions").is_dir()
+
+    @property
     def solution_path(self) -> Path:
+        """Errors: NoSolution, in a course for students."""
+        if not self.has_solution:
+            raise NoSolution(
+                f"this needs the solution of {self.id}, and this copy of the course has no solutions"
+            )
         return self.root / "solutions" / self.id / self.file
+
+    @property
+    def pristine_path(self) -> Path:
+        """The stub as it was, in a course for students; elsewhere it is made from the solution."""
+        return self.root / PRISTINE / self.id / self.file
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:

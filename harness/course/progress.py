@@ -105,7 +105,7 @@ class Progress:
                 when = datetime.now().astimezone().isoformat(timespec="seconds")
                 entry.solved = {"when": when, "device": verdict.device, "hash": verdict.source_hash}
 
-        if verdict.kind in ("untouched", "device", "source", "encoding"):
+        if verdict.kind in ("untouched", "device", "kernels", "source", "encoding"):
             return self.entry(verdict.puzzle)
         return self.update(verdict.puzzle, change)
 

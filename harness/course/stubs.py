@@ -17,12 +17,12 @@ BEGIN_STUB, END_STUB = "// BEGIN STUB", "// END STUB"
 
 def stub_text(puzzle: Puzzle) -> str:
     """The pristine stub: the solution without what is between the marker lines."""
-    path = puzzle.solution_path
+    path = puzzle.solution_path if puzzle.has_solution else puzzle.pristine_path
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as e:
         raise CourseError(f"{path} cannot be read ({e.strerror}); it is part of the course") from None
-    return strip_solution(text, str(path))
+    return strip_solution(text, str(path)) if puzzle.has_solution else text
 
 
 def solution_lines(puzzle: Puzzle) -> list[str]:

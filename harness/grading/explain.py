@@ -39,7 +39,7 @@ def explain(
     """Explains the outcome `shown`, and fills in the fields that hold the explanation as data."""
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
-        solution = puzzle.solution_path.read_text(encoding="utf-8")
+        solution = puzzle.solution_path.read_text(encoding="utf-8") if puzzle.has_solution else None
         reasons = sentences.returned_early(shown.error, shown.kernel, source)
         reasons += read_unset(shown.error, shown.kernel, source, solution)
         reasons += causes(puzzle, shown.kernel, source)

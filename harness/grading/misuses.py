@@ -33,13 +33,21 @@ def misuses(puzzle: Puzzle, kernel: Kernel, source: str) -> list[Slip]:
     found = list(Rows(kernel, own).mixed())
     dims = [puzzle.full_dims(c) for c in puzzle.cases if not c.stress and kernel in puzzle.kernels_of(c)]
     found += wrong_steps(kernel, own, dims)
-    solution = puzzle.solution_path.read_text(encoding="utf-8")
-    use = [Use(read(text), kernel.name) for text in (source, stub_text(puzzle), solution)]
-    names = {p.name for p in kernel.params} | {v.name for v in use[1].file.variables}
-    found += differences(file, read(solution), kernel.name, names)
-    if all(u.function for u in use) and {v.name for v in own.parameters} == {p.name for p in kernel.params}:
+    mine, stub = Use(file, kernel.name), Use(read(stub_text(puzzle)), kernel.name)
+    if puzzle.has_solution:
+        found += beside_the_solution(puzzle, kernel, mine, stub)
+    return found or ([] if puzzle.repair else changed_lines(stub, mine))
+
+
+def beside_the_solution(puzzle: Puzzle, kernel: Kernel, mine: Use, stub: Use) -> list[Slip]:
+    """What the solution does, and this file does not."""
+    solution = Use(read(puzzle.solution_path.read_text(encoding="utf-8")), kernel.name)
+    names = {p.name for p in kernel.params}
+    found = differences(mine.file, solution.file, kernel.name, names | {v.name for v in stub.file.variables})
+    use = mine, stub, solution
+    if all(u.function for u in use) and {v.name for v in mine.function.parameters} == names:
         found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
-    return found or ([] if puzzle.repair else changed_lines(use[1], use[0]))
+    return found
 
 
 def other_order(kernel: Kernel, own: Function) -> list[Slip]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 from ..course.declare import Puzzle
 from ..devices import open_device
-from ..errors import DeviceError
+from ..errors import DeviceError, NoSolution
 from .programs import Program, ProgramError
 from .verdict import ERROR, FAILED, PASSED, SKIPPED, CaseResult, Finding, Verdict
 
@@ -18,7 +18,8 @@ def judge_program(
     verdict = replace(verdict, case_total=len(puzzle.cases), next=f"backwarp hint {puzzle.number}")
     with Program(puzzle.program.requests) as program:
         try:
-            with open_device(device, checks="memory", seed=seed) as opened:  # the kernels are the solutions'
+            confined = not puzzle.has_solution  # the kernels are the student's
+            with open_device(device, checks="memory", seed=seed, confined=confined) as opened:
                 verdict = replace(
                     verdict, device=opened.name, device_kind=opened.kind, device_reason=opened.reason
                 )
@@ -28,6 +29,10 @@ def judge_program(
         except DeviceError as e:
             lines = str(e).splitlines()
             verdict = replace(verdict, status=ERROR, kind="device", lines=lines, next="backwarp doctor")
+        except NoSolution as e:
+            verdict = replace(
+                verdict, status=ERROR, kind="kernels", lines=str(e).splitlines(), next="backwarp list"
+            )
         verdict.stdout, verdict.stdout_dropped = program.printed, program.dropped
     return verdict
 

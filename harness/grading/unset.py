@@ -8,8 +8,9 @@ from ..course.declare import Kernel
 from ..errors import KernelFault
 
 
-def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str = "") -> list[str]:
-    """An output that is added to, or a tile that is filled only in part, which in the solution is not."""
+def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str | None = "") -> list[str]:
+    """An output that is added to, or a tile that is filled only in part, which in the solution (None: not known) is
+    not."""
     if found.kind != "uninitialised-read" or not found.array:
         return []
     file = read(source)
@@ -22,7 +23,7 @@ def read_unset(found: KernelFault, kernel: Kernel, source: str, solution: str = 
         return [
             f"{found.array} comes without values: a kernel can read only what it has stored there before."
         ]
-    if own is None or "__shared__" not in found.headline:
+    if own is None or "__shared__" not in found.headline or solution is None:
         return []
     stores = [a for a in own.body.all("assignment_expression") if array_of(a.part("left")) == found.array]
     tests = [test for test in map(governing_if, stores) if test]

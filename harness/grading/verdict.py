@@ -41,7 +41,7 @@ class Verdict:
     kind, where not passed: "source", "encoding", "untouched", "compile", "unsupported", "missing-kernel",
     "signature", "tunable", "launch", "fault", "wrong", "unwritten", "input-changed", "schedule", "printing",
     "slow" (right, but a gate is not passed), "device"; of a Python file also "syntax", "missing-function",
-    "exception", "timeout".
+    "exception", "timeout", "kernels" (those that it runs on are not solved, and there are no solutions).
     case, kernel, dims: the failing one that `lines` explain, the smallest. lines: sentences, and
     source lines indented by four spaces. next: the command to try next.
     """

@@ -18,13 +18,14 @@ from reference.lenet import PARAMETERS
 from ..course.checkout import Course, open_course
 from ..course.declare import Case, In, Mistake
 from ..course.inputs import derive_seed
+from ..course.progress import Progress
 from ..grading import sentences
 from ..grading.compare import Expected, Mismatch, compare
 from ..grading.verdict import Finding
 from . import data
 from .kernels import Kernels, LaunchMistake, choose
 from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
-from .program import choose_program
+from .program import STEP, choose_program
 
 RTOL = 1e-4  # of the largest element of an array; float32 LeNets are within 2e-6 (tests/lenet/test_model.py)
 
@@ -153,19 +154,32 @@ def check_differences(net: LeNet, start, images, labels, seed: int, epsilon: flo
 
 
 # ---- LeNet on the solutions ------------------------------------------------------------------------------
+#
+# A course for students has none: there it runs on their own files, which must have passed.
 
 
 def solution_net(device, functions: Functions, start: Mapping[str, np.ndarray]) -> LeNet:
     """A LeNet on the solutions' kernels, with the solution's functions wherever the student's file has
     none."""
-    program = {**choose_program(this_course(), {}, mine=False).functions, **functions}
+    program = {**other_functions("forward" in functions), **functions}
     start = {name: np.asarray(values, np.float32) for name, values in start.items()}
     return LeNet(device, solution_kernels(device), program, start)
 
 
+def other_functions(steps: bool) -> Functions:
+    """What a file leaves to others. steps: it has puzzle 37's functions."""
+    course = this_course()
+    if course.has_solutions:
+        return choose_program(course, {}, mine=False).functions
+    return {} if steps else choose_program(course, Progress(course.root).all(), numbers=(STEP,)).functions
+
+
 @lru_cache(maxsize=1)
 def solution_kernels(device) -> Kernels:
-    return Kernels(device, choose(this_course(), {}, mine=False))
+    course = this_course()
+    if course.has_solutions:
+        return Kernels(device, choose(course, {}, mine=False))
+    return Kernels(device, choose(course, Progress(course.root).all()))
 
 
 def this_course() -> Course:

@@ -22,7 +22,7 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Kernel, Launch, Puzzle
 from ..course.progress import Entry
 from ..devices.virtual.explain.metrics import global_bytes
-from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault
+from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault, NoSolution
 
 #: kernel -> the puzzle in which it is written
 ROLES = {
@@ -108,10 +108,11 @@ def choose(
     If several puzzles stand in for the same one, each provides the kernels it has; the last one named comes
     first.
 
-    Errors: CourseError if a puzzle is missing or nothing fits.
+    Errors: CourseError if a puzzle is missing or nothing fits; NoSolution, which names all that are not solved.
     """
     stands_in = [substitution(course, text) for text in use]
     files: dict[str, tuple[str, str, str]] = {}
+    missing: list[str] = []
     chosen, used = {}, set()
     for role, number in ROLES.items():
         home = course.load(number)
@@ -124,11 +125,19 @@ def choose(
                 puzzle, kernel, then = other, *match
                 used.add(pair)
         if puzzle.id not in files:
-            files[puzzle.id] = chosen_source(puzzle, entries.get(puzzle.id), mine)
+            try:
+                files[puzzle.id] = chosen_source(puzzle, entries.get(puzzle.id), mine)
+            except NoSolution as e:
+                if not mine:
+                    raise
+                files[puzzle.id] = "", SOLUTION, ""
+                missing.append(str(e))
         chosen[role] = Choice(role, home.kernel(role), puzzle, kernel, *files[puzzle.id], then)
     for home_id, other_id in stands_in:
         if (home_id, other_id) not in used:
             raise CourseError(no_counterpart(course.load(home_id), course.load(other_id)))
+    if missing:
+        raise nothing_instead(missing)
     return chosen
 
 
@@ -183,7 +192,10 @@ def no_counterpart(home: Puzzle, other: Puzzle) -> str:
 
 
 def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str, str, str]:
-    """(source, whose, note) of a puzzle: the student's file if it is the one that passed."""
+    """(source, whose, note) of a puzzle: the student's file if it is the one that passed, else the solution.
+
+    Errors: NoSolution, in a course for students.
+    """
     note = ""
     if mine:
         note = f"{puzzle.number} {UNSOLVED}"
@@ -195,7 +207,18 @@ def chosen_source(puzzle: Puzzle, entry: Entry | None, mine: bool) -> tuple[str,
                     return source, YOURS, ""
             except CourseError as e:
                 note = str(e)
+    if note and not puzzle.has_solution:
+        raise NoSolution(note)
     return read_source(puzzle.solution_path), SOLUTION, note
+
+
+def nothing_instead(missing: list[str]) -> NoSolution:
+    """Of puzzles that are not solved, each with the reason, in a course for students."""
+    unsolved = sorted(note.split()[0] for note in missing if note.endswith(UNSOLVED))
+    lines = [note for note in missing if not note.endswith(UNSOLVED)]
+    if unsolved:
+        lines.insert(0, f"{', '.join(unsolved)} {'are' if unsolved[1:] else 'is'} not solved yet")
+    return NoSolution("\n".join([*lines, "This copy of the course has no solutions to use instead."]))
 
 
 # ---- launches ------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..course.progress import Entry
-from ..errors import KernelFault
+from ..errors import KernelFault, NoSolution
 from ..grading.programs import Program, ProgramError
-from .kernels import YOURS, chosen_source
+from .kernels import YOURS, chosen_source, nothing_instead
 from .requests import REQUESTS
 
 STEP, TRAINING = "37", "38"
@@ -53,13 +53,21 @@ class LeNetProgram:
         self._processes.close()
 
 
-def choose_program(course: Course, entries: Mapping[str, Entry], mine: bool = True) -> LeNetProgram:
+def choose_program(
+    course: Course,
+    entries: Mapping[str, Entry],
+    mine: bool = True,
+    numbers: tuple[str, ...] = (STEP, TRAINING),
+) -> LeNetProgram:
     """Errors: CourseError, ProgramError."""
     parts = []
     with ExitStack() as processes:
-        for number in (STEP, TRAINING):
+        for number in numbers:
             puzzle = course.load(number)
-            source, whose, note = chosen_source(puzzle, entries.get(puzzle.id), mine)
+            try:
+                source, whose, note = chosen_source(puzzle, entries.get(puzzle.id), mine)
+            except NoSolution as e:
+                raise nothing_instead([str(e)]) from None
             if whose == YOURS:
                 functions = apart(puzzle, source, processes.enter_context(Program(REQUESTS)))
             else:

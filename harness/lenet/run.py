@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+
 from reference import lenet
 
 from ..course.checkout import Course
@@ -80,11 +82,12 @@ def main(course: Course, progress: Progress, options: TrainOptions) -> int:
         if stopped:
             say(f"Interrupted {stopped}. To go on: {resuming(options)}")
             return INTERRUPTED
-        result = show.result(training, choices, program, device)
+        result, filters = show.result(training, choices, program, device), net["conv1_weights"].get()
         if options.use:
-            usual = choose(course, entries, mine)
-            result["moved"] = moved(choices, usual, program.functions, data, say)
-    draw(result, net, data, picture, say)
+            result["moved"] = moved(
+                choices, lambda: choose(course, entries, mine), program.functions, data, say
+            )
+    draw(result, filters, data, picture, say)
     for line in show.summary(result):
         say(line)
     say(f"The picture is {shown(picture)}.")
@@ -153,21 +156,21 @@ def interruptible() -> Iterator[SimpleNamespace]:
         signal.signal(signal.SIGINT, before)
 
 
-def draw(result: dict, net: LeNet, data: data_sets.Data, path: Path, say: Callable) -> None:
+def draw(result: dict, filters: np.ndarray, data: data_sets.Data, path: Path, say: Callable) -> None:
     from .picture import training_picture
 
     try:
-        training_picture(result, net["conv1_weights"].get(), data).savefig(path)
+        training_picture(result, filters, data).savefig(path)
     except (OSError, ValueError) as e:  # ValueError: an unknown format
         say(f"note: the picture {path} cannot be written: {e}")
 
 
-def moved(choices, usual, functions, data: data_sets.Data, say: Callable) -> dict | None:
-    """The bytes of a step with the kernels that stand in, and without; None if they cannot be counted."""
+def moved(choices, usual: Callable, functions, data: data_sets.Data, say: Callable) -> dict | None:
+    """The bytes of a step with the kernels that stand in, and with the `usual()` ones; None if they cannot be counted."""
     from .count import comparison
 
     try:
-        return comparison(choices, usual, functions, data)
+        return comparison(choices, usual(), functions, data)
     except BackwarpError as error:
         say(f"note: a step cannot be counted: {error}")
         return None

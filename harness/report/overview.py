@@ -55,5 +55,5 @@ def debrief(puzzle: Puzzle) -> list[str]:
     except (OSError, ValueError):
         text = ""
     last = text.rpartition("\n## ")[2].partition("\n")[2].strip()
-    own = f"The course's own solution: backwarp solution {puzzle.number}"
+    own = f"The course's own solution: backwarp solution {puzzle.number}" if puzzle.has_solution else ""
     return [p for p in (puzzle.practice, " ".join(last.split("\n\n")[0].split()), own) if p]

@@ -34,6 +34,7 @@ HEADS = {
     "timeout": "does not end",
     "signature": "a kernel has the wrong parameters",
     "device": "no device to run on",
+    "kernels": "runs on kernels that are not solved yet",
     "printing": "prints too much",
     "slow": "right, not yet fast",
 }

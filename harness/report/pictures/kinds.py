@@ -112,6 +112,10 @@ class Ask:
     block: str = ""
     thread: str = ""
 
+    @property
+    def of_solution(self) -> bool:
+        return self.puzzle.has_solution and self.path == self.puzzle.solution_path
+
     @cached_property
     def source(self) -> str:
         from ...course.checkout import read_source
@@ -158,7 +162,7 @@ def chosen_kind(ask: Ask, name: str, moving: bool) -> Kind:
         return offered[0]
     if ask.block or ask.thread:
         return KINDS["access"]
-    if ask.path != ask.puzzle.solution_path and ask.verdict.timeline:
+    if not ask.of_solution and ask.verdict.timeline:
         return KINDS["race"]
     return next((k for k in offered if k.first), KINDS["access"])
 
@@ -173,11 +177,10 @@ def draw(ask: Ask, kind: Kind, moving: bool = False) -> list[Figure]:
         says = f"the kernel must run to be drawn ({str(error).splitlines()[0]})"
         raise CourseError(f"{says}; `backwarp grade {ask.puzzle.number}` says more") from None
     except (LookupError, StopIteration, ValueError):
-        if not kind.puzzles or ask.path == ask.puzzle.solution_path:
+        if not kind.puzzles or ask.of_solution:
             raise
-        raise CourseError(
-            f"this kernel does not do what the picture {kind.name!r} shows; --solution draws the course's own"
-        ) from None
+        instead = "; --solution draws the course's own" if ask.puzzle.has_solution else ""
+        raise CourseError(f"this kernel does not do what the picture {kind.name!r} shows{instead}") from None
     if not found:
         raise CourseError(
             f"{ask.puzzle.id}: {kind.nothing}; the verdict is: {ask.verdict.diagnosis or 'passed'}"

@@ -15,8 +15,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from harness.course.progress import Progress
-from harness.errors import BackwarpError, CourseError
+from harness.errors import BackwarpError, CourseError, DeviceError
 from harness.lenet import run
+from harness.lenet.model import LeNet
 from harness.lenet.run import TrainOptions, resuming
 from harness.lenet.train import Training, TrainingError, read_checkpoint
 from harness.tests.devices.virtual.launches import device
@@ -34,10 +35,17 @@ def course(tmp_path_factory):
 def train(course, monkeypatch, tmp_path):
     """Runs a training on a few digits; the exit status."""
 
+    array = LeNet.__getitem__
+
+    def closed(*_):
+        raise DeviceError("the arrays are gone, as they are where a device is confined")
+
     @contextmanager
     def opened(name, checks, confined):
         train.checks = checks
+        monkeypatch.setattr(LeNet, "__getitem__", array)
         yield device("memory")
+        monkeypatch.setattr(LeNet, "__getitem__", closed)
 
     monkeypatch.setattr(run, "open_device", opened)
     monkeypatch.setattr(run.data_sets, "load", lambda *_: FEW)

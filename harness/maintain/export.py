@@ -1,0 +1,158 @@
+"""`backwarp export --student DIR`: the course without its answers.
+
+Solutions, mistakes (which are edits of solutions), hidden cases, the tests and what is for teachers alone stay behind;
+the pristine stubs, which elsewhere are made from the solutions, go along. Nothing is written before every file has been
+searched for lines of solutions.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from ..course.checkout import Course
+from ..course.declare import PRISTINE, Puzzle
+from ..course.stubs import solution_lines, stub_text
+from ..errors import CourseError, NoSolution
+from .declarations import for_students
+
+GOES_ALONG = ("puzzles", "reference", "harness", "notebooks", ".github", ".devcontainer", ".gitignore")
+GOES_ALONG += ("LICENSE", "README.md", "pyproject.toml")
+STAYS = ("harness/tests", ".github/workflows", ".github/CONTRIBUTING.md", ".github/TEACHING.md")
+STAYS += (".github/verdict.svg",)  # it shows wrong kernels, which say much of the right one
+STATE = ("__pycache__", ".backwarp", ".ipynb_checkpoints", "*.bak-*", "*.egg-info", "*.pyc", ".stubs")
+LEAST_TELLING = 24  # characters without spaces: shorter lines are anybody's
+LEAST_OWN = 12  # in the folder of the puzzle itself
+
+Files = Mapping[str, bytes]  # by path in the course
+
+
+def export(course: Course, target: Path) -> int:
+    """Makes the folder; the number of its files. Errors: CourseError."""
+    if not course.has_solutions:
+        raise NoSolution(f"{course.root} has no solutions: it is a course for students already")
+    if os.path.lexists(target):
+        raise CourseError(f"{target} exists already: name a folder that does not")
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise CourseError(f"{target} cannot be made: there is no folder {parent}")
+    files = exported(course)
+    if found := next(revealed(course, files), ""):
+        raise CourseError(f"{found}: move or change it, and export again")
+    try:
+        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.") as folder:
+            course_folder = Path(folder, "course")
+            for name, data in files.items():
+                path = course_folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            os.rename(course_folder, target)
+    except OSError as error:
+        raise CourseError(f"{target} cannot be made: {error.strerror or error}") from None
+    return len(files)
+
+
+def exported(course: Course) -> Files:
+    """Every file of the course for students. Errors: CourseError."""
+    files = {name: (course.root / name).read_bytes() for name in files_of(course.root)}
+    files["README.md"] = of_students(files["README.md"].decode()).encode()
+    for puzzle in course.puzzles():
+        folder = f"puzzles/{puzzle.id}"
+        files[f"{folder}/README.md"] = files[f"{folder}/README.md"].replace(b" --solution", b"")
+        text = files[f"{folder}/puzzle.py"].decode()
+        files[f"{folder}/puzzle.py"] = for_students(text, f"{folder}/puzzle.py").encode()
+        stub = stub_text(puzzle).encode()
+        files[f"{folder}/{puzzle.file}"] = stub
+        files[(PRISTINE / puzzle.id / puzzle.file).as_posix()] = stub
+    telling = [line for puzzle in course.puzzles() for line in telling_lines(puzzle)]
+    for name in [name for name in files if name.endswith(".ipynb")]:
+        files[name] = unrevealing(files[name], telling)
+    return files
+
+
+def files_of(root: Path) -> Iterator[str]:
+    """The names of what goes along as it is, or with changes."""
+    for top in GOES_ALONG:
+        found = [root / top] if (root / top).is_file() else sorted((root / top).rglob("*"))
+        for path in found:
+            name = path.relative_to(root)
+            if path.is_dir() and path.is_symlink():
+                raise CourseError(f"{name} is a link to a folder: put the folder itself there")
+            state = any(fnmatch(part, pattern) for part in name.parts for pattern in STATE)
+            if path.is_file() and not state and not any(PurePosixPath(name).is_relative_to(s) for s in STAYS):
+                yield name.as_posix()
+
+
+def of_students(readme: str) -> str:
+    """The README without what stands between `<!-- TEACHER -->` and `<!-- END TEACHER -->`, with the text of its comments
+    `<!-- STUDENT ... -->`, and without the rows of tables that are about what stays."""
+    readme = re.sub(
+        r"^\| `(?:solutions/|backwarp (?:solution|check|export)\b).*\n", "", readme, flags=re.MULTILINE
+    )
+    readme = re.sub(r"<!-- TEACHER -->\n.*?<!-- END TEACHER -->\n", "", readme, flags=re.DOTALL)
+    return re.sub(r"<!-- STUDENT\n(.*?)-->\n", r"\1", readme, flags=re.DOTALL)
+
+
+# ---- lines of solutions ----------------------------------------------------------------------------------
+
+
+def squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def telling_lines(puzzle: Puzzle, least: int = LEAST_TELLING) -> list[str]:
+    """Lines of the solution, without spaces and comments, that nobody writes who does not know it.
+
+    A call of the interface that the lesson describes is in every table of LeNet's layers.
+    """
+    lines = [squeezed(re.split("//|#", line)[0]) for line in solution_lines(puzzle)]
+    lines = [
+        line for line in lines if re.search(r"[\[(]", line) and not re.fullmatch(r"net\.\w+\([^()]*\)", line)
+    ]
+    return [line for line in lines if len(line) >= least]
+
+
+def unrevealing(notebook: bytes, telling: list[str]) -> bytes:
+    """Without the cells and outputs that hold one of these lines."""
+
+    def reveals(part: object) -> bool:
+        plain = texts_of(part)
+        return any(line in text for text in map(squeezed, (plain, untagged(plain))) for line in telling)
+
+    content = json.loads(notebook)
+    content["cells"] = [cell for cell in content["cells"] if not reveals(cell["source"])]
+    for cell in content["cells"]:
+        if "outputs" in cell:
+            cell["outputs"] = [output for output in cell["outputs"] if not reveals(output)]
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def texts_of(part: object) -> str:
+    """All texts of a part of a notebook, where a text is a string or a list of its lines."""
+    if isinstance(part, dict):
+        return "\n".join(map(texts_of, part.values()))
+    return "".join(map(texts_of, part)) if isinstance(part, list) else str(part)
+
+
+def untagged(page: str) -> str:
+    return html.unescape(re.sub(r"<[^<>]*>", "", page))
+
+
+def revealed(course: Course, files: Files) -> Iterator[str]:
+    """The lines of solutions that stand in these files, except in the stubs of other puzzles, which may continue an
+    earlier kernel, and in what checks a puzzle that is solved in Python."""
+    texts = {name: squeezed(data.decode("utf-8", "replace")) for name, data in files.items()}
+    stubs = {f"puzzles/{p.id}/{p.file}" for p in course.puzzles()}
+    for puzzle in course.puzzles():
+        for line in telling_lines(puzzle, LEAST_OWN):
+            for name, text in texts.items():
+                own = name.startswith(f"puzzles/{puzzle.id}/")
+                elsewhere = name in stubs or name.startswith(PRISTINE.as_posix()) or puzzle.program
+                if line in text and (own or not elsewhere and len(line) >= LEAST_TELLING):
+                    yield f"{name} has a line of the solution of {puzzle.id} ({line})"
