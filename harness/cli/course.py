@@ -185,3 +185,24 @@ def export(target: Path) -> None:
     course, _ = the_course()
     count = exporting.export(course, target)
     say(f"{target}: {count} files, without solutions, mistakes, hidden cases and tests")
+
+
+@cli.command()
+@click.argument("target", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--animations/--no-animations", default=True, help="Moving pictures take a minute. Default: yes."
+)
+def book(target: Path | None, animations: bool) -> None:
+    """For teachers: the lessons and notebooks as a web site with search, in DIR (build/book)."""
+    from ..maintain import book as binding
+    from ..report.ticker import Ticker
+
+    course, _ = the_course()
+    if target is None:
+        target = course.root / "build" / "book"
+        target.parent.mkdir(exist_ok=True)
+    with Ticker() as tell:
+        warnings = binding.book(course, target, animations, tell)
+    for line in warnings:
+        say(f"note: {line}", err=True)
+    say(f"{target / 'index.html'}")

@@ -1,0 +1,148 @@
+"""`backwarp book [DIR]`: lessons, pictures, animations and notebooks as a static site with search, by Sphinx.
+
+Nothing is fetched from the network. Solutions and hints are not in it.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ..course.checkout import Course
+from ..course.declare import Puzzle
+from ..errors import BackwarpError, CourseError
+from . import book_pages as pages
+
+MARK = ".buildinfo"  # Sphinx leaves it in what it has made
+CONFIG = {
+    "project": "Backwarp",
+    "extensions": ["myst_nb", "sphinx.ext.githubpages"],
+    "html_theme": "furo",
+    "html_title": "Backwarp",
+    "html_show_sourcelink": False,
+    "html_copy_source": False,
+    "html_show_copyright": False,
+    "nb_execution_mode": "off",
+    "nb_merge_streams": True,
+    "nb_ipywidgets_js": {},
+    "nb_mime_priority_overrides": [("html", "image/gif", 15)],
+    "highlight_language": "text",
+    "pygments_style": "friendly",
+    "suppress_warnings": ["myst.header"],
+}
+
+
+def book(course: Course, target: Path, animations: bool, tell: Callable[[str], None]) -> list[str]:
+    """Makes or renews the site; Sphinx's warnings. Errors: CourseError."""
+    if target.is_file() or target.is_dir() and any(target.iterdir()) and not (target / MARK).is_file():
+        raise CourseError(f"{target} is not a book that could be renewed: name a new folder")
+    if not target.absolute().parent.is_dir():
+        raise CourseError(f"{target} cannot be made: there is no folder {target.absolute().parent}")
+    sphinx = the_library()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "source")
+        write_pages(course, source, animations, tell)
+        tell("writing pages")
+        warnings = io.StringIO()
+        try:
+            app = sphinx(
+                source, None, target, Path(folder, "doctrees"), "html", CONFIG, None, warnings, freshenv=True
+            )
+            app.add_lexer("course", lexer())
+            app.build()
+        except OSError as error:
+            raise CourseError(f"{target} cannot be made: {error.strerror or error}") from None
+        return [line.replace(f"{source}/", "") for line in warnings.getvalue().splitlines() if line.strip()]
+
+
+def the_library() -> type:
+    """Errors: CourseError if the extra is not installed."""
+    try:
+        import furo  # noqa: F401
+        import myst_nb  # noqa: F401
+        from sphinx.application import Sphinx
+    except ImportError as error:
+        raise CourseError(
+            f"the book needs {error.name or 'Sphinx'}, which is not installed: pip install -e '.[book]'"
+        ) from None
+    return Sphinx
+
+
+def lexer() -> type:
+    """Of the cells of a notebook: CUDA below a magic that takes a kernel, else Python."""
+    from pygments.lexer import Lexer
+    from pygments.lexers import CudaLexer
+    from pygments.lexers.python import PythonLexer
+    from pygments.token import Comment
+
+    class Cell(Lexer):
+        name = "Course"
+
+        def get_tokens_unprocessed(self, text):
+            first, newline, rest = text.partition("\n")
+            if not first.lstrip().startswith("%"):
+                yield from PythonLexer().get_tokens_unprocessed(text)
+                return
+            yield 0, Comment.Preproc, first + newline
+            language = CudaLexer if pages.KERNEL_CELL.match(first) else PythonLexer
+            for index, token, part in language().get_tokens_unprocessed(rest):
+                yield index + len(first) + 1, token, part
+
+    return Cell
+
+
+# ---- what Sphinx reads -----------------------------------------------------------------------------------
+
+
+def write_pages(course: Course, source: Path, animations: bool, tell: Callable[[str], None]) -> None:
+    """The lessons in lessons/, the notebooks in notebooks/, the README's pictures in about/."""
+    lessons, notebooks = source / "lessons", source / "notebooks"
+    for folder in (lessons, notebooks, source / "about"):
+        folder.mkdir(parents=True)
+    puzzles = course.puzzles()
+    numbers = {p.number: f"{p.id}.md" for p in puzzles}
+    for puzzle in puzzles:
+        folder = lessons / puzzle.id
+        folder.mkdir()
+        for picture in pictures_in(puzzle.folder):
+            shutil.copy(picture, folder)
+        moves = animations and puzzle.has_solution and animate(puzzle, folder / "moving.gif", tell)
+        (lessons / f"{puzzle.id}.md").write_text(pages.lesson(puzzle, numbers, moves), encoding="utf-8")
+    chapters = {part: [pages.page_of(p) for p in found] for part, found in pages.parts_of(course).items()}
+    for path in sorted((course.root / "notebooks").glob("*.ipynb")):
+        text = pages.notebook(path.read_text(encoding="utf-8"), numbers)
+        (notebooks / path.name).write_text(text, encoding="utf-8")
+        chapters.setdefault("Notebooks", []).append(f"notebooks/{path.stem}")
+    about = course.root / ".github"
+    for picture in pictures_in(about):
+        shutil.copy(picture, source / "about")
+    shutil.copy(course.root / "LICENSE", source / "about")
+    if (about / "LADDER.md").is_file():
+        text = pages.linked((about / "LADDER.md").read_text(encoding="utf-8"), numbers, "../lessons/")
+        (source / "about" / "LADDER.md").write_text(text, encoding="utf-8")
+        chapters["Figures"] = ["about/LADDER"]
+    (source / "index.md").write_text(pages.start(course, chapters), encoding="utf-8")
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*")) if path.suffix in (".png", ".svg", ".gif")]
+
+
+def animate(puzzle: Puzzle, target: Path, tell: Callable[[str], None]) -> bool:
+    """Draws what a warp, or a block, of the solution does, if there is more than one step."""
+    from PIL import Image
+
+    from ..report.pictures.kinds import save_picture
+
+    if puzzle.program:
+        return False
+    tell(f"drawing {puzzle.id}")
+    try:
+        save_picture(puzzle, puzzle.solution_path, target)
+    except BackwarpError:
+        return False
+    with Image.open(target) as picture:
+        return picture.n_frames > 1

@@ -1,0 +1,127 @@
+"""The pages of the book, as Markdown and notebooks: lessons with their stubs, the start page, links between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from ..course.checkout import Course
+from ..course.declare import PARTS, Puzzle
+from ..course.stubs import stub_text
+from .export import of_students
+
+KERNEL_CELL = re.compile(r"\s*%%(?:kernel|step)\b")
+_NOT_PROSE = re.compile(
+    r"(^(`{3,}|~{3,}).*?^\2[ \t]*$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)|^#.*?$|<[^>]*>)", re.M | re.S
+)
+_MENTION = re.compile(r"\b(?:[Pp]uzzles?|[Ll]essons?) \d\d(?:(?:,| and|, and| or|, or| to) \d\d)*\b")
+_FENCE = re.compile(r"^```\n(.*?)^```$", re.M | re.S)
+_C = re.compile(r"__\w+__|^\s*#(?:include|define)|;[ \t]*(?://.*)?$|^\w+\((?:const )?(?:float|int)\b", re.M)
+
+
+def page_of(puzzle: Puzzle) -> str:
+    """Where a lesson is, without a suffix."""
+    return f"lessons/{puzzle.id}"
+
+
+# ---- lessons ---------------------------------------------------------------------------------------------
+
+
+def lesson(puzzle: Puzzle, pages: dict[str, str], moving: bool) -> str:
+    """Its text with links to other lessons, its stub, and a moving picture. pages: see `linked`."""
+    text = puzzle.lesson_path.read_text(encoding="utf-8")
+    text = re.sub(r"\]\(\.\./(\d\d_\w+)/(?:README\.md)?(#[^)]*)?\)", r"](\1.md\2)", text)
+    text = re.sub(r"\]\((?![a-z]+:|#|\d\d_\w+\.md)([^)]+)\)", rf"]({puzzle.id}/\1)", text)
+    others = {number: page for number, page in pages.items() if number != puzzle.number}
+    parts = [in_colour(linked(text, others, "")).rstrip()]
+    if moving:
+        parts += [
+            "## In motion",
+            f"![What warp 0 of the course's own kernel touches, step by step]({puzzle.id}/moving.gif)",
+        ]
+    language = "python" if puzzle.program else "cuda"
+    parts += [
+        "## Your file",
+        f"`puzzles/{puzzle.id}/{puzzle.file}`, about {puzzle.lines} lines to write; `backwarp grade {puzzle.number}` "
+        f"grades it, and each `backwarp hint {puzzle.number}` gives one more hint.",
+        f"```{language}\n{stub_text(puzzle).rstrip()}\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def linked(text: str, pages: dict[str, str], folder: str) -> str:
+    """With a link wherever the prose says `puzzle 07` or `puzzles 07 and 09`. pages: number -> file in `folder`."""
+
+    def link(number: re.Match) -> str:
+        page = pages.get(number[0])
+        return f"[{number[0]}]({folder}{page})" if page else number[0]
+
+    parts = _NOT_PROSE.split(text)
+    for i in range(0, len(parts), 3):  # each is followed by what is no prose, and the mark of its fence
+        parts[i] = _MENTION.sub(lambda found: re.sub(r"\d\d", link, found[0]), parts[i])
+        if i + 2 < len(parts):
+            parts[i + 2] = ""
+    return "".join(parts)
+
+
+def in_colour(text: str) -> str:
+    """Names the language of code blocks that have none."""
+    return _FENCE.sub(lambda f: f"```{'cuda' if _C.search(f[1]) else 'text'}\n{f[1]}```", text)
+
+
+# ---- other pages -----------------------------------------------------------------------------------------
+
+
+def start(course: Course, chapters: dict[str, list[str]]) -> str:
+    """The README for students as the front page, with all puzzles, and the contents that stand at the left.
+
+    chapters: heading -> pages.
+    """
+    text = of_students((course.root / "README.md").read_text(encoding="utf-8"))
+    text = text.replace("](.github/", "](about/").replace("](LICENSE)", "](about/LICENSE)")
+    before, heading, after = text.partition("\n## The ladder\n")
+    if heading:
+        _, _, rest = after.partition("\n\n")
+        table, _, rest = rest.partition("\n\n") if rest.startswith("|") else after.partition("\n\n")
+        text = f"{before}{heading}\n{ladder(course)}\n\n{rest}"
+    text = re.sub(r"\]\(puzzles/([^)]+)\)", r"](lessons/\1)", text)
+    return "\n\n".join([in_colour(text).rstrip(), *contents(chapters)]) + "\n"
+
+
+def ladder(course: Course) -> str:
+    rows = ["| puzzle | what you learn |", "| --- | --- |"]
+    for part, puzzles in parts_of(course).items():
+        rows.append(f"| **{part}** | |")
+        rows += [f"| [{p.number} {p.title}]({page_of(p)}.md) | {p.teaches} |" for p in puzzles]
+    return "\n".join(rows)
+
+
+def parts_of(course: Course) -> dict[str, list[Puzzle]]:
+    found: dict[str, list[Puzzle]] = {}
+    for puzzle in course.puzzles():
+        found.setdefault(f"{puzzle.part} {PARTS.get(puzzle.part, '')}".strip(), []).append(puzzle)
+    return found
+
+
+def contents(chapters: dict[str, list[str]]) -> Iterator[str]:
+    for heading, pages in chapters.items():
+        yield "\n".join(["```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```"])
+
+
+def notebook(text: str, pages: dict[str, str]) -> str:
+    """With links to lessons, and cells of CUDA in its colours."""
+    content = json.loads(text)
+    for cell in content["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/(?:README\.md)?\)", r"](../lessons/\1.md)", source)
+            source = in_colour(linked(source, pages, "../lessons/"))
+        cell["source"] = source
+    content["metadata"]["language_info"] = {"name": "python", "pygments_lexer": "course"}
+    return json.dumps(content)
+
+
+def files_named(text: str) -> Iterable[str]:
+    """What the links and pictures of a page lead to."""
+    return [link for link in re.findall(r"\]\(([^)#]+)", text) if ":" not in link]
