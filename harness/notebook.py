@@ -315,8 +315,12 @@ class CourseMagics(Magics):
         """%explore ID: sliders over a run: block, warp, thread and time. The solution is shown without its code."""
         chosen = options(line, "solution", kernel="", case="")
         puzzle = self.load(chosen.id)
-        path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
         try:
+            kept = self.course.root / walkthrough.kept_run(line)
+            if chosen.solution and not puzzle.has_solution and kept.is_file():
+                display(Page(kept.read_text(encoding="utf-8"), f"{puzzle.id}: sliders over a run"))
+                return
+            path = puzzle.solution_path if chosen.solution else self.newest(puzzle)
             source = read_source(path, path.name)
             if not chosen.solution and is_stub(puzzle, source):
                 shown = Shown(told([f"{puzzle.id} is not begun: what its threads do will be seen here."]))

@@ -85,3 +85,9 @@ def predictions(root: Path, puzzle: str) -> list[Prediction]:
         for block in blocks(path.read_text(encoding="utf-8"))
         if (block.kind, block.puzzle) == ("predict", puzzle)
     ]
+
+
+def kept_run(line: str) -> str:
+    """The file in which a course for students keeps what `%explore ID --solution ...` shows, `ID ...` being the line."""
+    words = [word for word in line.split() if word != "--solution"]
+    return f"notebooks/runs/{'_'.join(words).replace('--', '')}.html"

@@ -13,13 +13,16 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
+from ..course import walkthrough
 from ..course.checkout import Course
 from ..course.declare import PRISTINE, Puzzle
 from ..course.stubs import solution_lines, stub_text
 from ..errors import CourseError, NoSolution
+from ..report.predictions import answer
 from .declarations import for_students
 
 GOES_ALONG = ("puzzles", "reference", "harness", "notebooks", ".github", ".devcontainer", ".gitignore")
@@ -70,9 +73,13 @@ def exported(course: Course) -> Files:
         stub = stub_text(puzzle).encode()
         files[f"{folder}/{puzzle.file}"] = stub
         files[(PRISTINE / puzzle.id / puzzle.file).as_posix()] = stub
-    telling = [line for puzzle in course.puzzles() for line in telling_lines(puzzle)]
-    for name in [name for name in files if name.endswith(".ipynb")]:
-        files[name] = unrevealing(files[name], telling)
+    telling = telling_anywhere(course)
+    for name in [name for name in files if name.startswith("notebooks/")]:
+        if name.endswith(".md"):
+            files[name] = answered(course, files[name].decode()).encode()
+        if name.endswith(".ipynb"):
+            files[name] = unrevealing(files[name], telling)
+            files |= dict(kept_runs(files[name]))
     return files
 
 
@@ -99,6 +106,29 @@ def of_students(readme: str) -> str:
     return re.sub(r"<!-- STUDENT\n(.*?)-->\n", r"\1", readme, flags=re.DOTALL)
 
 
+# ---- what runs of solutions have shown -------------------------------------------------------------------
+
+
+def answered(course: Course, text: str) -> str:
+    """The text of a notebook with the numbers that its predictions ask for."""
+    for block in walkthrough.blocks(text):
+        if block.kind == "predict":
+            asked, puzzle = walkthrough.prediction(block.text), course.load(block.puzzle)
+            fields = replace(asked, answer=repr(answer(puzzle, asked)))
+            written = "\n".join(f"{name}: {value}" for name, value in asdict(fields).items() if value)
+            text = text.replace(block.text, written)
+    return text
+
+
+def kept_runs(notebook: bytes) -> Iterator[tuple[str, bytes]]:
+    """(file, page) of the runs that it shows, by walkthrough.kept_run."""
+    for cell in json.loads(notebook)["cells"]:
+        line = re.fullmatch(r"%explore (.* --solution\b.*)", "".join(cell["source"]).strip())
+        pages = [o["data"]["text/html"] for o in cell.get("outputs", ()) if "text/html" in o.get("data", {})]
+        if line and pages:
+            yield walkthrough.kept_run(line[1]), texts_of(pages[0]).encode()
+
+
 # ---- lines of solutions ----------------------------------------------------------------------------------
 
 
@@ -116,6 +146,12 @@ def telling_lines(puzzle: Puzzle, least: int = LEAST_TELLING) -> list[str]:
         line for line in lines if re.search(r"[\[(]", line) and not re.fullmatch(r"net\.\w+\([^()]*\)", line)
     ]
     return [line for line in lines if len(line) >= least]
+
+
+def telling_anywhere(course: Course) -> list[str]:
+    """Of all puzzles, but for what a stub gives: it may continue an earlier kernel."""
+    given = "\n".join(squeezed(stub_text(puzzle)) for puzzle in course.puzzles())
+    return [line for puzzle in course.puzzles() for line in telling_lines(puzzle) if line not in given]
 
 
 def unrevealing(notebook: bytes, telling: list[str]) -> bytes:
@@ -145,14 +181,15 @@ def untagged(page: str) -> str:
 
 
 def revealed(course: Course, files: Files) -> Iterator[str]:
-    """The lines of solutions that stand in these files, except in the stubs of other puzzles, which may continue an
-    earlier kernel, and in what checks a puzzle that is solved in Python."""
+    """The lines of solutions that stand in these files.
+
+    What checks a puzzle that is solved in Python may say the same as its solution.
+    """
     texts = {name: squeezed(data.decode("utf-8", "replace")) for name, data in files.items()}
-    stubs = {f"puzzles/{p.id}/{p.file}" for p in course.puzzles()}
+    anywhere = set(telling_anywhere(course))
     for puzzle in course.puzzles():
         for line in telling_lines(puzzle, LEAST_OWN):
             for name, text in texts.items():
-                own = name.startswith(f"puzzles/{puzzle.id}/")
-                elsewhere = name in stubs or name.startswith(PRISTINE.as_posix()) or puzzle.program
-                if line in text and (own or not elsewhere and len(line) >= LEAST_TELLING):
+                own = name.startswith((f"puzzles/{puzzle.id}/", f"{PRISTINE.as_posix()}/{puzzle.id}/"))
+                if line in text and (own or line in anywhere and not puzzle.program):
                     yield f"{name} has a line of the solution of {puzzle.id} ({line})"
