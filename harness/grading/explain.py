@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 from ..course.cuda_values import tunables
-from ..course.declare import Puzzle
+from ..course.declare import Kernel, Puzzle
+from ..course.parameters import Scalar
 from ..errors import KernelFault, LaunchError
-from . import naming, sentences
+from . import formulas, naming, sentences, summed
 from .compare import error_map
-from .runs import Outcome
+from .runs import Outcome, Pace, Setup, Trial
 from .text_causes import causes
 from .unset import left_in_a_loop, read_unset
 from .verdict import Verdict
+
+TRIED = 3  # cases, for what is added up
 
 
 def clearest(failed: list[Outcome]) -> Outcome:
@@ -35,8 +39,9 @@ def explain(
     outcomes: list[Outcome],
     verdict: Verdict,
     foresee: naming.Foresee,
+    added: Callable[[], str] = str,
 ) -> list[str]:
-    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data."""
+    """Explains the outcome `shown`, and fills in the fields that hold the explanation as data. added: see `added_up`."""
     if isinstance(shown.error, KernelFault):
         verdict.fault = asdict(shown.error)
         solution = puzzle.solution_path.read_text(encoding="utf-8") if puzzle.has_solution else None
@@ -50,7 +55,8 @@ def explain(
         lines += sentences.wrong_type(shown.error, shown.kernel)
         launched = puzzle, tunables(source), source
         lines += sentences.surplus_thread(shown.error, shown.kernel, shown.case, *launched)
-        lines += elsewhere(puzzle, shown, outcomes, verdict, foresee)
+        others = elsewhere(puzzle, shown, outcomes, verdict, foresee)
+        lines += others or ([] if shown.timed_out or not (told := added()) else [told])
         if repeated := shown.timed_out and next((o for o in outcomes if again(o, shown)), None):
             lines = sentences.repeated(repeated.case.name, repeated.same_writes[0], source) + lines
         return lines + reasons
@@ -72,10 +78,43 @@ def explain(
             verdict.next = f"backwarp hint {puzzle.number} {claim.hint}"
         if claim.name in [m.name for m in puzzle.mistakes]:
             return lines
+    elif told := shown.kind == "wrong" and added():
+        lines.append(told)
     if shown.kind == "unwritten":
         lines += sentences.unwritten(puzzle, shown.kernel, source, shown.mismatches)
         lines += left_in_a_loop(shown.kernel, source)
     return lines + causes(puzzle, shown.kernel, source)
+
+
+def added_up(
+    puzzle: Puzzle, source: str, shown: Outcome, outcomes: list[Outcome], setup: Setup, seed: int
+) -> str:
+    """What the shown kernel adds up, other than it should, in a case that runs to its end."""
+    kernel = shown.kernel
+    out = [o.case.name for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")]
+    cases = [case for case in summed.most_telling(puzzle, kernel) if case.name not in out]
+    for case in cases[:TRIED]:
+        trial = Trial(Outcome(case, kernel), Pace())
+        trial.begin(puzzle, tunables(source), seed)
+        run = trial.launch and summed.launches(trial, setup)
+        both = list(summed.sums_of(kernel, trial.dims, trial.arrays, run)) if run else []
+        for want, got in both:
+            if says := formulas.told(want, got):
+                place = (
+                    "In this case"
+                    if case is shown.case
+                    else f"In case {case.name}{options(kernel, trial.dims)}"
+                )
+                return f"{place}, {says}"
+    return ""
+
+
+def options(kernel: Kernel, dims: Mapping[str, int]) -> str:
+    """The parameters of a case that are no sizes of arrays."""
+    sizes = {size for a in kernel.arrays for _, size in a.axes} | {"C_in", "C_out"}
+    found = {p.name: p.resolve(dims) for p in kernel.params if isinstance(p, Scalar) and p.dtype == "int32"}
+    shown = [f"{name}={value}" for name, value in found.items() if name not in sizes]
+    return f" ({' '.join(shown)})" if shown else ""
 
 
 def observed(shown: Outcome, outcomes: list[Outcome]) -> list[naming.Observation]:

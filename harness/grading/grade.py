@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..devices import end_processes
 from ..devices.confine import supported
 from ..errors import CompileError, CourseError, DeviceError, LaunchError, Unsupported
 from . import compile_errors, fault_values, gates, naming, race_timeline, sentences
-from .explain import clearest, explain
+from .explain import added_up, clearest, explain
 from .runs import PATIENCE, Outcome, Pace, Setup, Trial, given, in_order
 from .verdict import ERROR, FAILED, PASSED, RUNNABLE, SKIPPED, CaseResult, Verdict
 from .wrong_kernels import WrongKernels
@@ -182,7 +183,9 @@ def on_device(
             return end(verdict, stop)
         outcomes = [trial.outcome for trial in trials]
         skipped = [(o.case, o.kernel) for o in outcomes[done:]]
-        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee)
+        tell = partial(added_up, puzzle, source, setup=setups[0], seed=options.seed)
+        tell = tell if setups[0].device.kind == "cpu" and options.again else None
+        verdict = conclude(puzzle, source, outcomes[:done], skipped, verdict, options.foresee, tell)
         told = getattr(setups[0].module, "warnings", ())
         verdict.notes += [w.message for w in told if w.severity == "note"]
         if verdict.fault and setups[0].device.kind == "cpu" and options.again:
@@ -314,8 +317,9 @@ def conclude(
     skipped: list,
     verdict: Verdict,
     foresee: naming.Foresee | None = None,
+    tell: Callable[[Outcome, list[Outcome]], str] | None = None,
 ) -> Verdict:
-    """The verdict on all outcomes; it explains the first failing one, which is the smallest."""
+    """The verdict on all outcomes; it explains the first failing one, which is the smallest. tell: see `added_up`."""
     results = [
         CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
         for o in outcomes
@@ -340,7 +344,8 @@ def conclude(
     verdict.case_number = in_order(puzzle).index(shown.case) + 1
     known = nullcontext(foresee) if foresee else WrongKernels(puzzle, shown.kernel, source, verdict.seed)
     with known as foresee:
-        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee)
+        added = partial(tell, shown, outcomes) if tell else str
+        verdict.lines = explain(puzzle, source, shown, outcomes, verdict, foresee, added)
     if shown is failed[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten"):
         verdict.lines.append(sentences.great_sizes(shown.case))
     if skipped:

@@ -14,8 +14,8 @@ from ..course.declare import Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..course.stubs import stub_text
 from .array_steps import wrong_steps
-from .findings import Slip, reached, shown
-from .near_solution import differences
+from .findings import Slip, reached, shown, sign_of
+from .near_solution import differences, values
 from .noting import value_of
 
 _PAIR = {"_h": "rows", "_w": "columns"}
@@ -105,6 +105,11 @@ class Use:
             if e.part("operator").code == sign and e.part("right").code == name
         ]
 
+    def times(self, name: str) -> int:
+        """How often something is multiplied by a name."""
+        products = (e for body in self.bodies for e in body.all("binary_expression"))
+        return sum(name in (e.part("left").code, e.part("right").code) for e in products if sign_of(e) == "*")
+
 
 def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
     """What the solution's own lines use, and this file's own do not."""
@@ -120,7 +125,7 @@ def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[
 def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:
     """No division by a parameter, or one of which the remainder is not looked at, where the solution does both."""
     for name in (p.name for p in kernel.params if isinstance(p, Scalar)):
-        asks = mine.by("%", name) or len(mine.by("*", name)) > len(stub.by("*", name))
+        asks = mine.by("%", name) or mine.times(name) > stub.times(name)
         if not any(_is_tested(e) for e in solution.by("%", name)) or stub.by("%", name):
             continue
         divisions = mine.by("/", name)
@@ -131,11 +136,7 @@ def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterato
                 f"Line {last.line} divides by {name}, and nothing asks whether the division leaves a remainder "
                 f"(% {name}): where it does, there is no such position.",
             )
-        elif (
-            len(divisions) <= len(stub.by("/", name))
-            and not mine.by("%", name)
-            and mine.of(name) > stub.of(name)
-        ):
+        elif len(divisions) <= len(stub.by("/", name)) and not asks and mine.of(name) > stub.of(name):
             yield Slip(
                 mine.function.name_line,
                 f"Nothing that you wrote in {kernel.name} divides by {name}: from here, what lies a step of {name} apart "
@@ -170,22 +171,22 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
 
 
 def changed_lines(stub: Use, mine: Use) -> list[Slip]:
-    """The first declaration that the stub gives and the file has no more."""
-    plain = "".join(t.code for t in mine.file.tokens if any(body.holds(t) for body in mine.bodies))
-    for body in stub.bodies:
-        for given in body.all("declaration"):
-            if (
-                given.code
-                and "".join(token.code for token in stub.file.tokens if given.holds(token)) not in plain
-            ):
-                text = " ".join(re.sub(r"//.*", "", given.code).split())
-                return [
-                    Slip(
-                        given.line,
-                        f"The stub has the line `{text}`, which this file has not: was it meant to change?",
-                    )
-                ]
+    """The first variable to which the stub gives a value, and the file another one."""
+    own = values(mine.bodies)
+    for name, given in values(stub.bodies).items():
+        if name in own and words(own[name]) != words(given):
+            return [
+                Slip(
+                    own[name].line,
+                    f"The stub has {name} = {shown(given)}, line {own[name].line} has {shown(own[name])}: was it meant "
+                    "to change?",
+                )
+            ]
     return []
+
+
+def words(piece: Piece) -> list[str]:
+    return [token.code for token in piece.file.tokens if piece.holds(token)]
 
 
 def _is_tested(remainder: Piece) -> bool:

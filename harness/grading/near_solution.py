@@ -173,10 +173,12 @@ def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]
 
 
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
-    """One name for another, in the value of a variable or in the whole index of an array."""
+    """One name for another, in the value of a variable or in the whole index of an array; not a name of one's own."""
     right, own = values(solution), values(mine)
+    both = [{p.code for body in bodies for p in body.all("identifier")} for bodies in (mine, solution)]
     for name, value in own.items():
-        if name in right and (wrong := one_name(value, right[name])):
+        wrong, other = one_name(value, right[name]) if name in right else ("", "")
+        if wrong in both[1] and other in both[0]:
             yield Slip(value.line, f"Line {value.line}: is {wrong} the right one in {name} = {shown(value)}?")
     known = {(a, i) for body in solution for _, a, i in indices(body)}
     for body in mine:
@@ -186,14 +188,14 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
                 yield Slip(access.line, f"Line {access.line}: is {index} the right index for {array}?")
 
 
-def one_name(mine: Piece, solution: Piece) -> str:
-    """The only word in which two expressions differ, if it is a name."""
+def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
+    """The only words in which two expressions differ, if they are names."""
     both = [[t for t in p.file.tokens if p.holds(t)] for p in (mine, solution)]
     if len(both[0]) != len(both[1]):
-        return ""
-    differ = [(a, b) for a, b in zip(*both, strict=True) if a.code != b.code]
-    names = len(differ) == 1 and all(re.fullmatch(r"[A-Za-z_]\w*", t.code) for t in differ[0])
-    return differ[0][0].code if names else ""
+        return "", ""
+    differ = [(a.code, b.code) for a, b in zip(*both, strict=True) if a.code != b.code]
+    names = len(differ) == 1 and all(re.fullmatch(r"[A-Za-z_]\w*", word) for word in differ[0])
+    return differ[0] if names else ("", "")
 
 
 def indices(body: Piece) -> Iterator[tuple[Piece, str, str]]:

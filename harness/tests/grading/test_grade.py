@@ -458,7 +458,7 @@ def test_the_seed_is_that_of_the_text_or_the_one_given(tmp_path):
     def graded(**options):
         runs = []
         verdict = grade(puzzle, lambda a, device: runs.append(a["x"].copy()), options=Options(**options))
-        seen[verdict.seed] = {c.name: c.dims["N"] for c in verdict.cases}, {x.size: x for x in runs}
+        seen[verdict.seed] = {c.name: c.dims["N"] for c in verdict.cases}, {x.size: x for x in reversed(runs)}
         return verdict.seed
 
     first, text = graded(), puzzle.stub_path.read_text()

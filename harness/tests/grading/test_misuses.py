@@ -59,9 +59,9 @@ STEP = "elements for the step along"
         (
             "24",
             [("HEIGHT + F - 1, ", "HEIGHT, ")],
-            "The stub has the line `int down = HEIGHT + F - 1, across = WIDTH",
+            "The stub has down = HEIGHT + F - 1, line ",
         ),
-        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has the line `int H_out = (H + 2 * pad_h"),
+        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has H_out = (H + 2 * pad_h - dilation_h"),
         (
             "07",
             [

@@ -1,0 +1,155 @@
+"""How the places of the elements in one array follow from those in the others, in the terms of a sum: rules of letters.
+
+`h` of the input is `2 * p + r - 1`, a sum of multiples, or `c` is looked up by `k` in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from .summed import Terms
+
+
+@dataclass(frozen=True)
+class Column:
+    """An axis of one of the arrays."""
+
+    number: int  # in Terms.at
+    array: int
+    letter: str
+    size: int
+    step: int  # in elements
+    steps: str  # its name: `H * W`
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A sum of multiples of the base's columns, and a constant at the end."""
+
+    factors: tuple[int, ...]
+
+    def of(self, base: np.ndarray) -> np.ndarray:
+        return base @ np.array(self.factors[:-1], int) + self.factors[-1]
+
+    def text(self, letters: Sequence[str]) -> str:
+        parts = [
+            (f, letter if abs(f) == 1 else f"{abs(f)} * {letter}")
+            for f, letter in zip(self.factors, letters, strict=False)
+            if f
+        ]
+        if self.factors[-1] or not parts:
+            parts.append((self.factors[-1], str(abs(self.factors[-1]))))
+        return "".join(
+            f" {'-' if f < 0 else '+'} {part}" for f, part in sorted(parts, key=lambda p: p[0] < 0)
+        ).strip("+ ")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A value for each combination of the values of some columns."""
+
+    by: tuple[int, ...]
+    values: dict[tuple[int, ...], int]
+
+    def of(self, base: np.ndarray) -> np.ndarray:
+        """-1 where there is none."""
+        return np.array([self.values.get(tuple(row), -1) for row in base[:, self.by].tolist()], int)
+
+
+def columns_of(terms: Terms) -> list[Column]:
+    found = []
+    for i, (array, shape) in enumerate(zip(terms.arrays, terms.shapes, strict=True)):
+        for axis, ((letter, _), size) in enumerate(zip(array.axes, shape, strict=True)):
+            later = [str(name) for _, name in array.axes[axis + 1 :]]
+            step = int(np.prod(shape[axis + 1 :]))
+            found.append(Column(len(found), i, letter, size, step, " * ".join(later) or "1"))
+    return found
+
+
+@dataclass(frozen=True)
+class View:
+    """One way to look at the terms: the places in one array, and the axes that two others share, as they follow from the
+    rest, the base."""
+
+    dependent: int
+    base: tuple[Column, ...]
+    rest: tuple[Column, ...]
+    rules: tuple  # of the right terms, one for each of the rest
+
+    @property
+    def letters(self) -> list[str]:
+        return [c.letter for c in self.base]
+
+    def of(self, terms: Terms) -> np.ndarray:
+        return terms.at[:, [c.number for c in self.base]]
+
+
+@lru_cache(1)
+def views(want: Terms) -> list[View]:
+    """Those first in which the largest input depends on the others, those last in which the output does."""
+    columns, found = columns_of(want), []
+    for dependent in reversed(range(len(want.arrays))):
+        base: list[Column] = []
+        for c in columns:
+            if c.array != dependent and c.letter not in [known.letter for known in base]:
+                base.append(c)
+        rest = [c for c in columns if c not in base]
+        places = want.at[:, [c.number for c in base]]
+        rules = [rule_of(places, want.at[:, c.number], [b.letter == c.letter for b in base]) for c in rest]
+        if None not in rules:
+            found.append(View(dependent, tuple(base), tuple(rest), tuple(rules)))
+    return found
+
+
+def rule_of(base: np.ndarray, values: np.ndarray, same: list[bool]) -> Linear | Table | None:
+    """How these values follow from the base. same: which of its columns has the same letter."""
+    if True in same and (base[:, same.index(True)] == values).all():
+        return Linear((*map(int, same), 0))
+    return linear(base, values) or table(base, values)
+
+
+def linear(base: np.ndarray, values: np.ndarray) -> Linear | None:
+    """The only one, in the columns that change."""
+    moving = [i for i in range(base.shape[1]) if len(base) and np.ptp(base[:, i])]
+    places = np.column_stack([base[:, moving], np.ones(len(base))])
+    if len(base) <= len(moving) + 1 or np.linalg.matrix_rank(places) < len(moving) + 1:
+        return None
+    solved = np.linalg.lstsq(places, values, rcond=None)[0]
+    factors = dict(zip([*moving, -1], np.rint(solved).astype(int).tolist(), strict=True))
+    rule = Linear((*(factors.get(i, 0) for i in range(base.shape[1])), factors[-1]))
+    return rule if (rule.of(base) == values).all() else None
+
+
+def table(base: np.ndarray, values: np.ndarray) -> Table | None:
+    """By one or two columns."""
+    for count in (1, 2):
+        for by in combinations(range(base.shape[1]), count):
+            rows, first, each = np.unique(base[:, by], axis=0, return_index=True, return_inverse=True)
+            if 2 * len(rows) <= len(base) and (values[first][each.ravel()] == values).all():
+                return Table(by, dict(zip(map(tuple, rows.tolist()), values[first].tolist(), strict=True)))
+    return None
+
+
+def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None:
+    """The rule that these values follow, with the fewest factors that are not those of another; None if several do."""
+    places = np.column_stack([base, np.ones(len(base), int)])
+    left = values - rule.of(base)
+    moving = [i for i in range(places.shape[1]) if i == base.shape[1] or np.ptp(places[:, i])]
+    for count in (1, 2):
+        found = []
+        for changed in combinations(moving, count):
+            chosen = places[:, changed]
+            solved = np.rint(np.linalg.lstsq(chosen, left, rcond=None)[0]).astype(int)
+            if (chosen @ solved == left).all() and solved.all():
+                factors = list(rule.factors)
+                for i, more in zip(changed, solved.tolist(), strict=True):
+                    factors[i] += more
+                found.append(Linear(tuple(factors)))
+        if found:
+            return found[0] if len(found) == 1 else None
+    return linear(base, values)

@@ -1,0 +1,44 @@
+"""Kernels written in a style of their own: what they add up is found and told."""
+
+from __future__ import annotations
+
+import re
+
+from harness.grading.grade import Options, grade_file
+from harness.maintain import check
+
+from .test_grade_puzzles import PUZZLES
+
+POINTERS = """(const float* grad_output, const float* input, float* grad_weights,
+    int batch, int C_in, int H, int W, int C_out, int F) {
+    int outs = (H - F + 1) * (W - F + 1), tap = blockIdx.x % (F * F), pair = blockIdx.x / (F * F);
+    float mine = 0;
+    for (int image = 0; image < batch; image++) {
+        const float* dy = grad_output + (image * C_out + pair / C_in) * outs;
+        const float* x = input + ((image * C_in + pair % C_in) * H + tap / F) * W + tap % F;
+        for (int at = threadIdx.x; at < outs; at += blockDim.x) mine += dy[at] * x[at];
+    }
+    mine = warp_sum(mine);
+    if (threadIdx.x % 32 == 0) slot[threadIdx.x / 32] = mine;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int i = 1; i < blockDim.x / 32; i++) mine += slot[i];
+        grad_weights[blockIdx.x] = mine;
+    }
+}
+"""
+
+
+def test_what_is_added_up_is_told(tmp_path):
+    """Positions are used as places in the input, whose rows are longer."""
+    puzzle = PUZZLES["21_weights_block"]
+    text = puzzle.solution_path.read_text(encoding="utf-8")
+    name = "void conv2d_backward_weights"
+    start = text.index(name) + len(name)
+    body = re.sub(r"\{", "{\n    __shared__ float slot[32];", POINTERS, count=1)
+    path = tmp_path / "kernel.cu"
+    path.write_text(text[:start] + body, encoding="utf-8")
+    verdict = grade_file(puzzle, path, Options("cpu", 0), check.impatient)
+    assert re.search(
+        r"In case .*, a step along p moves by (\d+) in input; it should by (\d+)", str(verdict.lines)
+    )

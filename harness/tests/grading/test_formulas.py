@@ -1,0 +1,122 @@
+"""What a wrong kernel adds up is found by running it, and told in the letters of the axes; kernels are Python here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.grading.formulas import told
+from harness.grading.summed import sums_of
+
+DIMS = {"batch": 2, "K": 2, "C": 3, "H": 6, "W": 4, "R": 2, "S": 3, "P": 3, "Q": 2, "step": 2}
+ARRAYS = (
+    In("weights", k="K", c="C", r="R", s="S"),
+    In("x", b="batch", c="C", h="H", w="W"),
+    In("bias", k="K"),
+    Out("y", b="batch", k="K", p="P", q="Q"),
+)
+
+
+def convolution(
+    h="step*p+r", w="q+s", c="c", tap="((k*C+c)*R+r)*S+s", guard="True", bias="bias[k]", store=""
+):
+    """A kernel that takes its indices from these texts."""
+    texts = [compile(text or "((b*K+k)*P+p)*Q+q", "", "eval") for text in (h, w, c, tap, guard, bias, store)]
+
+    def run(arrays, d=DIMS):
+        weights, x = arrays["weights"].ravel(), arrays["x"]
+        y = np.zeros((d["batch"], d["K"], d["P"], d["Q"]))
+        for b, k, p, q in np.ndindex(y.shape):
+            total, names = 0.0, {**d, "b": b, "k": k, "p": p, "q": q, "bias": arrays["bias"]}
+            for names["c"], names["r"], names["s"] in np.ndindex(d["C"], d["R"], d["S"]):
+                at = [eval(text, None, names) for text in texts[:5]]
+                if at[4] and at[0] < d["H"] and at[1] < d["W"] and at[3] < weights.size:
+                    total += weights[at[3]] * x[b, at[2], at[0], at[1]]
+            y.flat[eval(texts[6], None, names)] = total + eval(texts[5], None, names)
+        return {"y": y}
+
+    return run
+
+
+RIGHT = convolution()
+KERNEL = Kernel("f", (*ARRAYS, Int("step")), lambda d, t: Launch(1, 1), lambda a, d: RIGHT(a)["y"])
+
+
+def said(run, kernel=KERNEL, dims=DIMS):
+    arrays = {a.name: np.ones(a.shape(dims), np.float32) for a in kernel.arrays if a.is_input}
+    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"h": "p+step*r"}, "in x, h should be 2 * p + r, not p + 2 * r."),
+        ({"h": "step*p"}, "in x, h should be 2 * p + r, not 2 * p."),
+        ({"w": "q"}, "in x, w should be q + s, not q."),
+        (
+            {"tap": "((c*K+k)*R+r)*S+s"},
+            "a step along k moves by 6 in weights; it should by 18 (C * R * S); a step along c moves by 12 in weights; it "
+            "should by 6 (R * S).",
+        ),
+        ({"tap": "(k*C+c)*S+s"}, "the place in weights is 9 * k + 3 * c + w - q; it should be 18 * k"),
+        ({"c": "k"}, "in x, c should be c, not k."),
+        ({"c": "(c*c+k)%3"}, "for k=0 and c=2, it uses x at c=1; it should be 2."),
+        ({"guard": "r<R-1"}, "the sums of y lack the products with r=1 (the last)."),
+        ({"guard": "s>0"}, "the sums of y lack the products with s=0 (the first)."),
+        ({"guard": "(r+s+p+q+k)%3"}, "the sum for y[b=0,k=0,p=0,q=0] lacks weights"),
+        (
+            {"store": "((k*batch+b)*P+p)*Q+q"},
+            "b and k should change places",
+        ),
+        (
+            {"store": "((b*K+k)*Q+q)*P+p"},
+            "the number of an element of y is taken apart by the sizes [batch, K, Q, P]",
+        ),
+        ({}, ""),
+    ],
+)
+def test_a_sum_of_products(wrong, says):
+    """Texts of indices stand for kernels written in any way: only what is computed is looked at."""
+    products, bias = said(convolution(**wrong))
+    assert says in products if says else not products
+    assert not bias or "store" in wrong
+
+
+def test_what_is_added_besides():
+    assert said(convolution(bias="bias[b]")) == [
+        "",
+        "it puts bias[b] into y[b,k,p,q]: in bias, k should be k, not b.",
+    ]
+    assert said(convolution(bias="3*bias[k]"))[1].endswith("bias[k=0] is added 3 times; it should be once.")
+
+
+def pooled(columns, divisor):
+    return lambda arrays: {
+        "y": np.stack([arrays["x"][:, i : i + columns].sum(1) / divisor for i in range(3)], 1)
+    }
+
+
+POOL = Kernel(
+    "f",
+    (In("x", n="N", w="W"), Out("y", n="N", q="Q")),
+    lambda d, t: Launch(1, 1),
+    lambda a, d: pooled(2, 4)(a)["y"],
+)
+
+
+def test_what_elements_are_divided_by():
+    dims = {"N": 2, "W": 5, "Q": 3}
+    assert said(pooled(2, 3), POOL, dims) == [
+        "for y[n=0,q=0], x[n=0,w=0] is divided by 3; it should be by 4."
+    ]
+    (says,) = said(pooled(3, 4), POOL, dims)
+    assert says == "the sum for y[n=0,q=0] has x[n=0,w=2], which does not belong to it."
+
+
+def test_what_is_no_sum():
+    """Nothing is said of a kernel that fails or takes products of products, nor where the right result is no sum."""
+    assert said(lambda arrays: None) == []
+    assert said(lambda arrays: {"y": RIGHT(arrays)["y"] ** 2 / 3}) == []
+    squared = Kernel("f", KERNEL.params, KERNEL.launch, lambda a, d: RIGHT(a)["y"] ** 2)
+    assert said(RIGHT, squared) == []
