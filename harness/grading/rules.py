@@ -14,6 +14,8 @@ import numpy as np
 
 from .summed import Terms
 
+SOME = 500  # terms that a rule is found from; then it is tried on all
+
 
 @dataclass(frozen=True)
 class Column:
@@ -117,9 +119,13 @@ def linear(base: np.ndarray, values: np.ndarray) -> Linear | None:
     """The only one, in the columns that change."""
     moving = [i for i in range(base.shape[1]) if len(base) and np.ptp(base[:, i])]
     places = np.column_stack([base[:, moving], np.ones(len(base))])
-    if len(base) <= len(moving) + 1 or np.linalg.matrix_rank(places) < len(moving) + 1:
+    if len(base) <= len(moving) + 1:
         return None
-    solved = np.linalg.lstsq(places, values, rcond=None)[0]
+    solved, _, rank, _ = np.linalg.lstsq(
+        places[:: 1 + len(base) // SOME], values[:: 1 + len(base) // SOME], rcond=None
+    )
+    if rank < len(moving) + 1:
+        return None
     factors = dict(zip([*moving, -1], np.rint(solved).astype(int).tolist(), strict=True))
     rule = Linear((*(factors.get(i, 0) for i in range(base.shape[1])), factors[-1]))
     return rule if (rule.of(base) == values).all() else None
@@ -138,13 +144,13 @@ def table(base: np.ndarray, values: np.ndarray) -> Table | None:
 def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None:
     """The rule that these values follow, with the fewest factors that are not those of another; None if several do."""
     places = np.column_stack([base, np.ones(len(base), int)])
-    left = values - rule.of(base)
+    left, some = values - rule.of(base), slice(None, None, 1 + len(base) // SOME)
     moving = [i for i in range(places.shape[1]) if i == base.shape[1] or np.ptp(places[:, i])]
     for count in (1, 2):
         found = []
         for changed in combinations(moving, count):
             chosen = places[:, changed]
-            solved = np.rint(np.linalg.lstsq(chosen, left, rcond=None)[0]).astype(int)
+            solved = np.rint(np.linalg.lstsq(chosen[some], left[some], rcond=None)[0]).astype(int)
             if (chosen @ solved == left).all() and solved.all():
                 factors = list(rule.factors)
                 for i, more in zip(changed, solved.tolist(), strict=True):
