@@ -121,9 +121,8 @@ def linear(base: np.ndarray, values: np.ndarray) -> Linear | None:
     places = np.column_stack([base[:, moving], np.ones(len(base))])
     if len(base) <= len(moving) + 1:
         return None
-    solved, _, rank, _ = np.linalg.lstsq(
-        places[:: 1 + len(base) // SOME], values[:: 1 + len(base) // SOME], rcond=None
-    )
+    few = some(len(base))
+    solved, _, rank, _ = np.linalg.lstsq(places[few], values[few], rcond=None)
     if rank < len(moving) + 1:
         return None
     factors = dict(zip([*moving, -1], np.rint(solved).astype(int).tolist(), strict=True))
@@ -141,16 +140,21 @@ def table(base: np.ndarray, values: np.ndarray) -> Table | None:
     return None
 
 
+def some(count: int) -> np.ndarray:
+    """Numbers of terms, in no order that any axis has."""
+    return np.random.default_rng(0).permutation(count)[:SOME]
+
+
 def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None:
     """The rule that these values follow, with the fewest factors that are not those of another; None if several do."""
     places = np.column_stack([base, np.ones(len(base), int)])
-    left, some = values - rule.of(base), slice(None, None, 1 + len(base) // SOME)
+    left, few = values - rule.of(base), some(len(base))
     moving = [i for i in range(places.shape[1]) if i == base.shape[1] or np.ptp(places[:, i])]
     for count in (1, 2):
         found = []
         for changed in combinations(moving, count):
             chosen = places[:, changed]
-            solved = np.rint(np.linalg.lstsq(chosen[some], left[some], rcond=None)[0]).astype(int)
+            solved = np.rint(np.linalg.lstsq(chosen[few], left[few], rcond=None)[0]).astype(int)
             if (chosen @ solved == left).all() and solved.all():
                 factors = list(rule.factors)
                 for i, more in zip(changed, solved.tolist(), strict=True):
