@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from . import arrays, run_textures
+from . import arrays, run_headers, run_textures
 from .course.cuda_text import Function, Variable, read
 from .devices.launching import Launch, triple
-from .devices.nvrtc import host_code, includes
 from .errors import CompileError, CourseError, KernelFault
 from .grading import compile_errors, fault_values
 
@@ -108,7 +107,7 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
     )
     with tempfile.TemporaryDirectory(prefix="backwarp-") as folder:
         try:
-            _copy_headers(source, asked, Path(folder))
+            source, own = run_headers.gather(source, asked.file, asked.folders, Path(folder))
         except CompileError as error:
             done.errors = compile_errors.compile_error(error, source)
             return done
@@ -121,6 +120,8 @@ def run_file(asked: Asked, kind: str = "auto", opener=None) -> Run:
                 module = device.compile(source, **compiled)
             except CompileError as error:
                 done.errors = compile_errors.compile_error(error, source)
+                for name, as_written in own.items():
+                    done.errors = [line.replace(name, as_written) for line in done.errors]
                 return done
             done.notes = [w.message for w in module.warnings if w.severity == "note"]
             done.kernel = asked.kernel or _only(module.functions, source)
@@ -211,31 +212,6 @@ def _only(kernels: tuple[str, ...], source: str) -> str:
     if templates:
         raise CourseError(f"say with which arguments the template is to be run: {', '.join(templates)}")
     raise CourseError("the file has no kernel (a __global__ void function)")
-
-
-def _copy_headers(source: str, asked: Asked, into: Path) -> None:
-    """Puts the headers that the file needs from its own folder, and from `folders`, where the compiler may read."""
-    from .devices.nvrtc.compiler import has_header
-
-    folders = (*asked.folders, asked.file.resolve().parent)
-    texts, waiting = {}, [(asked.file.name, source)]
-    while waiting:
-        name, text = waiting.pop()
-        text, _ = host_code.without(text, name, has_header)
-        for include in includes.scan(text, name):
-            if include.name in texts or not includes.is_plain(include.name) or has_header(include.name):
-                continue
-            found = next((f / include.name for f in folders if (f / include.name).is_file()), None)
-            if found:
-                texts[include.name] = found.read_text(encoding="utf-8", errors="replace")
-                waiting.append((include.name, texts[include.name]))
-    # all in one text: what kernels need of a header is found as in one file
-    together = "".join(f"{text}\n" for text in (*texts.values(), source))
-    together, _ = host_code.without(together, asked.file.name, has_header)
-    for name, text in texts.items():
-        (into / name).parent.mkdir(parents=True, exist_ok=True)
-        (into / name).write_text(together[: len(text)], encoding="utf-8")
-        together = together[len(text) + 1 :]
 
 
 # ---- arguments -----------------------------------------------------------------------------------------

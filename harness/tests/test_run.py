@@ -198,6 +198,32 @@ def test_macros_and_variables(tmp_path):
     assert "N" in run_file(Asked(file, **asked), "cpu").errors[0]
 
 
+def test_headers_in_other_folders(tmp_path):
+    """Beside the file that includes them, or above; but no other files, and none outside the project."""
+    for name, text in {
+        "project/.git/x": "",
+        "project/src/deep/k.cu": '#include "../../common/a.cuh"\n#include "b.cuh"\n'
+        "__global__ void k(int* out) { out[0] = a() + b(); }\n",
+        "project/src/deep/b.cuh": "__device__ int b() { return 1; }\n",
+        "project/common/a.cuh": '#pragma once\n#include "more/c.cuh"\n__device__ int a() { return 10 * c(); }\n',
+        "project/common/more/c.cuh": '#include "../a.cuh"\n__device__ int c() { return 2; }\n',
+        "outside.cuh": "__device__ int out() { return 2; }\n",
+        "project/secret.txt": "no header",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    file = tmp_path / "project/src/deep/k.cu"
+    asked = Asked(file, arguments=("out=zeros:1",), count=False)
+    assert run_file(asked, "cpu").arrays["out"].tolist() == [21]
+    (tmp_path / "project/common/more/c.cuh").write_text("__device__ int c() { return nothing; }\n")
+    said = run_file(asked, "cpu").errors
+    assert "in more/c.cuh(1): identifier" in said[0] and '#include "../../common/a.cuh"' in said[1]
+    for name in ("../../../outside.cuh", "../../secret.txt"):
+        file.write_text(f'#include "{name}"\n__global__ void k(int* out) {{}}\n')
+        said = " ".join(run_file(asked, "cpu").errors)
+        assert f'"{name}" is not a header that a kernel may include' in said and "no header" not in said
+
+
 def test_headers_that_are_refused_and_headers_in_other_alphabets(tmp_path):
     (tmp_path / "k.cu").write_text('#include "a.cuh"\n__global__ void k() { f(); }\n')
     (tmp_path / "a.cuh").write_bytes(b"// caf\xe9\n#include NAME\n")
