@@ -81,6 +81,10 @@ class LaunchError(BackwarpError):
 Coordinates = tuple[int, int, int]
 
 
+class LaunchMistake(BackwarpError):
+    """A launch that does not fit its kernel: unknown name, wrong number of arrays, shapes that disagree."""
+
+
 @dataclass(frozen=True)
 class Place:
     """One side of a fault: who was where."""

@@ -121,13 +121,21 @@ def look_for_repair(puzzle: Puzzle, path: Path, verdict: Verdict, progress: Prog
 def chosen_ids(course: Course, progress: Progress, ids: tuple[str, ...], everything: bool) -> list[str]:
     """The puzzles to grade; without any, the next one."""
     if everything:
-        return list(course.ids())
+        return [i for i in course.ids() if is_installed(course.load(i))]
     if ids:
         return list(dict.fromkeys(course.resolve(i) for i in ids))
     upcoming = progress.next_of(course.ids())
     if upcoming is None:
         raise CourseError("every puzzle is solved; name the one to grade, or use --all")
     return [upcoming]
+
+
+def is_installed(puzzle: Puzzle) -> bool:
+    """Whether there is what an optional puzzle needs; if not, that is said."""
+    install = puzzle.program.missing if puzzle.program else ""
+    if install:
+        say(f"{puzzle.id} is left out: it needs {puzzle.program.needs[0]} ({install}).", err=True)
+    return not install
 
 
 def what_next(course: Course, progress: Progress) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ PARTS = {
     3: "Reductions and memory",
     4: "Convolution as GEMM",
     5: "LeNet",
+    6: "After the course (optional)",
 }
 
 
@@ -219,6 +221,9 @@ class Program:
     device, seed) -> Finding, or None if all is right; the functions run in a confined process, for at most `seconds`
     per case. requests: what they may ask of the `net` that they get: verb -> work(net, ...).
     prepare(device): slow work that all cases need, such as compiling; it does not count towards the seconds.
+    driver: a module of the harness that is in the process of the file and works with what the file defines: its
+    functions(namespace) are called, and the check gets them as functions["call"](name, net, ...). needs: the module
+    that it needs besides, and what installs it.
     A mistake's `kernel` is then one of the functions.
     """
 
@@ -228,6 +233,14 @@ class Program:
     requests: Mapping[str, Callable[..., Any]]
     seconds: float = 20.0
     prepare: Callable[[Any], object] | None = None
+    driver: str = ""
+    needs: tuple[str, str] = ("", "")
+
+    @property
+    def missing(self) -> str:
+        """What to install first; "" if nothing."""
+        module, install = self.needs
+        return install if module and not find_spec(module) else ""
 
     @property
     def names(self) -> list[str]:

@@ -16,7 +16,10 @@ def judge_program(
 ) -> Verdict:
     """The verdict on a Python file: all cases in order, up to the first that fails."""
     verdict = replace(verdict, case_total=len(puzzle.cases), next=f"backwarp hint {puzzle.number}")
-    with Program(puzzle.program.requests) as program:
+    if install := puzzle.program.missing:
+        lines = [f"Puzzle {puzzle.number} needs {puzzle.program.needs[0]}, which is not installed."]
+        return replace(verdict, status=ERROR, kind="device", lines=lines, next=install)
+    with Program(puzzle.program.requests, puzzle.program.driver) as program:
         try:
             confined = not puzzle.has_solution  # the kernels are the student's
             with open_device(device, checks="memory", seed=seed, confined=confined) as opened:

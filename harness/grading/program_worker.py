@@ -1,4 +1,6 @@
-"""The process in which a student's Python file runs, confined: `python -m harness.grading.program_worker`.
+"""The process in which a student's Python file runs, confined: `python -m harness.grading.program_worker FD [DRIVER]`.
+
+DRIVER is a module of the harness with functions that call the file's, see Worker.
 
 It has no part in the verdict, and no array is here: what the file calls `net` sends requests, as plain data, to the
 process that has the arrays and judges them. What it sends may be anything, since the file can change all that is here.
@@ -6,6 +8,7 @@ process that has the arrays and judges them. What it sends may be anything, sinc
 
 from __future__ import annotations
 
+import importlib
 import io
 import itertools
 import os
@@ -21,9 +24,12 @@ import numpy as np
 
 from ..devices.child import Channel, attach, serve
 from ..devices.confine import confine, limit, python_folders
+from ..errors import LaunchMistake
 from .program_data import CODEC, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
 
-MEMORY = 1 << 30  # bytes of address space
+MEMORY = (
+    1 << 30
+)  # bytes of address space; with a driver, which may map large libraries, of memory that is written
 MOST_ITEMS = 1 << 20  # of what a function returns
 
 
@@ -130,10 +136,10 @@ class Net:
 
 
 class Worker:
-    """A file that is loaded, and calls of its functions."""
+    """A file that is loaded, and calls of its functions. driver: has `functions(namespace)` too, by name."""
 
-    def __init__(self, channel: Channel):
-        self.channel, self.turn = channel, threading.Lock()
+    def __init__(self, channel: Channel, driver=None):
+        self.channel, self.turn, self.driver = channel, threading.Lock(), driver
         self.functions: dict[str, Callable] = {}
         self.name = ""
 
@@ -158,6 +164,8 @@ class Worker:
         defined = {n: v for n, v in namespace.items() if isinstance(n, str) and callable(v)}
         self.functions = {n: defined[n] for n in wanted if n in defined}
         codes = {n: getattr(function, "__code__", None) for n, function in self.functions.items()}
+        if self.driver:
+            self.functions = self.driver.functions(dict(self.functions))
         return {
             "defined": [n for n in itertools.islice(defined, 1000) if not n.startswith("_")],
             "codes": {
@@ -177,7 +185,10 @@ class Worker:
 
     def raised(self, error: BaseException) -> Raised:
         """What the parent has to know of an exception to explain it."""
-        kinds = (SyntaxError, "syntax"), (OutOfTime, "timeout"), (Refused, getattr(error, "kind", ""))
+        kinds = (
+            *((SyntaxError, "syntax"), (OutOfTime, "timeout"), (LaunchMistake, "launch")),
+            (Refused, getattr(error, "kind", "")),
+        )
         kind = next((kind for type_, kind in kinds if isinstance(error, type_)), "exception")
         line, column = _line(error.__traceback__, self.name), 0
         text = str(error)
@@ -198,6 +209,8 @@ def plain(value, count: Iterable[int]):
         return float(value)
     if isinstance(value, np.ndarray | np.generic):
         return value if value.dtype.kind in "biuf" else Other.of(value)
+    if isinstance(value, dict):
+        return dict(zip(map(str, value), plain(value.values(), count)))
     if isinstance(value, Iterable) and not isinstance(value, Array | Net | bytes | type):
         items = itertools.takewhile(lambda _: next(count) < MOST_ITEMS, value)
         return [plain(item, count) for item in items]
@@ -221,12 +234,13 @@ def _out_of_time(*_) -> NoReturn:
 def main() -> None:
     channel = attach(CODEC)
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    limit(addresses=MEMORY, file_size=0)
+    driver = importlib.import_module(sys.argv[2]) if len(sys.argv) > 2 else None
+    limit(**{"memory" if driver else "addresses": MEMORY}, file_size=0)
     if not confine(readable=python_folders(harness=False)).calls:
         limit(processes=0)  # this also forbids threads
     os.dup2(nowhere, 2)  # nobody reads what is written there while it runs
     signal.signal(signal.SIGALRM, _out_of_time)
-    worker = Worker(channel)
+    worker = Worker(channel, driver)
     serve(channel, {"load": partial(worker.timed, worker.load), "call": partial(worker.timed, worker.call)})
 
 

@@ -28,7 +28,10 @@ class _Process(Child):
 
     def __init__(self, program: Program):
         worker = "harness.grading.program_worker"
-        super().__init__(worker, environment=ENVIRONMENT, codec=CODEC, most=MOST_BYTES, memory=MEMORY)
+        driver = [program.driver] if program.driver else []
+        super().__init__(
+            worker, *driver, environment=ENVIRONMENT, codec=CODEC, most=MOST_BYTES, memory=MEMORY
+        )
         self._program = program
 
     def receive(self, *_):
@@ -49,11 +52,12 @@ class ProgramError(BackwarpError):
 class Program:
     """A Python file in a process of its own, which can do nothing but compute and ask (see program_worker).
 
-    requests: what it may ask of the `net` that one of its functions was called with: verb -> work(net, ...).
+    requests: what it may ask of the `net` that one of its functions was called with: verb -> work(net, ...). driver:
+    a module whose functions are called in place of the file's, see declare.Program.
     """
 
-    def __init__(self, requests: Mapping[str, Callable]):
-        self._requests, self._child, self._busy = requests, None, False
+    def __init__(self, requests: Mapping[str, Callable], driver: str = ""):
+        self._requests, self.driver, self._child, self._busy = requests, driver, None, False
         self._refused: BackwarpError | None = None  # the last request that failed
         self.source = self.name = ""
         self.until = self.seconds = 0.0  # when its time is up; how much it was
@@ -81,8 +85,8 @@ class Program:
         self.until, self.seconds = time.monotonic() + seconds, seconds
 
     def load(self, source: str, name: str, signatures: Iterable[str], seconds: float) -> dict[str, Callable]:
-        """Runs the file and returns its functions. signatures: of the functions it must define, such as
-        `forward(net)`.
+        """Runs the file and returns its functions, or "call", which calls one of the driver's. signatures: of the
+        functions it must define, such as `forward(net)`.
 
         Errors: ProgramError.
         """
@@ -97,6 +101,8 @@ class Program:
                     self._check_function(signature, [str(n)[:60] for n in defined[:1000]], codes)
             case _:
                 raise self._nonsense()
+        if self.driver:
+            return {"call": self.call}
         return {function: partial(self.call, function) for function in names}
 
     def call(self, function: str, *arguments) -> object:

@@ -19,11 +19,12 @@ from ..course.checkout import Course, open_course
 from ..course.declare import Case, In, Mistake
 from ..course.inputs import derive_seed
 from ..course.progress import Progress
+from ..errors import LaunchMistake
 from ..grading import sentences
 from ..grading.compare import Expected, Mismatch, compare
 from ..grading.verdict import Finding
 from . import data
-from .kernels import Kernels, LaunchMistake, choose
+from .kernels import Choice, Kernels, choose
 from .model import AXES, INPUTS, PARAMETER_AXES, VALUES, LeNet
 from .program import STEP, choose_program
 
@@ -104,10 +105,11 @@ def told(name: str) -> str:
     return f"It is the gradient of the loss with respect to {name.removeprefix('grad_')}."
 
 
-def weigh(name: str, got: np.ndarray, expected: np.ndarray) -> Mismatch | None:
-    """How an array differs from the reference, or None."""
+def weigh(name: str, got: np.ndarray, expected: np.ndarray, parameter: bool | None = None) -> Mismatch | None:
+    """How an array differs from the reference, or None. parameter: whether it has a parameter's axes; None: see its name."""
     own = name.removeprefix("grad_").removeprefix("velocity_")
-    axes = PARAMETER_AXES[expected.ndim] if own in PARAMETERS else AXES[expected.ndim]
+    parameter = own in PARAMETERS if parameter is None else parameter
+    axes = (PARAMETER_AXES if parameter else AXES)[expected.ndim]
     array = In(name, **{letter: letter for letter in axes})
     size = np.abs(expected)
     tolerance = 0.0 if got.dtype.kind == "i" else RTOL * size.max(initial=0.0) + 1e-7
@@ -176,10 +178,15 @@ def other_functions(steps: bool) -> Functions:
 
 @lru_cache(maxsize=1)
 def solution_kernels(device) -> Kernels:
+    return Kernels(device, chosen_kernels())
+
+
+def chosen_kernels() -> dict[str, Choice]:
+    """The solutions'; the student's own in a course without them."""
     course = this_course()
     if course.has_solutions:
-        return Kernels(device, choose(course, {}, mine=False))
-    return Kernels(device, choose(course, Progress(course.root).all()))
+        return choose(course, {}, mine=False)
+    return choose(course, Progress(course.root).all())
 
 
 def this_course() -> Course:

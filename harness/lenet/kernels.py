@@ -22,7 +22,7 @@ from ..course.cuda_values import Tunables, tunables
 from ..course.declare import Array, Kernel, Launch, Puzzle
 from ..course.progress import Entry
 from ..devices.virtual.explain.metrics import global_bytes
-from ..errors import BackwarpError, CompileError, CourseError, DeviceError, KernelFault, NoSolution
+from ..errors import CompileError, CourseError, DeviceError, KernelFault, LaunchMistake, NoSolution
 
 #: kernel -> the puzzle in which it is written
 ROLES = {
@@ -65,10 +65,6 @@ SIZES = {
 WORTH_COMPILING = 2.0  # total seconds that a launch may take before it gets a kernel compiled for its sizes
 SOLUTION, YOURS = "the solution's", "yours"
 UNSOLVED = "is not solved yet"
-
-
-class LaunchMistake(BackwarpError):
-    """A launch that does not fit its kernel: unknown name, wrong number of arrays, shapes that disagree."""
 
 
 @dataclass(frozen=True)

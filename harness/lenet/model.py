@@ -15,8 +15,9 @@ import numpy as np
 
 from reference.lenet import PARAMETERS
 
+from ..errors import LaunchMistake
 from ..grading.program_data import NetHandle
-from .kernels import Bound, Kernels, LaunchMistake, TwoPasses
+from .kernels import Bound, Kernels, TwoPasses
 
 #: what is computed for each image: shape and dtype, without the batch
 VALUES: dict[str, tuple[tuple[int, ...], str]] = {

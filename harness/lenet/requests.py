@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..devices.plain import Damaged
-from .kernels import LaunchMistake
+from ..errors import LaunchMistake
 from .model import LeNet
 
 _LONGEST = 200  # characters of a name

@@ -31,7 +31,10 @@ from .check_cases import cases, flat, tasks
 SMALLEST = 6  # cases in which a mistake is tried at first
 STEPS = 1 << 23  # of a thread; no case needs more
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
-OWN_CASE = {"train": "six_steps"}  # the case that a function is for, where it is called otherwise
+OWN_CASE = {
+    "train": "six_steps",
+    "LeNet": "lenet",
+}  # the case that a function is for, where it is called otherwise
 FAULTS = frozenset(
     """out-of-bounds misaligned uninitialised-read race barrier-divergence shuffle-mask timeout assert invalid-address
     read-only stack-overflow""".split()
@@ -172,7 +175,10 @@ def wrong_kernels(puzzle: Puzzle, kernel: Kernel) -> Iterator[str]:
 
 def wrong_programs(puzzle: Puzzle) -> Iterator[str]:
     """The mistakes of a puzzle in Python."""
-    with open_device("cpu", checks="memory") as device, Program(puzzle.program.requests) as program:
+    with (
+        open_device("cpu", checks="memory") as device,
+        Program(puzzle.program.requests, puzzle.program.driver) as program,
+    ):
         if puzzle.program.prepare:
             puzzle.program.prepare(device)
         for m in puzzle.mistakes:

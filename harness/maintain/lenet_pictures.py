@@ -1,4 +1,4 @@
-"""The pictures of the lessons of puzzles 37 and 38: `python -m harness.maintain.lenet_pictures`."""
+"""The pictures of the lessons of puzzles 37, 38 and 40: `python -m harness.maintain.lenet_pictures`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..lenet.training_checks import quick_parameters
 
 
 def main() -> None:
-    """Draws the pictures of the lessons of puzzles 37 and 38, each from a run of the solutions."""
+    """Draws the pictures of the lessons, each from a run of the solutions. That of 40 needs PyTorch."""
 
     puzzles = open_course().root / "puzzles"
     digits = data.load()
@@ -36,6 +36,20 @@ def main() -> None:
             kernels="solutions", device="cpu", picture=puzzles / "38_lenet_training" / "training.png"
         )
         train(course, Progress(Path(folder)), options)
+    draw_graphs()
+
+
+def draw_graphs() -> None:
+    """What torch.compile makes of puzzle 40's solution."""
+    import importlib.util
+
+    from ..layers.picture import graphs_picture
+
+    puzzle = open_course().load("40")
+    spec = importlib.util.spec_from_file_location("layers", puzzle.solution_path)
+    file = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(file)
+    graphs_picture(file).savefig(puzzle.folder / "graphs.png")
 
 
 if __name__ == "__main__":

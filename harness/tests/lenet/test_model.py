@@ -10,9 +10,9 @@ import pytest
 from harness.course.checkout import Course, source_hash
 from harness.course.progress import Entry
 from harness.devices.virtual.device import Kernel
-from harness.errors import CompileError, CourseError, KernelFault
+from harness.errors import CompileError, CourseError, KernelFault, LaunchMistake
 from harness.lenet import count, kernels
-from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, LaunchMistake, choose
+from harness.lenet.kernels import ROLES, SOLUTION, YOURS, Kernels, choose
 from harness.lenet.model import LeNet
 from harness.lenet.program import choose_program
 from harness.lenet.show import traffic, whose

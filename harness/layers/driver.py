@@ -1,0 +1,152 @@
+"""What is done with a student's operators, in the process of the student's file: PyTorch is there, and nowhere else.
+
+It takes and returns plain data: arrays of NumPy, numbers and text. What is wrong is found by `checks`, in the process
+that has launched the kernels. `net` asks that process for launches.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
+    os.sep
+)  # PyTorch wants a folder that is there; it writes nothing to it
+
+import torch  # noqa: E402
+import torch._dynamo  # noqa: E402, loaded before the process gives up its files
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+from .. import tensors  # noqa: E402
+
+torch.set_num_threads(1)
+tempfile.tempdir = os.sep  # likewise
+TRACED = "aot_eager"  # torch.compile's backend that traces forward and backward, and needs no C compiler
+
+
+def functions(file: Mapping[str, object]) -> dict[str, Callable]:
+    """What can be called, for what a file defines."""
+    torch._dynamo.reset()  # of the file before
+    FakeTensorMode.cache_clear()
+    return {
+        work.__name__: partial(work, file) for work in (schema, apply, fake, opcheck, gradcheck, step, fit)
+    }
+
+
+def schema(file, net, name: str) -> str:
+    """An operator's schema; "" if it is none."""
+    overload = getattr(file[name], "_opoverload", None)
+    return str(overload._schema).partition("::")[2] if overload else ""
+
+
+def apply(file, net, name: str, arrays: Sequence, grad=None, apart: bool = False) -> dict:
+    """outputs: of an operator. gradients: of sum(outputs[0] * grad), one per input; None without grad, or where there
+    are none. apart: its first input and grad are not contiguous."""
+    tensors.elsewhere = launcher(net)
+    given = [tensor(a, apart and i == 0, grad is not None) for i, a in enumerate(arrays)]
+    outputs = together(file[name](*given))
+    found = {"outputs": [array(y) for y in outputs], "gradients": None}
+    if grad is not None and outputs[0].requires_grad:
+        try:
+            gradients = torch.autograd.grad(outputs[0], given, tensor(grad, apart), allow_unused=True)
+            found["gradients"] = [None if g is None else array(g) for g in gradients]
+        except RuntimeError as error:
+            if "no autograd formula" not in str(error):
+                raise
+    return found
+
+
+def fake(file, net, name: str, arrays: Sequence) -> list | None:
+    """(shape, dtype) of each output, as register_fake tells it; None without one."""
+    try:
+        with FakeTensorMode() as mode:
+            outputs = together(file[name](*(mode.from_tensor(tensor(a)) for a in arrays)))
+    except (RuntimeError, NotImplementedError) as error:
+        if "no fake impl" in str(error):
+            return None
+        raise
+    return [[list(y.shape), str(y.dtype).removeprefix("torch.")] for y in outputs]
+
+
+def opcheck(file, net, name: str, arrays: Sequence) -> dict[str, str]:
+    """The result of each test of torch.library.opcheck."""
+    tensors.elsewhere = launcher(net)
+    given = tuple(tensor(a, gradient=True) for a in arrays)
+    results = torch.library.opcheck(file[name], given, raise_exception=False)
+    return {test: str(result)[:500] for test, result in results.items()}
+
+
+def gradcheck(file, net, name: str, arrays: Sequence) -> str:
+    """What torch.autograd.gradcheck finds wrong in float64; "" if nothing."""
+    tensors.elsewhere = launcher(net)
+    given = [tensor(a, gradient=True) for a in arrays]
+    try:
+        torch.autograd.gradcheck(lambda *inputs: together(file[name](*inputs))[0], given, fast_mode=True)
+    except torch.autograd.gradcheck.GradcheckError as error:
+        return str(error)[:500]
+    return ""
+
+
+def step(file, net, parameters: Mapping, images, labels, compiled: bool) -> dict:
+    """The logits, the loss and all gradients of a LeNet. compiled: through torch.compile, in one graph."""
+    tensors.elsewhere = launcher(net)
+    model = lenet(file, parameters)
+    run = torch.compile(model, backend=TRACED, fullgraph=True) if compiled else model
+    logits = run(tensor(images))
+    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels).long())
+    loss.backward()
+    gradients = {ours(name): p.grad for name, p in model.named_parameters()}
+    return {
+        "logits": array(logits),
+        "loss": float(loss.detach()),
+        "gradients": {name: None if g is None else array(g) for name, g in gradients.items()},
+    }
+
+
+def fit(file, net, parameters: Mapping, batches: Sequence, rate: float) -> dict:
+    """The losses that train returns, and the parameters after it."""
+    tensors.elsewhere = launcher(net)
+    model = lenet(file, parameters)
+    pairs = [(tensor(images), torch.from_numpy(labels).long()) for images, labels in batches]
+    losses = file["train"](model, pairs, rate)
+    losses = [float(x) if isinstance(x, torch.Tensor) and x.numel() == 1 else x for x in losses or ()]
+    return {"losses": losses, "parameters": {ours(n): array(p) for n, p in model.named_parameters()}}
+
+
+# ---- tensors ---------------------------------------------------------------------------------------------
+
+
+def launcher(net) -> Callable:
+    return lambda kernel, arrays, numbers: net._ask("launch", kernel, arrays, numbers)
+
+
+def tensor(values, apart: bool = False, gradient: bool = False) -> torch.Tensor:
+    """apart: with the axes stored in reverse order."""
+    made = torch.from_numpy(values)
+    if apart and made.ndim > 1:
+        axes = tuple(reversed(range(made.ndim)))
+        made = made.permute(axes).contiguous().permute(axes)
+    return made.requires_grad_(gradient and made.is_floating_point())
+
+
+def array(made: torch.Tensor):
+    return made.detach().contiguous().numpy()
+
+
+def together(outputs) -> tuple[torch.Tensor, ...]:
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def lenet(file, parameters: Mapping) -> torch.nn.Module:
+    model = file["LeNet"]()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(torch.from_numpy(parameters[ours(name)]))
+    return model
+
+
+def ours(name: str) -> str:
+    """`conv1_weights` for `conv1.weight`."""
+    return name.replace(".weight", "_weights").replace(".bias", "_bias")

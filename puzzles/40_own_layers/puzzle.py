@@ -1,0 +1,305 @@
+"""Puzzle 40: the kernels of part 1 as PyTorch operators, and a LeNet that trains on them."""
+
+from __future__ import annotations
+
+from harness.course import Case, Mistake, Program, Puzzle, mistakes_in
+from harness.layers.checks import REQUESTS, check_layers, launched_on
+
+LINEAR_FAKE = """@linear.register_fake
+def _(x, weight, bias):
+    return x.new_empty(len(x), len(weight))
+"""
+LINEAR_BACKWARD_FAKE = """@linear_backward.register_fake
+def _(grad_y, x, weight):
+    return x.new_empty(x.shape), weight.new_empty(weight.shape), weight.new_empty(len(weight))
+"""
+LINEAR_KEEPS = """def linear_keeps(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:2])
+"""
+LINEAR_GRADIENT = "    return linear_backward(grad_y, *ctx.saved_tensors)\n"
+LINEAR_LAUNCHES = """    launch("fc_backward_bias", grad_y, grad_bias)
+    return grad_x, grad_weight, grad_bias
+"""
+LINEAR_OPERATOR = """@custom_op("backwarp::linear_backward", mutates_args=())
+"""
+CONV_GRADIENT = "    return conv2d_backward(grad_y, *ctx.saved_tensors)\n"
+CONV_KEEPS = """def conv2d_keeps(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:2])
+"""
+CONV_SHAPE = "    return N, K, H - F + 1, W - F + 1\n"
+CONV_FAKE = "    return x.new_empty(conv2d_shape(x, weight))\n"
+CONTIGUOUS = "    grad_y = grad_y.contiguous()\n    grad_x, grad_weight = x.new_empty(x.shape), weight.new_empty(weight.shape)\n"
+POOL_OUTPUTS = "    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int32)\n"
+LAST = "        return linear(x, self.fc3.weight, self.fc3.bias)\n"
+STEP = """        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+MISTAKES = (
+    *mistakes_in(
+        "linear",
+        Mistake("linear without a fake", (LINEAR_FAKE, ""), expect="unwritten"),
+        Mistake(
+            "fake of another shape", (LINEAR_FAKE, LINEAR_FAKE.replace("len(weight)", "weight.shape[1]"))
+        ),
+        Mistake(
+            "fake of another type",
+            (LINEAR_FAKE, LINEAR_FAKE.replace("len(weight))", "len(weight), dtype=torch.float64)")),
+        ),
+        Mistake(
+            "linear without register_autograd",
+            ("linear.register_autograd(linear_gradient, setup_context=linear_keeps)", ""),
+            expect="unwritten",
+        ),
+        Mistake("backward without a fake", (LINEAR_BACKWARD_FAKE, "")),
+        Mistake("backward is no operator", ((LINEAR_OPERATOR, ""), (LINEAR_BACKWARD_FAKE, ""))),
+        Mistake(
+            "gradients in another order",
+            (
+                LINEAR_LAUNCHES,
+                LINEAR_LAUNCHES.replace("grad_x, grad_weight, grad_bias", "grad_weight, grad_x, grad_bias"),
+            ),
+        ),
+        Mistake(
+            "no gradient of the bias",
+            (
+                LINEAR_GRADIENT,
+                LINEAR_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[:2] + (None,)"),
+            ),
+            expect="unwritten",
+        ),
+        Mistake(
+            "two gradients for three inputs",
+            (LINEAR_GRADIENT, LINEAR_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[:2]")),
+            expect="exception",
+        ),
+        Mistake(
+            "gradients doubled",
+            (
+                LINEAR_GRADIENT,
+                "    return tuple(2 * g for g in linear_backward(grad_y, *ctx.saved_tensors))\n",
+            ),
+        ),
+        Mistake(
+            "gradient is not made contiguous",
+            (
+                "linear_backward(grad_y: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:\n    grad_y = grad_y.contiguous()\n",
+                "linear_backward(grad_y: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:\n",
+            ),
+            expect="launch",
+        ),
+        Mistake(
+            "x is not made contiguous",
+            ('launch("fc_forward", x.contiguous()', 'launch("fc_forward", x'),
+            expect="launch",
+        ),
+        Mistake(
+            "backward by PyTorch",
+            ('    launch("fc_backward_input", grad_y, weight, grad_x)\n', "    grad_x = grad_y @ weight\n"),
+            expect="launch",
+        ),
+        Mistake(
+            "forward by PyTorch",
+            (
+                '    launch("fc_forward", x.contiguous(), weight, bias, y)\n',
+                "    y = torch.addmm(bias, x, weight.T)\n",
+            ),
+            expect="launch",
+        ),
+        Mistake(
+            "bias gradient left out",
+            (
+                '    launch("fc_backward_bias", grad_y, grad_bias)\n    return',
+                "    grad_bias.zero_()\n    return",
+            ),
+        ),
+        Mistake(
+            "keeps weight before x",
+            (LINEAR_KEEPS, LINEAR_KEEPS.replace("*inputs[:2]", "inputs[1], inputs[0]")),
+            expect=("launch", "wrong"),
+        ),
+        Mistake(
+            "operator changes its input",
+            (
+                '    launch("fc_forward", x.contiguous(), weight, bias, y)\n',
+                '    launch("fc_forward", x.contiguous(), weight, bias, y)\n    x.zero_()\n',
+            ),
+        ),
+    ),
+    *mistakes_in(
+        "conv2d",
+        Mistake(
+            "output one row and column short", (CONV_SHAPE, CONV_SHAPE.replace(" + 1", "")), expect="launch"
+        ),
+        Mistake(
+            "height and width exchanged",
+            (CONV_SHAPE, "    return N, K, W - F + 1, H - F + 1\n"),
+            expect="launch",
+        ),
+        Mistake("fake as large as the input", (CONV_FAKE, "    return x.new_empty(x.shape)\n")),
+        Mistake(
+            "image is not kept", (CONV_KEEPS, CONV_KEEPS.replace("*inputs[:2]", "inputs[0] * 0, inputs[1]"))
+        ),
+        Mistake(
+            "no gradients but that of x",
+            (CONV_GRADIENT, CONV_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[0], None, None")),
+            expect="unwritten",
+        ),
+        Mistake(
+            "gradient is passed on detached",
+            (CONV_GRADIENT, CONV_GRADIENT.replace("grad_y,", "grad_y.sign(),")),
+        ),
+        Mistake(
+            "kernel of another layer",
+            (
+                'launch("conv2d_backward_bias", grad_y, grad_bias)',
+                'launch("fc_backward_bias", grad_y, grad_bias)',
+            ),
+            expect="launch",
+        ),
+    ),
+    *mistakes_in(
+        "max_pool2d",
+        Mistake(
+            "odd rows rounded up",
+            ("x.shape[2] // 2, x.shape[3] // 2", "-(-x.shape[2] // 2), -(-x.shape[3] // 2)"),
+            expect="launch",
+        ),
+        Mistake(
+            "places in floating point",
+            (POOL_OUTPUTS, POOL_OUTPUTS.replace(", dtype=torch.int32", "")),
+            expect="launch",
+        ),
+        Mistake(
+            "places not returned",
+            ("def max_pool2d(x: Tensor) -> tuple[Tensor, Tensor]:", "def max_pool2d(x: Tensor) -> Tensor:"),
+            expect="signature",
+        ),
+        Mistake(
+            "values for places",
+            ("ctx.save_for_backward(output[1])", "ctx.save_for_backward(output[0])"),
+            expect="launch",
+        ),
+        Mistake(
+            "shape of the output",
+            ("ctx.shape = inputs[0].shape", "ctx.shape = output[0].shape"),
+            expect=("launch", "wrong"),
+        ),
+    ),
+    *mistakes_in(
+        "LeNet",
+        Mistake(
+            "no ReLU after a convolution",
+            (
+                "max_pool2d(relu(conv2d(x, layer.weight, layer.bias)))",
+                "max_pool2d(conv2d(x, layer.weight, layer.bias))",
+            ),
+        ),
+        Mistake(
+            "no ReLU after a fully connected layer",
+            ("x = relu(linear(x, layer.weight, layer.bias))", "x = linear(x, layer.weight, layer.bias)"),
+        ),
+        Mistake(
+            "ReLU on the logits", (LAST, "        return relu(linear(x, self.fc3.weight, self.fc3.bias))\n")
+        ),
+        Mistake(
+            "PyTorch's ReLU",
+            (
+                ("max_pool2d(relu(conv2d", "max_pool2d(torch.relu(conv2d"),
+                ("x = relu(linear", "x = torch.relu(linear"),
+            ),
+            expect="launch",
+        ),
+        Mistake(
+            "a layer left out",
+            ("for layer in (self.fc1, self.fc2):", "for layer in (self.fc1,):"),
+            expect=("launch", "exception"),
+        ),
+    ),
+    *mistakes_in(
+        "train",
+        Mistake("gradients add up", (STEP, STEP.replace("        optimizer.zero_grad()\n", ""))),
+        Mistake(
+            "gradients erased",
+            (STEP, "        loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()\n"),
+        ),
+        Mistake("no step", (STEP, STEP.replace("        optimizer.step()\n", ""))),
+        Mistake("no backward", (STEP, STEP.replace("        loss.backward()\n", ""))),
+        Mistake(
+            "loss summed, not averaged",
+            ("cross_entropy(model(images), labels)", 'cross_entropy(model(images), labels, reduction="sum")'),
+        ),
+        Mistake("losses not kept", ("        losses.append(loss.item())\n", "")),
+    ),
+)
+
+PUZZLE = Puzzle(
+    title="Your own layers in PyTorch",
+    part=6,
+    teaches="What PyTorch has to know about a kernel: its signature, its shapes, its gradient.",
+    practice="Libraries of kernels, written in CUDA or in Triton, are offered to PyTorch by the same three "
+    "registrations.",
+    lines=80,
+    kernels=(),
+    program=Program(
+        "layers.py",
+        (
+            "relu(x)",
+            "linear(x, weight, bias)",
+            "conv2d(x, weight, bias)",
+            "max_pool2d(x)",
+            "LeNet()",
+            "train(model, batches, rate)",
+        ),
+        check_layers,
+        REQUESTS,
+        seconds=60,
+        prepare=launched_on,
+        driver="harness.layers.driver",
+        needs=("torch", "pip install -e '.[torch]'"),
+    ),
+    cases=(
+        Case("linear_by_hand", dict(batch=2, inputs=2, outputs=2), note="done by hand in the lesson"),
+        Case("relu_sizes", draw=lambda pick: dict(batch=pick(2, 5), inputs=pick(3, 9))),
+        Case(
+            "linear_sizes", draw=lambda pick: dict(batch=pick(2, 5), inputs=pick(3, 9), outputs=pick(10, 14))
+        ),
+        Case(
+            "conv2d_sizes",
+            draw=lambda pick: dict(
+                batch=pick(2, 3),
+                inputs=pick(2, 3),
+                outputs=pick(4, 5),
+                H=pick(6, 8),
+                W=pick(9, 11),
+                F=pick(2, 4),
+            ),
+        ),
+        Case(
+            "max_pool2d_sizes",
+            draw=lambda pick: dict(batch=pick(2, 3), inputs=pick(2, 4), H=pick(5, 8), W=pick(9, 12)),
+        ),
+        Case("opcheck", dict(batch=2, inputs=2, outputs=3, H=5, W=6, F=3)),
+        Case("gradcheck", dict(batch=2, inputs=2, outputs=3, H=5, W=6, F=3)),
+        Case("lenet", dict(batch=3)),
+        Case("compiled", dict(batch=2)),
+        Case("six_steps", dict(batch=4, steps=6)),
+        Case("digits", dict(batch=32, epochs=1)),
+    ),
+    mistakes=MISTAKES,
+    hints=(
+        "linear lacks three things, and relu shows each of them. A fake computes nothing: it returns an empty tensor "
+        "of the shape and type that the operator returns. The backward operator is like the forward one: new tensors, "
+        "launches that fill them, a fake of its own. register_autograd joins the two: one function keeps what backward "
+        "will need, the other calls the backward operator.",
+        "An operator with several results says so in its signature, tuple[Tensor, Tensor, Tensor], and autograd takes "
+        "one gradient for each input of the forward operator, in the order of its parameters. The kernels of "
+        "puzzles 06, 09 and 10 store one gradient each: three launches on the gradient that comes in, which may be "
+        "stored in any order of its axes, so copy it with contiguous() first.",
+        "The images become smaller: with a filter of F x F and no padding, H - F + 1 rows are left; pooling leaves "
+        "half of them, rounded down. The fake needs the same shapes, so write a function that both call. Pooling "
+        "back needs no values at all, only the places and the shape of its input: keep the places with "
+        "save_for_backward, the shape as an attribute of ctx. Places are int32, and have no gradient.",
+    ),
+)
