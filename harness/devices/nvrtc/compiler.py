@@ -26,6 +26,7 @@ from .symbols import demangle, entries, name_table
 FLAVOURS = {
     "debug": ("-G", "-U__CUDACC_DEBUG__"),
     "fast": ("-lineinfo",),
+    "short": ("-lineinfo", "-Ofc=mid"),
     "draft": ("-Ofc=max",),
     "runtime": ("-rdc=true", "-G"),
 }

@@ -28,6 +28,7 @@ MEMORY = (
     900 << 20
 )  # bytes that the compilers may use; after a build that took more than IDLE they start afresh
 IDLE = 400 << 20
+LONGEST = 20_000  # instructions of optimised PTX that compile in a few seconds
 TOTAL = 240  # seconds of the processor's time of one process
 _WORKER = "harness.devices.virtual.compile.build_worker"
 _MOST = 1 << 28  # bytes of what they have made
@@ -71,19 +72,29 @@ def build(
 
 
 def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
-    """The build itself, in this process. known: its PTX, if it has been compiled before."""
-    return build_ptx(known or compile_job(job, RECIPES[checks].ptx), job.name, checks, *how)
+    """The build itself, in this process. known: its PTX, if it has been compiled before.
+
+    Loops that are unrolled very often stay loops.
+    """
+    from . import pipeline  # the table of opcodes takes a while to load, and what is cached does not need it
+
+    flavour = RECIPES[checks].ptx
+    compiled = known or compile_job(job, flavour)
+    if flavour == "fast":
+        try:
+            return build_ptx(compiled, job.name, checks, *how, longest=LONGEST)
+        except pipeline.TooLong:
+            compiled = compile_job(job, "short")
+    return build_ptx(compiled, job.name, checks, *how)
 
 
 def build_ptx(
-    compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False
+    compiled: Ptx, name: str, checks: str, arena_size: int, fixed=(), quick=False, tracking=False, longest=0
 ) -> Built:
-    from . import pipeline  # the table of opcodes takes a while to load, and what is cached does not need it
+    from . import pipeline
 
-    return Built(
-        compiled,
-        *pipeline.compile_ptx(compiled.text, name, recipe(checks, quick, tracking), arena_size, fixed),
-    )
+    how = recipe(checks, quick, tracking), arena_size, fixed, longest
+    return Built(compiled, *pipeline.compile_ptx(compiled.text, name, *how))
 
 
 # -- the parent's side --------------------------------------------------------------------------------

@@ -32,24 +32,31 @@ _CHECKS = {
 }
 
 
-def compile_ptx(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> tuple[Lowered, bytes]:
-    """What was lowered, and an object file. fixed: the arguments of `specialise.run`, where there are some.
+class TooLong(Exception):
+    """PTX that takes too long to compile, mostly because loops are unrolled."""
 
-    Errors: Unsupported, with the line, for anything that has no exact translation.
+
+def compile_ptx(
+    text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0
+) -> tuple[Lowered, bytes]:
+    """What was lowered, and an object file. fixed: the arguments of `specialise.run`, where there are some.
+    longest: of all functions, in instructions; 0: any number.
+
+    Errors: Unsupported, with the line, for anything that has no exact translation; TooLong.
     """
-    lowered = lower(text, name, recipe, arena_size, fixed)
+    lowered = lower(text, name, recipe, arena_size, fixed, longest)
     return lowered, llvm.compile_object(lowered.text, recipe)
 
 
-def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=()) -> Lowered:
+def lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed=(), longest: int = 0) -> Lowered:
     """PTX -> LLVM text. Errors: as `compile_ptx`."""
     try:
-        return _lower(text, name, recipe, arena_size, fixed)
+        return _lower(text, name, recipe, arena_size, fixed, longest)
     except RecursionError:  # passes follow calls to those that are called, and so on
         raise Unsupported("functions whose calls are nested hundreds deep", name) from None
 
 
-def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowered:
+def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed, longest: int) -> Lowered:
     module = parse.parse(text, name)
     copy_parameters.run(module)
     verify.run(module, name)
@@ -65,12 +72,16 @@ def _lower(text: str, name: str, recipe: Recipe, arena_size: int, fixed) -> Lowe
     for function in facts.emitted:
         held = Check.BOUNDS in recipe and Check.UNSET not in recipe
         facts.of(function).settle(Check.BOUNDS in recipe, held, recipe.coarsen)
+    length = 0
     for function in facts.emitted:
         found = facts.of(function)
         for check, instrument in _CHECKS.items():
             if check in recipe:
                 instrument(function, found)
         fragments.run(function, module.variables)
+        length += len(function.body)
+        if longest and length > longest:
+            raise TooLong
         if Check.UNSET in recipe:
             initialised.run(function, found)
     if not recipe.runtime:

@@ -44,6 +44,27 @@ def test_deep_nesting():
     ]
 
 
+@pytest.mark.parametrize("longest, loops", [(build.LONGEST, False), (100, True)])
+def test_loops_unrolled_very_often_stay_loops(longest, loops, monkeypatch):
+    """What takes too long to compile is compiled from PTX that is less optimised."""
+    monkeypatch.setattr(build, "LONGEST", longest)
+    dev = device("memory")
+    monkeypatch.setattr(
+        dev, "build", lambda *file: build.build_here(gather(*file[:5]), None, *file[5:]), raising=False
+    )
+    module = dev.compile(f"""{K}k(int* a) {{
+        #pragma unroll
+        for (int s = 1; s < 64; s *= 2)
+            #pragma unroll
+            for (int i = 0; i < 64; i++)
+                if (i & s) a[i] += a[i ^ s];
+    }}""")
+    a = dev.array(np.ones(64, np.int32))
+    module.get_function("k")((1,), (1,), (a,))
+    assert ("@%p" in module.compiled.text) == loops
+    np.testing.assert_array_equal(a.get(), [1 << i.bit_count() for i in range(64)])
+
+
 def test_many_registers():
     body = """
     float s[200];

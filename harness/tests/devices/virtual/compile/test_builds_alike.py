@@ -51,7 +51,7 @@ __device__ int (*table[2])(int) = {{f, g}};
     for (int i = 0; i < 1000; i++) sum += out[i % 7] * i + 1;
     out[0] = clock64() - start;
     unsigned short_start = clock();
-    out[1] = clock() - short_start + 0 * sum;
+    out[1] = unsigned(clock()) - short_start + 0 * sum;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     out[2] = now - start;
