@@ -30,6 +30,7 @@ class Facts(Mapping):
             "block_size": size,
             "out": run.values,
             "elements": self.elements,
+            "reads": self.reads,
             "sectors": self.sectors,
         }
 
@@ -38,6 +39,10 @@ class Facts(Mapping):
         found = self.run.touching(array, block=block, warp=thread // WARP, kind=kind)
         touched = {int(at[thread % WARP]) for _, at in found}
         return len(touched - {-1})
+
+    def reads(self, array: str) -> int:
+        """How many times a thread reads an element of an array, all threads together."""
+        return sum(int((at >= 0).sum()) for _, at in self.run.touching(array, kind="load"))
 
     def sectors(self, array: str, warp: int = 0, block: int = 0, kind: str = "load") -> int:
         """How many sectors the first such request of a warp touches."""
@@ -59,9 +64,7 @@ def answer(puzzle: Puzzle, asked: Prediction) -> float:
     with suppress(ValueError):
         return float(asked.answer)
     if puzzle.program:
-        from ..lenet import model
-
-        return float(eval(asked.answer, {"model": model}))
+        return float(eval(asked.answer, {}, of_training()))
     kernel = puzzle.kernel(asked.kernel) if asked.kernel else puzzle.kernels[0]
     case = asked.case or next(c.name for c in puzzle.cases if kernel in puzzle.kernels_of(c))
     run = counted_run(puzzle, case, kernel, solved(puzzle))
@@ -69,6 +72,15 @@ def answer(puzzle: Puzzle, asked: Prediction) -> float:
         return float(eval(asked.answer, {}, Facts(run)))
     except (LookupError, NameError, TypeError, ValueError) as error:
         raise CourseError(f"{puzzle.id}: {asked.answer!r} cannot be counted in {case}: {error}") from None
+
+
+def of_training() -> dict[str, object]:
+    """For puzzles about all of LeNet: the number of its parameters, and the images it learns from."""
+    from reference.lenet import PARAMETERS
+
+    from ..lenet.data import digits
+
+    return {"parameters": sum(map(prod, PARAMETERS.values())), "images": digits().train_images}
 
 
 def judge(puzzle: Puzzle, asked: Prediction, guess: object) -> tuple[bool, list[str]]:

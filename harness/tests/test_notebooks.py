@@ -69,7 +69,7 @@ def test_a_notebook_is_in_date_and_holds_nobodys_solution(source):
     for puzzle in puzzles:
         told = stubs + puzzle.lesson_path.read_text(encoding="utf-8")
         lines = [line for line in solution_lines(puzzle) if len(line) > 12 and not line.startswith("//")]
-        assert not [line for line in lines if line not in told and line in text], puzzle.id
+        assert not [line for line in lines if line.rstrip(";") not in told and line in text], puzzle.id
 
 
 def test_every_prediction_has_an_answer():
