@@ -68,6 +68,20 @@ _REMEDIES = (
         "NVRTC has no alloca(): write an array of the largest size that is needed",
     ),
     (
+        "expression must have a constant value",
+        "the length of an array and the arguments of a template are known when the file is compiled: a literal, constexpr"
+        " or a parameter of a template; write the largest length that is needed",
+    ),
+    (
+        'identifier "CUDA_has_no_dynamic_cast',
+        "CUDA has no run-time type information on the device: write a virtual function, or keep what the type is in the"
+        " object",
+    ),
+    *(
+        (f"{name} is not supported for this GPU", f"{what} compute capability 9.0; the virtual GPU has 8.0")
+        for name, what in (("__cluster_dims__", "clusters of blocks need"), ("__block_size__", "it needs"))
+    ),
+    (
         "<typeinfo> must be included",
         "CUDA has no run-time type information on the device: typeid has no place here",
     ),

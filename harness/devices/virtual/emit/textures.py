@@ -5,6 +5,7 @@ Source: PTX ISA, sections 9.7.10 (textures) and 9.7.11 (surfaces).
 
 from __future__ import annotations
 
+from ..ptx.ir import Vector
 from ..runtime.abi import BOUNDARIES, GEOMETRIES
 from .control import DEAD
 from .table import statement
@@ -27,7 +28,10 @@ def emit(e, ins) -> None:
     good = e.fresh_label("fetched")
     e.branch(e.op("icmp ne i32", result, 0), good, DEAD)
     e.label(good)
-    for i, target in enumerate(ins.named["d"].parts):
+    texels, *resident = (d,) if isinstance(d := ins.named["d"], Vector) else d.parts
+    for target in resident:  # as everything is that has memory
+        e.set(target, "true", "pred")
+    for i, target in enumerate(texels.parts):
         value = e.emit(f"load i64, ptr {e.state.pointer('Extra', 'data', 8 * i)}")
         e.set(target, e.cast("trunc", "i64", value, "i32"), "b32")
 

@@ -149,6 +149,9 @@ def operand(text: str) -> Operand:
     if first == "[":
         return _texel(text) if "," in text else _address(text)
     if first == "{":
+        vector, bar, resident = text.partition("}|")
+        if bar:
+            return _holding(Pair(text), operand(f"{vector}}}"), _part(resident.strip()))
         return _of_parts(Vector, text, text[1:-1].split(","))
     if first == "(":
         inside = text[1:-1].strip()
@@ -166,9 +169,12 @@ def renamed(text: str, new: Callable[[str], str]) -> Operand:
 
 
 def _of_parts(kind: type, text: str, parts: list[str]) -> Operand:
-    made = kind(text)
-    made.parts = tuple(_part(part.strip()) for part in parts)
-    made.registers = tuple(name for part in made.parts for name in part.registers)
+    return _holding(kind(text), *(_part(part.strip()) for part in parts))
+
+
+def _holding(made: Operand, *parts: Operand) -> Operand:
+    made.parts = parts
+    made.registers = tuple(name for part in parts for name in part.registers)
     return made
 
 

@@ -247,11 +247,11 @@ TABLE = """
   cp.async.!wait_all                                                                    async
 
 9.7.10 Textures, 9.7.11 surfaces
-  tex{.base}.<geometry>.v4.(u32|s32|f32).f32               d:t2, [t]                    texture
-  tex.1d.v4.(u32|s32|f32).s32                              d:t2, [t]                    texture
-  tex.level.<geometry>.v4.(u32|s32|f32).f32                d:t2, [t], a                 texture
-  tex.grad.<geometry>.v4.(u32|s32|f32).f32                 d:t2, [t], g, g              texture
-  tld4.!(r|g|b|a).2d.v4.(u32|s32|f32).f32                  d:t2, [t]                    texture
+  tex{.base}.<geometry>.v4.(u32|s32|f32).f32               d{|p}:t2, [t]                texture
+  tex.1d.v4.(u32|s32|f32).s32                              d{|p}:t2, [t]                texture
+  tex.level.<geometry>.v4.(u32|s32|f32).f32                d{|p}:t2, [t], a             texture
+  tex.grad.<geometry>.v4.(u32|s32|f32).f32                 d{|p}:t2, [t], g, g          texture
+  tld4.!(r|g|b|a).2d.v4.(u32|s32|f32).f32                  d{|p}:t2, [t]                texture
   suld.b.<geometry>{.<vec>}.(b8|<bits>).<boundary>         d, [t]                       surface wide
   sust.b.<geometry>{.<vec>}.(b8|<bits>).<boundary>         [t], b                       surface wide
 

@@ -10,6 +10,7 @@ Source: PTX ISA, sections 5 (state spaces), 6.4 (operands), 7 (calls), 9.2 and 9
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from ....errors import Unsupported
 from . import declarations, special
@@ -178,7 +179,7 @@ class _Body:
             first, *others = operand.parts
             if not role.pair or len(others) != 1:
                 self.refuse(ins, f"which has no two results {operand}")
-            self.scalar(ins, role.type, first, True)
+            self.value(ins, replace(role, pair=""), first)
             self.scalar(ins, "pred", others[0], True)
         elif role.pair == "must":
             self.refuse(ins, f"which needs a predicate beside {operand}")

@@ -52,6 +52,13 @@ TEST(float, level, cudaTextureObject_t image) {
     out[t] = tex2DLod<float>(image, t % 8, t / 8, 3) + tex2DGrad<float>(image, t % 8, t / 8, d, d);
 }
 
+//: tex2D that asks whether the texel is resident <- texture(np.arange(32, dtype='f4').reshape(4, 8)) = t + 1
+TEST(float, resident, cudaTextureObject_t image) {
+    bool there = false;
+    float texel = tex2D<float>(image, t % 8, t / 8, &there);
+    out[t] = texel + there;
+}
+
 //: tex2Dgather <- texture(np.arange(32, dtype='f4').reshape(4, 8), 8) = 1000 * np.array([9, 10, 2, 1] * 8)[t]
 TEST(float, gathered, cudaTextureObject_t image) {
     float4 v = tex2Dgather<float4>(image, 2, 1);
