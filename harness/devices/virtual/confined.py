@@ -91,9 +91,8 @@ class Process:
             except OSError:
                 raise self._gone() from None
 
-    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None, room: int = 0):
-        """The answer. verbs: what the process may ask meanwhile. room: bytes that the answer may have beside those of
-        an array.
+    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None):
+        """The answer. verbs: what the process may ask meanwhile.
 
         Errors: what the verb raises; DeviceError where the process is gone.
         """
@@ -101,8 +100,8 @@ class Process:
             self.start()
             try:
                 self._free_unused()
-                self._child.most = MOST + self.most + room
-                self._child.granted = self.need + NEED["memory"] * room
+                self._child.most = MOST + self.most
+                self._child.granted = self.need
                 self._child.memory = MEMORY + self._child.granted
                 self._child.allow(limit + GRACE)
                 return self._child.ask(verb, arguments, limit, verbs)
@@ -389,18 +388,19 @@ class ConfinedKernel:
             raise found
         return found
 
-    def variants(self, constant: str, choices, grid, block, args, outputs, shared_mem: int = 0, seconds=1.0):
+    def variants(
+        self, constant: str, rows, grid, block, args, outputs, shared_mem=0, seconds=1.0, apart=False
+    ):
         """See device.Kernel.variants."""
         request = self._request(grid, block, args, shared_mem)
-        chosen = constant, np.ascontiguousarray(choices), [a.handle for a in outputs], seconds
+        rows = np.ascontiguousarray(rows)
+        wanted = [(w.array.handle, w.values, w.tolerances, w.special) for w in outputs]
         limit = seconds + self.module.device.time_limit + GRACE + START
-        room = len(chosen[1]) * sum(a.nbytes for a in outputs)
-        answer = self.module.device.process.ask("variants", *request, *chosen, limit=limit, room=room)
-        well, found = answer if isinstance(answer, tuple) and len(answer) == 2 else (None, ())
-        shapes = [(int(np.sum(well)), *a.shape) for a in outputs]
-        if not isinstance(well, np.ndarray) or [getattr(f, "shape", None) for f in found] != shapes:
-            raise DeviceError("the process that runs kernels answers nonsense")
-        return well, found
+        process = self.module.device.process
+        found = process.ask("variants", *request, constant, rows, wanted, seconds, apart, limit=limit)
+        if not isinstance(found, np.ndarray) or found.ndim != 1 or len(found) > len(rows):
+            raise process.nonsense()
+        return found
 
     def _request(self, grid, block, args, shared_mem: int) -> tuple:
         module, device = self.module, self.module.device

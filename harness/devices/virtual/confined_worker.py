@@ -12,6 +12,7 @@ from .array import Array
 from .compile import link
 from .compile.modules import Built
 from .device import Module, VirtualGPU
+from .variants import Wanted
 
 
 class Known(dict):
@@ -113,15 +114,16 @@ class Handles:
         shared_mem: int,
         settings: dict,
         constant: str,
-        choices,
+        rows,
         outputs,
         seconds: float,
+        apart: bool,
     ):
         """As Kernel.variants."""
         module, arguments = self._prepared(module, packed, settings)
-        outputs = [self.arrays[handle] for handle in outputs]
+        outputs = [Wanted(self.arrays[handle], *about) for handle, *about in outputs]
         kernel = module.get_function(name)
-        return kernel.variants(constant, choices, grid, block, arguments, outputs, shared_mem, seconds)
+        return kernel.variants(constant, rows, grid, block, arguments, outputs, shared_mem, seconds, apart)
 
     def _prepared(self, module: int, packed, settings: dict) -> tuple[Module, tuple]:
         """The module, its device set as that of the parent, and the arguments of a launch."""

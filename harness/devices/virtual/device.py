@@ -7,6 +7,7 @@ import re
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,7 @@ from .run.workers import (
     available_cores,
 )
 from .runtime import abi
+from .variants import Batch, Wanted
 
 ENOUGH = 1.0  # seconds of launches after which optimising a quickly compiled module pays off
 
@@ -324,21 +326,28 @@ class Kernel:
                 module.seconds += time.perf_counter() - started
 
     def variants(
-        self, constant: str, choices, grid, block, args, outputs, shared_mem: int = 0, seconds: float = 1.0
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Launch once for each row of `choices`, which goes into a __constant__ variable. Each launch begins
-        with the memory as it is now, and that is how it is left.
+        self,
+        constant: str,
+        rows,
+        grid,
+        block,
+        args,
+        outputs: Sequence[Wanted],
+        shared_mem: int = 0,
+        seconds: float = 1.0,
+        apart: bool = False,
+    ) -> np.ndarray:
+        """Launch once for each of the rows, which go into a __constant__ variable; zeros there stand for the kernel as it
+        is. Each launch begins with the memory as it is now, and that is how it is left.
 
-        Returns (for each launch, whether it ended without a fault; each output of those that did, stacked).
-        A faulting launch is not diagnosed. The first result is shorter than `choices` where `seconds` were
-        not enough. Errors: LaunchError.
+        apart: no element of an output gets its value from several threads or blocks. Returns FAULTS, WRONG or RIGHT for
+        each launch, fewer than rows where `seconds` were not enough. Nothing is diagnosed. Errors: LaunchError.
         """
         grid, block = triple(grid, "grid"), triple(block, "block")
         with self.module.device.launching:
             self.module.device.arena.settle()
-            return Execution(self, grid, block, args, shared_mem).variants(
-                constant, choices, outputs, seconds
-            )
+            execution = Execution(self, grid, block, args, shared_mem)
+            return Batch(execution, constant, outputs, apart).run(rows, seconds)
 
 
 def with_source(error: CompileError, source: str, name: str) -> CompileError:

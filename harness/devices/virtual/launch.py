@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import LaunchError
-from ..launching import Launch, Limits, check_arguments, check_shape, constant_bytes
+from ..launching import Launch, Limits, check_arguments, check_shape
 from ..texture import SurfaceObject
 from .array import Array
 from .compile.recipes import Check
 from .explain import heap
-from .explain.faults import NOTES, Diagnosis
+from .explain.faults import Diagnosis
 from .explain.unset import unset_outputs
 from .run.printf import Output
 from .run.trace import Steps
@@ -65,40 +65,8 @@ class Execution:
             self.module.track()
             return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
 
-    def variants(self, constant: str, choices, outputs, seconds: float):
-        """See Kernel.variants."""
-        before, end = self.arena.snapshot(), time.monotonic() + seconds
-        symbol, fits = constant_bytes(self.module.compiled, constant, choices[0])
-        start = self.module.variables_owner.start + self.module.lowered.variables[symbol][0]
-        chosen = self.arena.bytes[start : start + fits.size]
-        marks = bool(self.device.recipe.checks & {Check.INITIALISED, Check.RACES, Check.SEGMENTS})
-        launch, block = self._set_up()
-        fresh, well, found = launch.copy(), [], [[] for _ in outputs]
-        for choice in np.ascontiguousarray(choices):
-            if time.monotonic() > end:
-                break
-            if marks:
-                launch, block = self._set_up()
-            else:
-                launch[:] = fresh
-            chosen[:] = choice.reshape(-1).view(np.uint8)
-            with Output(self.arena, launch):
-                self.workers.run(self.module.executable.run, block, launch, self.kernel.info.recursive)
-            self.device.events = int(launch["now"][0])
-            if self.arena.pool:
-                self.arena.pool.end(launch)
-            kinds = {abi.FAULTS[kind] for kind in self._records(launch)["kind"]}
-            well.append(not launch["suspect"][0] and kinds <= NOTES)
-            if well[-1]:
-                for rows, output in zip(found, outputs, strict=True):
-                    rows.append(output.get())
-            self.arena.restore(before)
-        return np.array(well, bool), [
-            np.array(rows, output.dtype).reshape(-1, *output.shape) for rows, output in zip(found, outputs)
-        ]
-
     def _launch(self, opposite: bool = False) -> Launch:
-        launch, block = self._set_up(opposite)
+        launch, block = self.set_up(opposite)
         with Output(self.arena, launch) as output:
             self.workers.run(self.module.executable.run, block, launch, self.kernel.info.recursive)
         self.device.events = int(launch["now"][0])
@@ -108,7 +76,7 @@ class Execution:
             raise _Suspect
         return self._result(launch, output)
 
-    def _set_up(self, opposite: bool = False) -> tuple[np.ndarray, int]:
+    def set_up(self, opposite: bool = False) -> tuple[np.ndarray, int]:
         """The record of a launch, and the address of what runs a block."""
         self.arena.bytes[self.device._workspace.start :][:64] = 0
         self._mark_shared()
@@ -236,20 +204,20 @@ class Execution:
     def _order_of_blocks(self, opposite: bool) -> dict[str, int]:
         """And of the threads of a block."""
         threads, blocks, seed = prod(self.block), prod(self.grid), self.device.schedule
-        self._order = thread_order(threads, seed, self.coarsening if self.kernel.info.coroutine else 1)
+        self.order = thread_order(threads, seed, self.coarsening if self.kernel.info.coroutine else 1)
         multiplier, offset = block_order(blocks, seed)
         first = max(0, blocks - self.device.sample_blocks) if self.device.sample_blocks else 0
         if first:
             multiplier, offset = spread_order(blocks)
         if opposite:
-            self._order = np.ascontiguousarray(self._order[::-1])
+            self.order = np.ascontiguousarray(self.order[::-1])
             multiplier, offset = opposite_order(blocks, multiplier, offset)
         return {
             "next_block": first,
             "blocks": blocks,
             "block_multiplier": multiplier,
             "block_offset": offset,
-            "order": self._order.ctypes.data,
+            "order": self.order.ctypes.data,
         }
 
     def _extents(self) -> dict[str, int]:

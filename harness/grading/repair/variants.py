@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
 from ...course.cuda_text import read
 from ...course.cuda_values import tunables
 from ...course.declare import Case, Kernel, Puzzle, Scalar
+from ...devices.virtual.variants import FAULTS, RIGHT, Wanted
 from ...errors import CompileError, CourseError
 from ...measure.shapes import flops
 from ..runs import Outcome, Pace, Setup, Trial, in_order, place, scalar
@@ -27,11 +27,16 @@ Combination = tuple[Choice, ...]
 LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a small case
 FEW, LONG = 64, 2.0  # so few may take so long
 STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
-BUDGETS, MORE_STEPS = (256, 1024, 4096), 16  # or so many times what the kernel takes as it is
+BUDGETS, MORE_STEPS = (
+    (1 << 12, 1 << 14),
+    8,
+)  # or so many times what the kernel takes as it is, which has no calls
 REQUEST = 2048  # variants in one request
 LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
 SMALL = 4  # threads of a block in each direction, where the file sets them
 MOST_REFUSED = 20  # lines
+#: by which threads or blocks work on one element together
+_JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cuda$|grid")
 
 
 class Variants:
@@ -58,9 +63,10 @@ class Variants:
         self.setups: list[Setup] = []
         self.budgets: dict[str, int] = {}
         self.schemata = self._compiled(races)
-        right = [bool(self.right_in(case, [()])) for case in self.cases]
-        self.right_unedited = {case.name for case, is_right in zip(self.cases, right) if is_right}
-        self.order = sorted(range(len(right)), key=lambda i: (right[i], i))  # first what is wrong
+        wrong = (i for i, case in enumerate(self.cases) if not self.right_in(case, [()]))
+        first = next(wrong, None)
+        self.is_wrong = first is not None
+        self.order = sorted(range(len(self.cases)), key=lambda i: (i != first, i))  # first what is wrong
 
     def _compiled(self, races: set[int] | None) -> Schemata:
         """Lines in which the compiler takes offence stay as they are."""
@@ -86,10 +92,6 @@ class Variants:
         setup = Setup(device, (2 * self.verdict.seed + 1,), module=module)
         setup.kernels[self.kernel.name] = module.get_function(self.kernel.name)
         self.setups.append(setup)
-
-    @property
-    def is_wrong(self) -> bool:
-        return len(self.right_unedited) < len(self.cases)
 
     # -- cases ----------------------------------------------------------------------------------------
 
@@ -158,12 +160,10 @@ class Variants:
         if len(choices) <= FEW or len(self.setups) == 1:
             if len(choices) > FEW and case not in self.budgets:
                 self.budgets[case] = self._budget(trial)
-            return list(self._launched_on(self.setups[0], trial, choices))
+            return self._launched_on(self.setups[0], trial, choices)
         with ThreadPoolExecutor(len(self.setups)) as pool:
             parts = [choices[i :: len(self.setups)] for i in range(len(self.setups))]
-            halves = list(
-                pool.map(lambda *on: list(self._launched_on(on[0], trial, on[1])), self.setups, parts)
-            )
+            halves = list(pool.map(lambda *on: self._launched_on(on[0], trial, on[1]), self.setups, parts))
         found = [False] * len(choices)
         for i, half in enumerate(halves):
             found[i :: len(self.setups)] = half
@@ -178,25 +178,18 @@ class Variants:
 
     def _well(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int) -> list[bool]:
         """Whether they end without a fault."""
-        return list(chain(*(well for well, _ in self._run(setup, trial, choices, steps, LONG))))
+        return [what != FAULTS for what in self._run(setup, trial, choices, steps, LONG)]
 
-    def _launched_on(self, setup: Setup, trial: Trial, choices: Sequence[Combination]) -> Iterator[bool]:
+    def _launched_on(self, setup: Setup, trial: Trial, choices: Sequence[Combination]) -> list[bool]:
         few = len(choices) <= FEW
         default = STEPS + 4 * self._size(trial.outcome.case)
         steps = 1 << 24 if few else self.budgets.get(trial.outcome.case.name, default)
         limit = LONG if few or setup.device.checks == "full" else LAUNCH
-        done = 0
-        for well, found in self._run(setup, trial, choices, steps, limit):
-            right = np.ones(int(well.sum()), bool)
-            for target, got in zip(trial.targets, found, strict=True):
-                right &= target.right(got).all(tuple(range(1, got.ndim)))
-            passed = iter(right)
-            yield from (bool(w and next(passed)) for w in well)
-            done += len(well)
-        yield from (False for _ in range(len(choices) - done))
+        right = [what == RIGHT for what in self._run(setup, trial, choices, steps, limit)]
+        return right + [False] * (len(choices) - len(right))
 
     def _run(self, setup: Setup, trial: Trial, choices: Sequence[Combination], steps: int, limit: float):
-        """Kernel.variants of each request, as far as there is time."""
+        """What becomes of each, as far as there is time."""
         device, kernel = setup.device, self.kernel
         device.schedule, device.step_budget, device.time_limit = setup.schedules[0], steps, limit
         handles = {p.name: place(device, p, trial) for p in kernel.passed}
@@ -205,23 +198,36 @@ class Variants:
         arguments = tuple(
             scalar(p, trial.dims) if isinstance(p, Scalar) else handles[p.name] for p in kernel.params
         )
-        outputs = [handles[t.array.name] for t in trial.targets]
+        wanted = [Wanted(handles[t.array.name], t.values, t.tolerance, t.special) for t in trial.targets]
         launch = trial.launch
         for at in range(0, len(choices), REQUEST):
             chosen = rows(choices[at : at + REQUEST])
-            well, found = setup.kernels[kernel.name].variants(
+            found = setup.kernels[kernel.name].variants(
                 "backwarp_edits",
                 chosen,
                 launch.grid,
                 launch.block,
                 arguments,
-                outputs,
+                wanted,
                 launch.shared_mem,
                 max(self.left(), 0.0) * self.slack,
+                self.apart,
             )
-            yield well, found
-            if len(well) < len(chosen):
+            yield from found
+            if len(found) < len(chosen):
                 return
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no element of an output gets its value from several threads or blocks, as far as the text tells."""
+        file, fault = read(self.source), self.verdict.fault or {}
+        function = file.function(self.kernel.name)
+        pointers = {v.name for v in function.parameters if v.pointer} if function else set()
+        if fault.get("kind") == "race" and fault.get("array") in pointers:
+            return False
+        others = [k.whole for k in file.kernels if k.name != self.kernel.name]
+        joint = (t for t in file.tokens if _JOINT.match(t.code))
+        return all(any(other.holds(t) for other in others) for t in joint)
 
 
 class Keys:

@@ -69,14 +69,14 @@ HOST_FUNCTIONS: dict[str, object] = {}
 class Executable:
     """Machine code of one module, linked with the runtime and loaded.
 
-    names: functions whose `address(name)` will be needed. run: the address of rt_run. The code lives as long
-    as this object.
+    names: functions whose `address(name)` will be needed. run, run_variants: addresses of the runtime. The code lives as
+    long as this object.
     """
 
     def __init__(self, code: bytes, names, whole_runtime: bool):
         with _lock:
             runtime = _runtime(whole_runtime)
-            self.run = runtime["rt_run"]
+            self.run, self.run_variants = runtime["rt_run"], runtime["rt_variants"]
             builder = llvm.JITLibraryBuilder().add_object_img(code)
             builder.add_jit_library(runtime.name).add_current_process()
             for name in names:
@@ -116,7 +116,7 @@ def _runtime(whole: bool):
     builder = llvm.JITLibraryBuilder().add_object_img(runtime_object(whole)).add_current_process()
     for name, function in HOST_FUNCTIONS.items():
         builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    return builder.export_symbol("rt_run").link(_linker(), f"runtime{whole:d}")
+    return builder.export_symbol("rt_run").export_symbol("rt_variants").link(_linker(), f"runtime{whole:d}")
 
 
 def prepare_linker() -> None:
@@ -145,6 +145,7 @@ def runtime_object(whole: bool) -> bytes:
         "races",
         *(_RARE if whole else ("absent",)),
         "schedule",
+        "variants",
     )
     source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
     key = digest(source, own_text(), machine())

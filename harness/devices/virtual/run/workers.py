@@ -112,8 +112,18 @@ class Workers:
             if time.perf_counter() - started > INLINE_SECONDS:
                 self._slow.add((kernel, threads))
             return
+        self._share(function, [first + i * stride for i in range(count)], launch)
+
+    def run_variants(self, address: int, launch: np.ndarray, deep: bool) -> None:
+        """Call rt_variants on one worker."""
+        if deep:
+            self._share(_RUN(address), [self.envs.ctypes.data], launch)
+        else:
+            _RUN(address)(self.envs.ctypes.data)
+
+    def _share(self, function, envs: list[int], launch: np.ndarray) -> None:
         self._crew = self._crew or Crew(self.count)
-        self._crew.start(function, [first + i * stride for i in range(count)])
+        self._crew.start(function, envs)
         try:
             self._crew.wait()
         except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption

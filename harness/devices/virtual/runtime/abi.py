@@ -107,6 +107,8 @@ STOP_AFTER_RACES = 1 << 16  # bytes on which lines race after which no further b
 HAZARDS = 1 << 18  # room for them
 LATE = 1 << 31  # events after which racecheck's time starts over
 PLACES, PHASES = 1 << 16, 1 << 10  # entries of hash tables
+#: of a launch of a Batch: it has faulted in the part whose number stands beside it; nothing is wrong
+FAULTY, ALL_RIGHT = 1 << 31, (1 << 32) - 1
 
 FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
@@ -167,7 +169,7 @@ _FOR_CUDA = """
     INFO_FINAL INFO_BLIND SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
-    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES
+    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT
 """.split()
 
 

@@ -13,7 +13,7 @@ extern "C" __device__ void call_prefetch(u64 address);        // it will be need
 
 #define EXPORT extern "C" __device__ __noinline__
 
-constexpr int CLOCK_THREAD_CPUTIME_ID = 3;
+constexpr int CLOCK_MONOTONIC = 1, CLOCK_THREAD_CPUTIME_ID = 3;
 constexpr u32 FULL = 0xffffffffu;
 constexpr u64 POISON = 0xffffffffffffffffull;
 

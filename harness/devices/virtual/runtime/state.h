@@ -190,6 +190,39 @@ struct Launch {
     u64 ticks;           // what clocks show
     u64 chance;          // random bits, for who waits how long
     u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
+    u64 batch;           // host address of the Batch of which it is one
+};
+
+// Launches of one kernel that differ in a __constant__ variable alone (see variants.cu). Addresses are the host's.
+struct Batch {
+    u64 rows, row_bytes, count;  // what the variable holds in each
+    u64 constant;                // where it lies
+    u64 done;                    // launches so far
+    u64 results;                 // u32 for each: the part at which something is wrong, with FAULTY; or ALL_RIGHT
+    u64 end;                     // of the monotonic clock, in nanoseconds: after it no launch begins
+    u64 fresh;                   // the Launch as each begins
+    u64 parts, regions, targets; // Part[], Region[], Target[]
+    u32 part_count, region_count, target_count;
+    u32 probes;                  // looks after every part, and only at what has been written
+};
+
+// Blocks of a launch, or threads of one of them, that run before the others.
+struct Part {
+    u64 first, end;  // of the blocks, in the launch's order
+    u64 order;       // host address of the threads' linear ids
+    u32 threads, unused;
+};
+
+// Memory that a launch may change.
+struct Region {
+    u64 at, before, bytes;  // before: host address of what is put back
+};
+
+// An output, with 4 bytes an element.
+struct Target {
+    u64 at, before, count;
+    u64 values, tolerances;  // double for each element
+    u32 is_integer, special; // special: infinity and NaN may be right
 };
 
 // What malloc() has given out (see heap.cu): Blocks follow it.

@@ -1,4 +1,4 @@
-"""One launch for each value of a constant: what faults or never ends is dropped, and memory is as before."""
+"""One launch for each value of a constant, judged as it runs; memory is as before."""
 
 from __future__ import annotations
 
@@ -9,14 +9,29 @@ import pytest
 
 from harness.devices.virtual.confined import ConfinedGPU
 from harness.devices.virtual.device import VirtualGPU
+from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
+from harness.errors import LaunchError
 
 SOURCE = """
 __constant__ int choice[2];
-extern "C" __global__ void k(float* out, int n) {
+extern "C" __global__ void k(float* out, int* count, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (choice[0] != 1 && i >= n) return;
     while (choice[0] == 2 && n) out[n > 0] += 1.0f;
-    out[choice[0] == 1 ? n : 0] += choice[1];
+    if (i != 4 || choice[0] != 4) out[i] += i == 5 ? choice[1] : 2;
+    if (i == 0) count[0] = choice[0] == 6 ? 7 : 3;
 }
 """
+#: (what is chosen, the last element), what becomes of it
+CHOICES = {
+    (0, 9): RIGHT,
+    (0, 8): WRONG,
+    (1, 9): FAULTS,  # no guard
+    (2, 9): FAULTS,  # it never ends
+    (3, 9): RIGHT,
+    (4, 9): WRONG,  # one element is left out
+    (6, 9): WRONG,  # the other output
+}
 
 
 @pytest.mark.parametrize("open_device", [VirtualGPU, ConfinedGPU])
@@ -25,11 +40,27 @@ def test_each_launch_starts_from_the_same_memory(open_device, checks):
     with open_device(checks) as device:
         device.quick, device.step_budget = True, 1 << 12
         kernel = device.compile(SOURCE).get_function("k")
-        out = device.array(np.ones(2, np.float32), name="out")
-        choices = np.array([[0, 7], [1, 0], [2, 0], [3, 9]], np.int32)
-        launch = partial(kernel.variants, "choice", choices, 1, 1, (out, np.int32(2)), (out,))
-        well, (values,) = launch(seconds=100)
-        assert well.tolist() == [True, False, False, True]
-        assert values.tolist() == [[8, 1], [10, 1]] and out.get().tolist() == [1, 1]
-        well, (values,) = launch(seconds=0)
-        assert well.size == 0 and values.shape == (0, 2)
+        out, count = device.array(np.ones(6, np.float32), name="out"), device.empty(1, np.int32, name="count")
+        right = np.array([3, 3, 3, 3, 3, 10])
+        wanted = [Wanted(out, right, right * 0), Wanted(count, np.array([3]), np.array([0]))]
+        rows = np.array([*CHOICES], np.int32)
+        launch = partial(kernel.variants, "choice", rows, 4, 2, (out, count, np.int32(6)), wanted)
+        for apart in (False, True):
+            assert launch(seconds=100, apart=apart).tolist() == [*CHOICES.values()]
+        assert out.get().tolist() == [1] * 6
+        assert launch(seconds=0).size == 0
+
+
+def test_infinity_is_right_only_where_it_may_be():
+    with VirtualGPU("memory") as device:
+        device.quick = True
+        kernel = device.compile(
+            '__constant__ float c[1]; extern "C" __global__ void k(float* p) { *p = 1 / c[0]; }'
+        )
+        kernel, out = kernel.get_function("k"), device.empty(1)
+        for special, what in ((False, WRONG), (True, RIGHT)):
+            wanted = [Wanted(out, np.array([np.inf]), np.array([0.5]), special)]
+            assert kernel.variants("c", np.zeros((1, 1), np.float32), 1, 1, (out,), wanted).tolist() == [what]
+        half = device.empty(1, np.float16)
+        with pytest.raises(LaunchError, match="float16"):
+            kernel.variants("c", np.zeros((1, 1)), 1, 1, (half,), [Wanted(half, 0, 0)])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.course.cuda_text import read
+from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
 from harness.grading.repair.pairs import Families, exchanged
@@ -50,16 +51,25 @@ def limited() -> Quick:
     return dev
 
 
-def outputs(source: str, chosen=None):
-    """What the kernel writes; with chosen, for each of these edits."""
+def outputs(source: str) -> np.ndarray:
+    """What the kernel writes."""
+    return launched(source, lambda kernel, out, *how: (kernel(*how), out.get())[1])
+
+
+def judged(source: str, edits, wanted: np.ndarray, apart: bool = False) -> list[int]:
+    """What becomes of the kernel with each of these edits, where that is to be written."""
+    return launched(
+        source,
+        lambda kernel, out, *how: kernel.variants(
+            "backwarp_edits", rows(edits), *how, [Wanted(out, wanted, wanted * 0 + 1e-5)], 0, 100, apart
+        ).tolist(),
+    )
+
+
+def launched(source: str, way):
     dev = limited()
-    a = dev.array(np.arange(9, dtype=np.float32) + 1)
-    out = dev.array(np.zeros(9, np.float32))
-    kernel = dev.compile(source).get_function("k")
-    if chosen is None:
-        kernel(1, 16, (a, out, np.int32(3)))
-        return out.get()
-    return kernel.variants("backwarp_edits", chosen, 1, 16, (a, out, np.int32(3)), (out,), seconds=100)
+    a, out = dev.array(np.arange(9, dtype=np.float32) + 1), dev.array(np.zeros(9, np.float32))
+    return way(dev.compile(source).get_function("k"), out, 1, 16, (a, out, np.int32(3)))
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +78,14 @@ def schemata():
 
 
 def test_every_edit_computes_what_the_edited_text_does(schemata):
-    right = outputs(SOURCE)
     chosen = [c for s in schemata.sites for c in list(s.choices(0, 9))[:: max(len(s.operations) // 2, 9)]]
     chosen = [c for c in chosen if c.site.piece.line > 8][::23]
-    chosen_rows = rows([(), *((c,) for c in chosen)])
-    well, (values,) = outputs(schemata.text, chosen_rows)
-    found = iter(values)
-    assert well[0] and np.allclose(next(found), right)
-    texts = {c.edit.apply(SOURCE): next(found) for c, fine in zip(chosen, well[1:]) if fine}
-    assert len(chosen) > 20 and len(texts) > 8
-    differ = [(text, got) for text, got in texts.items() if not np.allclose(got, right)]
-    for text, got in differ[:3] + list(texts.items())[:2]:
-        np.testing.assert_allclose(got, outputs(text), rtol=1e-6, err_msg=text)
+    before, *after = judged(schemata.text, [(), *((c,) for c in chosen)], outputs(SOURCE))
+    texts = [(c, c.edit.apply(SOURCE)) for c, what in zip(chosen, after) if what == WRONG]
+    assert before == RIGHT and FAULTS in after and len(chosen) > 20 and len(texts) > 4
+    for c, text in texts[:3]:
+        for apart in (False, True):
+            assert judged(schemata.text, [(c,), ()], outputs(text), apart) == [RIGHT, WRONG], text
 
 
 def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):
