@@ -82,6 +82,13 @@ ATTACKS: dict[str, tuple[str, str | None]] = {
         '__shared__ long long b; b = 0; asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" :: "r"((unsigned)__cvta_generic_to_shared(&b)));', "Race|^$"),
     "matrix_rows_outside": (
         'int v; asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(v) : "r"(950000)); x[threadIdx.x] = v;', OUT_OF_BOUNDS),
+    "matrix_rows_stored_outside": (
+        'asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%0};" :: "r"(950000));', OUT_OF_BOUNDS),
+    "matrix_rows_only_read": (
+        "__shared__ __align__(16) int s[32]; s[threadIdx.x] = 1; __syncthreads(); unsigned a = (unsigned)__cvta_generic_to_shared(s), q = 0;"
+        ' if (threadIdx.x < 8) asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(q) : "r"(a));'
+        ' else asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" :: "r"(a), "r"(q)); x[threadIdx.x] = q;',
+        "with another shape or type"),
     "matrix_rows_of_others": (
         "__shared__ __align__(16) int s[512]; for (int i = threadIdx.x; i < 512; i += 32) s[i] = i; __syncthreads();"
         " unsigned a = (unsigned)__cvta_generic_to_shared(s), b = 1u << 30, q = 0, r = 0, t = 0, u = 0; if (threadIdx.x < 8)"

@@ -1,4 +1,4 @@
-"""Matrix instructions of a warp: ldmatrix, mma.sync and wmma.mma.
+"""Matrix instructions of a warp: ldmatrix, stmatrix, mma.sync and wmma.mma.
 
 The PTX ISA defines which lane holds which element for ldmatrix and mma (section 9.7.14.5); for wmma see
 rewrite/fragments.py, which has made plain accesses of its loads and stores. The products themselves are computed in
@@ -18,7 +18,9 @@ _WMMA, _SATFINITE = 1, 2
 
 def emit(e, ins) -> None:
     """Lower a matrix instruction."""
-    (_multiply if ins.op.address is None else _ldmatrix)(e, ins)
+    if ins.op.address is None:
+        return _multiply(e, ins)
+    return (_ldmatrix if ins.op.has_result else _stmatrix)(e, ins)
 
 
 # -- Extra.data of this thread ---------------------------------------------------------------
@@ -37,30 +39,46 @@ def _take(e, index: int) -> str:
     return e.emit(f"load i64, ptr {_data(e, index)}")
 
 
-# -- ldmatrix ----------------------------------------------------------------------------------
+# -- ldmatrix, stmatrix -------------------------------------------------------------------------
 
 
 def _ldmatrix(e, ins) -> None:
-    """Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each, which they have checked; every lane gets two
-    halves of a row."""
-    targets, transposed = ins.operands[0].parts, "trans" in ins.op.mods
-    count, address = len(targets), e.variables.address(ins.address, "shared")
-    lane = e.value("%laneid", "u32")
+    """Every lane gets two halves of a row, or of a column, of each matrix."""
+    for target, places in zip(ins.operands[0].parts, _places(e, ins), strict=True):
+        bits = 32 // len(places)
+        values = [e.emit(f"load i{bits}, ptr {place}") for place in places]
+        e.set(target, _packed(e, values, bits), "b32")
+
+
+def _stmatrix(e, ins) -> None:
+    """And puts them there."""
+    for source, places in zip(ins.operands[1].parts, _places(e, ins), strict=True):
+        value = e.value(source, "b32")
+        for place in places:
+            bits = 32 // len(places)
+            e.line(f"store i{bits} {e.resize(value, 'i32', f'i{bits}')}, ptr {place}")
+            value = e.op("lshr i32", value, 16)
+
+
+def _places(e, ins) -> list[list[str]]:
+    """For each matrix, the host pointers of this lane's two halves: one where they are neighbours.
+
+    Lanes 0 to 8 * count - 1 give the address of a row of 16 bytes each, which they have checked.
+    """
+    op, transposed = ins.op, "trans" in ins.op.mods
+    address, lane = e.variables.address(ins.address, "shared"), e.value("%laneid", "u32")
     _give(e, 0, e.op("add i64", address, "%sharedbase"))
     e.module.exchanges = True
-    wait(e, "warp", "exchange", ins, [str(count), str(int(transposed))], "-1")
+    flags = int(transposed) | 2 * (not op.has_result)
+    wait(e, "warp", "exchange", ins, [str(op.moved_rows // 8), str(flags)], "-1")
     quarter = e.cast("zext", "i32", e.op("and i32", lane, 3), "i64")
     row = e.cast("zext", "i32", e.op("lshr i32", lane, 2), "i64")
-    for i, target in enumerate(targets):
-        if transposed:
-            parts = [e.op("add i64", _take(e, 2 * i + k), e.op("mul i64", row, 2)) for k in (0, 1)]
-        else:
-            parts = [e.op("add i64", _take(e, i), e.op("mul i64", quarter, 4))]
-        bits = 32 // len(parts)
-        values = [
-            e.emit(f"load i{bits}, ptr {e.emit(f'getelementptr i8, ptr %arena, i64 {at}')}") for at in parts
-        ]
-        e.set(target, _packed(e, values, bits), "b32")
+    within, each = (e.op("mul i64", row, 2), 2) if transposed else (e.op("mul i64", quarter, 4), 1)
+
+    def place(i: int) -> str:
+        return e.emit(f"getelementptr i8, ptr %arena, i64 {e.op('add i64', _take(e, i), within)}")
+
+    return [[place(each * i + k) for k in range(each)] for i in range(op.moved_rows // 8)]
 
 
 def _packed(e, parts, bits: int) -> str:

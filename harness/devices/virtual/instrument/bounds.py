@@ -70,6 +70,8 @@ def info(ins: Instruction) -> int:
     op = ins.op
     found = op.width | INFO_SHARED * (op.space == "shared")
     if not op.memory:  # a row of a matrix, or a barrier in memory
+        if op.base == "stmatrix":
+            found |= INFO_WRITE
         if op.asynchronous:
             found |= INFO_WRITE | INFO_ATOMIC * (op.operation != "init")
         return found
@@ -87,12 +89,13 @@ def order(op: Op) -> int:
 
 
 def of_rows(function: Function, ins: Instruction, check: Instruction) -> list[Instruction]:
-    """A check, where the lane has something to be checked: of ldmatrix, the first lanes give the address of a row each."""
-    if not ins.base == "ldmatrix":
+    """A check, where the lane has something to be checked: of ldmatrix and stmatrix, the first lanes give the
+    address of a row each."""
+    if not ins.op.moved_rows:
         return [check]
     holds = f"%check.row.{sum(name.startswith('%check.row.') for name in function.regs)}"
     function.regs[holds] = "pred"
     return [
-        mark("setp.lt.u32", holds, "%laneid", 8 * len(ins.operands[0].parts), at=ins),
+        mark("setp.lt.u32", holds, "%laneid", ins.op.moved_rows, at=ins),
         replace(check, pred=holds),
     ]

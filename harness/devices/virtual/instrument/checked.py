@@ -17,7 +17,7 @@ from ..runtime.abi import INFO_ATOMIC, INFO_SHARED, INFO_WRITE
 
 @dataclass(frozen=True)
 class _Allowed:
-    """By a check. updates: to read and write; array: which it must stay in, if one; rows: to so many lanes, of ldmatrix;
+    """By a check. updates: to read and write; array: which it must stay in, if one; rows: to so many lanes, of ldmatrix and stmatrix;
     shares: it is for others too."""
 
     updates: bool
@@ -106,13 +106,12 @@ def _find(ins: Instruction, allowed: dict[Operand, dict[_Key, _Allowed]]) -> Non
     op = ins.op
     if op.address is None:
         raise AssertionError(f"{ins} accesses memory without an address")
-    writes = op.memory != "load" and not op.collective
+    writes = op.base == "stmatrix" or op.memory != "load" and not op.collective
     updates = op.memory in ("atomic", "reduction") or op.asynchronous and op.operation != "init"
     key = ins.address, op.space, op.width, writes
     here = allowed.get(ins.address.base, {})
     what = here.get(key)
-    rows = 8 * len(ins.operands[0].parts) if ins.base == "ldmatrix" else 0
-    if what is None or (what.updates, what.array, what.rows) != (updates, ins.array, rows):
+    if what is None or (what.updates, what.array, what.rows) != (updates, ins.array, op.moved_rows):
         raise AssertionError(f"{ins} is not checked")
     if not what.shares:
         del here[key]

@@ -301,8 +301,24 @@ class _Following(UnsetBits):
                 self.set(target, self.make("b32", "cvt.u32.u64", unset) if narrow else unset, origin)
 
     def _rows(self, ins: Instruction) -> None:
-        """ldmatrix: the lanes have exchanged where the rows are."""
+        """ldmatrix, stmatrix."""
         self.body.append(ins)
+        each, places = self._places_in_rows(ins)
+        for i, register in enumerate(ins.named["d" if ins.op.has_result else "b"].parts):
+            mine = places[each * i : each * (i + 1)]
+            if ins.op.has_result:
+                self._set_packed(register, [self._read(place, 4 // each, "b32") for place in mine])
+                continue
+            unset, origin = self.unset(register), "0"
+            if register in self.followed:
+                origin = self.origin(register)
+            for place in mine:
+                half = self.make("b16", "cvt.u16.u32", unset) if each == 2 and unset != "0" else unset
+                self._write(place, 4 // each, half, "b16" if each == 2 else "b32", origin)
+                unset = self.make("b32", "shr.u32", unset, 16) if unset != "0" else unset
+
+    def _places_in_rows(self, ins: Instruction) -> tuple[int, list[str]]:
+        """How many places a register's two halves have, and where those are: the lanes have exchanged the rows."""
         transposed = "trans" in ins.op.mods
         lane = self.make("b64", "cvt.u64.u32", "%laneid")
         if transposed:  # a column: an element of each of two rows
@@ -310,10 +326,10 @@ class _Following(UnsetBits):
         else:
             within = self.make("b64", "shl.b64", self.make("b64", "and.b64", lane, 3), 2)
         each = 2 if transposed else 1
-        for i, target in enumerate(ins.operands[0].parts):
-            rows = (self.make("b64", "fetch", f"Extra.data+{8 * (each * i + k)}") for k in range(each))
-            places = [self.make("b64", "add.u64", row, within) for row in rows]
-            self._set_packed(target, [self._read(place, 4 // each, "b32") for place in places])
+        rows = [
+            self.make("b64", "fetch", f"Extra.data+{8 * i}") for i in range(each * ins.op.moved_rows // 8)
+        ]
+        return each, [self.make("b64", "add.u64", row, within) for row in rows]
 
     def _set_packed(self, register: str, parts: list[tuple[str, str]]) -> None:
         """(unset bits, origin) of one element, or of two halves, -> those of the register that holds them."""

@@ -252,10 +252,12 @@ class _Counting:
     # -- matrices --------------------------------------------------------------------------------------
 
     def _matrix(self, ins: Instruction) -> None:
-        if ins.base == "ldmatrix":  # each of the first lanes gives the address of a row
-            self._add("setp.lt.u32", _HOLDS, "%laneid", 8 * len(ins.operands[0].parts))
+        if ins.op.moved_rows:  # each of the first lanes gives the address of one
+            self._add("setp.lt.u32", _HOLDS, "%laneid", ins.op.moved_rows)
             with self._where(_HOLDS):
-                self._word("load", "shared", 16, "count.word.shared", ins.address)
+                self._word(
+                    "load" if ins.op.has_result else "store", "shared", 16, "count.word.shared", ins.address
+                )
         elif ins.op.address is not None:
             self._fragment(ins)
 

@@ -33,7 +33,7 @@ The facts:
     chooses     its last operand says which of the others the result is
     everything else is what it counts as (`minmax`, of floats, is no operation of `explain/metrics`)
 
-Source: PTX ISA 8.7, section 9.7, for compute capability 8.0.
+Source: PTX ISA 8.7, section 9.7, for compute capability 8.0; stmatrix, which needs 9.0.
 """
 
 from __future__ import annotations
@@ -316,6 +316,8 @@ TABLE = """
 9.7.14 Matrices
   ldmatrix.sync.aligned.m8n8.(x1|x2|x4){.trans}.shared{::cta}.b16
                                                            d, [a]                       matrix
+  stmatrix.sync.aligned.m8n8.(x1|x2|x4){.trans}.shared{::cta}.b16
+                                                           [a], b                       matrix
   wmma.load.!(a|b).sync.aligned.(row|col).<wmma>{.<at>}.(f16|bf16|<byte>)
                                                            d, [a]{, s:u32}              matrix
   wmma.load.!(a|b).sync.aligned.(row|col).m16n16k8{.<at>}.tf32

@@ -42,7 +42,7 @@ _COORDINATES = {"1d": "x", "2d": "xy", "3d": "xyz_", "a1d": "lx", "a2d": "lxy_"}
 # whose modifiers ptxas takes in any order; types keep theirs
 _ANY_ORDER = frozenset(
     """
-    ld ldu st atom red ldmatrix mma cvt add sub mul fma min max set setp vote shfl match redux fence prefetch bfind
+    ld ldu st atom red ldmatrix stmatrix mma cvt add sub mul fma min max set setp vote shfl match redux fence prefetch bfind
     """.split()
 )
 _OF_THE_NAME = {"lo", "hi", "wide"}  # of mul.lo
@@ -148,8 +148,15 @@ class Op:
 
     @cached_property
     def width(self) -> int:
-        """Bytes of an access; of ldmatrix, those of a row."""
-        return 16 if self.base == "ldmatrix" else self.nbytes * self.vector
+        """Bytes of an access; of ldmatrix and stmatrix, those of a row."""
+        return 16 if self.moved_rows else self.nbytes * self.vector
+
+    @cached_property
+    def moved_rows(self) -> int:
+        """How many rows of a matrix ldmatrix and stmatrix move, of each of which a lane gives the address."""
+        if self.base not in ("ldmatrix", "stmatrix"):
+            return 0
+        return 8 * int(next(m for m in self.mods if m in ("x1", "x2", "x4"))[1])
 
     @cached_property
     def space(self) -> str:
@@ -393,8 +400,8 @@ def _type(op: Op, given: str | None) -> str:
 
 def _fragment(op: Op, name: str) -> tuple[str, int]:
     """(type, number) of the registers of a lane that hold an operand of a matrix instruction."""
-    if op.base == "ldmatrix":
-        return "b32", int(next(m for m in op.mods if m in ("x1", "x2", "x4"))[1])
+    if op.moved_rows:
+        return "b32", op.moved_rows // 8
     (m, n, k), which = op.shape, op.operation or name
     element = op.elements[which]
     each, number = max(1, 32 // BITS[element]), {"a": m * k, "b": k * n}.get(which, m * n) // 32

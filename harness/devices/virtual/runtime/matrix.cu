@@ -1,4 +1,4 @@
-// mma.sync, wmma.mma and the exchange of addresses of ldmatrix. Called when all lanes of a warp have arrived.
+// mma.sync, wmma.mma and the exchange of addresses of ldmatrix and stmatrix. Called when all lanes of a warp have arrived.
 //
 // Products of half, bfloat16 and TF32 are exact in double; a sum is computed in double and rounded once, which is
 // more accurate than the hardware, whose order and precision of accumulation PTX does not define.
@@ -142,7 +142,8 @@ static __device__ void multiply_matrices(Env* env, Thread* warp, u32 present) {
     }
 }
 
-// ldmatrix: every lane gets the addresses of the rows that hold its elements.
+// ldmatrix, stmatrix: every lane gets the addresses of the rows that hold its elements, or will. arg1: 1 where the
+// matrices are transposed, 2 of stmatrix.
 static __device__ void exchange_rows(Env* env, Thread* warp, u32 present) {
     u64 rows[32];
     for (u32 lane = 0; lane < 32; lane++) rows[lane] = present >> lane & 1 ? extra_of(env, warp[lane].linear)->data[0] : 0;
@@ -150,7 +151,7 @@ static __device__ void exchange_rows(Env* env, Thread* warp, u32 present) {
         if (!(present >> lane & 1)) continue;
         u64* data = extra_of(env, warp[lane].linear)->data;
         for (u32 i = 0; i < warp[lane].arg0; i++) {
-            if (warp[lane].arg1) {
+            if (warp[lane].arg1 & 1) {
                 data[2 * i] = rows[8 * i + 2 * (lane & 3)];
                 data[2 * i + 1] = rows[8 * i + 2 * (lane & 3) + 1];
             } else data[i] = rows[8 * i + lane / 4];

@@ -158,5 +158,17 @@ TEST(int, matrix_rows) {
     out[t] = (a & 0xffff) + (b & 0xffff);
 }
 
+//: stmatrix, of a matrix and transposed = 2 * t + 100 * (2 * (t % 4) * 8 + t // 4)
+TEST(int, stored_rows) {
+    __shared__ __align__(16) unsigned short plain[64], turned[64];
+    unsigned pair = 2 * t | (2 * t + 1) << 16;
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" :: "r"((unsigned)__cvta_generic_to_shared(plain + t % 8 * 8)), "r"(pair));
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%0], {%1};" :: "r"((unsigned)__cvta_generic_to_shared(turned + t % 8 * 8)), "r"(pair));
+    __syncwarp();
+    int at = 0;
+    while (turned[at] != 2 * t) at++;
+    out[t] = plain[2 * t] + 100 * at;
+}
+
 //: the lowest of the lanes that take part = np.where(t == 0, 1, 0)
 TEST(int, leader) { out[t] = t == __ffs(__ballot_sync(~0u, 1)) - 1; }

@@ -208,6 +208,44 @@ def test_ldmatrix(n, trans, checks):
             assert (got[lane, i] == tile[lane // 4, lane % 4 * 2 : lane % 4 * 2 + 2]).all()
 
 
+_STMATRIX = """
+extern "C" __global__ void k(unsigned short* out) {{
+    __shared__ __align__(16) unsigned short tile[32][8];
+    int lane = threadIdx.x;
+    unsigned row = __cvta_generic_to_shared(&tile[lane % (8 * {n})][0]), r[{n}];
+    for (int i = 0; i < {n}; i++) r[i] = 64 * i + 2 * lane | (64 * i + 2 * lane + 1) << 16;
+    {unset}
+    asm volatile("stmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16 [%{n}], {{{names}}};" :: {inputs}, "r"(row));
+    __syncthreads();
+    if (lane < 8 * {n}) for (int i = 0; i < 8; i++) out[lane * 8 + i] = tile[lane][i];
+}}
+"""
+
+
+def stored_matrices(n: int, trans: str = "", checks: str = "full", unset: str = "") -> np.ndarray:
+    names = ", ".join(f"%{i}" for i in range(n))
+    inputs = ", ".join(f'"r"(r[{i}])' for i in range(n))
+    out = zeros((n, 8, 8), np.uint16, checks=checks)
+    run(_STMATRIX.format(n=n, trans=trans, names=names, inputs=inputs, unset=unset), out, checks=checks)
+    return out.get()
+
+
+@pytest.mark.parametrize("checks", FLAVOURS)
+def test_stmatrix(checks):
+    assert (stored_matrices(1, "", checks).ravel() == np.arange(64)).all()
+    assert (stored_matrices(2, ".trans", checks) == np.arange(128).reshape(2, 8, 8).swapaxes(1, 2)).all()
+    assert (stored_matrices(4, "", checks).ravel() == np.arange(256)).all()
+
+
+@pytest.mark.parametrize("trans", ["", ".trans"])
+def test_stmatrix_follows_unset_values(trans):
+    """Where they matter: in what is stored of the tile."""
+    unset = "unsigned none; if (lane != 5) none = 3; r[1] = none;"
+    with pytest.raises(KernelFault) as caught:
+        stored_matrices(2, trans, unset=unset)
+    assert (caught.value.kind, caught.value.array) == ("uninitialised-read", "none")
+
+
 def in_a_warp(body: str, given, out) -> None:
     """Runs `body` in one warp with the course's mma.cuh, with `lane` and the arrays `in` and `out`."""
     types = {"float32": "float", "float16": "__half", "uint32": "unsigned"}

@@ -613,6 +613,15 @@ def test_ldmatrix():
     assert rows_of_32_bytes["shared_load_requests"] == 1
     assert rows_of_32_bytes["shared_load_wavefronts"] == 8  # rows 0 and 4 of a matrix are in the same banks
     assert counted(source.replace("WIDTH", "24"), np.zeros(32, np.uint32))["shared_load_wavefronts"] == 4
+    stored = source.replace("WIDTH", "24").replace(
+        "asm volatile",
+        """asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%0, %0};" :: "r"(where));
+        asm volatile""",
+    )
+    more = counted(stored, np.zeros(32, np.uint32))["shared_store_wavefronts"]
+    assert (
+        more == counted(source.replace("WIDTH", "24"), np.zeros(32, np.uint32))["shared_store_wavefronts"] + 2
+    )
 
 
 def test_early_returns_and_barriers():

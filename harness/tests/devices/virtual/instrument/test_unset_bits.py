@@ -288,7 +288,8 @@ def test_all_that_is_inserted_is_known_to_isa():
     body = """ld.global.v2.f32 {%f1, %f2}, [%rd1]; st.shared.v2.f32 [%r1], {%f1, %f2}; atom.global.exch.b32 %r2, [%rd1], 3;
         shfl.sync.idx.b32 %r3, %r2, 0, 31, -1; bar.sync %r3; @%p1 ld.global.s8 %r4, [%rd1];
         add.cc.u32 %r5, %r4, 1; addc.u32 %r6, %r5, 0; and.pred %p2, %p1, %p3;
-        ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r7, %r8}, [%r1];"""
+        ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r7, %r8}, [%r1];
+        stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%r1], {%r7, %r8};"""
     kernel = instrumented(body)
     assert all(find(item.opcode) for item in kernel.body if hasattr(item, "opcode"))
     assert {
