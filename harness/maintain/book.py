@@ -6,6 +6,7 @@ Nothing is fetched from the network. Solutions and hints are not in it.
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -15,15 +16,24 @@ from ..course.checkout import Course
 from ..course.declare import Puzzle
 from ..errors import BackwarpError, CourseError
 from . import book_pages as pages
+from .export import telling_anywhere, unrevealing
 
 MARK = ".buildinfo"  # Sphinx leaves it in what it has made
+STYLE = "course.css"
+#: lines of 100 columns fit; what a notebook shows keeps its own colours, which are for a white page
+RULES = """
+.content { width: 54em; max-width: 100vw; }
+.highlight pre, .literal-block-wrapper pre { font-size: 0.8em; }
+.cell_output { background: white; color: black; overflow-x: auto; padding: 0.3em 0.5em; }
+"""
 CONFIG = {
     "project": "Backwarp",
-    "extensions": ["myst_nb", "sphinx.ext.githubpages"],
+    "extensions": ["myst_nb"],
     "html_theme": "furo",
     "html_title": "Backwarp",
     "html_show_sourcelink": False,
     "html_copy_source": False,
+    "html_css_files": [STYLE],
     "html_show_copyright": False,
     "nb_execution_mode": "off",
     "nb_merge_streams": True,
@@ -41,8 +51,8 @@ def book(course: Course, target: Path, animations: bool, tell: Callable[[str], N
         raise CourseError(f"{target} is not a book that could be renewed: name a new folder")
     if not target.absolute().parent.is_dir():
         raise CourseError(f"{target} cannot be made: there is no folder {target.absolute().parent}")
-    sphinx = the_library()
-    with tempfile.TemporaryDirectory() as folder:
+    sphinx, apart = the_library()
+    with apart(), tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "source")
         write_pages(course, source, animations, tell)
         tell("writing pages")
@@ -53,29 +63,33 @@ def book(course: Course, target: Path, animations: bool, tell: Callable[[str], N
             )
             app.add_lexer("course", lexer())
             app.build()
+            (target / "_static" / STYLE).write_text(RULES, encoding="utf-8")
+            (target / ".nojekyll").touch()  # GitHub Pages leaves out _static otherwise
         except OSError as error:
             raise CourseError(f"{target} cannot be made: {error.strerror or error}") from None
-        return [line.replace(f"{source}/", "") for line in warnings.getvalue().splitlines() if line.strip()]
+        found = re.sub(r"\x1b\[[\d;]*m", "", warnings.getvalue()).replace(f"{source}/", "")
+        return [line for line in found.splitlines() if line.strip()]
 
 
-def the_library() -> type:
-    """Errors: CourseError if the extra is not installed."""
+def the_library() -> tuple[type, Callable]:
+    """(Sphinx, a context in which it leaves nothing behind). Errors: CourseError if the extra is not installed."""
     try:
         import furo  # noqa: F401
         import myst_nb  # noqa: F401
         from sphinx.application import Sphinx
+        from sphinx.util.docutils import docutils_namespace
     except ImportError as error:
         raise CourseError(
             f"the book needs {error.name or 'Sphinx'}, which is not installed: pip install -e '.[book]'"
         ) from None
-    return Sphinx
+    return Sphinx, docutils_namespace
 
 
 def lexer() -> type:
-    """Of the cells of a notebook: CUDA below a magic that takes a kernel, else Python."""
+    """Of the cells of a notebook: CUDA below a magic that takes a kernel, else IPython."""
+    from IPython.lib.lexers import IPython3Lexer
     from pygments.lexer import Lexer
     from pygments.lexers import CudaLexer
-    from pygments.lexers.python import PythonLexer
     from pygments.token import Comment
 
     class Cell(Lexer):
@@ -83,12 +97,11 @@ def lexer() -> type:
 
         def get_tokens_unprocessed(self, text):
             first, newline, rest = text.partition("\n")
-            if not first.lstrip().startswith("%"):
-                yield from PythonLexer().get_tokens_unprocessed(text)
+            if not pages.KERNEL_CELL.match(first):
+                yield from IPython3Lexer().get_tokens_unprocessed(text)
                 return
             yield 0, Comment.Preproc, first + newline
-            language = CudaLexer if pages.KERNEL_CELL.match(first) else PythonLexer
-            for index, token, part in language().get_tokens_unprocessed(rest):
+            for index, token, part in CudaLexer().get_tokens_unprocessed(rest):
                 yield index + len(first) + 1, token, part
 
     return Cell
@@ -112,8 +125,9 @@ def write_pages(course: Course, source: Path, animations: bool, tell: Callable[[
         moves = animations and puzzle.has_solution and animate(puzzle, folder / "moving.gif", tell)
         (lessons / f"{puzzle.id}.md").write_text(pages.lesson(puzzle, numbers, moves), encoding="utf-8")
     chapters = {part: [pages.page_of(p) for p in found] for part, found in pages.parts_of(course).items()}
+    telling = telling_anywhere(course) if course.has_solutions else []
     for path in sorted((course.root / "notebooks").glob("*.ipynb")):
-        text = pages.notebook(path.read_text(encoding="utf-8"), numbers)
+        text = pages.notebook(unrevealing(path.read_bytes(), telling), numbers)
         (notebooks / path.name).write_text(text, encoding="utf-8")
         chapters.setdefault("Notebooks", []).append(f"notebooks/{path.stem}")
     about = course.root / ".github"

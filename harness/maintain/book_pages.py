@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ..course.checkout import Course
 from ..course.declare import PARTS, Puzzle
 from ..course.stubs import stub_text
 from .export import of_students
 
-KERNEL_CELL = re.compile(r"\s*%%(?:kernel|step)\b")
+KERNEL_CELL = re.compile(r"\s*%%(?:kernel|cuda)\b")
 _NOT_PROSE = re.compile(
     r"(^(`{3,}|~{3,}).*?^\2[ \t]*$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)|^#.*?$|<[^>]*>)", re.M | re.S
 )
 _MENTION = re.compile(r"\b(?:[Pp]uzzles?|[Ll]essons?) \d\d(?:(?:,| and|, and| or|, or| to) \d\d)*\b")
-_FENCE = re.compile(r"^```\n(.*?)^```$", re.M | re.S)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _C = re.compile(r"__\w+__|^\s*#(?:include|define)|;[ \t]*(?://.*)?$|^\w+\((?:const )?(?:float|int)\b", re.M)
 
 
@@ -38,7 +38,8 @@ def lesson(puzzle: Puzzle, pages: dict[str, str], moving: bool) -> str:
     if moving:
         parts += [
             "## In motion",
-            f"![What warp 0 of the course's own kernel touches, step by step]({puzzle.id}/moving.gif)",
+            "A run of the course's own kernel, step by step; lines are those of that kernel.",
+            f"![What a run touches, step by step]({puzzle.id}/moving.gif)",
         ]
     language = "python" if puzzle.program else "cuda"
     parts += [
@@ -51,23 +52,31 @@ def lesson(puzzle: Puzzle, pages: dict[str, str], moving: bool) -> str:
 
 
 def linked(text: str, pages: dict[str, str], folder: str) -> str:
-    """With a link wherever the prose says `puzzle 07` or `puzzles 07 and 09`. pages: number -> file in `folder`."""
+    """With a link wherever the prose says `puzzle 07` or `puzzles 07 and 09`, or has a puzzle's name as code.
 
-    def link(number: re.Match) -> str:
-        page = pages.get(number[0])
-        return f"[{number[0]}]({folder}{page})" if page else number[0]
+    pages: number -> file in `folder`, whose name is the puzzle's.
+    """
+
+    def number(found: re.Match) -> str:
+        page = pages.get(found[0])
+        return f"[{found[0]}]({folder}{page})" if page else found[0]
+
+    def name(code: str) -> str:
+        page = pages.get(code[1:3])
+        return f"[{code}]({folder}{page})" if page == f"{code[1:-1]}.md" else code
 
     parts = _NOT_PROSE.split(text)
-    for i in range(0, len(parts), 3):  # each is followed by what is no prose, and the mark of its fence
-        parts[i] = _MENTION.sub(lambda found: re.sub(r"\d\d", link, found[0]), parts[i])
-        if i + 2 < len(parts):
-            parts[i + 2] = ""
-    return "".join(parts)
+    prose, others = parts[::3], [*map(name, parts[1::3]), ""]  # parts[2::3] are the marks of fences
+    prose = [_MENTION.sub(lambda found: re.sub(r"\d\d", number, found[0]), part) for part in prose]
+    return "".join(part for both in zip(prose, others, strict=True) for part in both)
 
 
 def in_colour(text: str) -> str:
     """Names the language of code blocks that have none."""
-    return _FENCE.sub(lambda f: f"```{'cuda' if _C.search(f[1]) else 'text'}\n{f[1]}```", text)
+    return _FENCE.sub(
+        lambda f: f"```{f[1] or ('cuda' if _C.search(f[2]) else 'text')}\n{f[2]}```",
+        text,
+    )
 
 
 # ---- other pages -----------------------------------------------------------------------------------------
@@ -86,6 +95,7 @@ def start(course: Course, chapters: dict[str, list[str]]) -> str:
         table, _, rest = rest.partition("\n\n") if rest.startswith("|") else after.partition("\n\n")
         text = f"{before}{heading}\n{ladder(course)}\n\n{rest}"
     text = re.sub(r"\]\(puzzles/([^)]+)\)", r"](lessons/\1)", text)
+    text = linked(text, {p.number: f"{p.id}.md" for p in course.puzzles()}, "lessons/")
     return "\n\n".join([in_colour(text).rstrip(), *contents(chapters)]) + "\n"
 
 
@@ -109,19 +119,15 @@ def contents(chapters: dict[str, list[str]]) -> Iterator[str]:
         yield "\n".join(["```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```"])
 
 
-def notebook(text: str, pages: dict[str, str]) -> str:
+def notebook(text: str | bytes, pages: dict[str, str]) -> str:
     """With links to lessons, and cells of CUDA in its colours."""
     content = json.loads(text)
     for cell in content["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/(?:README\.md)?\)", r"](../lessons/\1.md)", source)
+            source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/([^)]+)\)", r"](../lessons/\1/\2)", source)
             source = in_colour(linked(source, pages, "../lessons/"))
         cell["source"] = source
     content["metadata"]["language_info"] = {"name": "python", "pygments_lexer": "course"}
     return json.dumps(content)
-
-
-def files_named(text: str) -> Iterable[str]:
-    """What the links and pictures of a page lead to."""
-    return [link for link in re.findall(r"\]\(([^)#]+)", text) if ":" not in link]

@@ -73,7 +73,7 @@ def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: i
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
         says = f"case {case.name} of {puzzle.id} is too large to draw"
         raise CourseError(f"{says}: choose a smaller one with --case")
-    found = passes(counted_run(puzzle, case.name, kernel, source), list(shapes))
+    found = passes(counted_run(puzzle, case.name, kernel, source), [p.name for p in kernel.passed])
     if not found:
         raise CourseError(f"warp 0 of block 0 of {kernel.name} touches no array")
     title = f"{kernel.name}: warp 0 of block 0"
