@@ -86,10 +86,10 @@ def the_library() -> tuple[type, Callable]:
 
 
 def lexer() -> type:
-    """Of the cells of a notebook: CUDA below a magic that takes a kernel, else IPython."""
+    """Of the cells of a notebook: IPython, and below the magic of a whole cell CUDA or Python."""
     from IPython.lib.lexers import IPython3Lexer
     from pygments.lexer import Lexer
-    from pygments.lexers import CudaLexer
+    from pygments.lexers import CudaLexer, PythonLexer
     from pygments.token import Comment
 
     class Cell(Lexer):
@@ -97,11 +97,12 @@ def lexer() -> type:
 
         def get_tokens_unprocessed(self, text):
             first, newline, rest = text.partition("\n")
-            if not pages.KERNEL_CELL.match(first):
+            if not first.startswith("%%"):
                 yield from IPython3Lexer().get_tokens_unprocessed(text)
                 return
             yield 0, Comment.Preproc, first + newline
-            for index, token, part in CudaLexer().get_tokens_unprocessed(rest):
+            language = CudaLexer if "__global__" in rest else PythonLexer
+            for index, token, part in language().get_tokens_unprocessed(rest):
                 yield index + len(first) + 1, token, part
 
     return Cell

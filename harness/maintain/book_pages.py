@@ -11,7 +11,6 @@ from ..course.declare import PARTS, Puzzle
 from ..course.stubs import stub_text
 from .export import of_students
 
-KERNEL_CELL = re.compile(r"\s*%%(?:kernel|cuda)\b")
 _NOT_PROSE = re.compile(
     r"(^(`{3,}|~{3,}).*?^\2[ \t]*$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)|^#.*?$|<[^>]*>)", re.M | re.S
 )
@@ -127,6 +126,7 @@ def notebook(text: str | bytes, pages: dict[str, str]) -> str:
         if cell["cell_type"] == "markdown":
             source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/(?:README\.md)?\)", r"](../lessons/\1.md)", source)
             source = re.sub(r"\]\(\.\./puzzles/(\d\d_\w+)/([^)]+)\)", r"](../lessons/\1/\2)", source)
+            source = source.replace("](../.github/", "](../about/")
             source = in_colour(linked(source, pages, "../lessons/"))
         cell["source"] = source
     content["metadata"]["language_info"] = {"name": "python", "pygments_lexer": "course"}
