@@ -176,13 +176,29 @@ def doctor(context) -> None:
 
 @cli.command()
 @click.option(
-    "--student", "target", metavar="DIR", required=True, type=click.Path(path_type=Path), help="A new folder."
+    "--cuda",
+    "program",
+    metavar="FILE.cu",
+    type=click.Path(path_type=Path),
+    help="LeNet as a program for nvcc.",
 )
-def export(target: Path) -> None:
-    """For teachers: a copy of the course without solutions and hidden cases."""
+@click.option("--solutions", is_flag=True, help="With --cuda: on the course's own kernels.")
+@click.option(
+    "--student", "target", metavar="DIR", type=click.Path(path_type=Path), help="For teachers: a new folder."
+)
+def export(program: Path | None, solutions: bool, target: Path | None) -> None:
+    """LeNet's training on your kernels as a program for nvcc; or a copy of the course without its solutions."""
+    if (program is None) == (target is None):
+        raise click.UsageError("export takes either --cuda FILE.cu or --student DIR")
+    course, _ = the_course()
+    if program is not None:
+        from ..lenet import host_program
+
+        made = host_program.export(course, program, solutions)
+        say(f"written: {' and '.join(map(str, made))}; the first lines say how to build it")
+        return
     from ..maintain import export as exporting
 
-    course, _ = the_course()
     count = exporting.export(course, target)
     say(f"{target}: {count} files, without solutions, mistakes, hidden cases and tests")
 

@@ -100,7 +100,10 @@ def of_students(readme: str) -> str:
     """The README without what stands between `<!-- TEACHER -->` and `<!-- END TEACHER -->`, with the text of its comments
     `<!-- STUDENT ... -->`, and without the rows of tables that are about what stays."""
     readme = re.sub(
-        r"^\| `(?:solutions/|backwarp (?:solution|check|export)\b).*\n", "", readme, flags=re.MULTILINE
+        r"^\| `(?:solutions/|backwarp (?:solution|check|export --student)\b).*\n",
+        "",
+        readme,
+        flags=re.MULTILINE,
     )
     readme = re.sub(r"<!-- TEACHER -->\n.*?<!-- END TEACHER -->\n", "", readme, flags=re.DOTALL)
     return re.sub(r"<!-- STUDENT\n(.*?)-->\n", r"\1", readme, flags=re.DOTALL)
