@@ -18,6 +18,7 @@ import atexit
 import io
 import re
 import shlex
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -399,3 +400,9 @@ def load_ipython_extension(shell) -> None:
         shell.register_magics(CourseMagics(shell))
     except BackwarpError as error:
         raise UsageError(str(error)) from None
+
+    def tell(shell, kind, error, trace, tb_offset=None) -> None:
+        """A message for the reader, without where in the harness it was made."""
+        print(error, file=sys.stderr)
+
+    shell.set_custom_exc((BackwarpError,), tell)

@@ -50,8 +50,8 @@ class Operators:
     """The operators on one device.
 
     device: for arrays in host memory: "cpu" (the virtual GPU), "gpu", "auto", or one that is open. mine: use
-    the student's kernels instead of the solutions' wherever they have passed. Kernels are compiled when first
-    needed, and kept.
+    the student's kernels instead of the solutions' wherever they have passed, as always in a course for students.
+    Kernels are compiled when first needed, and kept.
     """
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):

@@ -98,7 +98,8 @@ class KernelCalls:
     """The course's kernels, compiled when first needed. Arguments: see `harness.ops.Operators`."""
 
     def __init__(self, device="auto", mine: bool = False, course: Course | None = None):
-        self.course, self.mine, self.device = course or open_course(), mine, device
+        self.course, self.device = course or open_course(), device
+        self.mine = mine or not self.course.has_solutions
         self.puzzles: dict[str, Puzzle] = {}
         self.modules: dict[tuple, tuple] = {}
         self.runners: dict[str, Host | Cuda] = {}

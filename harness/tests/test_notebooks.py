@@ -276,3 +276,10 @@ def test_the_extension_loads(shell, monkeypatch, tmp_path):
     assert {"kernel"} <= set(shell.magics_manager.magics["cell"]) and {"hint", "explore"} <= set(
         shell.magics_manager.magics["line"]
     )
+
+
+def test_an_error_of_the_course_is_a_line_and_no_traceback(shell, capsys):
+    load_ipython_extension(shell)
+    shell.run_cell("from harness.errors import CourseError\nraise CourseError('a fact')")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "a fact\n")

@@ -22,6 +22,7 @@ from harness.grading.grade import Options, grade_file
 from harness.lenet import checks
 from harness.lenet.kernels import ROLES
 from harness.maintain.export import export, of_students, telling_lines, unrevealing
+from harness.measure.kernel_calls import KernelCalls
 from harness.notebook import CourseMagics
 from harness.report.pictures.kinds import save_picture
 from harness.report.predictions import answer
@@ -201,6 +202,8 @@ def test_what_needs_a_solution_says_so(students, tmp_path):
         error, _ = run(students, *arguments)
         assert isinstance(error, NoSolution), arguments
         assert "this copy of the course has no solutions" in str(error)
+    with pytest.raises(NoSolution, match="^14 is not solved yet"):
+        KernelCalls("cpu", course=students).source(students.load("14"))
     error, _ = run(students, "train")
     assert str(error).startswith("03, 04, 05, 06, 07, 08, 09, 10, 11 are not solved yet\n")
 
