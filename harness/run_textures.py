@@ -14,10 +14,10 @@ import numpy as np
 from .devices import texture as tx
 from .errors import CourseError, LaunchError
 
-HOW = "texture[,linear][,wrap|clamp|mirror|border][,normalized][,float][,vector][,layered][,gather][,memory]:ARRAY"
-HOW_SURFACES = "surface[,vector][,layered]:ARRAY"
+HOW = "texture[,linear][,wrap|clamp|mirror|border][,normalized][,float][,vector][,layered][,cube][,gather][,memory]:ARRAY"
+HOW_SURFACES = "surface[,vector][,layered][,cube]:ARRAY"
 _MODES = {"wrap": tx.WRAP, "clamp": tx.CLAMP, "mirror": tx.MIRROR, "border": tx.BORDER}
-_OF_ARRAYS = {"vector", "layered"}
+_OF_ARRAYS = {"vector", "layered", "cube"}
 _WORDS = {
     "texture": {*_MODES, *_OF_ARRAYS, "linear", "normalized", "float", "gather", "memory"},
     "surface": _OF_ARRAYS,
@@ -58,7 +58,7 @@ class Image:
             array = device.array(self.data, name=self.name)
             return tx.ResourceDescriptor(tx.LINEAR_MEMORY, None, array, texel, self.data.nbytes)
         flags = tx.SURFACE * (self.kind == "surface") | tx.LAYERED * ("layered" in self.words)
-        flags |= tx.GATHER * ("gather" in self.words)
+        flags |= tx.GATHER * ("gather" in self.words) | tx.CUBE_MAP * ("cube" in self.words)
         if not vector < self.data.ndim <= 3 + vector:
             raise LaunchError(
                 f"an array of {self.data.ndim} dimensions; a texture has 1 to 3, and layers count as one"

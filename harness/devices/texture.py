@@ -76,7 +76,7 @@ class ChannelFormatDescriptor:
 class CUDAarray:
     """Memory of a device for textures and surfaces, whose texels have no address for a kernel. It holds nothing at first.
 
-    flags: LAYERED, SURFACE (what surfaces need), GATHER (what tex2Dgather() needs). name: for messages.
+    flags: LAYERED, CUBE_MAP, SURFACE (what surfaces need), GATHER (what tex2Dgather() needs). name: for messages.
     """
 
     def __init__(self, desc, width, height=0, depth=0, flags=0, *, device, name="array"):
@@ -85,10 +85,13 @@ class CUDAarray:
                 f"a CUDA array of {width} x {height} x {depth} texels: it is too large, or has none"
             )
         layered = bool(flags & LAYERED)
-        if flags & ~(LAYERED | SURFACE | GATHER):
-            raise _invalid("the virtual GPU has no cube maps, and no sparse or deferred CUDA arrays")
+        if flags & ~(LAYERED | SURFACE | CUBE_MAP | GATHER):
+            raise _invalid("the virtual GPU has no sparse or deferred CUDA arrays")
         if depth and not (height or layered) or layered and not depth:
             raise _invalid("the depth of a CUDA array: it has layers, or three extents")
+        if flags & CUBE_MAP and (width != height or depth % 6 or not depth or depth > 6 and not layered):
+            raise _invalid("a cube map has six square faces, and layers of cube maps six each")
+        layered |= bool(flags & CUBE_MAP)
         self.desc, self.width, self.height, self.depth, self.flags = desc, width, height, depth, flags
         self.layers = depth if layered else 0
         extents = {"z": 0 if layered else depth, "y": height, "x": width}
@@ -106,7 +109,7 @@ class CUDAarray:
         """
         *shape, channels = data.shape if vector else (*data.shape, 1)
         depth, height, width = (*[0] * (3 - len(shape)), *shape)[-3:]
-        if flags & LAYERED and not depth:
+        if flags & (LAYERED | CUBE_MAP) and not depth:
             depth, height = height, 0
         made = cls(
             ChannelFormatDescriptor.of(data.dtype, channels),
@@ -180,7 +183,9 @@ class ResourceDescriptor:
             extent = (array.width, array.height or 1, 1 if array.layers else array.depth or 1)
             row = array.width * desc.nbytes
             found |= {"extent": extent, "layers": array.layers, "dimensions": array.ndim}
-            return found | {"row": row, "slice": row * extent[1], "gather": bool(array.flags & GATHER)}
+            if array.flags & CUBE_MAP:
+                found["cube"] = 2 if array.flags & LAYERED else 1
+            return found | {"row": row, "slice": row * extent[1], "gather": int(bool(array.flags & GATHER))}
         if self.restype == PITCH_2D:
             return found | {"extent": (self.width, self.height, 1), "dimensions": 2, "row": self.pitchInBytes}
         return found | {"extent": (self.sizeInBytes // desc.nbytes, 1, 1)}

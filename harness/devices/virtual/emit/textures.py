@@ -36,7 +36,7 @@ def emit(e, ins) -> None:
         e.set(target, e.cast("trunc", "i64", value, "i32"), "b32")
 
 
-@statement("surface.(ld|st).<geometry>.<boundary>")
+@statement("surface.(ld|st).<flat>.<boundary>")
 def _surface(e, ins, mods, d, texel, nbytes):
     """Where an element is. The coordinate in x counts bytes."""
     op, parts = ins.op, ["0"] * 4

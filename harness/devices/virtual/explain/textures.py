@@ -11,7 +11,7 @@ from .wording import named
 if TYPE_CHECKING:
     from .faults import Diagnosis
 
-_FUNCTIONS = ("1D", "2D", "3D", "1DLayered", "2DLayered")  # as GEOMETRIES
+_FUNCTIONS = ("1D", "2D", "3D", "1DLayered", "2DLayered", "Cubemap", "CubemapLayered")  # as GEOMETRIES
 _KINDS = ("int", "uint", "float")  # as TEXELS
 _GATHER, _FETCH, _STORE = 7 << 12, 1 << 8, 1 << 8  # bits of `how`, see emit/textures
 
@@ -131,11 +131,15 @@ def _texels(row) -> str:
 
 def _described(row) -> str:
     """`a CUDA array of 8 x 4 texels of float32`"""
-    layers = f" in {int(row['layers'])} layers" if row["layers"] else ""
+    layers = (
+        f" in {int(row['layers'])} {'faces of cubes' if row['cube'] else 'layers'}" if row["layers"] else ""
+    )
     return f"{_extents(row)} {_texels(row)}{layers}"
 
 
 def _suitable(row) -> str:
+    if row["cube"]:
+        return _FUNCTIONS[4 + int(row["cube"])]
     return _FUNCTIONS[int(row["dimensions"]) - 1 + 3 * bool(row["layers"])]
 
 

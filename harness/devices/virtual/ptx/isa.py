@@ -71,7 +71,8 @@ CLASSES = {
     "hint": "L2::cache_hint",
     "vec": "v2|v4",
     "byte": "s8|u8",
-    "geometry": "1d|2d|3d|a1d|a2d",
+    "flat": "1d|2d|3d|a1d|a2d",
+    "geometry": "1d|2d|3d|a1d|a2d|cube|acube",
     "boundary": "trap|clamp|zero",
     "wmma": "m16n16k16|m32n8k16|m8n32k16",
     "mma8": "m8n8k16|m16n8k16|m16n8k32",
@@ -252,8 +253,8 @@ TABLE = """
   tex.level.<geometry>.v4.(u32|s32|f32).f32                d{|p}:t2, [t], a             texture
   tex.grad.<geometry>.v4.(u32|s32|f32).f32                 d{|p}:t2, [t], g, g          texture
   tld4.!(r|g|b|a).2d.v4.(u32|s32|f32).f32                  d{|p}:t2, [t]                texture
-  suld.b.<geometry>{.<vec>}.(b8|<bits>).<boundary>         d, [t]                       surface wide
-  sust.b.<geometry>{.<vec>}.(b8|<bits>).<boundary>         [t], b                       surface wide
+  suld.b.<flat>{.<vec>}.(b8|<bits>).<boundary>             d, [t]                       surface wide
+  sust.b.<flat>{.<vec>}.(b8|<bits>).<boundary>             [t], b                       surface wide
 
 9.7.12 Control flow
   bra{.uni}                                                label                        branch
@@ -371,7 +372,7 @@ Not PTX: marks, which passes insert (instrument/insert.py)
   peek.<data>                                              d, a:u64                     mark
   poke.<data>                                              a:u64, b                     mark
   locate                                                   d:u64, n:imm, m:imm          mark
-  surface.(ld|st).<geometry>.<boundary>                    d:u64, [t], n:imm            mark
+  surface.(ld|st).<flat>.<boundary>                        d:u64, [t], n:imm            mark
   check.assigned                                           ...                          mark
   check.(bounds|held).(<space>|generic)                    ...                          mark
   check.access{.set}{.cas.<bits>}.(<space>|generic)        ...                          mark
@@ -382,7 +383,6 @@ Not PTX: marks, which passes insert (instrument/insert.py)
 
 #: what is refused, in a student's words -> how its opcodes begin
 REFUSED = {
-    "cube maps": ("tex.cube.", "tex.acube.", "tex.level.", "tex.grad.", "tld4."),
     "queries of textures and surfaces": ("txq.", "suq."),
     "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
     "Hopper's wgmma": ("wgmma.",),

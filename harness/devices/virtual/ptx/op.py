@@ -38,7 +38,10 @@ _SCOPES = ("cta", "cluster", "gpu", "sys")
 _LETTERS = "dabc"  # the names of operands by their places
 _KINDS = {"u", "s", "b"}  # of types that an address may have
 _COMBINES = {"and", "or", "xor"}
-_COORDINATES = {"1d": "x", "2d": "xy", "3d": "xyz_", "a1d": "lx", "a2d": "lxy_"}
+_COORDINATES = {
+    **{"1d": "x", "2d": "xy", "3d": "xyz_", "cube": "xyz_"},
+    **{"a1d": "lx", "a2d": "lxy_", "acube": "lxyz"},
+}
 # whose modifiers ptxas takes in any order; types keep theirs
 _ANY_ORDER = frozenset(
     """
@@ -384,7 +387,8 @@ def _role(op: Op, match: re.Match) -> Role:
         return Role(given or name, name=name)
     vector = op.vector if op.memory and op.vector > 1 else 0
     if op.texture or op.surface:
-        vector = {"d": op.vector, "b": op.vector, "g": len(op.coordinates.strip("l"))}.get(name, 0)
+        axes = len(op.coordinates.strip("l_"))
+        vector = {"d": op.vector, "b": op.vector, "g": axes + (axes == 3)}.get(name, 0)
     if op.collective == "matrix" and not given:
         given, vector = _fragment(op, name)
     pair = {None: "", "{": "may", "|": "must"}[match["pair"] and match["pair"][0]]

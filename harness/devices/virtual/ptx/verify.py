@@ -308,7 +308,9 @@ class _Body:
         if type(operand) is not Texel or type(operand.handle) is not Register:
             self.refuse(ins, f"in which {operand} must be an object in a register, and coordinates")
         if len(operand.coordinates) != len(letters):
-            self.refuse(ins, f"in which {operand} must have {len(letters)} coordinates")
+            self.refuse(
+                ins, f"in which {operand} must have {len(letters)} coordinate{'s' * (len(letters) > 1)}"
+            )
         self.scalar(ins, "b64", operand.handle, False)
         kind = ins.op.types[-1] if ins.op.texture else "b32"
         for letter, coordinate in zip(letters, operand.coordinates, strict=True):

@@ -130,7 +130,7 @@ TEXTURES = 1 << 12  # texture and surface objects of a device at a time
 TEXTURE_TAG = 0x7458 << 48  # of their handles, which are no addresses
 # what is wrong with an object that a kernel was given; 0: nothing
 MISFITS = "none unknown surface texture geometry memory fetch type gather".split()
-GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d")
+GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "cube", "acube")
 BOUNDARIES = ("trap", "clamp", "zero")
 TEXELS = ("signed", "unsigned", "float")  # CUDA's numbers of channel formats
 ADDRESSES = ("wrap", "clamp", "mirror", "border")  # likewise
@@ -186,6 +186,7 @@ def c_header() -> str:
         "ORIGIN": ORIGINS,
         "USE": USES,
         "MISFIT": MISFITS,
+        "GEOMETRY": [f"OF_{name}" for name in GEOMETRIES],
         "BOUNDARY": BOUNDARIES,
         "TEXEL": TEXELS,
         "ADDRESS": ADDRESSES,

@@ -249,7 +249,8 @@ struct Texture {
     u64 data;        // device address of its first texel
     u64 row, slice;  // bytes from one row to the next, and from one slice or layer
     u32 extent[3];   // texels in x, y and z
-    u32 layers;      // 0: it has none
+    u32 layers;      // 0: it has none; faces of cubes are layers
+    u32 cube;        // 1: its layers are the faces of a cube; 2: of several
     u32 dimensions;  // 0: it is linear memory
     u32 texel, channels, bytes;  // TEXEL_*; of a texel; of a channel
     u32 surface, gather;  // what may be done with it

@@ -13,12 +13,14 @@ static __device__ Texture* texture_of(Env* env, u64 handle) {
 
 // Whether an object may be used so, and why not. how: as in emit/textures.py.
 static __device__ u32 misfit(Texture* t, u64 how, int surface) {
-    u32 geometry = how & 15, layered = geometry >= 3, dimensions = layered ? geometry - 2 : geometry + 1;
+    u32 geometry = how & 15, layered = geometry >= GEOMETRY_OF_A1D, cube = geometry < GEOMETRY_OF_CUBE ? 0 : geometry - GEOMETRY_OF_CUBE + 1;
+    u32 dimensions = cube ? 2 : layered ? geometry - GEOMETRY_OF_A1D + 1 : geometry + 1;
     if (!t) return MISFIT_UNKNOWN;
     if (t->surface && !surface) return MISFIT_SURFACE;
     if (!t->surface && surface) return MISFIT_TEXTURE;
     if (!surface && how >> 8 & 1) return t->dimensions ? MISFIT_FETCH : MISFIT_NONE;
     if (!t->dimensions) return MISFIT_MEMORY;
+    if (!surface && t->cube != cube) return MISFIT_GEOMETRY;
     return t->dimensions != dimensions || (t->layers != 0) != layered ? MISFIT_GEOMETRY : MISFIT_NONE;
 }
 
@@ -30,10 +32,9 @@ static __device__ int placed(long long i, u32 n, u32 mode) {
 }
 
 // The texels that a coordinate is between. Fractions have 8 bits.
-static __device__ Axis between(Texture* t, u32 axis, float x, int linear) {
-    u32 n = t->extent[axis], mode = t->address[axis];
+static __device__ Axis between(u32 n, u32 mode, int normalised, double x, int linear) {
     double u = x == x ? x : 0;
-    if (t->normalised) {
+    if (normalised) {
         double whole = floor(u);
         if (mode == ADDRESS_WRAP) u -= whole;
         else if (mode == ADDRESS_MIRROR) u = whole - 2 * floor(whole / 2) ? 1 - (u - whole) : u - whole;
@@ -43,6 +44,18 @@ static __device__ Axis between(Texture* t, u32 axis, float x, int linear) {
     long long at = (long long)(linear ? floor((u - 0.5) * 256 + 0.5) : floor(u) * 256);
     Axis a = {placed(at >> 8, n, mode), linear ? placed((at >> 8) + 1, n, mode) : 0, (u32)(at & 255)};
     return a;
+}
+
+// The face of a cube that a direction points to, and where, from 0 to 1.
+static __device__ u32 face_of(double x, double y, double z, double* s, double* t) {
+    double ax = fabs(x), ay = fabs(y), az = fabs(z), most;
+    u32 face;
+    if (az >= ax && az >= ay) most = az, face = z < 0 ? 5 : 4, *s = z < 0 ? -x : x, *t = -y;
+    else if (ay >= ax) most = ay, face = y < 0 ? 3 : 2, *s = x, *t = y < 0 ? -z : z;
+    else most = ax, face = x < 0 ? 1 : 0, *s = x < 0 ? z : -z, *t = -y;
+    *s = (*s / most + 1) / 2;
+    *t = (*t / most + 1) / 2;
+    return face;
 }
 
 // A store that this launch has made to some of these bytes, and that is ordered before what the thread does now: texture
@@ -127,22 +140,26 @@ EXPORT int rt_texture(Env* env, Thread* thread, u32 site, u64 handle, u64 how) {
         int x = (int)(u32)data[0];
         axes[0].first = x < 0 || x >= t->extent[0] ? -1 : x;
     } else {
-        if (t->layers) {
+        int given = t->cube == 2 || (t->layers && !t->cube), most = t->cube ? t->layers / 6 : t->layers;
+        if (given) {
             layer = (int)(u32)data[0];
-            layer = layer < 0 ? 0 : layer >= t->layers ? t->layers - 1 : layer;
+            layer = layer < 0 ? 0 : layer >= most ? most - 1 : layer;
         }
+        double at[3];
+        for (u32 i = 0; i < 3; i++) at[i] = __uint_as_float((u32)data[i + given]);
+        if (t->cube) layer = 6 * layer + face_of(at[0], at[1], at[2], &at[0], &at[1]);
         for (u32 i = 0; i < t->dimensions; i++)
-            axes[i] = between(t, i, __uint_as_float((u32)data[i + (t->layers != 0)]), linear || gather);
+            axes[i] = between(t->extent[i], t->cube ? (u32)ADDRESS_CLAMP : t->address[i], t->cube || t->normalised, at[i], linear || gather);
     }
-    for (u32 corner = 0; corner < 8; corner++) {
+    u32 corners = linear || gather ? 1u << t->dimensions : 1;
+    for (u32 corner = 0; corner < corners; corner++) {
         double weight = 1;
         int at[3];
         for (u32 i = 0; i < 3; i++) {
             Axis a = axes[i];
             u32 second = corner >> i & 1;
             at[i] = second ? a.second : a.first;
-            if (gather) weight *= i < 2 || !second;
-            else weight *= (second ? a.weight : 256 - a.weight) / 256.0;
+            if (!gather) weight *= (second ? a.weight : 256 - a.weight) / 256.0;
         }
         if (weight && !add_texel(env, thread, site, t, at[0], at[1], t->layers ? layer : at[2], weight, sums[gather ? corner : 0])) return 0;
     }

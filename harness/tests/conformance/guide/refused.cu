@@ -9,9 +9,6 @@ TEST(int, runtime_from_kernel) { cudaGetDevice(out); }
 
 //# Texture functions
 
-//: texCubemap refused "the virtual GPU does not support cube maps"
-TEST(float, cube_map, cudaTextureObject_t image) { out[t] = texCubemap<float>(image, 1, 0, t); }
-
 //: a texture reference refused "CUDA 12 has no texture references: pass a cudaTextureObject_t to the kernel"
 texture<float, 2> reference;
 TEST(float, texture_reference) { out[t] = tex2D(reference, t, 0); }

@@ -50,6 +50,15 @@ TEST(float, texels, cudaTextureObject_t bytes, cudaTextureObject_t shorts, cudaT
 TEST(float, level, cudaTextureObject_t image) {
     float2 d = make_float2(1, 2);
     out[t] = tex2DLod<float>(image, t % 8, t / 8, 3) + tex2DGrad<float>(image, t % 8, t / 8, d, d);
+    if (t < 0) out[t] = tex2DLayeredGrad<float>(image, 0, 0, 0, d, d) + tex3DGrad<float>(image, 0, 0, 0, make_float4(1, 2, 3, 4), make_float4(1, 2, 3, 4));
+}
+
+//: texCubemap and texCubemapLayered <- texture(np.arange(24, dtype='f4').reshape(6, 2, 2), 4), texture(np.arange(48, dtype='f4').reshape(12, 2, 2), 5) = 2 * (t % 24) + 24
+TEST(float, cube_maps, cudaTextureObject_t cube, cudaTextureObject_t cubes) {
+    float u = t % 2 - 0.5f, v = t / 2 % 2 - 0.5f;
+    float3 to[6] = {{1, -v, -u}, {-1, -v, u}, {u, 1, v}, {u, -1, -v}, {u, -v, 1}, {-u, -v, -1}};
+    float3 d = to[t / 4 % 6];
+    out[t] = texCubemap<float>(cube, d.x, d.y, d.z) + texCubemapLayered<float>(cubes, 2 * d.x, 2 * d.y, 2 * d.z, 1);
 }
 
 //: tex2D that asks whether the texel is resident <- texture(np.arange(32, dtype='f4').reshape(4, 8)) = t + 1

@@ -104,9 +104,6 @@ def test_a_function_that_is_only_declared():
 
 #: what is not supported -> a kernel that asks for it
 REFUSED = {
-    "cube maps": f"""{K}k(cudaTextureObject_t t, float* out) {{
-      out[0] = texCubemap<float>(t, 1, 0, 0);  // HERE
-    }}""",
     "the PTX instruction `foo.bar": f"""{K}k(int n) {{
       asm volatile("foo.bar %0;" :: "r"(n));  // HERE
     }}""",
