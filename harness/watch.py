@@ -200,15 +200,20 @@ class Watcher:
             self.watching.set()
 
     def follow(self, puzzle: Puzzle, stop: threading.Event) -> None:
-        """Report every change in the puzzle's folder: editors write through temporary files."""
+        """Report every change in the folders of the puzzle and of the file, which may be a link: editors write through
+        temporary files."""
+        how = {"debounce": DEBOUNCE, "step": 10, "rust_timeout": 500, "recursive": False}
         try:
-            if not self.poll and not is_remote(puzzle.folder.resolve()):
-                how = {"debounce": DEBOUNCE, "step": 10, "rust_timeout": 500, "recursive": False}
-                own = lambda _, path: Path(path).name == puzzle.file  # noqa: E731
-                for _ in watch(
-                    puzzle.folder, watch_filter=own, stop_event=stop, raise_interrupt=False, **how
-                ):
+            while not self.poll and not stop.is_set():
+                file = puzzle.stub_path.resolve()
+                folders = {puzzle.folder.resolve(), file.parent}
+                if any(map(is_remote, folders)):
+                    break
+                own = lambda _, path: Path(path).name in (puzzle.file, file.name)  # noqa: E731
+                for _ in watch(*folders, watch_filter=own, stop_event=stop, raise_interrupt=False, **how):
                     self.events.put(("file", puzzle.id))
+                    if puzzle.stub_path.resolve() != file:
+                        break
         except (OSError, RuntimeError) as error:  # for example, the system has no watches left
             self.events.put(("output", f"The file is checked {1 / POLL:.0f} times a second ({error})."))
         # compares contents, not times: a file system may give two saves the same time

@@ -123,8 +123,14 @@ def renamed(path, text):
     os.replace(new, path)
 
 
-def rewritten(path, text):
-    path.write_text(text)
+def linked(path, text):
+    """In another folder, to which a link leads from the first save on."""
+    target = path.parents[2] / "mine" / f"{path.parent.name}.cu"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(text)
+    if not path.is_symlink():
+        path.unlink()
+        path.symlink_to(target)
 
 
 def removed_first(path, text):
@@ -132,7 +138,7 @@ def removed_first(path, text):
     path.write_text(text)
 
 
-@pytest.mark.parametrize(("save", "more"), [(renamed, ()), (rewritten, ()), (removed_first, ("--poll",))])
+@pytest.mark.parametrize(("save", "more"), [(renamed, ()), (linked, ()), (removed_first, ("--poll",))])
 def test_every_save_is_graded(course, watching, save, more, record_property):
     terminal, path = watching("01", "--device", "cpu", *more), course / "puzzles" / "01_twice" / "kernel.cu"
     first = terminal.expect("not started yet", footer())
