@@ -6,9 +6,11 @@ the text, from 0; lines and columns count from 1. What an integer or an extent i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from . import cuda_tree
@@ -73,7 +75,7 @@ class Piece:
     def last_line(self) -> int:
         return self.node.end_point[0] + 1
 
-    @property
+    @cached_property
     def code(self) -> str:
         return self.file.text[self.start : self.end]
 
@@ -104,7 +106,15 @@ class Piece:
 
     def all(self, *kinds: str) -> Iterator[Piece]:
         """What is of these kinds in it (itself included), in order."""
-        return (Piece(self.file, n) for n in cuda_tree.walk(self.node) if n.type in kinds)
+        return iter(self.file.within(self.node, kinds))
+
+    @property
+    def tokens(self) -> tuple[Piece, ...]:
+        """Those of the file that stand in it."""
+        start, end = (
+            bisect_left(self.file.tokens, at, key=attrgetter("start")) for at in (self.start, self.end)
+        )
+        return self.file.tokens[start:end]
 
     def calls(self) -> Iterator[tuple[str, Piece]]:
         """(name, call) of the calls in it, in order; the name is the last of `a::b.c<int>(...)`."""
@@ -172,6 +182,7 @@ class CudaText:
     def __init__(self, text: str):
         self.text, self.lines = text, text.split("\n")
         self.root = cuda_tree.parse(text)
+        self._pieces: dict[int, Piece] = {}  # by their places in the order of nodes
 
     def _code(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte]
@@ -179,6 +190,30 @@ class CudaText:
     @property
     def whole(self) -> Piece:
         return Piece(self, self.root)
+
+    def within(self, node: Node, kinds: Iterable[str]) -> list[Piece]:
+        """The nodes of these kinds from `node` on downwards, in order."""
+        nodes, ends, places, by_kind = self._order
+        if node.id not in places:  # `#if 0` leaves it out
+            return [Piece(self, n) for n in cuda_tree.walk(node) if n.type in kinds]
+        found, first = [], places[node.id]
+        for listed in (by_kind[kind] for kind in kinds if kind in by_kind):
+            found += listed[bisect_left(listed, first) : bisect_left(listed, ends[first])]
+        for place in found:
+            if place not in self._pieces:
+                self._pieces[place] = Piece(self, nodes[place])
+        return [self._pieces[place] for place in sorted(found)]
+
+    @cached_property
+    def _order(self) -> tuple[list[Node], list[int], dict[int, int], dict[str, list[int]]]:
+        """All nodes in order, the place behind what is below each, the place of each, the places of a kind: readers
+        ask for parts so often that walking there would take most of their time."""
+        nodes, ends = cuda_tree.in_order(self.root)
+        places, by_kind = {}, {}
+        for place, node in enumerate(nodes):
+            places[node.id] = place
+            by_kind.setdefault(node.type, []).append(place)
+        return nodes, ends, places, by_kind
 
     # -- what there is ------------------------------------------------------------------------------------
 

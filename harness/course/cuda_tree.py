@@ -126,6 +126,22 @@ def walk(node: Node) -> Iterator[Node]:
             stack.extend(reversed(_children(node)))
 
 
+def in_order(root: Node) -> tuple[list[Node], list[int]]:
+    """All nodes as `walk` has them; for each, how many have come before what follows the last one below it."""
+    nodes, ends, stack = [], [], [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, int):  # all below the node at this place have come
+            ends[node] = len(nodes)
+            continue
+        nodes.append(node)
+        ends.append(len(nodes))
+        if node.child_count:
+            stack.append(len(nodes) - 1)
+            stack.extend(reversed(_children(node)))
+    return nodes, ends
+
+
 def walk_scopes(root: Node) -> Iterator[tuple[Node, Node]]:
     """As walk: (node, the innermost scope that it is in)."""
     stack = [(root, root)]

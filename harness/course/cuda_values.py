@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ..errors import CourseError
 from .cuda_text import CudaText, Macro, Piece, Variable, read
@@ -231,8 +231,16 @@ class Tunables(dict):
 
 def tunables(source: str) -> Tunables:
     """The `constexpr int NAME = value;` lines of a kernel file, those outside of functions before the others."""
-    file = read(source)
-    values, found = Values(file), Tunables()
+    declared, others = _declared(source)
+    found = Tunables(declared)
+    found.others = others
+    return found
+
+
+@lru_cache(maxsize=16)
+def _declared(source: str) -> tuple[dict[str, int], Callable[[str], int | None]]:
+    """The tunables of a text, which are asked for with every launch, and what finds others."""
+    values, found = Values(file := read(source)), {}
     declared = [
         v for v in file.variables if "constexpr" in v.words and v.scope.type != "field_declaration_list"
     ]
@@ -240,8 +248,7 @@ def tunables(source: str) -> Tunables:
         plain = _INTEGERS.issuperset(v.type.split()) and not v.extents and not v.pointer
         if plain and (value := values.integer(v.value)) is not None:
             found.setdefault(v.name, value)
-    found.others = values.named
-    return found
+    return found, values.named
 
 
 def _literal(text: str) -> int:

@@ -171,6 +171,7 @@ class Child(Channel):
             try:
                 return self._connection.recv_into(into)
             except TimeoutError:
+                self._spent = self._spent or [self.spent()] * 2
                 if self._takes_too_much():
                     raise MemoryError from None
                 if end is not None and time.monotonic() >= end + self._longer and not self._is_held_up():
@@ -180,7 +181,7 @@ class Child(Channel):
 
     def receive(self, limit: float | None = None):
         """See Channel.receive. Where the machine has other work to do, the limit is one of processor time."""
-        self._limit, self._longer, self._spent = limit, 0.0, [self.spent()] * 2
+        self._limit, self._longer, self._spent = limit, 0.0, []  # counted from the first look on
         return super().receive(limit)
 
     def _is_held_up(self) -> bool:

@@ -186,7 +186,7 @@ def changed_lines(stub: Use, mine: Use) -> list[Slip]:
 
 
 def words(piece: Piece) -> list[str]:
-    return [token.code for token in piece.file.tokens if piece.holds(token)]
+    return [token.code for token in piece.tokens]
 
 
 def _is_tested(remainder: Piece) -> bool:

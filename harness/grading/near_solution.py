@@ -190,7 +190,7 @@ def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
 
 def one_name(mine: Piece, solution: Piece) -> tuple[str, str]:
     """The only words in which two expressions differ, if they are names."""
-    both = [[t for t in p.file.tokens if p.holds(t)] for p in (mine, solution)]
+    both = [p.tokens for p in (mine, solution)]
     if len(both[0]) != len(both[1]):
         return "", ""
     differ = [(a.code, b.code) for a, b in zip(*both, strict=True) if a.code != b.code]

@@ -135,7 +135,8 @@ def _is_integer(variable: Variable) -> bool:
 
 def value_of(file: CudaText, name: str, place: int) -> Piece | None:
     """What a local variable was set to where it is declared; not for one that is changed later."""
-    declared = file.names_at(place).get(name)
+    known = [v for v in file.named(name, place) if v.end <= place]
+    declared = known[-1] if known else None
     if not declared or not declared.value or declared.scope.type == "for_statement":
         return None
     scope = Piece(file, declared.scope)

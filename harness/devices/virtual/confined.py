@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -50,6 +51,7 @@ class Process:
         self._unused: deque[tuple[int, int, int]] = deque()  # (generation, handle, need) of released arrays
         self.need = self.most = 0  # bytes that all arrays may need, and of the largest
         self._runtimes: set[bool] = set()
+        self._allowed: tuple = ()  # the last limit of time, and the second in which it was set
         self.numbers = itertools.count(1)  # of devices, arrays and modules
 
     def start(self) -> None:
@@ -60,7 +62,7 @@ class Process:
                 self._child = Child(worker, environment=ENVIRONMENT, codec=CODEC)
                 self._child.questions = QUESTIONS
                 self.need = self.most = 0
-                self._runtimes = set()
+                self._runtimes, self._allowed = set(), ()
 
     def expect(self, nbytes: int, checks: str) -> tuple[int, int]:
         """An array is about to be made: (its number, what the process may use for it)."""
@@ -103,7 +105,10 @@ class Process:
                 self._child.most = MOST + self.most
                 self._child.granted = self.need
                 self._child.memory = MEMORY + self._child.granted
-                self._child.allow(limit + GRACE)
+                allowed = limit, int(time.monotonic())
+                if allowed != self._allowed:  # once a second: GRACE is longer
+                    self._child.allow(limit + GRACE)
+                    self._allowed = allowed
                 return self._child.ask(verb, arguments, limit, verbs)
             except MemoryError:
                 self.end()

@@ -200,7 +200,7 @@ class Pool:
     @cached_property
     def _code(self) -> str:
         """The function without comments."""
-        return " ".join(t.code for t in self.file.tokens if self.function.whole.holds(t))
+        return " ".join(t.code for t in self.function.whole.tokens)
 
     @cached_property
     def _steady(self) -> set[int]:
