@@ -182,7 +182,7 @@ class CudaText:
     def __init__(self, text: str):
         self.text, self.lines = text, text.split("\n")
         self.root = cuda_tree.parse(text)
-        self._pieces: dict[int, Piece] = {}  # by their places in the order of nodes
+        self._pieces: dict[int, Piece] = {}  # by their nodes' ids
 
     def _code(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte]
@@ -193,27 +193,14 @@ class CudaText:
 
     def within(self, node: Node, kinds: Iterable[str]) -> list[Piece]:
         """The nodes of these kinds from `node` on downwards, in order."""
-        nodes, ends, places, by_kind = self._order
-        if node.id not in places:  # `#if 0` leaves it out
-            return [Piece(self, n) for n in cuda_tree.walk(node) if n.type in kinds]
-        found, first = [], places[node.id]
-        for listed in (by_kind[kind] for kind in kinds if kind in by_kind):
-            found += listed[bisect_left(listed, first) : bisect_left(listed, ends[first])]
-        for place in found:
-            if place not in self._pieces:
-                self._pieces[place] = Piece(self, nodes[place])
-        return [self._pieces[place] for place in sorted(found)]
+        for n in (found := self._index.below(node, kinds)):
+            if n.id not in self._pieces:
+                self._pieces[n.id] = Piece(self, n)
+        return [self._pieces[n.id] for n in found]
 
     @cached_property
-    def _order(self) -> tuple[list[Node], list[int], dict[int, int], dict[str, list[int]]]:
-        """All nodes in order, the place behind what is below each, the place of each, the places of a kind: readers
-        ask for parts so often that walking there would take most of their time."""
-        nodes, ends = cuda_tree.in_order(self.root)
-        places, by_kind = {}, {}
-        for place, node in enumerate(nodes):
-            places[node.id] = place
-            by_kind.setdefault(node.type, []).append(place)
-        return nodes, ends, places, by_kind
+    def _index(self) -> cuda_tree.Index:
+        return cuda_tree.Index(self.root)
 
     # -- what there is ------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -126,20 +127,35 @@ def walk(node: Node) -> Iterator[Node]:
             stack.extend(reversed(_children(node)))
 
 
-def in_order(root: Node) -> tuple[list[Node], list[int]]:
-    """All nodes as `walk` has them; for each, how many have come before what follows the last one below it."""
-    nodes, ends, stack = [], [], [root]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, int):  # all below the node at this place have come
-            ends[node] = len(nodes)
-            continue
-        nodes.append(node)
-        ends.append(len(nodes))
-        if node.child_count:
-            stack.append(len(nodes) - 1)
-            stack.extend(reversed(_children(node)))
-    return nodes, ends
+class Index:
+    """The nodes of a tree as `walk` has them, by kind. Readers ask for parts so often that to walk each time would take
+    most of their time."""
+
+    def __init__(self, root: Node):
+        self._nodes, self._ends = [], []  # a node's end: how many have come with all that is below it
+        self._places, self._kinds = {}, {}
+        stack: list[Node | int] = [root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, int):  # all below the node at this place have come
+                self._ends[node] = len(self._nodes)
+                continue
+            place = self._places[node.id] = len(self._nodes)
+            self._kinds.setdefault(node.type, []).append(place)
+            self._nodes.append(node)
+            self._ends.append(place + 1)
+            if node.child_count:
+                stack.append(place)
+                stack.extend(reversed(_children(node)))
+
+    def below(self, node: Node, kinds: Iterable[str]) -> list[Node]:
+        """Those of some kinds from `node` on, itself included."""
+        if node.id not in self._places:  # `#if 0` leaves it out
+            return [n for n in walk(node) if n.type in kinds]
+        first, found = self._places[node.id], []
+        for places in (self._kinds[kind] for kind in kinds if kind in self._kinds):
+            found += places[bisect_left(places, first) : bisect_left(places, self._ends[first])]
+        return [self._nodes[place] for place in sorted(found)]
 
 
 def walk_scopes(root: Node) -> Iterator[tuple[Node, Node]]:

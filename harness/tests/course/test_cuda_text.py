@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.course import cuda_tree
-from harness.course.cuda_text import BRANCHES, LOOPS, CudaText, edited, read
+from harness.course.cuda_text import BRANCHES, LOOPS, CudaText, Piece, edited, read
 from harness.course.cuda_values import Values, tunables
 from harness.devices.nvrtc.includes import MAX_SOURCE
 
@@ -349,3 +349,15 @@ def test_a_text_that_nobody_writes_by_hand_is_nothing(text):
     """Its readers go down a tree by recursion, and more than once through all of it."""
     assert CudaText(text).tokens == ()
     assert len(CudaText(text[: len(text) // 20]).tokens) > 10
+
+
+def test_parts_are_those_of_a_walk_in_its_order():
+    """Also in what is broken, where tokens of no length are thought to be there, and under `#if 0`."""
+    text = "#if 0\nint z = 9;\n#endif\nvoid f(int a) { if (a > 1) g(a, b[a + 1]); int x = ; for (;;) h(a) }\n"
+    file, kinds = read(text), ("identifier", "call_expression", "binary_expression", "number_literal")
+    nodes, left_out = [*cuda_tree.walk(file.root)], file.around(text.index("z"))[0]
+    for piece in [left_out, *(Piece(file, node) for node in nodes)]:
+        below = [n.id for n in cuda_tree.walk(piece.node) if n.type in kinds]
+        assert [p.node.id for p in piece.all(*kinds)] == below
+        assert [t.code for t in piece.tokens] == [t.code for t in file.tokens if piece.holds(t)]
+    assert left_out.kind == "identifier" and [*left_out.all("identifier")] == [left_out]
