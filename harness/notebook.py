@@ -19,12 +19,11 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
-from IPython.display import HTML, Image, display
+from IPython.display import Image, display
 
 from .course import walkthrough
 from .course.checkout import Course, open_course, read_source, source_hash
@@ -35,37 +34,12 @@ from .errors import BackwarpError, CompileError, KernelFault, LaunchError
 from .grading.verdict import Verdict
 from .grading.worker import GradingProcess
 from .report import predictions
-from .report.html import as_html, lines_html, recorder
+from .report.html import as_html, recorder
 from .report.overview import debrief
 from .report.pictures import explore
 from .report.pictures.kinds import save_picture, verdict_picture
-from .report.text import body_lines, verdict_lines
-
-WIDTH = 96  # columns
-
-
-class Shown:
-    """Text with colours: HTML in a notebook, plain elsewhere."""
-
-    def __init__(self, lines, **fields):
-        self.lines = lines
-        self.__dict__.update(fields)
-
-    def __repr__(self) -> str:
-        return "\n".join("".join(text for text, _ in line).rstrip() for line in self.lines)
-
-    def _repr_html_(self) -> str:
-        return lines_html(self.lines)
-
-
-def report(verdict: Verdict) -> Shown:
-    return Shown(verdict_lines(verdict, WIDTH), verdict=verdict)
-
-
-def png(figure) -> Image:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return Image(buffer.getvalue())
+from .report.shown import WIDTH, Page, Shown, png, report, told
+from .report.text import verdict_lines
 
 
 def options(line: str, *flags: str, optional: str = "", **values: str) -> argparse.Namespace:
@@ -99,10 +73,6 @@ def parsed(parser: UsageParser, line: str) -> argparse.Namespace:
 def sizes(text: str) -> tuple[int, ...]:
     """`16` or `16,4`."""
     return tuple(map(int, text.replace("x", ",").split(",")))
-
-
-def told(paragraphs: Iterable[str]) -> list:
-    return [line for text in paragraphs for line in body_lines(text, WIDTH)]
 
 
 def text_of(path: Path) -> str:
@@ -160,10 +130,11 @@ class CourseMagics(Magics):
         path.write_text(cell, encoding="utf-8")
         verdict = self.graded(puzzle, path, "this cell")
         shown = report(verdict)
-        if verdict.passed:
-            shown.lines += told(debrief(puzzle))
         if chosen.save and (said := self.save(puzzle, cell, before, verdict, chosen.force)):
             shown.lines += told([said])
+        if verdict.passed:
+            own = f"%kernel_from {puzzle.number} --solution"
+            shown.lines += told(t.replace(f"backwarp solution {puzzle.number}", own) for t in debrief(puzzle))
         if found := verdict_picture(verdict):
             display(shown, png(found[0]))
             return None
@@ -240,12 +211,11 @@ class CourseMagics(Magics):
             raise UsageError(f"{puzzle.id} has hints 1 to {total}")
         if not chosen.number:
             from .grading.repair import telling
-            from .report.text import body_lines
 
             level, paragraphs = telling.next_hint(puzzle, self.progress)
             if paragraphs:
                 head = [(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file", "bold")]
-                return Shown([head, *(line for text in paragraphs for line in body_lines(text, WIDTH))])
+                return Shown([head, *told(paragraphs)])
         seen = int(chosen.number or min(self.progress.entry(puzzle.id).hints + 1, total))
         self.progress.update(puzzle.id, lambda e: setattr(e, "hints", max(e.hints, seen)))
         from .report.text import wrap
@@ -256,7 +226,7 @@ class CourseMagics(Magics):
         )
 
     @line_magic
-    def profile(self, line: str) -> HTML | Shown:
+    def profile(self, line: str) -> Shown:
         """%profile ID: counters, line by line."""
         chosen = options(line, "solution", case="")
         puzzle = self.load(chosen.id)
@@ -272,7 +242,7 @@ class CourseMagics(Magics):
             raise UsageError(str(error)) from None
         if not found.kernels:
             return report(found.verdict)
-        console = recorder(120)
+        console = recorder(WIDTH)
         for kernel in found.kernels:
             for part in kernel_parts(kernel, found.source, console.width):
                 console.print(part, soft_wrap=True)
@@ -375,23 +345,10 @@ class CourseMagics(Magics):
         except BackwarpError as error:
             raise UsageError(str(error)) from None
         first, *rest = shown.getvalue().splitlines()
-        return Shown(
-            [
-                [(first.split(">>>")[0].replace("<<<", ", grid and block "), "bold")],
-                *([(r, "")] for r in rest),
-            ]
-        )
-
-
-class Page(Shown):
-    """HTML and the text it stands for."""
-
-    def __init__(self, html: str, text: str):
-        super().__init__([[(line, "")] for line in text.splitlines()])
-        self.html = html
-
-    def _repr_html_(self) -> str:
-        return self.html
+        head = re.sub(
+            r"<<<(.*?), (.*?)>>>.*", r"   grid of \1, blocks of \2", first
+        )  # how long it took is not the same twice
+        return Shown([[(head, "bold")], *([(line, "")] for line in rest)])
 
 
 def load_ipython_extension(shell) -> None:

@@ -100,7 +100,7 @@ def cells_of(course: Course, block: walkthrough.Block) -> Iterator[tuple[str, st
     if block.kind == "text":
         text = re.sub(r"\]\((\w+\.png)\)", rf"]({folder}/\1)", text)
         if block.opens:
-            text = f"## {number} {puzzle.title}\n\n{text}\n\n[The whole lesson]({folder}/README.md)"
+            text = f"## {number} {puzzle.title}\n\n[The whole lesson]({folder}/README.md)\n\n{text}"
         yield "text", text
     elif block.kind == "predict":
         which = number_of(course, block)

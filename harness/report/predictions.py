@@ -64,12 +64,12 @@ def answer(puzzle: Puzzle, asked: Prediction) -> float:
     with suppress(ValueError):
         return float(asked.answer)
     if puzzle.program:
-        return float(eval(asked.answer, {}, of_training()))
+        return float(eval(asked.answer, of_training()))
     kernel = puzzle.kernel(asked.kernel) if asked.kernel else puzzle.kernels[0]
     case = asked.case or next(c.name for c in puzzle.cases if kernel in puzzle.kernels_of(c))
     run = counted_run(puzzle, case, kernel, solved(puzzle))
     try:
-        return float(eval(asked.answer, {}, Facts(run)))
+        return float(eval(asked.answer, dict(Facts(run))))
     except (LookupError, NameError, TypeError, ValueError) as error:
         raise CourseError(f"{puzzle.id}: {asked.answer!r} cannot be counted in {case}: {error}") from None
 

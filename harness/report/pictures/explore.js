@@ -29,13 +29,15 @@
     return `${array.name}[${index.map((i, axis) => `${array.axes[axis]}=${i}`).join(",")}]`;
   };
 
+  const word = (view, flat) => view.shared[Math.floor(flat / BANKS)] * BANKS + flat % BANKS;
+
   function grid(box, array) {
     const shape = array.shape, columns = shape.at(-1), rows = shape.at(-2) ?? 1, across = shape.at(-3) ?? 1;
     const down = product(shape.slice(0, -3)), flatRow = shape.length === 1 && columns > BANKS;
     const perRow = flatRow ? BANKS : columns;
     const lines = flatRow ? Math.ceil(columns / BANKS) : rows;
     const wide = across * (perRow + 0.5) - 0.5, high = down * (lines + 0.5) - 0.5;
-    const side = Math.max(5, Math.min(34, Math.floor(620 / wide)));
+    const side = Math.max(5, Math.min(34, Math.floor(620 / wide), array.axes ? 34 : Math.max(8, Math.floor(240 / high))));
     const figure = make(box, "figure", "", "margin:.3em 1.2em .3em 0;max-width:100%");
     make(figure, "figcaption", `${array.name}  ${array.note ?? shape.join(" x ")}`, "font-size:.85em;color:#555");
     const svg = figure.appendChild(document.createElementNS(SVG, "svg"));
@@ -50,7 +52,7 @@
       for (const [key, value] of Object.entries({x: x * side, y: y * side, width: side, height: side}))
         rect.setAttribute(key, value);
       rect.appendChild(document.createElementNS(SVG, "title")).textContent =
-        array.axes ? element(array, flat) : `word ${flat}, bank ${flat % BANKS}`;
+        array.axes ? element(array, flat) : `word ${array.word(flat)}, bank ${flat % BANKS}`;
       const text = array.values?.[flat];
       let label = null;
       if (text && side >= 22 && text.length <= 5) {
@@ -140,8 +142,9 @@
         }, 700);
       };
       const all = v.arrays.map(array => grid(arrays, array));
-      if (v.shared) all[SHARED] = grid(arrays, {
-        name: "shared memory", shape: [v.shared], note: `of this block, ${v.shared} words, a bank to each column`});
+      if (v.shared.length) all[SHARED] = grid(arrays, {
+        name: "shared memory", note: "of this block: the rows that are used, a bank to each column",
+        shape: [v.shared.length * BANKS], word: flat => word(v, flat)});
       cells = all;
       draw();
     }
@@ -160,7 +163,7 @@
             for (const e of elements) (i === at.time ? live : before).set(`${step[2]}.${e}`, step[1]);
       });
       for (const [number, of] of Object.entries(cells)) of.forEach(({rect, label}, flat) => {
-        const key = `${number}.${flat}`, known = before.get(key), is = live.get(key);
+        const key = `${number}.${+number === SHARED ? word(v, flat) : flat}`, known = before.get(key), is = live.get(key);
         rect.setAttribute("fill", is !== undefined ? NOW[is] : known !== undefined ? BEFORE[known] : PLAIN);
         rect.setAttribute("stroke", is !== undefined ? "#222" : "#aaa");
         rect.setAttribute("stroke-width", is !== undefined ? 1.6 : 0.7);

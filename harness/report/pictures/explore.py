@@ -92,7 +92,7 @@ def view(puzzle: Puzzle, source: str, kernel: Kernel, case: Case, show_lines: bo
         "grid": extents(found.launch.grid),
         "block": extents(found.launch.block),
         "arrays": [array_view(p, found.values[p.name]) for p in kernel.passed],
-        "shared": shared_words(found.requests[:MOST_REQUESTS]),
+        "shared": shared_rows(found.requests[:MOST_REQUESTS]),
         "lanes": [json.loads(text) for text in patterns],
         "steps": steps,
         "lines": {n: lines[n - 1].strip() for n in shown if n <= len(lines)},
@@ -155,6 +155,11 @@ def in_rows(lanes: np.ndarray, at: np.ndarray, width: int) -> list[list[int]]:
     return found
 
 
-def shared_words(requests: list[Request]) -> int:
-    ends = [int(r.addresses.max()) + r.size for r in requests if r.space == "shared"]
-    return -(-max(ends) // WORD) if ends else 0
+def shared_rows(requests: list[Request]) -> list[int]:
+    """The rows of 32 words of shared memory that are touched."""
+    found: set[int] = set()
+    for r in requests:
+        if r.space == "shared":
+            first = r.addresses[r.addresses >= 0] // (BANKS * WORD)
+            found.update(first.tolist())  # no access crosses 128 bytes
+    return sorted(found)

@@ -1,0 +1,53 @@
+"""What notebooks show: text with colours, pages and pictures, each with a plain text beside it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+
+from IPython.display import Image
+
+from ..grading.verdict import Verdict
+from .html import lines_html
+from .text import body_lines, verdict_lines
+
+WIDTH = 96  # columns
+
+
+class Shown:
+    """Text with colours: HTML in a notebook, plain elsewhere."""
+
+    def __init__(self, lines, **fields):
+        self.lines = lines
+        self.__dict__.update(fields)
+
+    def __repr__(self) -> str:
+        return "\n".join("".join(text for text, _ in line).rstrip() for line in self.lines)
+
+    def _repr_html_(self) -> str:
+        return lines_html(self.lines)
+
+
+class Page(Shown):
+    """HTML and the text it stands for."""
+
+    def __init__(self, html: str, text: str):
+        super().__init__([[(line, "")] for line in text.splitlines()])
+        self.html = html
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def report(verdict: Verdict) -> Shown:
+    return Shown(verdict_lines(verdict, WIDTH), verdict=verdict)
+
+
+def png(figure) -> Image:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return Image(buffer.getvalue())
+
+
+def told(paragraphs: Iterable[str]) -> list:
+    return [line for text in paragraphs for line in body_lines(text, WIDTH)]
