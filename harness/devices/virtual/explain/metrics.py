@@ -106,6 +106,14 @@ def _metrics() -> dict[str, Metric]:
             "smsp__sass_branch_targets_threads_divergent.sum",
         ),
         "barriers": Metric("warp instructions", "__syncthreads() and its kin"),
+        "texture_requests": Metric(
+            "warp instructions", "texels fetched and filtered", "smsp__inst_executed_op_texture.sum"
+        ),
+        "surface_requests": Metric(
+            "warp instructions",
+            "loads and stores of surfaces",
+            "smsp__inst_executed_op_surface_ld.sum + smsp__inst_executed_op_surface_st.sum",
+        ),
         "async_copies": Metric(
             "warp instructions",
             "cp.async, which are global loads and shared stores as well",
@@ -160,7 +168,8 @@ class Request:
 # -- what one instruction does ---------------------------------------------------------------------------
 
 CONDITIONAL = "branches"  # a kind that is not in the opcode
-_PER_WARP = {"barriers", "warp_collectives", "async_copies"}  # kinds of which a warp's instruction is one
+#: kinds of which a warp's instruction is one
+_PER_WARP = {"barriers", "warp_collectives", "async_copies", "texture_requests", "surface_requests"}
 _COLLECTIVES = {"warp": "warp_collectives", "block": "barriers"}
 _FLOAT_TYPES = {
     "f16": ("fp16", 1),
@@ -196,6 +205,8 @@ def kinds(op: Op) -> dict[str, int]:
         found[_COLLECTIVES[op.collective]] = 1
     elif op.memory == "copy":
         found["async_copies"] = 1
+    elif op.texture or op.surface:
+        found["texture_requests" if op.texture else "surface_requests"] = 1
     return found
 
 

@@ -7,9 +7,18 @@ import json
 import numpy as np
 import pytest
 
+from harness.devices.texture import (
+    ARRAY,
+    SURFACE,
+    CUDAarray,
+    ResourceDescriptor,
+    SurfaceObject,
+    TextureDescriptor,
+    TextureObject,
+)
 from harness.devices.virtual.explain import metrics as c
 from harness.devices.virtual.ptx.op import find
-from harness.tests.devices.virtual.launches import K, line_of, run
+from harness.tests.devices.virtual.launches import K, device, line_of, run
 
 F = np.float32
 I = np.int32
@@ -624,6 +633,20 @@ def test_ldmatrix():
     )
 
 
+def test_textures_and_surfaces():
+    """Which are no accesses of global memory."""
+    dev = device("count")
+    image = CUDAarray.of(np.zeros((2, 64), np.float32), SURFACE, device=dev)
+    resource = ResourceDescriptor(ARRAY, cuArr=image)
+    kernel = dev.compile(f"""{K}k(cudaTextureObject_t image, cudaSurfaceObject_t to) {{
+        float texel = tex2D<float>(image, threadIdx.x, 1);
+        if (threadIdx.x < 40) surf2Dwrite(texel + 1, to, 4 * threadIdx.x, 0, cudaBoundaryModeZero);
+    }}""").get_function("k")
+    counters = kernel(3, 64, (TextureObject(resource, TextureDescriptor()), SurfaceObject(resource))).counters
+    assert (counters["texture_requests"], counters["surface_requests"]) == (6, 6)
+    assert counters["global_load_requests"] == counters["global_store_requests"] == 0
+
+
 def test_early_returns_and_barriers():
     source = f"""{K}k(const float* a, float* out, int n) {{
         __shared__ float s[64];
@@ -639,8 +662,6 @@ def test_early_returns_and_barriers():
 
 
 def test_counts_do_not_depend_on_the_schedule():
-    from ..launches import device
-
     seen = []
     for seed in (0, 1, 2):
         device("count").schedule = seed
