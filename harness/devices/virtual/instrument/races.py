@@ -26,7 +26,7 @@ def run(function: Function, facts: Facts) -> None:
             continue
         if ins.op.is_fence:
             inserts.after(ins, mark("runtime", "rt_fence", SCOPES.index(ins.op.scope), at=ins))
-        if ins.op.flow == "call":
+        if ins.op.flow == "call" or ins.op.texture:
             for field in _told(function, facts, ins):
                 inserts.before(ins, mark("note", f"Env.{field}", 1, at=ins))
                 inserts.after(ins, mark("note", f"Env.{field}", 0, at=ins))
@@ -34,11 +34,13 @@ def run(function: Function, facts: Facts) -> None:
 
 
 def _told(function: Function, facts: Facts, call: Instruction) -> list[str]:
-    """What the function that is called is told of its caller."""
+    """What the function that is called is told of its caller; or the runtime, which reads texels."""
+    final = function.entry and call in facts.final
+    if call.op.texture:
+        return ["final"] * final
     waits, name = facts.known.waits, call.called[1]
     callee = waits.graph.functions.get(name)
     if callee is not None and callee.body is None:
         return []
     blind = callee is not None and waits.updates_memory(name) and call in facts.unused
-    final = function.entry and call in facts.final
     return ["blind"] * blind + ["final"] * final

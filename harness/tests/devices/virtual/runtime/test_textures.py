@@ -49,6 +49,24 @@ SOURCE += f"""
     out[i] = tex1Dfetch<float>(texture, 31 - i);
 }}
 """
+FETCHES = (
+    "tex1Dfetch(&x, texture, i + 32);",
+    'asm("tex.1d.v4.f32.s32 {%0, _, _, _}, [%1, {%2}];" : "=f"(x) : "l"(texture), "r"(i + 32));',
+)
+for name, how in zip(("early", "early_in_ptx"), FETCHES, strict=True):
+    SOURCE += f"""
+{K}{name}(float* line, cudaTextureObject_t texture, float* out) {{
+    int i = threadIdx.x;
+    float x;
+    if (i < 32) {{
+        {how}
+        out[i] = x;
+        return;
+    }}
+    __syncthreads();
+    line[i] = i;
+}}
+"""
 N = (5, 4, 3)  # in x, y and z
 DATA = np.random.default_rng(7).integers(-100, 100, N[::-1]).astype(np.float32)
 AT = np.linspace(-7.3, 11.1, 32, dtype=np.float32)
@@ -219,6 +237,14 @@ def test_textures_of_what_the_launch_stores():
         found = fault("hasty", *given, block=32)
         assert (found.kind, found.array, [f.kind for f in found.more]) == ("race", "line", [])
     device("full").schedule = 0
+
+
+@pytest.mark.parametrize("name", ["early", "early_in_ptx"])
+def test_a_thread_that_leaves_early_is_not_ordered_by_barriers(name):
+    line = device("full").array(np.zeros(64, np.float32), name="line")
+    resource = ResourceDescriptor(tx.LINEAR_MEMORY, arr=line, chDesc=image().desc, sizeInBytes=256)
+    found = fault(name, line, tx.TextureObject(resource, TextureDescriptor()), zeros(32), block=64)
+    assert (found.kind, found.array) == ("race", "line")
 
 
 def test_a_texture_of_no_more_than_its_memory():
