@@ -126,6 +126,11 @@ def write_pages(course: Course, source: Path, animations: bool, tell: Callable[[
         moves = animations and puzzle.has_solution and animate(puzzle, folder / "moving.gif", tell)
         (lessons / f"{puzzle.id}.md").write_text(pages.lesson(puzzle, numbers, moves), encoding="utf-8")
     chapters = {part: [pages.page_of(p) for p in found] for part, found in pages.parts_of(course).items()}
+    for folder in (path.parent for path in sorted((course.root / "puzzles").glob("*/README.md"))):
+        if not (folder / "puzzle.py").is_file():
+            title, found = write_lessons(folder, lessons / folder.name, numbers)
+            part = next((part for part in chapters if title in part), title)
+            chapters.setdefault(part, []).extend(found)
     telling = telling_anywhere(course) if course.has_solutions else []
     for path in sorted((course.root / "notebooks").glob("*.ipynb")):
         text = pages.notebook(unrevealing(path.read_bytes(), telling), numbers)
@@ -140,6 +145,21 @@ def write_pages(course: Course, source: Path, animations: bool, tell: Callable[[
         (source / "about" / "LADDER.md").write_text(text, encoding="utf-8")
         chapters["Figures"] = ["about/LADDER"]
     (source / "index.md").write_text(pages.start(course, chapters), encoding="utf-8")
+
+
+def write_lessons(folder: Path, target: Path, numbers: dict[str, str]) -> tuple[str, list[str]]:
+    """(title, pages) of lessons that belong to no puzzle, with the files that they link to."""
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("__pycache__", ".*", "*.bak-*"))
+    for page in target.glob("*.md"):
+        text = re.sub(
+            r"\]\(\.\./(\d\d_\w+)/(?:README\.md)?\)", r"](../\1.md)", page.read_text(encoding="utf-8")
+        )
+        page.write_text(pages.in_colour(pages.linked(text, numbers, "../")), encoding="utf-8")
+    first = (target / "README.md").read_text(encoding="utf-8")
+    listed = [name for name in re.findall(r"\]\((\w+)\.md\)", first) if (target / f"{name}.md").is_file()]
+    others = sorted(page.stem for page in target.glob("*.md"))
+    names = dict.fromkeys(["README", *listed, *others])
+    return first.partition("\n")[0].lstrip("# "), [f"lessons/{folder.name}/{name}" for name in names]
 
 
 def pictures_in(folder: Path) -> list[Path]:

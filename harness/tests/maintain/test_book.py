@@ -123,6 +123,13 @@ def small(tmp_path_factory):
         {**given, "source": "1 + 1", "outputs": [shown, {**shown, "text": ["two\n"]}]},
     ]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    beyond = root / "puzzles" / "beyond"
+    beyond.mkdir()
+    (beyond / "README.md").write_text(
+        "# Beyond\n\nAfter [02](../02_matmul/README.md): [more](more.md), [file](a.cu).\n"
+    )
+    (beyond / "more.md").write_text("# More\n\nBack to [the list](README.md) and puzzle 26.\n")
+    (beyond / "a.cu").write_text("__global__ void a() {}\n")
     (root / "notebooks").mkdir()
     (root / "notebooks" / "01_products.ipynb").write_text(json.dumps(notebook))
     return Course(root)
@@ -155,6 +162,9 @@ def test_what_the_pages_show(site, small):
     lesson = (site / "lessons" / "26_gemm_tiled.html").read_text()
     assert 'href="02_matmul.html"' in lesson and "highlight-cuda" in lesson
     assert "moving.gif" in (site / "lessons" / "02_matmul.html").read_text()
+    beyond = (site / "lessons" / "beyond" / "README.html").read_text()
+    assert 'href="../02_matmul.html"' in beyond and 'href="more.html"' in beyond and "a.cu" in beyond
+    assert 'href="../26_gemm_tiled.html"' in (site / "lessons" / "beyond" / "more.html").read_text()
     notebook = (site / "notebooks" / "01_products.html").read_text()
     assert 'href="../lessons/26_gemm_tiled.html"' in notebook and "two\n" in notebook
     assert re.search(r'<span class="kt">void</span>', notebook)
