@@ -71,6 +71,7 @@ def report() -> Report:
         _gpu,
         _cupy,
         _notebooks,
+        _torch,
         _sanitizer,
     )
     return Report(tuple(check() for check in checks))
@@ -249,6 +250,12 @@ def _notebooks() -> Item:
         text = f"{', '.join(absent)} not installed"
         return Item("notebooks", "missing", text, "pip install -e '.[notebooks]'")
     return Item("notebooks", "ok", "jupyterlab and its dependencies")
+
+
+def _torch() -> Item:
+    if version := _installed("torch"):
+        return Item("PyTorch", "ok", f"{version}, for puzzle 40")
+    return Item("PyTorch", "missing", "not installed", "for puzzle 40: pip install -e '.[torch]'")
 
 
 def _sanitizer() -> Item:

@@ -169,7 +169,7 @@ class Check:
             return finding
         arrays = self.inputs(name)
         for apart in (False, True):
-            for check in (self.values, self.fakes, self.gradients):
+            for check in (self.values, self.gradients):
                 if finding := check(name, arrays, apart):
                     return finding
         return None
@@ -199,7 +199,8 @@ class Check:
     def values(self, name: str, arrays: Sequence, apart: bool) -> Finding | None:
         layer = LAYERS[name]
         self.launched.forget()
-        found = self.call("apply", name, arrays, None, apart)["outputs"]
+        applied = self.call("apply", name, arrays, None, apart)
+        found = applied["outputs"]
         expected = layer.forward(*(a.astype(np.float64) for a in arrays))
         if len(found) != len(expected):
             return Finding(
@@ -208,22 +209,20 @@ class Check:
         for (output, kernel), got, right in zip(layer.outputs.items(), found, expected):
             if finding := self.compared(name, output, got, right, kernel):
                 return finding
-        return None
+        return self.fakes(applied["fakes"])
 
-    def fakes(self, name: str, arrays: Sequence, apart: bool) -> Finding | None:
-        """Whether register_fake tells what the operator returns."""
-        found = self.call("fake", name, arrays)
-        if found is None:
-            return Finding("unwritten", [f"{name} has no fake: {name}.register_fake is missing."])
-        real = [[list(a.shape), a.dtype.name] for a in self.call("apply", name, arrays)["outputs"]]
-        for i, (told, is_) in enumerate(zip(found, real, strict=False), 1):
-            if told != is_:
-                says = f"The fake of {name} says {shape(told)} for output {i}, but the operator returns {shape(is_)}."
-                return Finding("wrong", [says])
-        if len(found) != len(real):
-            return Finding(
-                "wrong", [f"The fake of {name} returns {len(found)} tensors, the operator {len(real)}."]
-            )
+    def fakes(self, found: Sequence) -> Finding | None:
+        """Whether the fakes of the operators, those of backward too, tell what the operators return."""
+        for operator, told, real in found:
+            if told is None:
+                return Finding("unwritten", [f"{operator} has no fake: {operator}.register_fake is missing."])
+            for i, (says, is_) in enumerate(zip(told, real, strict=False), 1):
+                if says != is_:
+                    line = f"The fake of {operator} says {shape(says)} for output {i};"
+                    return Finding("wrong", [line, f"the operator returns {shape(is_)}."])
+            if len(told) != len(real):
+                line = f"The fake of {operator} returns {len(told)} tensors, the operator {len(real)}."
+                return Finding("wrong", [line])
         return None
 
     def gradients(self, name: str, arrays: Sequence, apart: bool) -> Finding | None:
@@ -233,7 +232,8 @@ class Check:
         if "_by_hand" in self.case.name:
             grad = np.arange(1, 1 + grad.size, dtype=np.float32).reshape(output)
         self.launched.forget()
-        found = self.call("apply", name, arrays, grad, apart)["gradients"]
+        applied = self.call("apply", name, arrays, grad, apart)
+        found = applied["gradients"]
         if found is None:
             return Finding("unwritten", [f"Nothing flows back through {name}: register_autograd is missing."])
         expected = layer.gradients(grad.astype(np.float64), *(a.astype(np.float64) for a in arrays))
@@ -243,7 +243,7 @@ class Check:
             kernel = layer.backward[input_]
             if finding := self.compared(name, f"grad_{input_}", got, right, kernel):
                 return finding
-        return None
+        return self.fakes(applied["fakes"])
 
     def compared(self, operator: str, name: str, got, expected, kernel: str) -> Finding | None:
         """Right, and stored by the kernel."""
@@ -365,4 +365,5 @@ class Check:
 
 
 def shape(described: Sequence) -> str:
-    return f"{described[1]} {tuple(described[0])}"
+    sizes, dtype, strides = described
+    return f"{dtype} {tuple(sizes)} with strides {tuple(strides)}"

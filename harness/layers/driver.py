@@ -18,6 +18,8 @@ os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
 import torch  # noqa: E402
 import torch._dynamo  # noqa: E402, loaded before the process gives up its files
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_map_only  # noqa: E402
 
 from .. import tensors  # noqa: E402
 
@@ -30,9 +32,7 @@ def functions(file: Mapping[str, object]) -> dict[str, Callable]:
     """What can be called, for what a file defines."""
     torch._dynamo.reset()  # of the file before
     FakeTensorMode.cache_clear()
-    return {
-        work.__name__: partial(work, file) for work in (schema, apply, fake, opcheck, gradcheck, step, fit)
-    }
+    return {work.__name__: partial(work, file) for work in (schema, apply, opcheck, gradcheck, step, fit)}
 
 
 def schema(file, net, name: str) -> str:
@@ -43,37 +43,52 @@ def schema(file, net, name: str) -> str:
 
 def apply(file, net, name: str, arrays: Sequence, grad=None, apart: bool = False) -> dict:
     """outputs: of an operator. gradients: of sum(outputs[0] * grad), one per input; None without grad, or where there
-    are none. apart: its first input and grad are not contiguous."""
+    are none. fakes: see Compared. apart: its first input and grad are not contiguous."""
     tensors.elsewhere = launcher(net)
     given = [tensor(a, apart and i == 0, grad is not None) for i, a in enumerate(arrays)]
-    outputs = together(file[name](*given))
-    found = {"outputs": [array(y) for y in outputs], "gradients": None}
-    if grad is not None and outputs[0].requires_grad:
-        try:
-            gradients = torch.autograd.grad(outputs[0], given, tensor(grad, apart), allow_unused=True)
-            found["gradients"] = [None if g is None else array(g) for g in gradients]
-        except RuntimeError as error:
-            if "no autograd formula" not in str(error):
-                raise
+    with Compared() as compared:
+        outputs = together(file[name](*given))
+        found = {"outputs": [array(y) for y in outputs], "gradients": None, "fakes": compared.found}
+        if grad is not None and outputs[0].requires_grad:
+            try:
+                gradients = torch.autograd.grad(outputs[0], given, tensor(grad, apart), allow_unused=True)
+                found["gradients"] = [None if g is None else array(g) for g in gradients]
+            except RuntimeError as error:
+                if "no autograd formula" not in str(error):
+                    raise
     return found
 
 
-def fake(file, net, name: str, arrays: Sequence) -> list | None:
-    """(shape, dtype) of each output, as register_fake tells it; None without one."""
+class Compared(TorchDispatchMode):
+    """Runs the fake of every operator of the file beside it, those of backward too. found: (operator, what its fake tells of the
+    outputs, or None without one, what they are)."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[tuple] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        outputs = function(*args, **(kwargs or {}))
+        if function.namespace not in ("aten", "prim"):  # PyTorch's own
+            name = str(function._schema.name).partition("::")[2]
+            self.found.append((name, faked(function, args), described(together(outputs))))
+        return outputs
+
+
+def faked(function, args: Sequence) -> list | None:
     try:
         with FakeTensorMode() as mode:
-            outputs = together(file[name](*(mode.from_tensor(tensor(a)) for a in arrays)))
+            return described(together(function(*tree_map_only(torch.Tensor, mode.from_tensor, args))))
     except (RuntimeError, NotImplementedError) as error:
         if "no fake impl" in str(error):
             return None
         raise
-    return [[list(y.shape), str(y.dtype).removeprefix("torch.")] for y in outputs]
 
 
 def opcheck(file, net, name: str, arrays: Sequence) -> dict[str, str]:
-    """The result of each test of torch.library.opcheck."""
+    """The result of each test of torch.library.opcheck; the first input is not contiguous."""
     tensors.elsewhere = launcher(net)
-    given = tuple(tensor(a, gradient=True) for a in arrays)
+    given = tuple(tensor(a, apart=i == 0, gradient=True) for i, a in enumerate(arrays))
     results = torch.library.opcheck(file[name], given, raise_exception=False)
     return {test: str(result)[:500] for test, result in results.items()}
 
@@ -137,6 +152,10 @@ def array(made: torch.Tensor):
 
 def together(outputs) -> tuple[torch.Tensor, ...]:
     return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def described(outputs: Sequence[torch.Tensor]) -> list:
+    return [[list(y.shape), str(y.dtype).removeprefix("torch."), list(y.stride())] for y in outputs]
 
 
 def lenet(file, parameters: Mapping) -> torch.nn.Module:

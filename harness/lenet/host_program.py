@@ -30,6 +30,7 @@ from .program import choose_program
 BATCH, EPOCHS = 32, 10
 RATE = -1.0  # stands for the learning rate, the one number that changes from step to step
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"][^\n]*$", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _C_TYPES = {"float32": "float", "int32": "int"}
 
 
@@ -116,13 +117,14 @@ def data_file() -> bytes:
 
 
 def files(choices: Iterable[Choice]) -> tuple[str, str]:
-    """(includes, kernel files): each file in a namespace of its own, as two may give a helper the same name."""
+    """(includes, kernel files): each file in a namespace of its own, as two may give a helper or a macro the same name."""
     includes, parts = {}, []
     for choice in choices:
         text = without_own_headers(choice.source, choice.puzzle)
         includes |= dict.fromkeys(f"#include <{name}>" for _, name in _INCLUDE.findall(text))
         text = _INCLUDE.sub("", text).replace('extern "C" __global__', "__global__").strip()
-        parts.append(f"\nnamespace {namespace(choice.puzzle)} {{\n\n{text}\n\n}}  // namespace\n")
+        macros = "".join(f"#undef {name}\n" for name in dict.fromkeys(_DEFINE.findall(text)))
+        parts.append(f"\nnamespace {namespace(choice.puzzle)} {{\n\n{text}\n\n}}  // namespace\n{macros}")
     return "\n".join(includes), "".join(parts)
 
 

@@ -17,7 +17,7 @@ def where_you_are(course: Course, progress: Progress) -> Iterator[str]:
     yield f"{solved} of {len(ids)} puzzles solved."
     upcoming = progress.next_of(ids)
     if upcoming is None:
-        yield "That is all of them. `backwarp list` shows the ladder."
+        yield "That is all of them. What comes after the course: puzzles/beyond/README.md"
         return
     puzzle = course.load(upcoming)
     about = f"   (about {puzzle.lines} lines)" if puzzle.lines else ""

@@ -35,7 +35,17 @@ def test_this_machine(capsys):
     """The test suite runs where kernels can be graded, so doctor has to say so."""
     assert doctor.main() == 0
     out = capsys.readouterr().out
-    for topic in ("Python", "CUDA compiler", "virtual GPU", "CPU cores", "cache", "GPU", "CuPy", "notebooks"):
+    for topic in (
+        "Python",
+        "CUDA compiler",
+        "virtual GPU",
+        "CPU cores",
+        "cache",
+        "GPU",
+        "CuPy",
+        "notebooks",
+        "PyTorch",
+    ):
         assert topic in out
     assert "NVRTC 13" in out and "a trial kernel ran in" in out and "\x1b" not in out
     assert "can be graded on this machine" in out

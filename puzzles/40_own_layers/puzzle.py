@@ -52,7 +52,7 @@ MISTAKES = (
             ("linear.register_autograd(linear_gradient, setup_context=linear_keeps)", ""),
             expect="unwritten",
         ),
-        Mistake("backward without a fake", (LINEAR_BACKWARD_FAKE, "")),
+        Mistake("backward without a fake", (LINEAR_BACKWARD_FAKE, ""), expect="unwritten"),
         Mistake("backward is no operator", ((LINEAR_OPERATOR, ""), (LINEAR_BACKWARD_FAKE, ""))),
         Mistake(
             "gradients in another order",
@@ -129,6 +129,13 @@ MISTAKES = (
     ),
     *mistakes_in(
         "conv2d",
+        Mistake(
+            "fake of backward in the order of x",
+            (
+                "def _(grad_y, x, weight):\n    return x.new_empty(x.shape), weight.new_empty(weight.shape), weight.new_empty(len(weight))\n\n\ndef conv2d_keeps",
+                "def _(grad_y, x, weight):\n    return torch.empty_like(x), torch.empty_like(weight), weight.new_empty(len(weight))\n\n\ndef conv2d_keeps",
+            ),
+        ),
         Mistake(
             "output one row and column short", (CONV_SHAPE, CONV_SHAPE.replace(" + 1", "")), expect="launch"
         ),

@@ -1,7 +1,8 @@
-// CUDA's runtime and C's files for a host program that runs as one device thread: everything happens at once, in order.
+// CUDA's runtime and C's files for a host program that runs as one device thread. Kernels, and copies from the device,
+// happen at once; copies to the device as late as is legal: when something waits for an event after them.
 typedef int emuError_t;
 typedef int emuStream_t;
-typedef int emuEvent_t;
+typedef int emuEvent_t;  // how many of the copies had been asked for when it was recorded
 enum { emuSuccess, emuMemcpyHostToDevice, emuMemcpyDeviceToHost, emuEventDisableTiming };
 
 __device__ uint3 emu_thread, emu_block;
@@ -48,9 +49,32 @@ __device__ int emuMemcpy(void* to, const void* from, size_t bytes, int) {
     memcpy(to, from, bytes);
     return 0;
 }
+struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+};
+__device__ Copy emu_copies[1024];
+__device__ int emu_asked, emu_made;
+
 __device__ int emuMemcpyAsync(void* to, const void* from, size_t bytes, int kind, int) {
-    return emuMemcpy(to, from, bytes, kind);
+    if (kind == emuMemcpyDeviceToHost) return emuMemcpy(to, from, bytes, kind);
+    emu_copies[emu_asked++] = Copy{to, from, bytes};
+    return 0;
 }
+__device__ int emuEventRecord(emuEvent_t& event, int) {
+    event = emu_asked;
+    return 0;
+}
+__device__ int emuStreamWaitEvent(int, emuEvent_t event, int) {
+    for (; emu_made < event; emu_made++) memcpy(emu_copies[emu_made].to, emu_copies[emu_made].from, emu_copies[emu_made].bytes);
+    return 0;
+}
+__device__ int emuEventCreate(emuEvent_t* event) {
+    *event = 0;
+    return 0;
+}
+__device__ int emuEventCreateWithFlags(emuEvent_t* event, int) { return emuEventCreate(event); }
 template <class... T>
 __device__ int emuNothing(T...) {
     return 0;
@@ -58,11 +82,7 @@ __device__ int emuNothing(T...) {
 #define emuStreamCreate emuNothing
 #define emuStreamDestroy emuNothing
 #define emuStreamSynchronize emuNothing
-#define emuStreamWaitEvent emuNothing
-#define emuEventCreate emuNothing
-#define emuEventCreateWithFlags emuNothing
 #define emuEventDestroy emuNothing
-#define emuEventRecord emuNothing
 #define emuEventSynchronize emuNothing
 #define emuDeviceSynchronize emuNothing
 #define emuGetLastError emuNothing

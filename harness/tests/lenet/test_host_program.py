@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,6 +105,20 @@ def test_its_kernels_compile_without_the_host_code(text):
     compiled = compile_ptx(text, "lenet.cu")
     assert {"conv2d_forward", "sgd_step", "mean_loss"} <= set(compiled.kernels)
     assert any("Host code" in warning.message for warning in compiled.warnings)
+
+
+def test_files_may_use_the_same_names_and_headers():
+    own = "#include <cstdint>\n#define N {0}\n__device__ int helper() {{ return N; }}\n"
+    own += 'extern "C" __global__ void kernel_{0}(int* x) {{ *x = helper(); }}\n'
+    puzzles = [this_course().load(number) for number in ("03", "04")]
+    sources = [own.format(puzzle.number) for puzzle in puzzles]
+    header = next(path for path in sorted(puzzles[0].include_dirs[0].iterdir()) if path.is_file())
+    sources[0] = f'#include "{header.name}"\n' + sources[0]
+    choices = [SimpleNamespace(puzzle=p, source=s) for p, s in zip(puzzles, sources)]
+    includes, kernels = host_program.files(choices)
+    assert "#include" not in kernels and f'"{header.name}"' not in includes and "<cstdint>" in includes
+    compiled = compile_ptx(includes + kernels, "lenet.cu")
+    assert {"kernel_03", "kernel_04"} <= set(compiled.kernels) and not compiled.warnings
 
 
 def test_files_are_written_beside_one_another(tmp_path):
