@@ -380,25 +380,3 @@ Not PTX: marks, which passes insert (instrument/insert.py)
   count.word{.(<space>|generic)}                           ...                          mark
   count.lane                                               ...                          mark
 """
-
-#: what is refused, in a student's words -> how its opcodes begin
-REFUSED = {
-    "queries of textures and surfaces": ("txq.", "suq."),
-    "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
-    "Hopper's wgmma": ("wgmma.",),
-    "Blackwell's tcgen05": ("tcgen05.",),
-    "TMA": ("cp.async.bulk", "cp.reduce.async.bulk", "tensormap."),
-    "votes without a mask of lanes, as GPUs before Volta had them: write __any_sync(0xffffffff, ...) or vote.sync": (
-        "vote.all.pred",
-        "vote.any.pred",
-        "vote.uni.pred",
-        "vote.ballot.b32",
-    ),
-    "shuffles without a mask of lanes, as GPUs before Volta had them: write __shfl_sync(0xffffffff, ...) or shfl.sync": (
-        "shfl.up.b32",
-        "shfl.down.b32",
-        "shfl.bfly.b32",
-        "shfl.idx.b32",
-    ),
-    "thread block clusters": ("barrier.cluster", "mapa.", "getctarank."),
-}

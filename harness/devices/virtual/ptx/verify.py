@@ -35,10 +35,30 @@ from .ir import (
     Variable,
     Vector,
 )
-from .isa import REFUSED
 from .op import Role
 from .types import BYTES, TYPES, integer_range, is_float
 
+#: what is refused, in a student's words -> how its opcodes begin
+_REFUSED = {
+    "queries of textures and surfaces": ("txq.", "suq."),
+    "formatted stores to surfaces, and their reductions": ("sust.p.", "sured."),
+    "Hopper's wgmma": ("wgmma.",),
+    "Blackwell's tcgen05": ("tcgen05.",),
+    "TMA": ("cp.async.bulk", "cp.reduce.async.bulk", "tensormap."),
+    "votes without a mask of lanes, as GPUs before Volta had them: write __any_sync(0xffffffff, ...) or vote.sync": (
+        "vote.all.pred",
+        "vote.any.pred",
+        "vote.uni.pred",
+        "vote.ballot.b32",
+    ),
+    "shuffles without a mask of lanes, as GPUs before Volta had them: write __shfl_sync(0xffffffff, ...) or shfl.sync": (
+        "shfl.up.b32",
+        "shfl.down.b32",
+        "shfl.bfly.b32",
+        "shfl.idx.b32",
+    ),
+    "thread block clusters": ("barrier.cluster", "mapa.", "getctarank."),
+}
 #: functions that the system has -> bytes of their parameters, of their results
 _EXTERNAL = {
     "vprintf": ([8, 8], [4]),
@@ -122,7 +142,7 @@ class _Body:
 
     def refuse(self, ins: Instruction, why: str = "") -> None:
         what = f"the PTX instruction `{ins}`" + f", {why}" * bool(why)
-        if words := next((w for w, starts in REFUSED.items() if ins.opcode.startswith(starts)), ""):
+        if words := next((w for w, starts in _REFUSED.items() if ins.opcode.startswith(starts)), ""):
             what = f"{words} ({what})"
         at = ins.at if ins.at.line else self._called_at()
         raise Unsupported(what, at.file or self.name, at.line)

@@ -101,6 +101,14 @@ TEST(int, deep_surfaces, cudaSurfaceObject_t volume, cudaSurfaceObject_t lines, 
     out[t] = surf1DLayeredread<int>(lines, 4 * (t % 8), t / 8) + surf2DLayeredread<unsigned char>(images, t % 4, t / 4 % 4, t / 16);
 }
 
+//: elements of 1, 8 and 16 bytes <- surface(np.arange(128, dtype='u4').reshape(32, 4), vector=True) = 4 * t + 1 + 4 * t + 2 + 4 * t
+TEST(int, sizes, cudaSurfaceObject_t line) {
+    longlong2 whole = surf1Dread<longlong2>(line, 16 * t);
+    long long half = surf1Dread<long long>(line, 16 * t + 8);
+    surf1Dwrite(whole, line, 16 * t);
+    out[t] = int(whole.x >> 32) + int(half) + surf1Dread<unsigned char>(line, 16 * t);
+}
+
 //: cudaBoundaryModeZero and cudaBoundaryModeClamp <- surface(np.arange(1, 9, dtype='i2')) = np.where((t > 3) & (t < 12), t - 3, 0) + 10 * np.clip(t - 3, 1, 8)
 TEST(int, boundaries, cudaSurfaceObject_t line) {
     surf1Dwrite((short)7, line, 64, cudaBoundaryModeZero);

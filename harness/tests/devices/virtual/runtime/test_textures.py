@@ -60,7 +60,7 @@ for name, how in zip(("early", "early_in_ptx"), FETCHES, strict=True):
     float x;
     if (i < 32) {{
         {how}
-        out[i] = x;
+        if (x > 1) out[i] = x;
         return;
     }}
     __syncthreads();
