@@ -22,14 +22,11 @@ Sizes = Mapping[str, Sequence[int]]  # what a name is in each case
 
 
 def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]) -> Iterator[Slip]:
-    """The first index with such a step. dims: of the cases."""
-    arrays, sizes = by_name(kernel, own), sizes_of(kernel, own, dims)
-    for access in own.body.all("subscript_expression"):
-        array = arrays.get(access.parts[0].code)
-        index = index_of(access)
-        if index and index.kind == "identifier":
-            index = value_of(own.file, index.code, access.start) or index
-        if array is None or index is None or len(array.axes) < 2:
+    """The first index or pointer with such a step. dims: of the cases."""
+    sizes = sizes_of(kernel, own, dims)
+    arrays = with_pointers(own, by_name(kernel, own))
+    for place, array, index in places(own, arrays):
+        if len(array.axes) < 2:
             continue
         for _, product in multiplied_out(index):
             scale = [n for n in product if n in sizes]
@@ -37,19 +34,59 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
             if any(n.isdecimal() for n in product):
                 continue
             if len(others) == 1 and scale and not fits(array, [sizes[n] for n in scale], dims):
-                yield told(access, array, scale, others[0])
+                yield told(place, array, scale, others[0])
                 return
+    for e in own.body.all("assignment_expression"):
+        array, by = arrays.get(e.part("left").code), products(e.part("right"))
+        if array is None or len(array.axes) < 2 or e.part("operator").code != "+=" or len(by) != 1:
+            continue
+        scale = list(by[0][1])
+        if set(scale) <= set(sizes) and not fits(array, [sizes[n] for n in scale], dims):
+            yield told(e, array, scale, "")
+            return
+
+
+def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, Array, Piece]]:
+    """(where, array, index or pointer into it) of all that the file computes of the kind."""
+    for access in own.body.all("subscript_expression"):
+        array, index = arrays.get(access.parts[0].code), index_of(access)
+        if index and index.kind == "identifier":
+            index = value_of(own.file, index.code, access.start) or index
+        if array and index:
+            yield access, array, index
+    for d in own.body.all("init_declarator"):
+        name, value = d.part("declarator"), d.part("value")
+        if (
+            name
+            and value
+            and name.kind == "pointer_declarator"
+            and (array := arrays.get(name.code.strip("* ")))
+        ):
+            yield value, array, value
+
+
+def with_pointers(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The local pointers, too, that begin in an array and are never set to another: `const float* row = A + m * K`."""
+    found = dict(arrays)
+    for v in own.file.variables:
+        if own.body.holds(v) and v.pointer and v.value and len(own.file.named(v.name, v.end)) == 1:
+            inside = [p.code for p in v.value.all("identifier") if p.code in found]
+            sets = (e for e in own.body.all("assignment_expression") if e.part("left").code == v.name)
+            if len(inside) == 1 and not any(e.part("operator").code == "=" for e in sets):
+                found[v.name] = found[inside[0]]
+    return found
 
 
 def told(access: Piece, array: Array, scale: list[str], name: str) -> Slip:
     names = [str(size) for _, size in array.axes]
     known = {p.code for p in access.file.whole.all("identifier")}
-    says = f"Line {access.line} takes {' * '.join(scale)} elements for the step along {name} in {array.name}"
+    step = f"for the step along {name}" if name else f"as the step of {access.part('left').code}"
+    says = f"Line {access.line} takes {' * '.join(scale)} elements {step} in {array.name}"
     if not all(n in known or n.isdecimal() for n in names):
         return Slip(access.line, f"{says}; no axis of {array.name} has elements so far apart.")
     steps = [" * ".join(names[i + 1 :]) or "1" for i in range(len(names))]
     axes = [f"along {letter} is {step}" for letter, step in zip(array.letters, steps, strict=True)]
-    axes = [axes[array.letters.index(name)]] if name in array.letters else axes[-3:]
+    axes = [axes[array.letters.index(name)]] if name and name in array.letters else axes[-3:]
     return Slip(access.line, f"{says}, which is [{', '.join(names)}]: there the step {', '.join(axes)}.")
 
 

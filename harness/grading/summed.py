@@ -22,7 +22,7 @@ from .compare import outputs_of, reference_arrays
 from .runs import Setup, Trial, place, start
 
 MOST = 160  # launches
-MOST_TERMS = 6000
+MOST_TERMS = 20000
 SECONDS = 4.0  # for all of them, where they take long
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact

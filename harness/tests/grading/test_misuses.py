@@ -22,6 +22,7 @@ def told(number, *edits, kernel=0):
 
 
 STEP = "elements for the step along"
+BEGIN = "float sum = 0.0f;"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,16 @@ STEP = "elements for the step along"
             f"takes H {STEP} c in input",
         ),
         ("01", [("blockIdx.x * blockDim.x + ", "")], "vector_add never uses blockIdx."),
+        (
+            "02",
+            [(BEGIN, f"{BEGIN} const float* b = B + col;"), ("B[k * N + col]", "*b; b += K")],
+            "Line 29 takes K elements as the step of b in B, which is [K, N]: there the step along k is N, along n is 1.",
+        ),
+        (
+            "02",
+            [(BEGIN, f"{BEGIN} const float* a = &A[row * N];"), ("A[row * K + k]", "a[k]")],
+            f"takes N {STEP} row in A",
+        ),
     ],
 )
 def test_a_misuse_is_named(number, edits, says):
@@ -89,6 +100,13 @@ OTHERS = {
     "a flat loop": (
         "09",
         [("for (int q = 0; q < W_out; q++)", "for (int q = 0, plane = H * W; q < W_out; q++)")],
+    ),
+    "pointers that walk": (
+        "02",
+        [
+            (BEGIN, f"{BEGIN} const float *a = A + row * K, *b = &B[col];"),
+            ("A[row * K + k] * B[k * N + col]", "*a++ * *b; b += N"),
+        ],
     ),
     "steps in other words": (
         "07",
