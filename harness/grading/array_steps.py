@@ -36,8 +36,9 @@ def wrong_steps(kernel: Kernel, own: Function, dims: Sequence[Mapping[str, int]]
             if len(others) == 1 and scale and not fits(array, [sizes[n] for n in scale], dims):
                 yield told(place, array, scale, others[0])
                 return
+    walking = arrays | index_variables(own, arrays)
     for e in own.body.all("assignment_expression"):
-        array, by = arrays.get(e.part("left").code), products(e.part("right"))
+        array, by = walking.get(e.part("left").code), products(e.part("right"))
         if array is None or len(array.axes) < 2 or e.part("operator").code != "+=" or len(by) != 1:
             continue
         scale = list(by[0][1])
@@ -63,6 +64,18 @@ def places(own: Function, arrays: Mapping[str, Array]) -> Iterator[tuple[Piece, 
             and (array := arrays.get(name.code.strip("* ")))
         ):
             yield value, array, value
+
+
+def index_variables(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The variables that are the whole index of an array, always of the same one: `x[i]`, `x[i += step]`."""
+    found: dict[str, list[Array]] = {}
+    for access in own.body.all("subscript_expression"):
+        array, index = arrays.get(access.parts[0].code), index_of(access)
+        if index and index.kind == "assignment_expression":
+            index = index.part("left")
+        if array and index and index.kind == "identifier":
+            found.setdefault(index.code, []).append(array)
+    return {name: used[0] for name, used in found.items() if all(a is used[0] for a in used)}
 
 
 def with_pointers(own: Function, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -92,13 +92,12 @@ def added_up(
     """What the shown kernel adds up, other than it should, in a case that runs to its end."""
     kernel = shown.kernel
     out = [o.case.name for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")]
-    cases = [case for case in summed.most_telling(puzzle, kernel) if case.name not in out]
-    for case in cases[:TRIED]:
+    cases = [case for case in summed.most_telling(puzzle, kernel) if case.name not in out][:TRIED]
+    for case, alone in [*((case, False) for case in cases), *((case, True) for case in cases[:1])]:
         trial = Trial(Outcome(case, kernel), Pace())
         trial.begin(puzzle, tunables(source), seed)
         run = trial.launch and summed.launches(trial, setup)
-        both = list(summed.sums_of(kernel, trial.dims, trial.arrays, run)) if run else []
-        for want, got in both:
+        for want, got in summed.sums_of(kernel, trial.dims, trial.arrays, run, alone) if run else ():
             if says := formulas.told(want, got):
                 place = (
                     "In this case"

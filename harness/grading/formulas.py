@@ -13,7 +13,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from .compare import axis_index, axis_pattern, either
-from .rules import Column, Linear, Table, View, columns_of, nearest, table, views
+from .rules import EXACT, Column, Linear, Table, View, columns_of, nearest, table, views
 from .summed import Terms
 
 LISTED = 4  # values of a table
@@ -25,9 +25,9 @@ def told(want: Terms, got: Terms) -> str:
     if not len(got.at) or alike(want, got):
         return ""
     if np.isin(got.keys(), want.keys()).all():
-        return other_range(want, got) or one_element(want, got)
+        return other_range(want, got) or beginnings(want, got) or one_element(want, got)
     if np.isin(want.keys(), got.keys()).all():
-        return one_element(want, got)
+        return against_rules(want, got) or one_element(want, got)
     rules = len(got.at) * 4 >= len(want.at)  # a few terms follow many rules
     return rules and (other_rule(want, got) or other_split(want, got)) or one_element(want, got)
 
@@ -54,7 +54,7 @@ def in_view(view: View, want: Terms, got: Terms) -> tuple[int, str]:
     wrong = [
         (c, rule)
         for c, rule in zip(view.rest, view.rules, strict=True)
-        if (rule.of(base) != got.at[:, c.number]).any()
+        if not rule.fits(base, got.at[:, c.number])
     ]
     if not wrong or len({c.array for c, _ in wrong}) > 1:
         return 0, ""
@@ -98,9 +98,7 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
     rules = {c: rule for c, rule in zip(view.rest, view.rules, strict=True) if c in own}
     if len(rules) < len(own) or not all(isinstance(rule, Linear) for rule in rules.values()):
         return 0, ""
-    whole = Linear(
-        tuple(int(sum(c.step * rules[c].factors[i] for c in own)) for i in range(len(view.base) + 1))
-    )
+    whole = Linear(tuple(sum(c.step * rules[c].factors[i] for c in own) for i in range(len(view.base) + 1)))
     new = nearest(whole, view.of(got), got.flat(index))
     if new is None or new == whole:
         return 0, ""
@@ -122,36 +120,26 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
 
 
 def as_table(view: View, want: Terms, column: Column, rule: Linear | Table, found: Table) -> str:
-    """Of the first values that are different."""
+    """Of the first values that are different; "" where the right ones depend on more."""
     array, letters = want.arrays[column.array].name, [view.letters[i] for i in found.by]
+    needs = rule.by if isinstance(rule, Table) else [i for i, f in enumerate(rule.factors[:-1]) if f]
     base = np.zeros((len(found.values), len(view.base)), int)
     base[:, found.by] = list(found.values)
-    needs = rule.by if isinstance(rule, Table) else [i for i, f in enumerate(rule.factors[:-1]) if f]
-    right = rule.of(base) if set(needs) <= set(found.by) else None
-    rows = [
-        (at, got, None if right is None else right[i]) for i, (at, got) in enumerate(found.values.items())
-    ]
-    rows = (
-        sorted(rows)[: 2 * LISTED]
-        if len(rows) <= 2 * LISTED
-        else [r for r in sorted(rows) if r[1] != r[2]][:LISTED]
-    )
-
-    def listed(values) -> str:
-        return ", ".join(str(int(v)) for v in values)
-
+    right = np.rint(rule.of(base)).astype(int)
+    if not set(needs) <= set(found.by) or (right < 0).any():
+        return ""
+    rows = [(at, got, value) for (at, got), value in zip(found.values.items(), right.tolist(), strict=True)]
+    at, got, value = min(row for row in rows if row[1] != row[2])
     if len(letters) > 1:
-        at, got, value = next(r for r in rows if r[1] != r[2])
         where = axis_index("".join(letters), at).replace(",", " and ")
-        rest = "" if value is None or value < 0 else f"; it should be {value}"
-        return f"for {where}, it uses {array} at {column.letter}={got}{rest}."
-    rest = (
-        ""
-        if right is None or any(r[2] is None or r[2] < 0 for r in rows)
-        else f"; it should be {listed(r[2] for r in rows)}"
+        return f"for {where}, it uses {array} at {column.letter}={got}; it should be {value}."
+    shown = sorted(rows)[: 2 * LISTED] if len(rows) <= 2 * LISTED else [(at, got, value)]
+    places, values, others = (
+        ", ".join(str(row[i][0] if i == 0 else row[i]) for row in shown) for i in range(3)
     )
-    places, values = listed(r[0][0] for r in rows), listed(r[1] for r in rows)
-    return f"for {letters[0]} = {places}, it uses {array}'s {column.letter} = {values}{rest}."
+    return (
+        f"for {letters[0]} = {places}, it uses {array}'s {column.letter} = {values}; it should be {others}."
+    )
 
 
 def other_split(want: Terms, got: Terms) -> str:
@@ -186,7 +174,7 @@ def follows(view: View, terms: Terms) -> bool:
     """Whether all terms follow the rules, and those of one array follow them as places in the whole array."""
     base, wrong = view.of(terms), set()
     for c, rule in zip(view.rest, view.rules, strict=True):
-        if (rule.of(base) != terms.at[:, c.number]).any():
+        if not rule.fits(base, terms.at[:, c.number]):
             wrong.add(c.array)
     if len(wrong) != 1:
         return not wrong
@@ -194,7 +182,7 @@ def follows(view: View, terms: Terms) -> bool:
     own = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if c.array == index]
     if sum(c.array == index for c in columns_of(terms)) > len(own):
         return False
-    return (sum(c.step * rule.of(base) for c, rule in own) == terms.flat(index)).all()
+    return bool((np.abs(sum(c.step * rule.of(base) for c, rule in own) - terms.flat(index)) < EXACT).all())
 
 
 # -- terms that are missing, or too many ------------------------------------------------------------------------
@@ -223,6 +211,42 @@ def other_range(want: Terms, got: Terms) -> str:
         how = f"added {count} times" if count > 0 else "subtracted"
         which = "all products" if often.all() else f"the products with {described(got, often)}"
         return f"in the sums of {want.arrays[0].name} {which} are {how}." if not which.endswith(" ") else ""
+    return ""
+
+
+def beginnings(want: Terms, got: Terms) -> str:
+    """Sums that stop early, each somewhere else: in some order of the axes, what is there comes before what is missing."""
+    there = np.isin(want.keys(), got.keys())
+    places, output = want.flat(0), set(want.arrays[0].letters)
+    columns = [c for c in columns_of(want) if c.array == 1 and c.letter not in output and c.size > 1]
+    if (got.times != 1).any() and len(want.arrays) > 2 or not columns:
+        return ""
+    for order in permutations(columns):
+        at = np.lexsort((*(want.at[:, c.number] for c in reversed(order)), places))
+        again = ~there[at][:-1] & there[at][1:] & (places[at][:-1] == places[at][1:])
+        stops = there[at][:-1] & ~there[at][1:] & (places[at][:-1] == places[at][1:])
+        if not again.any() and stops.any():
+            along = either([c.letter for c in order], "and")
+            return (
+                f"the sums of {want.arrays[0].name} stop early, in the order of {along}: the terms that come first are "
+                "there, those after them are not. Is a loop left where one turn should be skipped?"
+            )
+    return ""
+
+
+def against_rules(want: Terms, got: Terms) -> str:
+    """Terms too many, of which some index is not what it should be."""
+    extra = got.only(~np.isin(got.keys(), want.keys()))
+    for view in views(want):
+        base = view.of(extra)
+        broken = [
+            f"{c.letter} of {want.arrays[c.array].name} is not {rule.text(view.letters)}"
+            for c, rule in zip(view.rest, view.rules, strict=True)
+            if isinstance(rule, Linear) and not rule.fits(base, extra.at[:, c.number])
+        ]
+        if broken and all(isinstance(rule, Linear) and rule.is_whole for rule in view.rules):
+            things = "products" if len(want.arrays) > 2 else "elements"
+            return f"to {want.arrays[0].name} it also adds {things} for which {either(broken)}."
     return ""
 
 

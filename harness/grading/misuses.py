@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..course.cuda_text import CudaText, Function, Piece, read
+from ..course.cuda_text import CudaText, Function, Piece, Variable, read
 from ..course.declare import Kernel, Puzzle
 from ..course.parameters import Scalar
 from ..course.stubs import stub_text
 from .array_steps import wrong_steps
 from .findings import Slip, reached, shown, sign_of
-from .near_solution import differences, values
+from .near_solution import differences
 from .noting import value_of
 
 _PAIR = {"_h": "rows", "_w": "columns"}
@@ -43,7 +43,8 @@ def beside_the_solution(puzzle: Puzzle, kernel: Kernel, mine: Use, stub: Use) ->
     """What the solution does, and this file does not."""
     solution = Use(read(puzzle.solution_path.read_text(encoding="utf-8")), kernel.name)
     names = {p.name for p in kernel.params}
-    found = differences(mine.file, solution.file, kernel.name, names | {v.name for v in stub.file.variables})
+    known = {v.name for v in stub.file.variables} | {letter for a in kernel.arrays for letter in a.letters}
+    found = differences(mine.file, solution.file, kernel.name, names | known)
     use = mine, stub, solution
     if all(u.function for u in use) and {v.name for v in mine.function.parameters} == names:
         found += [*never_used(kernel, *use), *no_remainder(kernel, *use), *no_negative(kernel, *use)]
@@ -172,17 +173,27 @@ def no_negative(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator
 
 def changed_lines(stub: Use, mine: Use) -> list[Slip]:
     """The first variable to which the stub gives a value, and the file another one."""
-    own = values(mine.bodies)
-    for name, given in values(stub.bodies).items():
-        if name in own and words(own[name]) != words(given):
+    own = declared(mine)
+    others = [words(v.value) for v in own.values()]
+    for name, given in declared(stub).items():
+        if name in own and own[name].type != given.type or name in own and words(given.value) not in others:
+            told = [f"{v.type} {name} = {shown(v.value)}" for v in (given, own[name])]
             return [
                 Slip(
                     own[name].line,
-                    f"The stub has {name} = {shown(given)}, line {own[name].line} has {shown(own[name])}: was it meant "
-                    "to change?",
+                    f"The stub has {told[0]}, line {own[name].line} has {told[1]}: was it meant to change?",
                 )
             ]
     return []
+
+
+def declared(use: Use) -> dict[str, Variable]:
+    """The variables that a kernel declares once, with a value."""
+    found: dict[str, list[Variable]] = {}
+    for v in use.file.variables:
+        if any(body.holds(v) for body in use.bodies):
+            found.setdefault(v.name, []).append(v)
+    return {name: all_of[0] for name, all_of in found.items() if len(all_of) == 1 and all_of[0].value}
 
 
 def words(piece: Piece) -> list[str]:

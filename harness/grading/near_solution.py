@@ -20,7 +20,7 @@ Sum = frozenset  # of (sign, names in alphabetical order)
 
 
 def differences(mine: CudaText, solution: CudaText, kernel: str, given: Iterable[str]) -> list[Slip]:
-    """given: the names of sizes that the stub has."""
+    """given: the names that mean the same in both: of sizes, of what the stub has, of the axes of arrays."""
     both = [[f.body for f in reached(file, kernel)] for file in (mine, solution)]
     compared = [*other_bounds(*both, set(given)), *other_ends(*both)]
     found = [
@@ -113,7 +113,8 @@ def other_bounds(mine: list[Piece], solution: list[Piece], given: set[str]) -> I
     known = {(left, bound) for _, left, bound in right}
     for e, left, bound in own:
         bounds = {b for _, a, b in right if a == left and b != "0"}
-        if not bounds or (left, bound) in known or not given.issuperset(re.findall(r"\w+", bound)):
+        sizes = given.issuperset(re.findall(r"\w+", bound))
+        if not bounds or (left, bound) in known or left not in given or not sizes:
             continue
         if any(counts[0][left, b] < counts[1][left, b] for b in bounds):
             yield Slip(
@@ -175,10 +176,11 @@ def strides(bodies: list[Piece]) -> Iterator[tuple[Piece, tuple[str, str], str]]
 def other_names(mine: list[Piece], solution: list[Piece]) -> Iterator[Slip]:
     """One name for another, in the value of a variable or in the whole index of an array; not a name of one's own."""
     right, own = values(solution), values(mine)
-    both = [{p.code for body in bodies for p in body.all("identifier")} for bodies in (mine, solution)]
+    both = [{v.name for body in bodies for v in body.file.variables} for bodies in (mine, solution)]
+    of_one = both[0] ^ both[1]
     for name, value in own.items():
         wrong, other = one_name(value, right[name]) if name in right else ("", "")
-        if wrong in both[1] and other in both[0]:
+        if wrong and not of_one & {wrong, other}:
             yield Slip(value.line, f"Line {value.line}: is {wrong} the right one in {name} = {shown(value)}?")
     known = {(a, i) for body in solution for _, a, i in indices(body)}
     for body in mine:

@@ -59,7 +59,7 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
     indices = [index_of(access) for access in inside]
     own = _unique(names_in(file, index, place) for index in indices)
     origins = [v for name in own if (v := value_of(file, name, place))]
-    origins += [v for access in inside if (v := value_of(file, _base(access).code, place))]
+    origins += [v for access in inside if (v := begun(file, named(access), place))]
     behind = _unique(names_in(file, value, place) for value in origins)
     around = list(guards(file, function, inside[0]))
     loops = [
@@ -114,6 +114,11 @@ def _base(access: Piece) -> Piece:
     return access
 
 
+def named(access: Piece) -> str:
+    """The first name of an access: `a` of `a[i][j]` and of `*(a + i)`."""
+    return next((p.code for p in access.all("identifier")), "")
+
+
 def _unique(found: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(name for names in found for name in names))
 
@@ -142,6 +147,12 @@ def value_of(file: CudaText, name: str, place: int) -> Piece | None:
     scope = Piece(file, declared.scope)
     changed = any(p.code == name and _is_set(p) for p in scope.all("identifier"))
     return None if changed else declared.value
+
+
+def begun(file: CudaText, name: str, place: int) -> Piece | None:
+    """What a local pointer was set to where it is declared, even if it has moved on since."""
+    declared = file.names_at(place).get(name)
+    return declared.value if declared and declared.pointer else value_of(file, name, place)
 
 
 def _is_set(name: Piece) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from .summed import Terms
 
+EXACT = 1e-6
+LARGEST = 12  # denominator of a factor
 SOME = 500  # terms that a rule is found from; then it is tried on all
 
 
@@ -31,24 +34,37 @@ class Column:
 
 @dataclass(frozen=True)
 class Linear:
-    """A sum of multiples of the base's columns, and a constant at the end."""
+    """A sum of multiples of the base's columns, and a constant at the end; the multiples may be halves or thirds."""
 
-    factors: tuple[int, ...]
+    factors: tuple[Fraction, ...]
 
     def of(self, base: np.ndarray) -> np.ndarray:
-        return base @ np.array(self.factors[:-1], int) + self.factors[-1]
+        factors = np.array([float(f) for f in self.factors])
+        return base @ factors[:-1] + factors[-1]
+
+    def fits(self, base: np.ndarray, values: np.ndarray) -> bool:
+        return bool((np.abs(self.of(base) - values) < EXACT).all())
+
+    @property
+    def is_whole(self) -> bool:
+        return all(f.denominator == 1 for f in self.factors)
 
     def text(self, letters: Sequence[str]) -> str:
-        parts = [
-            (f, letter if abs(f) == 1 else f"{abs(f)} * {letter}")
-            for f, letter in zip(self.factors, letters, strict=False)
-            if f
-        ]
+        parts = [(f, multiple(abs(f), letter)) for f, letter in zip(self.factors, letters, strict=False) if f]
         if self.factors[-1] or not parts:
             parts.append((self.factors[-1], str(abs(self.factors[-1]))))
-        return "".join(
-            f" {'-' if f < 0 else '+'} {part}" for f, part in sorted(parts, key=lambda p: p[0] < 0)
-        ).strip("+ ")
+        parts.sort(key=lambda p: p[0] < 0)
+        return "".join(f" {'-' if f < 0 else '+'} {part}" for f, part in parts).strip("+ ")
+
+
+def multiple(factor: Fraction, letter: str) -> str:
+    above = letter if factor.numerator == 1 else f"{factor.numerator} * {letter}"
+    return above if factor.denominator == 1 else f"{above} / {factor.denominator}"
+
+
+def fractions(numbers: np.ndarray) -> list[Fraction]:
+    """The nearest with small denominators."""
+    return [Fraction(float(x)).limit_denominator(LARGEST) for x in numbers]
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,9 @@ class Table:
 
     by: tuple[int, ...]
     values: dict[tuple[int, ...], int]
+
+    def fits(self, base: np.ndarray, values: np.ndarray) -> bool:
+        return bool((self.of(base) == values).all())
 
     def of(self, base: np.ndarray) -> np.ndarray:
         """-1 where there is none."""
@@ -111,7 +130,7 @@ def views(want: Terms) -> list[View]:
 def rule_of(base: np.ndarray, values: np.ndarray, same: list[bool]) -> Linear | Table | None:
     """How these values follow from the base. same: which of its columns has the same letter."""
     if True in same and (base[:, same.index(True)] == values).all():
-        return Linear((*map(int, same), 0))
+        return Linear((*map(Fraction, map(int, same)), Fraction(0)))
     return linear(base, values) or table(base, values)
 
 
@@ -125,9 +144,9 @@ def linear(base: np.ndarray, values: np.ndarray) -> Linear | None:
     solved, _, rank, _ = np.linalg.lstsq(places[few], values[few], rcond=None)
     if rank < len(moving) + 1:
         return None
-    factors = dict(zip([*moving, -1], np.rint(solved).astype(int).tolist(), strict=True))
-    rule = Linear((*(factors.get(i, 0) for i in range(base.shape[1])), factors[-1]))
-    return rule if (rule.of(base) == values).all() else None
+    factors = dict(zip([*moving, -1], fractions(solved), strict=True))
+    rule = Linear((*(factors.get(i, Fraction(0)) for i in range(base.shape[1])), factors[-1]))
+    return rule if rule.fits(base, values) else None
 
 
 def table(base: np.ndarray, values: np.ndarray) -> Table | None:
@@ -154,12 +173,16 @@ def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None
         found = []
         for changed in combinations(moving, count):
             chosen = places[:, changed]
-            solved = np.rint(np.linalg.lstsq(chosen[few], left[few], rcond=None)[0]).astype(int)
-            if (chosen @ solved == left).all() and solved.all():
-                factors = list(rule.factors)
-                for i, more in zip(changed, solved.tolist(), strict=True):
-                    factors[i] += more
+            solved, factors = (
+                fractions(np.linalg.lstsq(chosen[few], left[few], rcond=None)[0]),
+                list(rule.factors),
+            )
+            for i, more in zip(changed, solved, strict=True):
+                factors[i] += more
+            whole = {f.denominator for f in factors} <= {1, *(f.denominator for f in rule.factors)}
+            if all(solved) and whole and Linear(tuple(factors)).fits(base, values):
                 found.append(Linear(tuple(factors)))
         if found:
             return found[0] if len(found) == 1 else None
-    return linear(base, values)
+    other = linear(base, values)
+    return other if other and other.is_whole else None

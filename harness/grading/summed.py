@@ -21,7 +21,7 @@ from ..errors import BackwarpError
 from .compare import outputs_of, reference_arrays
 from .runs import Setup, Trial, place, start
 
-MOST = 160  # launches
+MOST = 240  # launches
 MOST_TERMS = 20000
 SECONDS = 4.0  # for all of them, where they take long
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
@@ -65,37 +65,37 @@ class Terms:
 
 
 def sums_of(
-    kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run
+    kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, alone: bool = False
 ) -> Iterator[tuple[Terms, Terms]]:
     """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
-    that is added; nothing where the right result is no such sum, or this one is not. run: one launch."""
+    that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
+    elements of two arrays cannot be told apart, those of one."""
 
     def right(inputs: Arrays) -> Arrays:
         with np.errstate(all="ignore"):
             return outputs_of(kernel, kernel.reference(reference_arrays(inputs), dict(dims)), dims)
 
-    floats = [a for a in kernel.arrays if a.is_input and a.dtype == "float32" and not a.is_output]
-    if any(a.dtype != "float32" for a in kernel.outputs) or len(kernel.outputs) > 1:
-        return
+    floats = [a for a in kernel.arrays if a.is_input and a.dtype == "float32"]
     zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
     rng = np.random.default_rng(1)
     numbers = {a.name: numbered(rng, arrays[a.name]) for a in floats}
-    name = kernel.outputs[0].name
     end = time.monotonic() + SECONDS
-    for part in parts_of(right, zeros, numbers, floats, name):
-        chosen = sorted(part, key=lambda a: arrays[a.name].size)
-        ones = {**zeros, **{a.name: np.ones_like(zeros[a.name]) for a in chosen}}
-        if right(ones)[name].sum() > MOST_TERMS:
-            continue
-        ways = [(chosen, zeros), *(([a], ones) for a in chosen[:: len(chosen) - 1 or 1] if chosen[1:])]
-        for arrays_of_it, others in ways:
-            if others[arrays_of_it[0].name].size > MOST:
+    for output in (a for a in kernel.outputs if a.dtype == "float32"):
+        for part in parts_of(right, zeros, numbers, floats, output.name):
+            chosen = sorted(part, key=lambda a: arrays[a.name].size)
+            ones = {**zeros, **{a.name: np.ones_like(zeros[a.name]) for a in chosen}}
+            if np.abs(right(ones)[output.name]).sum() > MOST_TERMS:
                 continue
-            inputs = {**others, **{a.name: numbers[a.name] for a in arrays_of_it[1:]}}
-            want, got = (terms(kernel.outputs[0], arrays_of_it, inputs, each, end) for each in (right, run))
-            if want and got and is_sum(got, inputs, run):
-                yield want, got
-                break
+            ways = [(chosen, zeros), (chosen[::-1], zeros)][: len(chosen)]
+            ways += [([a], ones) for a in chosen if alone and chosen[1:]]
+            for used, others in ways:
+                if others[used[0].name].size > MOST:
+                    continue
+                inputs = {**others, **{a.name: numbers[a.name] for a in used[1:]}}
+                want, got = (terms(output, used, inputs, each, end) for each in (right, run))
+                if want and got and is_sum(got, inputs, run):
+                    yield want, got
+                    break
 
 
 def numbered(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
@@ -144,8 +144,7 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: flo
     if first is None:
         return None
     base = first[output.name].astype(np.float64)
-    written = np.isfinite(base)
-    if base[written].any():
+    if not np.isfinite(base).all() or base.any():
         return None
     known, found = Numbers(inputs[others[0].name]) if others else None, []
     for i in range(zeros.size):
@@ -154,7 +153,7 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run, end: flo
         done = run({**inputs, one.name: single}) if time.monotonic() < end else None
         if done is None:
             return None
-        got = np.where(written, done[output.name], 0).astype(np.float64).ravel()
+        got = done[output.name].astype(np.float64).ravel()
         if not np.isfinite(got).all():
             return None
         for at in np.flatnonzero(got):
@@ -178,7 +177,7 @@ def is_sum(found: Terms, inputs: Arrays, run: Run) -> bool:
     size = int(np.prod(found.shapes[0]))
     total, largest = (np.bincount(found.flat(0), x, size) for x in (each, np.abs(each)))
     got = done[found.arrays[0].name].astype(np.float64).ravel()
-    return bool((np.abs(np.where(np.isfinite(got), got, 0) - total) <= 1e-4 * largest).all())
+    return bool((np.abs(got - total) <= 1e-4 * largest).all())
 
 
 def located(arrays: tuple[Array, ...], shapes: tuple[tuple[int, ...], ...], found: list[tuple]) -> Terms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.course.declare import In, Int, Kernel, Launch, Out
+from harness.course.declare import In, InOut, Int, Kernel, Launch, Out
 from harness.grading.formulas import told
 from harness.grading.summed import sums_of
 
@@ -73,6 +73,8 @@ def said(run, kernel=KERNEL, dims=DIMS):
             {"store": "((b*K+k)*Q+q)*P+p"},
             "the number of an element of y is taken apart by the sizes [batch, K, Q, P]",
         ),
+        ({"guard": "c*R*S+r*S+s<2+p+q"}, "the sums of y stop early, in the order of c, r and s"),
+        ({"tap": "(k*R*S+c*R*S+r*S+s)%36"}, "a step along k moves by 6 in weights; it should by 18"),
         ({}, ""),
     ],
 )
@@ -89,6 +91,50 @@ def test_what_is_added_besides():
         "it puts bias[b] into y[b,k,p,q]: in bias, k should be k, not b.",
     ]
     assert said(convolution(bias="3*bias[k]"))[1].endswith("bias[k=0] is added 3 times; it should be once.")
+
+
+def gathered(hits):
+    """A kernel that tries which elements belong together: hits says so, of q, w and s."""
+
+    def run(arrays):
+        y = np.zeros((2, 6))
+        for b, w, q, s in np.ndindex(2, 6, 3, 2):
+            y[b, w] += arrays["g"][b, q] * arrays["f"][s] if hits(q, w, s) else 0
+        return {"y": y}
+
+    return run
+
+
+STAMPS = Kernel(
+    "f",
+    (In("g", b="batch", q="Q"), In("f", s="S"), Out("y", b="batch", w="W")),
+    lambda d, t: Launch(1, 1),
+    lambda a, d: gathered(lambda q, w, s: w == 2 * q + s)(a)["y"],
+)
+
+
+def test_products_that_do_not_belong_to_the_sum():
+    dims = {"batch": 2, "Q": 3, "S": 2, "W": 6}
+    assert said(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
+        "to y it also adds products for which s of f is not w - 2 * q."
+    ]
+
+
+def test_arrays_that_are_updated_and_several_outputs():
+    """As in a step of training, in which the velocity has another share of the gradient."""
+
+    def step(share):
+        def run(arrays, d=None):
+            v = arrays["v"] * 0.5 + share * arrays["g"]
+            return {"x": arrays["x"] - v, "v": v}
+
+        return run
+
+    params = InOut("x", n="N"), InOut("v", n="N"), In("g", n="N")
+    kernel = Kernel("f", params, lambda d, t: Launch(1, 1), step(1.0))
+    told = " ".join(said(step(0.5), kernel, {"N": 3}))
+    assert "for x[n=0], g[n=0] is added -0.5 times; it should be -1 times." in told
+    assert "for v[n=0], g[n=0] is added 0.5 times; it should be once." in told
 
 
 def pooled(columns, divisor):

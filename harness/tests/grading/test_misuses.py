@@ -60,9 +60,9 @@ BEGIN = "float sum = 0.0f;"
         (
             "24",
             [("HEIGHT + F - 1, ", "HEIGHT, ")],
-            "The stub has down = HEIGHT + F - 1, line ",
+            "The stub has int down = HEIGHT + F - 1, line ",
         ),
-        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has H_out = (H + 2 * pad_h - dilation_h"),
+        ("13", [("(H + 2 * pad_h", "(H + pad_h")], "The stub has int H_out = (H + 2 * pad_h - dilation_h"),
         (
             "07",
             [

@@ -28,7 +28,7 @@ def told(*edits):
     for old, new in edits:
         assert old in source
         source = source.replace(old, new, 1)
-    names = {"H", "H_out", "n"}
+    names = {"H", "H_out", "n", "p", "s"}
     return [slip.says for slip in differences(read(source), read(SOLUTION), "k", names)]
 
 
