@@ -40,7 +40,7 @@ def make_puzzle(tmp_path, kernels=(DOUBLE,), **changes):
     fields |= {"mistakes": (ONCE,) if DOUBLE in kernels else ()}
     puzzle = Puzzle(kernels=kernels, id="01_a", root=tmp_path, **fields | changes)
     puzzle.folder.mkdir(parents=True)
-    puzzle.solution_path.parent.mkdir(parents=True)
+    (puzzle.root / "solutions" / puzzle.id).mkdir(parents=True)
     stub = "// TODO(1): double x\n" + stub_of(puzzle)
     puzzle.solution_path.write_text(stub + "// BEGIN SOLUTION\n// END SOLUTION\n")
     puzzle.stub_path.write_text("// mine\n" + stub)
