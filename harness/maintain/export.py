@@ -191,8 +191,9 @@ def revealed(course: Course, files: Files) -> Iterator[str]:
     texts = {name: squeezed(data.decode("utf-8", "replace")) for name, data in files.items()}
     anywhere = set(telling_anywhere(course))
     for puzzle in course.puzzles():
+        own = (f"puzzles/{puzzle.id}/", f"{PRISTINE.as_posix()}/{puzzle.id}/")
+        here = {name: text for name, text in texts.items() if name.startswith(own)}
         for line in telling_lines(puzzle, LEAST_OWN):
-            for name, text in texts.items():
-                own = name.startswith((f"puzzles/{puzzle.id}/", f"{PRISTINE.as_posix()}/{puzzle.id}/"))
-                if line in text and (own or line in anywhere and not puzzle.program):
+            for name, text in (texts if line in anywhere and not puzzle.program else here).items():
+                if line in text:
                     yield f"{name} has a line of the solution of {puzzle.id} ({line})"
