@@ -55,7 +55,8 @@ FLOAT = (
     *_operations("another value", ("a", 1.2), ("-e", 1.5)),
     *_operations("a term", ("e + a", 2.0), ("e - a", 2.0)),
     *_operations("a factor", ("e * a", 2.0), ("e / a", 2.2)),
-    *_operations("a function", ("expf(e)", 2.4), ("logf(e)", 2.4), ("fabsf(e)", 2.6), ("sqrtf(e)", 2.6)),
+    *_operations("a function", ("expf(e)", 2.4), ("logf(e)", 2.4), ("-logf(e)", 2.5), ("fabsf(e)", 2.6)),
+    *_operations("a function", ("sqrtf(e)", 2.6), ("1.0f / e", 2.7)),
     *_operations("a function", ("fmaxf(e, a)", 2.6), ("fminf(e, a)", 2.8)),
     *_operations("a choice", ("a < 0.0f ? 0.0f : e", 2.8), ("a > 0.0f ? e : 0.0f", 2.8)),
 )
@@ -106,6 +107,7 @@ ASSIGN = (
     *_operations("how it is stored", ("l /= r", 1.2)),
 )
 EXCHANGE = Operation("exchanged", "two that are exchanged", 0.8)  # the names of two declarations
+MOVED = Operation("moved", "where it stands", 1.2)  # out of a loop
 STORE = Operation("to[a] = b", "a store", 1.2)
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1.3)
 BARRIERS = (Operation("__syncthreads();", "a barrier", 1.0), Operation("__syncwarp();", "a barrier", 1.4))

@@ -21,7 +21,7 @@ from .edits import (
     Edit,
     Operation,
 )
-from .sites import Choice
+from .sites import Choice, is_of_barrier
 from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS
 
 _UPDATES = {"++": "+=", "--": "-="}
@@ -38,7 +38,8 @@ class Expressions:
                 return p.code
             return f"({self._condition(inner)})"
         text = self.write(p)
-        number = self.schemata.add(p, CONDITION, self.integers, self.pool.here(self.integers, p.start))
+        here = self.pool.here(self.integers, p.start)
+        number = self.schemata.add(p, CONDITION, self.integers, here, order=is_of_barrier(p))
         return text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
 
     def _value(self, p: Piece, text: str) -> str:
@@ -145,7 +146,25 @@ class Expressions:
                 number = self.schemata.add(p, operations)
                 if number is not None:
                     text = f"backwarp_call_{name}({number}, " + self._inside(arguments)[1:]
+        if len(arguments.parts) == 1 and (own or not known) and (others := self._called_with_one(name)):
+            number = self.schemata.add(
+                p, [Operation(f"{o}(e)", "a function", 1.1) for o in others], made=_called
+            )
+            for i, other in enumerate(others if number is not None else ()):
+                at = f"backwarp_at({number}) && backwarp_edit({number}).operation == {i}"
+                text = f"backwarp_other_call({at}, {text}, {other}{arguments.code})"
         return self._value(p, text) if known else text
+
+    def _called_with_one(self, name: str) -> list[str]:
+        """Other functions that the function calls with one argument: the file's own, and those of unknown types."""
+        found = {}
+        for call in self.function.body.all("call_expression"):
+            called = call.part("function")
+            known = self.pool.kind(call) and not self.schemata.file.function(called.code)
+            one = len(call.part("arguments").parts) == 1 and called.kind == "identifier"
+            if one and not known and not called.code.startswith("__sync"):
+                found[called.code] = True
+        return [other for other in found if other != name] if name in found else []
 
     def _assignment_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
@@ -215,4 +234,43 @@ class Expressions:
         number = self.schemata.add(p, operations) if sign in ARITHMETIC else None
         if number is not None:
             plain = f"backwarp_{ARITHMETIC[sign]}({number}, {', '.join(written)})"
-        return self._value(p, plain)
+        return self._value(p, self._regrouped(p, plain) if kinds == {"integer"} else plain)
+
+    def _regrouped(self, p: Piece, plain: str) -> str:
+        """`(x + y) * z` or `x + y * z`, with the parentheses elsewhere."""
+        if not (texts := _other_groups(p)):
+            return plain
+        operations = [Operation(text, "an order of operations", 1.1) for text in texts]
+
+        def made(choice: Choice) -> Edit:
+            text = operations[choice.operation].code
+            text = f"({text})" if p.outer.kind == "binary_expression" else text
+            return Edit(p.start, p.end, text, "an order of operations")
+
+        if (number := self.schemata.add(p, operations, made=made)) is None:
+            return plain
+        first, second = texts[0], texts[-1]
+        others = f"backwarp_edit({number}).operation ? {second} : {first}"
+        return f"(backwarp_at({number}) ? ({others}) : {plain})"
+
+
+def _called(choice: Choice) -> Edit:
+    """Another function with the same argument."""
+    name, operation = choice.site.piece.part("function"), choice.site.operations[choice.operation]
+    return Edit(name.start, name.end, operation.code.removesuffix("(e)"), operation.says)
+
+
+def _other_groups(p: Piece) -> list[str]:
+    left, sign, right = p.part("left"), p.part("operator").code, p.part("right")
+    inner = left.parts[0] if left.kind == "parenthesized_expression" and len(left.parts) == 1 else None
+    if sign in "*/" and inner is not None and inner.kind == "binary_expression":
+        x, plus, y = (inner.part(name).code for name in ("left", "operator", "right"))
+        return (
+            [f"{x} {sign} {right.code} {plus} {y}", f"{x} {plus} {y} {sign} {right.code}"]
+            if plus in "+-"
+            else []
+        )
+    if sign in "+-" and right.kind == "binary_expression" and right.part("operator").code in "*/":
+        y, times, z = (right.part(name).code for name in ("left", "operator", "right"))
+        return [f"({left.code} {sign} {y}) {times} {z}"]
+    return []

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, takewhile
 
-from .directions import are_counterparts
-from .edits import EXCHANGE
+from .directions import are_counterparts, of_one_direction
+from .edits import BINARY, EXCHANGE, FLOAT_BINARY
 from .sites import MOST_TOGETHER, Choice, Site
 
 #: a pair of edits costs as much as its dearer one and this
 MORE = 0.25
-NEAR = 2  # lines between the two
+NEAR = 2  # lines between two that are exchanged
+ALIKE = 8  # lines between two edits of one kind
 
 
 def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
     """Every two names of a statement or of neighbouring lines, each in the other's place."""
     named = [(s, s.entry_of(s.piece.code)) for s in sites if s.replaces]
     named = [(s, entry) for s, entry in named if entry is not None and not s.pool[entry].text.isdigit()]
+    turned: list[tuple[Choice, Choice]] = []
     for i, (first, own) in enumerate(named):
         for second, other in named[i + 1 :]:
             if second.piece.line - first.piece.line > NEAR:
                 break
             if own != other and first.pool is second.pool and own in second.here and other in first.here:
-                yield first.replaced_by(other), second.replaced_by(own)
+                swap = first.replaced_by(other), second.replaced_by(own)
+                yield swap
+                if first.is_index and second.is_index:  # a[y][k] * b[k][x]
+                    yield from (
+                        (*swap, *before) for before in turned if before[0].site.piece.line == first.piece.line
+                    )
+                    turned.append(swap)
     for i, first in enumerate(sites):  # arrays
         for second in sites[i + 1 :] if first.others else ():
             if second.piece.line - first.piece.line > NEAR:
@@ -33,6 +41,29 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                     Choice(first, first.others.index(second.piece.code)),
                     Choice(second, second.others.index(first.piece.code)),
                 )
+
+
+def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
+    """A factor or term that belongs to another expression near by."""
+    for old in sites:
+        sign = old.piece.part("operator")
+        if old.operations not in (BINARY, FLOAT_BINARY) or sign.code not in "*+":
+            continue
+        for letter, other in (("l", "right"), ("r", "left")):
+            name = old.piece.part(other).code
+            for new in sites:
+                far = abs(new.piece.line - old.piece.line) > NEAR
+                if far or not new.replaces or new.piece.holds(old.piece) or old.piece.holds(new.piece):
+                    continue
+                if name.isidentifier() and (entry := new.entry_of(name)) is not None:
+                    yield (
+                        Choice(old, _number(old, letter), cost=0.9),
+                        Choice(new, _number(new, f"e {sign.code} a"), entry, cost=0.9),
+                    )
+
+
+def _number(site: Site, code: str) -> int:
+    return next(i for i, o in enumerate(site.operations) if o.code == code)
 
 
 def moved(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -74,15 +105,17 @@ class Families:
     def __init__(self, sites: Sequence[Site]):
         self.near: dict[int, list[Site]] = {}
         for i, first in enumerate(sites):
-            within = takewhile(lambda s: s.piece.line - first.piece.line <= NEAR, sites[i + 1 :])
+            within = takewhile(lambda s: s.piece.line - first.piece.line <= ALIKE, sites[i + 1 :])
             self.near[first.number] = [s for s in within if _alike(first, s)]
 
     def of(self, c: Choice) -> Iterator[tuple[Choice, ...]]:
-        """With one of them, and with all where there are several."""
+        """With one of them, and with several: those near by, those of the same text, all."""
         found = [counterpart for s in self.near[c.site.number] if (counterpart := _counterpart(c, s))]
         yield from ((c, other) for other in found)
-        if len({other.site.piece.code for other in found} | {c.site.piece.code}) > 2:
-            yield (c, *found[: MOST_TOGETHER - 1])
+        near = [o for o in found if o.site.piece.line - c.site.piece.line <= NEAR]
+        same = [o for o in found if o.site.piece.code == c.site.piece.code]
+        groups = (tuple(group) for group in (near, same, found) if 1 < len(group) < MOST_TOGETHER)
+        yield from ((c, *group) for group in dict.fromkeys(groups))
 
 
 def _alike(one: Site, other: Site) -> bool:
@@ -103,7 +136,8 @@ def _counterpart(c: Choice, site: Site) -> Choice | None:
                 found = [i for i in _counterparts(site, own) if i in site.is_here]
                 if not found and own not in site.is_here:
                     return None
-                entries[place] = found[0] if found else own
+                alike = [i for i in found if of_one_direction(site.pool[i].text, site.piece.code)]
+                entries[place] = (*alike, *found, own)[0]
         if site.replaces and not c.operation and site.pool[entries[0]].text == site.piece.code:
             return None
     return Choice(site, c.operation, entries[0], entries[1], c.cost, entries[2])
@@ -128,6 +162,27 @@ def both_guards(c: Choice) -> Iterator[tuple[Choice, Choice]]:
         for own in (c.a, c.b)
     )
     yield from ((c, Choice(site, c.operation, a, b, c.cost)) for a in first for b in second if a > c.a)
+
+
+class Guards:
+    """What keeps a thread from an access outside of an array. sites: where a guard may stand."""
+
+    PLAUSIBLE = 3.0
+
+    def __init__(self, sites: Sequence[Site]):
+        self.sites = sites
+        self.choices = [c for site in sites for c in site.choices()]
+
+    def likely(self) -> Iterator[list[tuple[Choice, ...]]]:
+        yield self._by_cost(lambda cost: cost < self.PLAUSIBLE)
+
+    def others(self) -> Iterator[list[tuple[Choice, ...]]]:
+        yield self._by_cost(lambda cost: cost >= self.PLAUSIBLE)
+        yield [pair for site in self.sites for pair in any_guards(site)]
+
+    def _by_cost(self, fits: Callable[[float], bool]) -> list[tuple[Choice, ...]]:
+        chosen = sorted((c for c in self.choices if fits(c.cost)), key=lambda c: c.cost)
+        return [*((c,) for c in chosen), *(pair for c in chosen for pair in both_guards(c))]
 
 
 def any_guards(site: Site) -> Iterator[tuple[Choice, Choice]]:

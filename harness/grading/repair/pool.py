@@ -8,30 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...course.cuda_text import CudaText, Function, Piece, Variable
-from ...course.cuda_values import Values
 from ...course.parameters import Array
 from . import terms
-
-INTEGERS = {
-    "int",
-    "unsigned",
-    "unsigned int",
-    "long",
-    "long long",
-    "size_t",
-    "int32_t",
-    "uint32_t",
-    "int64_t",
-    "uint64_t",
-}
-FLOATS = {"float", "double"}
-BUILTINS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
-_FLOAT_FUNCTIONS = re.compile(r"(?:\w+f|sqrt|exp|log|pow|fabs|tanh|rsqrt|__\w+f|__fdividef|__half2float)$")
-_OF_ARGUMENT = {"min": 0, "max": 0, "abs": 0, "atomicAdd": 1, "atomicMax": 1, "__ldg": 0}
-
+from .kinds import BUILTINS, Kinds, kind_of, kind_of_type
 
 TERMS = 1000  # the code of the first term
 MOST_TERMS = 60
+MOST_DIVIDED = 3  # names of which quotients are taken
 MOST_INDICES = 8  # names that places of elements are made of
 
 
@@ -57,15 +40,19 @@ class Entry:
 
 class Entries(list):
     """By number; all of one type, or integers first: places. counterparts: of an entry, those that name the same of
-    another direction."""
+    another direction. partners: of texts, those of their extents."""
 
     def __init__(self, entries: Iterable[Entry] = (), places: int = 0):
         super().__init__(entries)
         self.places = places
         self.counterparts: dict[int, list[int]] = {}
+        self.partners: dict[str, set[str]] = {}
+
+    def are_partners(self, index: int, extent: int) -> bool:
+        return self[extent].text in self.partners.get(self[index].text, ())
 
 
-class Pool:
+class Pool(Kinds):
     """The values of one function, and what its expressions are: "integer", "float", "pointer" or "".
 
     programs: of the terms of all functions of the file. arrays: as the puzzle declares a kernel's."""
@@ -77,8 +64,8 @@ class Pool:
         programs: list[tuple[int, ...]],
         arrays: Sequence[Array] = (),
     ):
-        self.file, self.function, self.programs = file, function, programs
-        self.values = Values(file)
+        super().__init__(file)
+        self.function, self.programs = function, programs
         self.parameters = {v.node.id for v in function.parameters}
         pointers = [v for v in function.parameters if v.pointer]
         self.arrays = [replace(array, name=v.name) for array, v in zip(arrays, pointers)]
@@ -96,13 +83,45 @@ class Pool:
         ]
         texts += [(e.code, 0.4, False) for e in self._elements("integer")]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
+        texts += [(text, 0.4, False) for text in terms.reordered(self.function.body, self._partners)]
+        divided = dict.fromkeys(e.part("left").code for e in self._quotients)
         for array in self.arrays:
+            coordinates = terms.coordinates(array, list(divided)[:MOST_DIVIDED])
+            texts += [(text, 0.5, False) for text in coordinates]
             places = [*terms.places(array, *self._indices)]
             texts += [(text, 0.6, False) for text in places]
             if array.dtype == "int32" and array.is_input:
                 unused = -0.6 if self._uses(array.name) < 2 else 0.3
                 texts += [(f"{array.name}[{text}]", unused, False) for text in places]
-        return Entries(self._direct + self._terms(texts))
+        found = Entries(self._direct + self._terms(texts))
+        found.partners = self._partners
+        return found
+
+    @cached_property
+    def _quotients(self) -> list[Piece]:
+        """`i % W` and `i / W` of a name."""
+        found = self.function.body.all("binary_expression")
+        return [e for e in found if e.part("operator").code in "/%" and e.part("left").kind == "identifier"]
+
+    @cached_property
+    def _partners(self) -> dict[str, set[str]]:
+        """Names, and what they stay below: by the arrays' axes, by conditions, remainders and places in rows."""
+        found: dict[str, set[str]] = {}
+        for array in self.arrays:
+            for letter, size in array.axes:
+                found.setdefault(letter, set()).add(str(size))
+        for e in self.function.body.all("binary_expression"):
+            left, sign, right = e.part("left"), e.part("operator").code, e.part("right")
+            if sign in ("<", ">="):
+                found.setdefault(left.code, set()).add(right.code)
+            elif sign == "%" and e.outer and e.outer.kind == "init_declarator":
+                found.setdefault(e.outer.part("declarator").code, set()).add(right.code)
+            elif sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "*":
+                found.setdefault(right.code, set()).add(left.part("right").code)
+        for v in self.locals:  # `p` is `down / stride_h`
+            if v.value and v.value.kind == "binary_expression":
+                found.setdefault(v.value.code, found.get(v.name, set()))
+        return found
 
     @cached_property
     def floats(self) -> Entries:
@@ -283,102 +302,3 @@ class Pool:
 
     def _holds(self, v: Variable, place: int) -> bool:
         return v.scope == self.file.root or v.scope.start_byte <= place < v.scope.end_byte
-
-    # -- what an expression is ------------------------------------------------------------------------
-
-    def kind(self, e: Piece | None) -> str:
-        match e.kind if e else "":
-            case "number_literal":
-                return "float" if re.search(r"\.|^(?!0[xX]).*([eE]|[fF]$)", e.code) else "integer"
-            case "identifier":
-                return self._named(e)
-            case "true" | "false":
-                return "bool"
-            case "parenthesized_expression":
-                return self.kind(e.parts[0]) if len(e.parts) == 1 else ""
-            case "field_expression":
-                return "integer" if e.part("argument").code in BUILTINS else ""
-            case "subscript_expression" | "pointer_expression":
-                return self._element(e)
-            case "unary_expression":
-                return "bool" if e.part("operator").code == "!" else self.kind(e.part("argument"))
-            case "cast_expression":
-                return kind_of_type(e.part("type").code)
-            case "conditional_expression":
-                return self._both(e.part("consequence"), e.part("alternative"))
-            case "assignment_expression":
-                return self.kind(e.part("left"))
-            case "call_expression":
-                return self._call(e)
-            case "binary_expression":
-                sign = e.part("operator").code
-                if sign in ("&&", "||", "<", ">", "<=", ">=", "==", "!="):
-                    return "bool"
-                return self._both(e.part("left"), e.part("right"))
-        return ""
-
-    def _named(self, e: Piece) -> str:
-        found = self.file.named(e.code, e.start)
-        if len(found) == 1:
-            return "pointer" if found[0].extents or _is_pointer(found[0]) else kind_of(found[0])
-        return (
-            "integer"
-            if any(m.name == e.code for m in self.file.macros) and self.values.integer(e) is not None
-            else ""
-        )
-
-    def _both(self, left: Piece, right: Piece) -> str:
-        kinds = {self.kind(left), self.kind(right)} - {"bool"}
-        if "" in kinds:
-            return ""
-        return next((kind for kind in ("pointer", "float", "integer") if kind in kinds), "integer")
-
-    def _element(self, e: Piece) -> str:
-        first, depth = e.node, 0
-        while first.type in ("subscript_expression", "pointer_expression"):
-            if first.type == "pointer_expression" and first.child_by_field_name("operator").text != b"*":
-                return ""
-            first, depth = first.child_by_field_name("argument"), depth + 1
-        name = self.file.text[first.start_byte : first.end_byte]
-        found = self.file.named(name, e.start) if first.type == "identifier" else []
-        if len(found) != 1 or depth != len(found[0].extents) + _is_pointer(found[0]):
-            return ""
-        return kind_of_type(found[0].type)
-
-    def _call(self, e: Piece) -> str:
-        name, arguments = e.part("function").code, e.part("arguments").parts
-        if kind := kind_of_type(name.removeprefix("static_cast<").removesuffix(">")):
-            return kind
-        if name.startswith("__shfl"):
-            return self.kind(arguments[1]) if len(arguments) > 1 else ""
-        if name in _OF_ARGUMENT and len(arguments) > _OF_ARGUMENT[name]:
-            return self.kind(arguments[_OF_ARGUMENT[name]])
-        if own := self.file.function(name):
-            type_ = own.part("type")
-            return (
-                kind_of_type(type_.code)
-                if type_ and own.node.child_by_field_name("declarator").type == "function_declarator"
-                else ""
-            )
-        return "float" if _FLOAT_FUNCTIONS.match(name) else ""
-
-
-def kind_of(v: Variable) -> str:
-    """Of a plain variable; "" for arrays, pointers and other types."""
-    return "" if v.pointer or v.extents else kind_of_type(v.type)
-
-
-def kind_of_type(type_: str) -> str:
-    type_ = " ".join(word for word in type_.split() if word not in ("const", "volatile"))
-    return "integer" if type_ in INTEGERS else "float" if type_ in FLOATS else ""
-
-
-def _is_pointer(v: Variable) -> bool:
-    return v.pointer and not any(n.type == "reference_declarator" for n in _chain(v))
-
-
-def _chain(v: Variable):
-    node = v.node
-    while node is not None:
-        yield node
-        node = node.child_by_field_name("declarator")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
@@ -22,7 +22,7 @@ from ..runs import given
 from ..verdict import Verdict
 from . import texts
 from .edits import Edit, joined
-from .pairs import MORE, Families, any_guards, both_guards, declared, exchanged, moved
+from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved
 from .sites import Choice, Site
 from .variants import Combination, Variants, with_small_blocks
 
@@ -34,7 +34,7 @@ MOST_GRADED = 8
 #: costs of edits that are tried together: nothing dearer is tried where a cheaper one is found
 TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
-PLAUSIBLE_PAIR = 3.0  # of guards
+LATER = 0.35  # by which they wait longer
 
 
 @dataclass
@@ -155,7 +155,9 @@ class Search:
         written = [Repair((edit,), 0.5, self.source) for edit in texts.edits(self.source, self.kernel.name)]
         if found := [repair for repair in written[:MOST_GRADED] if self.passes(repair.text)]:
             return found
-        for checks in ("full", "memory") if self.disordered else ("memory",):
+        end = self.end
+        for checks, later in zip_longest(self.builds, self.builds[1:]):
+            self.end = end - (0.5 * self.left if later else 0.0)
             with ExitStack() as stack:
                 devices = self.devices(checks, stack)
                 make = partial(
@@ -173,7 +175,16 @@ class Search:
                     found = self.found_in_small_blocks(make, devices, stack)
                 if found:
                     return found
+            self.end = end
         return []
+
+    @property
+    def builds(self) -> tuple[str, ...]:
+        """What shows the fault soonest: what is unset or lacks threads gives wrong results as well."""
+        if not self.disordered:
+            return ("memory",)
+        late = self.verdict.fault["kind"] in ("race", "barrier-divergence")
+        return ("full", "memory") if late else ("memory", "full")
 
     def devices(self, checks: str, stack: ExitStack) -> Iterator:
         """As many as work side by side."""
@@ -226,31 +237,39 @@ class Search:
         return fault["line"] if fault.get("kind") in ("out-of-bounds", "invalid-address") else 0
 
     def tiers(self, sites: Sequence[Site]) -> Iterator[list[Combination]]:
-        """What is tried together; nothing dearer is tried where something cheaper is found."""
+        """What is tried together; nothing dearer is tried where something cheaper is found. The choices of operations that
+        cost more are not made before they are needed."""
+        if ordering := [(c,) for s in sites if s.orders for c in s.choices() if c.is_plain]:
+            yield sorted(ordering, key=cost_of)
+            yield [*moved(sites)]
         near = [s for s in sites if self.strays_in and s.may_stop(self.strays_in)]
-        families = Families(sites)
-        for step, (least, most) in enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf))):
-            alone: list[list[Choice]] = [[] for _ in TIERS]
-            early = (c for site in sites if not step for c in site.likely)
-            for c in chain(early, *(site.choices(least, most) for site in sites)):
-                alone[bisect(TIERS, c.cost) - 1].append(c)
-            for i, (low, high) in enumerate(pairwise(TIERS)):
-                tier: list[Combination] = [(c,) for c in alone[i]]
-                for c in chain(alone[i], alone[i - 1] if i else ()):
-                    if low <= c.cost + MORE < high:
-                        tier += [*families.of(c), *both_guards(c)]
-                if i == step == 0:
-                    tier += [*exchanged(sites), *moved(sites), *declared(sites)]
-                if tier:
-                    yield sorted(tier, key=cost_of)
-                if i == step == 0 and near:
-                    guarded = [c for site in near for c in site.choices()]
-                    for most in (PLAUSIBLE_PAIR, math.inf):
-                        yield sorted(
-                            (g for c in guarded if c.cost < most for g in both_guards(c)), key=cost_of
-                        )
-                        yield sorted(((c,) for c in guarded if c.cost < most), key=cost_of)
-                    yield [pair for site in near for pair in any_guards(site)]
+        families, guards = Families(sites), Guards(near)
+        steps = [*enumerate(pairwise((-math.inf, *PLAUSIBLE, math.inf)))]
+        alone = {step: cache(partial(self._alone, sites, *costs, early=not step)) for step, costs in steps}
+        order = [
+            (max(low, 1.0) + LATER * step, step, i) for step in alone for i, low in enumerate(TIERS[:-1])
+        ]
+        for _, step, i in sorted(order):
+            choices, low, high = alone[step](), *TIERS[i : i + 2]
+            tier: list[Combination] = [(c,) for c in choices[i]]
+            for c in chain(choices[i], choices[i - 1] if i else ()):
+                if low <= c.cost + MORE < high:
+                    tier += [*families.of(c), *both_guards(c)]
+            if i == step == 0:
+                tier += [*exchanged(sites), *declared(sites), *carried(sites)]
+            if tier:
+                yield sorted(tier, key=cost_of)
+            if i == step == 0 and near:
+                yield from guards.likely()
+        yield from guards.others()
+
+    def _alone(self, sites: Sequence[Site], least: float, most: float, early: bool) -> list[list[Choice]]:
+        """The choices of operations that cost so much, by tiers. early: with those that are likely, whatever they cost."""
+        alone: list[list[Choice]] = [[] for _ in TIERS]
+        likely = (c for site in sites if early for c in site.likely)
+        for c in chain(likely, *(site.choices(least, most) for site in sites)):
+            alone[bisect(TIERS, c.cost) - 1].append(c)
+        return alone
 
     def given(self, puzzle: Puzzle, case: Case, kernel: Kernel, seed: int):
         """As runs.given; every case is made once."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from ...course.cuda_text import Piece
 from .directions import of_one_direction
-from .edits import CONDITION, GUARD, STORE, Edit, Operation, replaced
+from .edits import BARRIERS, CONDITION, GUARD, STORE, Edit, Operation, replaced
 from .pool import Entries
 
 UNLIKE = 0.3
+PARTNERS = 0.8  # by which an index and its extent are
 MISSING = 0.5  # by which what an index lacks is more likely
 NEAR = 6  # lines between a condition and what it keeps from running
 MOST_TOGETHER = 4  # edits of one variant
@@ -42,10 +43,24 @@ class Choice(NamedTuple):
         return self.edits[0]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing is put in."""
+        return not self.site.operations[self.operation].operands & {"a", "b", "c"}
+
+    @property
     def row(self) -> tuple[int, int, int, int, int]:
         """As `backwarp_edits` holds it."""
         codes = (self.site.pool[i].code if self.site.pool else 0 for i in (self.a, self.b, self.c))
         return self.site.number, self.operation, *codes
+
+
+def is_of_barrier(condition: Piece) -> bool:
+    """Whether it is the condition of an `if` with nothing but a barrier in it."""
+    outer = condition.outer
+    while outer is not None and outer.kind in ("condition_clause", "parenthesized_expression"):
+        outer = outer.outer
+    body = outer.part("consequence") if outer is not None and outer.kind == "if_statement" else None
+    return body is not None and body.code.lstrip("{ \n").startswith("__sync") and not body.holds(condition)
 
 
 @dataclass(eq=False)
@@ -72,6 +87,13 @@ class Site:
             outermost = self.piece.outer.outer.kind == "function_definition"
             return self.piece.line == line or outermost and self.piece.line < line
         return self.operations is CONDITION and line - NEAR <= self.piece.line <= line
+
+    @property
+    def orders(self) -> bool:
+        """Whether it is a barrier, a place for one, or what decides on one."""
+        return (
+            self.operations is BARRIERS or self.piece.code.startswith("__sync") or is_of_barrier(self.piece)
+        )
 
     @property
     def is_guard(self) -> bool:
@@ -108,9 +130,11 @@ class Site:
                     if a != self.own and not self.pool[a].is_size:
                         yield Choice(self, number, a, cost=o.cost + self._far(a) + other)
                 return
-            yield from (
-                Choice(self, number, a, cost=o.cost + self._far(a)) for a in here if not self.pool[a].is_size
-            )
+            fitting = self._fitting(o.code)
+            for a in here:
+                if not self.pool[a].is_size:
+                    fits = PARTNERS * (self.pool[a].text in fitting)
+                    yield Choice(self, number, a, cost=o.cost + self._far(a) - fits)
         elif wanted == {"a", "b"}:
             pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
             pairs = self._stored if o.code == STORE.code else pairs
@@ -125,6 +149,11 @@ class Site:
                 for c in varying
                 if a != c
             )
+
+    def _fitting(self, code: str) -> Collection[str]:
+        """What is likely to be put in by an operation."""
+        own = self.pool.partners.get(self.piece.code, ())
+        return {"a - 1 - e": own, "e % a": self.extents, "max(e, a)": ("0",), "min(e, a)": own}.get(code, ())
 
     @property
     def likely(self) -> Iterator[Choice]:
@@ -144,10 +173,20 @@ class Site:
             if self.pool[i].varies and (self.pool[i].variable or "Idx" in self.pool[i].text)
         ]
         sizes = [i for i in self.here if self.pool[i].is_size]
+        own = self.pool.partners.get(self.piece.code, ())
         found = []
         for a in varying:
             lacks = self._is_missing(a)
-            found += [(a, b, -MISSING * (lacks + 0.5 * self._is_missing(b))) for b in self._extents if b != a]
+            found += [
+                (
+                    a,
+                    b,
+                    -MISSING * (lacks + 0.5 * self._is_missing(b))
+                    - 0.6 * PARTNERS * (self.pool[b].text in own),
+                )
+                for b in self._extents
+                if b != a
+            ]
             found += [(a, b, -0.2) for b in sizes if lacks]
         return found
 
@@ -181,11 +220,17 @@ class Site:
         others |= dict.fromkeys(self._extents, 0.0)
         others |= {i: 0.1 for i in self.here if self.pool[i].is_size and not self.pool[i].varies}
         return [
-            (a, b, x + y - 1.3 * (" % " in self.pool[a].text and self.pool[b].known == 0))
+            (a, b, x + y - self._expected(a, b))
             for a, x in own.items()
             for b, y in others.items()
             if a != b and not (self.pool[a].of and (self.pool[b].varies or self.pool[b].is_size))
         ]
+
+    def _expected(self, a: int, b: int) -> float:
+        """How likely it is that they are compared."""
+        if " % " in self.pool[a].text and self.pool[b].known == 0:
+            return 1.3
+        return PARTNERS * self.pool.are_partners(a, b)
 
     @cached_property
     def plain(self) -> list[int]:
@@ -210,11 +255,19 @@ class Site:
         entry = self.pool[a]
         near = 0.5 if entry.variable and of_one_direction(entry.text, self.piece.code) else 0.0
         near += MISSING * self._is_missing(a)
+        near += MISSING * (entry.text.rpartition(" % ")[2] in self.extents)
         if entry.text == self.piece.code:
             near -= MISSING
         if self.piece.kind == "number_literal" and entry.known is not None:
             return entry.rank
         return entry.rank - near + (0.0 if entry.variable or entry.of or entry.known in (None, 0, 1) else 0.4)
+
+    @cached_property
+    def extents(self) -> set[str]:
+        """Of what a variable is set to: those that the variable stays below."""
+        outer = self.piece.outer
+        declared = outer is not None and outer.kind == "init_declarator"
+        return self.pool.partners.get(outer.part("declarator").code, set()) if declared else set()
 
     def edit_of(self, choice: Choice) -> Edit | tuple[Edit, ...]:
         if self.made:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ...course.cuda_text import Function, Piece, Variable
-from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, STORE, Edit, Operation
+from .edits import ASSIGN, ATOMIC, BARRIERS, EXCHANGE, GUARD, MOVED, STORE, Edit, Operation
 from .expressions import Expressions
-from .pool import Entries, Pool, kind_of
+from .kinds import kind_of
+from .pool import Entries, Pool
 from .sites import Choice
 
 _LEAVE = (("return", "return;"), ("continue", "continue;"), ("break", "break;"))
@@ -50,6 +51,7 @@ class Writer(Expressions):
         self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
         self.stored = Entries([*self.integers, *self.floats], len(self.integers))
         self.loops = 0
+        self.moved: dict[int, int] = {}  # statements that may be moved, and the numbers of their sites
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
 
@@ -153,14 +155,75 @@ class Writer(Expressions):
     def _expression_statement(self, p: Piece) -> str:
         return self._guarded(p, self._inside(p), self._kept_after(p))
 
+    def _moved_out(self, loop: Piece) -> tuple[str, str]:
+        """Statements of a loop that should perhaps be run once, before or after it: what runs them there."""
+        body, before, after = loop.part("body"), "", ""
+        for p in body.parts if body.kind == "compound_statement" else ():
+            if p.kind not in ("expression_statement", "if_statement") or not self._means_the_same(
+                p, loop.start
+            ):
+                continue
+            where = loop.start, loop.end
+
+            def made(choice: Choice, p=p, where=where) -> tuple[Edit, ...]:
+                place = where[choice.operation]
+                text = f" {p.code}" if choice.operation else f"{p.code} "
+                return Edit(p.start, p.end, "", MOVED.says), Edit(place, place, text, MOVED.says)
+
+            if (
+                "__sync" not in p.code
+                and (number := self.schemata.add(p, (MOVED, MOVED), made=made)) is not None
+            ):
+                self.moved[p.node.id] = number
+                once = (
+                    f"if (backwarp_at({number}) && backwarp_edit({number}).operation == %d) {{ {p.code} }} "
+                )
+                before, after = before + once % 0, after + once % 1
+        return before, after
+
+    def _means_the_same(self, p: Piece, place: int) -> bool:
+        """Whether every name in a statement stands for the same at another place."""
+        names = [n for n in p.all("identifier") if self.schemata.file.named(n.code, n.start)]
+        return all(
+            self.schemata.file.named(n.code, n.start) == self.schemata.file.named(n.code, place)
+            for n in names
+        )
+
     def _if_statement(self, p: Piece) -> str:
-        return self._guarded(p, self._inside(p, condition=self._condition))
+        text = self._inside(p, condition=self._condition)
+        return self._guarded(p, text + self._else_zero(p))
+
+    def _else_zero(self, p: Piece) -> str:
+        """`if (c) x[i] = v;` should perhaps store 0 where c does not hold."""
+        body = p.part("consequence")
+        if body.kind == "compound_statement" and len(body.parts) == 1:
+            body = body.parts[0]
+        stored = body.parts[0] if body.kind == "expression_statement" and body.parts else None
+        if p.part("alternative") or stored is None or stored.kind != "assignment_expression":
+            return ""
+        target, value, kind = stored.part("left"), stored.part("right"), self.pool.kind(stored.part("left"))
+        condition = p.part("condition").code[1:-1].strip()
+        if (
+            stored.part("operator").code != "="
+            or target.kind == "identifier"
+            or kind not in ("float", "integer")
+        ):
+            return ""
+        zero = "0.0f" if kind == "float" else "0"
+
+        def made(choice: Choice) -> Edit:
+            return Edit(p.start, p.end, f"{target.code} = {condition} ? {value.code} : {zero};", "a choice")
+
+        number = self.schemata.add(p, (Operation("zero", "a choice", 1.6),), made=made)
+        return "" if number is None else f" else if (backwarp_at({number})) {target.code} = {zero};"
 
     def _guarded(self, p: Piece, text: str, after: str = "") -> str:
         """A statement that may be left out, guarded, or left before."""
         outer = p.outer
         if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
             return text
+        if moved := self.moved.get(p.node.id):
+            text = f"if (!backwarp_at({moved})) {{ {text} }}"
         number = self._guard_site(p)
         if number is None:
             return f"{{ {text} {after}}}" if after else text
@@ -279,8 +342,9 @@ class Writer(Expressions):
         head = [x for x in (p.part("initializer"), p.part("update")) if x]
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
+        before, last = self._moved_out(p)
         text = self._inside(p, condition=self._condition, body=self._loop_body(after))
-        return self._guarded(p, f'_Pragma("unroll 1") {text}')
+        return self._guarded(p, f'{before}_Pragma("unroll 1") {text} {last}')
 
     def _while_statement(self, p: Piece) -> str:
         kept = self._kept_after(p.part("condition"))

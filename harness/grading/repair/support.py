@@ -123,6 +123,10 @@ def support(atomic: bool) -> str:
             f" return backwarp_at(s) ? backwarp_related(s, T(l), T(r)) : l {sign} r; }}"
         )
     lines += _calls()
+    lines += [
+        f"template <class A, class B> {quick} A backwarp_other_call(bool, A a, B) {{ return a; }}",
+        f"template <class A> {quick} A backwarp_other_call(bool at, A a, A b) {{ return at ? b : a; }}",
+    ]
     lines.append(
         f"template <class L, class R> {slow} void backwarp_stored(int s, L& l, R r) {{ switch (backwarp_edit(s).operation) {{"
         + " ".join(

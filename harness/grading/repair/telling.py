@@ -19,6 +19,7 @@ KINDS = {
     "a term or factor": "one side of it is too much",
     "an operator": "the operator is another one",
     "the order of two operands": "its two sides are to be exchanged",
+    "an order of operations": "the parentheses belong elsewhere, or are missing",
     "a comparison": "the comparison is another one",
     "a logical operator": "the logical operator is another one",
     "a condition": "the condition is another one",

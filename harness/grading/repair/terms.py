@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 
 from ...course.cuda_text import Piece, read
@@ -89,11 +89,51 @@ def in_text(body: Piece, names: Collection[str]) -> list[str]:
     return [text for text, _ in found.most_common()]
 
 
+def reordered(body: Piece, extents: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Places in a row of rows, `(c * R + r) * S + s`, with their axes in every other order. extents: by index."""
+    found = {tuple(sorted(axes)) for e in body.all("binary_expression") if len(axes := _axes(e)) in (2, 3)}
+    for axes in found:
+        for order in permutations(axes):
+            texts = [order[0]]
+            for index in order[1:]:
+                known = sorted(e for e in extents.get(index, ()) if e.isidentifier())[:2]
+                texts = [f"{f'({t})' if ' ' in t else t} * {size} + {index}" for t in texts for size in known]
+            yield from texts
+
+
+def _axes(e: Piece) -> list[str]:
+    """The indices of such a place; [] where it is none."""
+    while e.kind == "parenthesized_expression" and len(e.parts) == 1:
+        e = e.parts[0]
+    if e.kind == "identifier":
+        return [e.code]
+    left, right = (
+        (e.part(side) for side in ("left", "right")) if e.kind == "binary_expression" else (None, None)
+    )
+    if left is None or e.part("operator").code != "+" or right.kind != "identifier":
+        return []
+    if left.kind != "binary_expression" or left.part("operator").code != "*":
+        return []
+    outer = _axes(left.part("left"))
+    return [*outer, right.code] if outer else []
+
+
 def sizes(arrays: Iterable[Array]) -> Iterator[str]:
     """How many elements arrays have, and what lies between two of an axis."""
     for array in arrays:
         dims = [str(size) for _, size in array.axes]
         yield from (" * ".join(dims[i:j]) for i in range(len(dims)) for j in range(i + 2, len(dims) + 1))
+
+
+def coordinates(array: Array, numbers: Iterable[str]) -> Iterator[str]:
+    """What an element's number, which may be one of several, says of its place: a coordinate on each axis."""
+    dims = [str(size) for _, size in array.axes]
+    for number in numbers:
+        for axis, dim in enumerate(dims):
+            inner = " * ".join(dims[axis + 1 :])
+            inner = f"({inner})" if len(dims) - axis > 2 else inner
+            above = f"{number} / {inner}" if inner else number
+            yield from (above, f"{above} % {dim}")
 
 
 def places(array: Array, names: Sequence[str], varying: Sequence[str]) -> Iterator[str]:

@@ -6,11 +6,13 @@ that takes no step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...course.cuda_text import Function, Piece, Variable, read
 from .edits import Edit
-from .pool import Pool, kind_of, kind_of_type
+from .kinds import kind_of, kind_of_type
+from .pool import Pool
 
 NARROW = (
     "short",
@@ -35,6 +37,7 @@ def edits(source: str, kernel: str) -> Iterator[Edit]:
             yield from _types(function, pool)
             yield from _casts(function, pool)
             yield from _loops(function, pool)
+            yield from _quotients(function, pool)
 
 
 def _types(function: Function, pool: Pool) -> Iterator[Edit]:
@@ -66,6 +69,26 @@ def _casts(function: Function, pool: Pool) -> Iterator[Edit]:
         type_, value = cast.part("type").code, cast.part("value")
         if type_ in NARROW or kind_of_type(type_) == "integer" and pool.kind(value) == "float":
             yield Edit(cast.start, cast.end, value.code, "a type")
+
+
+def _quotients(function: Function, pool: Pool) -> Iterator[Edit]:
+    """`int(i * (1.0f / n))` is off by one for some i."""
+    for e in function.body.all("call_expression", "cast_expression"):
+        type_, inside = e.part("function") or e.part("type"), e.part("arguments") or e.part("value")
+        while inside.kind in ("argument_list", "parenthesized_expression") and len(inside.parts) == 1:
+            inside = inside.parts[0]
+        if kind_of_type(type_.code) != "integer" or inside.kind != "binary_expression":
+            continue
+        left, sign, right = (inside.part(name) for name in ("left", "operator", "right"))
+        names = [n.code for n in inside.all("identifier")]
+        divides = re.fullmatch(r"\(?\s*1(\.0*)?f?\s*/\s*(\(float\)\s*)?\w+\s*\)?", right.code)
+        if (
+            sign.code == "*"
+            and divides
+            and len(names) == 2
+            and all(pool.kind(n) == "integer" for n in inside.all("identifier"))
+        ):
+            yield Edit(e.start, e.end, f"({names[0]} / {names[1]})", "an operator")
 
 
 def _loops(function: Function, pool: Pool) -> Iterator[Edit]:

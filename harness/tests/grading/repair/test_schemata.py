@@ -11,8 +11,9 @@ from harness.course.cuda_text import read
 from harness.devices.virtual.variants import FAULTS, RIGHT, WRONG, Wanted
 from harness.grading.repair.directions import are_counterparts, of_one_direction, turned
 from harness.grading.repair.edits import BINARY, FLOAT, INTEGER, filled, replaced
-from harness.grading.repair.pairs import Families, exchanged
+from harness.grading.repair.pairs import Families, carried, exchanged
 from harness.grading.repair.schemata import Schemata, rows
+from harness.grading.repair.search import Repair
 from harness.tests.devices.virtual.launches import K, Quick
 
 SOURCE = """
@@ -88,6 +89,39 @@ def test_every_edit_computes_what_the_edited_text_does(schemata):
             assert judged(schemata.text, [(c,), ()], outputs(text), apart) == [RIGHT, WRONG], text
 
 
+SLIPS = """
+__device__ unsigned first(float x) { return __float_as_uint(x); }
+__device__ unsigned second(float x) { return __float_as_uint(x) + 1; }
+extern "C" __global__ void k(const float* a, float* out, int n) {
+    int t = threadIdx.x;
+    if (t >= 9) return;
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        sum += n;
+        out[t] = sum + (t + n) * i;
+    }
+    if (t < n) out[t] = sum + (first(a[t]) == second(a[t]));
+}
+"""
+#: a text, and what stands there after the edit of a kind
+OTHERWISE = {
+    "a choice": ("if (t < n) out[t] = sum", "out[t] = t < n ? sum"),
+    "where it stands": ("sum += n;\n", ""),
+    "an order of operations": ("(t + n) * i", "(t * i + n)"),
+    "a function": ("first(a[t])", "second(a[t])"),
+}
+
+
+def test_slips_of_statements_groups_and_calls():
+    made = Schemata(SLIPS, "k")
+    for kind, (old, new) in OTHERWISE.items():
+        chosen = [c for s in made.sites if s.operations[0].says == kind for c in s.choices()]
+        texts = {c: "".join(e.after for e in c.edits) for c in chosen}
+        repaired = {c: Repair(c.edits, 0.0, SLIPS).text for c in chosen}
+        c = next(c for c, text in repaired.items() if old not in text and new in text)
+        assert judged(made.text, [(c,), ()], outputs(repaired[c])) == [RIGHT, WRONG], texts[c]
+
+
 def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):
     lines = schemata.text.split("\n")[schemata.before :]
     assert len(lines) == len(SOURCE.split("\n")) and "void other" not in schemata.text
@@ -133,6 +167,24 @@ def test_names_are_exchanged_and_rows_have_columns_for_counterparts():
     families = Families(sites)
     pairs = [f for s in sites for c in s.choices(0, 1.6) for f in families.of(c) if c.site.piece.code == "p"]
     assert ("p + pad_h", "q + pad_w") in {tuple(c.edit.after.strip("()") for c in pair) for pair in pairs}
+
+
+def test_a_factor_may_belong_to_another_expression():
+    body = "float v = x[0] + rate * x[1];\n x[0] = v;"
+    sites = Schemata(f"{K}k(float* x, float rate) {{\n{body}\n}}\n", "k").sites
+    texts = {tuple(c.edit.after for c in pair) for pair in carried(sites)}
+    assert ("x[1]", "v * rate") in texts
+
+
+def test_a_family_keeps_its_direction():
+    body = "int h = p;\n int w = q;\n out[0] = h + w;"
+    names = "float* out, int p, int q, int d, int stride_d, int stride_h, int stride_w"
+    sites = Schemata(f"{K}k({names}) {{\n{body}\n}}\n", "k").sites
+    families = Families(sites)
+    texts = {
+        tuple(c.edit.after for c in f) for s in sites for c in s.choices(1.6, 1.8) for f in families.of(c)
+    }
+    assert ("p * stride_h", "q * stride_w") in texts and ("p * stride_h", "q * stride_d") not in texts
 
 
 def test_names_of_rows_and_columns():

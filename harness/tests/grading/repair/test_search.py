@@ -43,7 +43,7 @@ def found(number: str, old: str, new: str):
         ("02", "if (row >= M || col >= N) return;", "", ("", "if (col >= N || row >= M) return; ")),
         ("19", "    part[tid] = sum;\n    __syncthreads();", "    part[tid] = sum;", None),  # a race
         ("02", "k < K; k++", "k < K;", ("", " k++")),  # it never ends
-        ("02", "B[k * N + col]", "B[col * K + k]", ("B[col * K + k]", "B[k * N + col]")),
+        ("02", "B[k * N + col]", "B[col * K + k]", ("col * K + k", "k * N + col")),
         ("02", "A[row * K + k] * ", "", ("B[k * N + col]", "B[k * N + col] * A[row * K + k]")),
         ("02", "C[row * N + col] = sum;", "", None),
         ("09", "(b * C_out + k) * H_out * W_out + i", "k * H_out * W_out + i", ("k", "(b * C_out + k)")),
