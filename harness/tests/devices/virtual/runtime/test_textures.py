@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -88,8 +89,13 @@ def surface(array: CUDAarray) -> tx.SurfaceObject:
     return tx.SurfaceObject(ResourceDescriptor(tx.ARRAY, cuArr=array))
 
 
+@cache
+def module(checks: str):
+    return device(checks).compile(SOURCE)
+
+
 def launch(name: str, *args, checks: str = "full", block: int = 32):
-    return device(checks).compile(SOURCE).get_function(name)(1, block, args)
+    return module(checks).get_function(name)(1, block, args)
 
 
 # -- the model ---------------------------------------------------------------------------------------------
