@@ -12,6 +12,7 @@ import importlib
 import io
 import itertools
 import os
+import resource
 import signal
 import sys
 import threading
@@ -27,9 +28,7 @@ from ..devices.confine import confine, limit, python_folders
 from ..errors import LaunchMistake
 from .program_data import CODEC, MOST_PRINTED, MOST_TOLD, NetHandle, Other, Raised, Refused
 
-MEMORY = (
-    1 << 30
-)  # bytes of address space; with a driver, which may map large libraries, of memory that is written
+MEMORY = 1 << 30  # bytes of address space; with a driver, of memory beside what its libraries have taken
 MOST_ITEMS = 1 << 20  # of what a function returns
 
 
@@ -231,11 +230,23 @@ def _out_of_time(*_) -> NoReturn:
     raise OutOfTime("its time is up here; a loop that never ends?")
 
 
+def taken() -> int:
+    """Bytes of memory that can be written, as the system counts them for the limit."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[5]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return MEMORY
+
+
 def main() -> None:
     channel = attach(CODEC)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     driver = importlib.import_module(sys.argv[2]) if len(sys.argv) > 2 else None
-    limit(**{"memory" if driver else "addresses": MEMORY}, file_size=0)
+    if driver:
+        limit(memory=MEMORY + taken(), file_size=0)
+    else:
+        limit(addresses=MEMORY, file_size=0)
     if not confine(readable=python_folders(harness=False)).calls:
         limit(processes=0)  # this also forbids threads
     os.dup2(nowhere, 2)  # nobody reads what is written there while it runs

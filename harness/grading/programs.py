@@ -19,6 +19,7 @@ START_LIMIT, GRACE = 60.0, 3.0  # seconds for the process to start; beyond the t
 MEMORY = (
     1 << 30
 )  # bytes of addresses, which its own process sees to; all processes together may use as much memory
+LIBRARIES = 1 << 30  # bytes that a driver's libraries may use besides, such as PyTorch for CUDA
 MOST_BYTES = 64 << 20  # of what it sends at once
 KINDS = ("syntax", "timeout", "launch", "fault")
 
@@ -29,9 +30,9 @@ class _Process(Child):
     def __init__(self, program: Program):
         worker = "harness.grading.program_worker"
         driver = [program.driver] if program.driver else []
-        super().__init__(
-            worker, *driver, environment=ENVIRONMENT, codec=CODEC, most=MOST_BYTES, memory=MEMORY
-        )
+        self.granted = LIBRARIES if driver else 0
+        bounds = dict(most=MOST_BYTES, memory=MEMORY + self.granted)
+        super().__init__(worker, *driver, environment=ENVIRONMENT, codec=CODEC, **bounds)
         self._program = program
 
     def receive(self, *_):

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from harness.cli.grading import chosen_ids
 from harness.course import declare
 from harness.course.stubs import stub_text
 from harness.grading.grade import Options, grade_file
@@ -103,3 +104,17 @@ def test_without_pytorch_the_puzzle_says_what_to_install(monkeypatch, tmp_path):
     verdict = grade_file(PUZZLE, path, Options("cpu"))
     assert verdict.exit_status == 2 and verdict.next == "pip install -e '.[torch]'"
     assert verdict.lines == ["Puzzle 40 needs torch, which is not installed."]
+
+
+def test_without_pytorch_all_puzzles_are_all_but_this_one(monkeypatch, capsys):
+    course = this_course()
+    assert PUZZLE.id in course.ids()
+    monkeypatch.setattr(declare, "find_spec", lambda name: None)
+    assert chosen_ids(course, None, (), True) == [i for i in course.ids() if i != PUZZLE.id]
+    assert "40_own_layers is left out: it needs torch (pip install -e '.[torch]')." in capsys.readouterr().err
+
+
+def test_memory_without_end_is_refused(told):
+    own = '    launch("fc_forward", x.contiguous(), weight, bias, y)\n'
+    says = told(own, f"{own}    kept = [bytearray(1 << 26) for _ in range(64)]\n")
+    assert "MemoryError" in says or "takes more memory than a program here may have" in says
