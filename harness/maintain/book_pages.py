@@ -72,10 +72,7 @@ def linked(text: str, pages: dict[str, str], folder: str) -> str:
 
 def in_colour(text: str) -> str:
     """Names the language of code blocks that have none."""
-    return _FENCE.sub(
-        lambda f: f"```{f[1] or ('cuda' if _C.search(f[2]) else 'text')}\n{f[2]}```",
-        text,
-    )
+    return _FENCE.sub(lambda f: f"```{f[1] or ('cuda' if _C.search(f[2]) else 'text')}\n{f[2]}```", text)
 
 
 # ---- other pages -----------------------------------------------------------------------------------------
@@ -88,11 +85,8 @@ def start(course: Course, chapters: dict[str, list[str]]) -> str:
     """
     text = of_students((course.root / "README.md").read_text(encoding="utf-8"))
     text = text.replace("](.github/", "](about/").replace("](LICENSE)", "](about/LICENSE)")
-    before, heading, after = text.partition("\n## The ladder\n")
-    if heading:
-        _, _, rest = after.partition("\n\n")
-        table, _, rest = rest.partition("\n\n") if rest.startswith("|") else after.partition("\n\n")
-        text = f"{before}{heading}\n{ladder(course)}\n\n{rest}"
+    text = text.replace("The puzzles in bold are available. ", "")  # all of the table that takes its place
+    text = re.sub(r"(?<=\n## The ladder\n\n)\|.*?\n\n", lambda _: f"{ladder(course)}\n\n", text, flags=re.S)
     text = re.sub(r"\]\(puzzles/([^)]+)\)", r"](lessons/\1)", text)
     text = linked(text, {p.number: f"{p.id}.md" for p in course.puzzles()}, "lessons/")
     return "\n\n".join([in_colour(text).rstrip(), *contents(chapters)]) + "\n"

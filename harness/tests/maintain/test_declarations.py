@@ -9,6 +9,20 @@ import pytest
 from harness.errors import CourseError
 from harness.maintain.declarations import for_students
 
+KERNELS = """\
+    title="t",
+    part=1,
+    teaches="x",
+    hints=("h",),
+    kernels=(
+        Kernel(
+            "k",
+            (In("x", n="N"), Out("y", n="N"), Int("N")),
+            lambda d, t: Launch(1, 32),
+            lambda a, d: a["x"],
+        ),
+    ),
+"""
 WHOLE = '''\
 """Puzzle 01: a copy."""
 
@@ -36,18 +50,10 @@ def large(*names):
 
 
 PUZZLE = Puzzle(
-    title="t",
-    part=1,
-    teaches="x",
-    hints=("h",),
-    kernels=(
-        Kernel(
-            "k",
-            (In("x", n="N"), Out("y", n="N"), Int("N")),
-            lambda d, t: Launch(1, 32),
-            lambda a, d: a["x"],
-        ),
-    ),
+'''
+WHOLE += (
+    KERNELS
+    + """\
     cases=(
         Case("small", {"N": SIZE}),  # stays
         # is hidden
@@ -60,7 +66,8 @@ PUZZLE = Puzzle(
         Mistake("never", (STORE, edit(""))),
     ),
 )
-'''
+"""
+)
 LEFT = '''\
 """Puzzle 01: a copy."""
 
@@ -71,24 +78,17 @@ from harness.course import Case, In, Int, Kernel, Launch, Out, Puzzle
 SIZE = 3
 
 PUZZLE = Puzzle(
-    title="t",
-    part=1,
-    teaches="x",
-    hints=("h",),
-    kernels=(
-        Kernel(
-            "k",
-            (In("x", n="N"), Out("y", n="N"), Int("N")),
-            lambda d, t: Launch(1, 32),
-            lambda a, d: a["x"],
-        ),
-    ),
+'''
+LEFT += (
+    KERNELS
+    + """\
     cases=(
         Case("small", {"N": SIZE}),  # stays
         Case("last", {"N": 5}),
     ),
 )
-'''
+"""
+)
 
 
 def changed(*pairs):
