@@ -124,7 +124,7 @@ def views(want: Terms) -> list[View]:
         rules = [rule_of(places, want.at[:, c.number], [b.letter == c.letter for b in base]) for c in rest]
         if None not in rules:
             found.append(View(dependent, tuple(base), tuple(rest), tuple(rules)))
-    return found
+    return sorted(found, key=lambda view: not all(isinstance(r, Table) or r.is_whole for r in view.rules))
 
 
 def rule_of(base: np.ndarray, values: np.ndarray, same: list[bool]) -> Linear | Table | None:

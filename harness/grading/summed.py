@@ -87,7 +87,8 @@ def sums_of(
             if np.abs(right(ones)[output.name]).sum() > MOST_TERMS:
                 continue
             ways = [(chosen, zeros), (chosen[::-1], zeros)][: len(chosen)]
-            ways += [([a], ones) for a in chosen if alone and chosen[1:]]
+            if alone:
+                ways = [([a], ones) for a in chosen if chosen[1:]]
             for used, others in ways:
                 if others[used[0].name].size > MOST:
                     continue

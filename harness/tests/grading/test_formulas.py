@@ -43,9 +43,9 @@ RIGHT = convolution()
 KERNEL = Kernel("f", (*ARRAYS, Int("step")), lambda d, t: Launch(1, 1), lambda a, d: RIGHT(a)["y"])
 
 
-def said(run, kernel=KERNEL, dims=DIMS):
+def said(run, kernel=KERNEL, dims=DIMS, alone=False):
     arrays = {a.name: np.ones(a.shape(dims), np.float32) for a in kernel.arrays if a.is_input}
-    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run)]
+    return [told(want, got) for want, got in sums_of(kernel, dims, arrays, run, alone)]
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_what_is_added_besides():
     assert said(convolution(bias="3*bias[k]"))[1].endswith("bias[k=0] is added 3 times; it should be once.")
 
 
-def gathered(hits):
+def gathered(hits, times=1):
     """A kernel that tries which elements belong together: hits says so, of q, w and s."""
 
     def run(arrays):
         y = np.zeros((2, 6))
-        for b, w, q, s in np.ndindex(2, 6, 3, 2):
-            y[b, w] += arrays["g"][b, q] * arrays["f"][s] if hits(q, w, s) else 0
+        for b, w, q, s in np.ndindex(2, 6, 3, arrays["f"].size):
+            y[b, w] += times * arrays["g"][b, q] * arrays["f"][s] if hits(q, w, s) else 0
         return {"y": y}
 
     return run
@@ -118,6 +118,14 @@ def test_products_that_do_not_belong_to_the_sum():
     assert said(gathered(lambda q, w, s: w // 2 == q), STAMPS, dims) == [
         "to y it also adds products for which s of f is not w - 2 * q."
     ]
+
+
+def test_products_that_cannot_be_told_apart():
+    """Any element with any other, three times each: then those of one array alone."""
+    dims = {"batch": 2, "Q": 3, "S": 4, "W": 6}
+    everything = gathered(lambda q, w, s: True, times=3)
+    assert said(everything, STAMPS, dims) == []
+    assert "lacks" not in said(everything, STAMPS, dims, alone=True)[0]
 
 
 def test_arrays_that_are_updated_and_several_outputs():
