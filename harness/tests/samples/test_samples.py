@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,21 +27,20 @@ OPTIMISED = (
 )
 
 
-@pytest.mark.parametrize("checks", FLAVOURS)
 @pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_sample(name, checks):
-    entry, dev = SAMPLES[name], device(checks)
-    try:
-        dev.quick = checks == "full" or name not in OPTIMISED
-        module = compile_sample(dev, entry)
-        for case in entry.cases:
-            job = entry.job(case)
-            for dev.schedule in SCHEDULES:
+def test_sample(name):
+    entry = SAMPLES[name]
+    jobs = [entry.job(case) for case in entry.cases]
+    for dev in map(device, FLAVOURS):
+        try:
+            dev.quick = dev.checks == "full" or name not in OPTIMISED
+            module = compile_sample(dev, entry)
+            for job, dev.schedule in product(jobs, SCHEDULES):
                 got, notes = run(job, dev, module)
                 compare(job, got)
-                assert [n for n in notes if n.kind != "same-write"] == []
-    finally:
-        dev.schedule, dev.quick = 0, True
+                assert [n for n in notes if n.kind != "same-write"] == [], dev.checks
+        finally:
+            dev.schedule, dev.quick = 0, True
 
 
 def test_every_kernel_file_is_a_sample():
