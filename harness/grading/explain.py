@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
@@ -93,11 +94,12 @@ def added_up(
     kernel = shown.kernel
     out = [o.case.name for o in outcomes if o.kernel is kernel and o.kind not in ("wrong", "unwritten")]
     cases = [case for case in summed.most_telling(puzzle, kernel) if case.name not in out][:TRIED]
+    end = time.monotonic() + summed.SECONDS
     for case, alone in [*((case, False) for case in cases), *((case, True) for case in cases[:1])]:
         trial = Trial(Outcome(case, kernel), Pace())
         trial.begin(puzzle, tunables(source), seed)
         run = trial.launch and summed.launches(trial, setup)
-        for want, got in summed.sums_of(kernel, trial.dims, trial.arrays, run, alone) if run else ():
+        for want, got in summed.sums_of(kernel, trial.dims, trial.arrays, run, alone, end) if run else ():
             if says := formulas.told(want, got):
                 place = (
                     "In this case"

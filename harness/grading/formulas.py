@@ -13,7 +13,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from .compare import axis_index, axis_pattern, either
-from .rules import EXACT, Column, Linear, Table, View, columns_of, nearest, table, views
+from .rules import EXACT, Column, Linear, Table, View, columns_of, nearest, some, table, views
 from .summed import Terms
 
 LISTED = 4  # values of a table
@@ -146,19 +146,17 @@ def other_split(want: Terms, got: Terms) -> str:
     """The number of an element of the output, taken apart by the sizes of its axes in another order."""
     shape = want.shapes[0]
     output = want.arrays[0]
-    columns = got.columns(0)
+    few = got.only(some(len(got.at)))
     found: dict[tuple, list[str]] = {}
     known = views(want)
     for order in permutations(range(len(shape))) if len(shape) <= 5 and len(want.at) == len(got.at) else ():
         sizes = tuple(shape[i] for i in order)
         if sizes == shape:
             continue
-        split = np.stack(np.unravel_index(got.flat(0), sizes), 1)
-        for how, places in (("sizes", split), ("axes", split[:, np.argsort(order)])):
-            at = got.at.copy()
-            at[:, columns] = places
-            moved = Terms(got.arrays, got.shapes, at, got.times)
-            if any(follows(view, moved) for view in known):
+        for how in ("sizes", "axes"):
+            if all(
+                any(follows(view, moved(terms, sizes, how, order)) for view in known) for terms in (few, got)
+            ):
                 names = [str(output.axes[i][1]) for i in order]
                 found.setdefault((how, sizes), []).append(", ".join(names))
     if len(found) != 1:
@@ -168,6 +166,13 @@ def other_split(want: Terms, got: Terms) -> str:
     return (
         f"the number of an element of {output.name} is taken apart by the sizes [{called}]; it has [{plain}]."
     )
+
+
+def moved(terms: Terms, sizes: tuple[int, ...], how: str, order: tuple[int, ...]) -> Terms:
+    """The terms, if the places in the output are counted by these sizes."""
+    split, at = np.stack(np.unravel_index(terms.flat(0), sizes), 1), terms.at.copy()
+    at[:, terms.columns(0)] = split if how == "sizes" else split[:, np.argsort(order)]
+    return Terms(terms.arrays, terms.shapes, at, terms.times)
 
 
 def follows(view: View, terms: Terms) -> bool:

@@ -23,7 +23,7 @@ from .runs import Setup, Trial, place, start
 
 MOST = 240  # launches
 MOST_TERMS = 20000
-SECONDS = 4.0  # for all of them, where they take long
+SECONDS = 3.0  # for all that is tried, where launches take long
 LEAST = 1 << 20  # the numbers of the other array: whole, and twice that at most
 OFTEN = (1, 2, -1, 3, 4, 5, 6, 7, 8, 16, 32)  # so many times such a number are exact
 
@@ -65,11 +65,16 @@ class Terms:
 
 
 def sums_of(
-    kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, run: Run, alone: bool = False
+    kernel: Kernel,
+    dims: Mapping[str, int],
+    arrays: Arrays,
+    run: Run,
+    alone: bool = False,
+    end: float = np.inf,
 ) -> Iterator[tuple[Terms, Terms]]:
     """(what the right kernel adds up, what this one does) for every pair of arrays that are multiplied, and every array
     that is added; nothing where the right result is no such sum, or this one is not. run: one launch. alone: where the
-    elements of two arrays cannot be told apart, those of one."""
+    elements of two arrays cannot be told apart, those of one. end: of time.monotonic."""
 
     def right(inputs: Arrays) -> Arrays:
         with np.errstate(all="ignore"):
@@ -79,7 +84,6 @@ def sums_of(
     zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
     rng = np.random.default_rng(1)
     numbers = {a.name: numbered(rng, arrays[a.name]) for a in floats}
-    end = time.monotonic() + SECONDS
     for output in (a for a in kernel.outputs if a.dtype == "float32"):
         for part in parts_of(right, zeros, numbers, floats, output.name):
             chosen = sorted(part, key=lambda a: arrays[a.name].size)
