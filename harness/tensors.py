@@ -81,6 +81,11 @@ class Launches:
     def __call__(self, kernel: str, arrays: Sequence, numbers: Mapping[str, float]) -> dict[int, np.ndarray]:
         """The arrays that the kernel stores, by position. Errors: see `launch`."""
         declared = self.choices[kernel].home.arrays if kernel in self.choices else ()
+        for position, array in enumerate(arrays, 1):
+            if not array.ndim or not array.size:
+                raise LaunchMistake(
+                    f"{kernel}: array {position} has the shape {tuple(array.shape)}: nothing to launch on"
+                )
         roles = {i: (p.is_input, p.is_output) for i, p in enumerate(declared)}
         placed = [self.place(a, f"array {i + 1}", *roles.get(i, (True, False))) for i, a in enumerate(arrays)]
         self.kernels(placed).bind(kernel, tuple(placed))(numbers)

@@ -106,14 +106,18 @@ class Program:
             return {"call": self.call}
         return {function: partial(self.call, function) for function in names}
 
-    def call(self, function: str, *arguments) -> object:
-        """What a function returns. A net among the arguments is not sent: the function gets one that asks.
+    def call(self, function: str, *arguments, valid: Callable[[object], bool] = lambda found: True) -> object:
+        """What a function returns. A net among the arguments is not sent: the function gets one that asks. valid: of
+        what a driver returns, whether it can be that.
 
         Errors: ProgramError, whose cause is an error of a launch, if it is one.
         """
         nets = [a for a in arguments if hasattr(a, "handle")]
         sent = [a.handle() if hasattr(a, "handle") else a for a in arguments]
-        return self._ask(nets[0] if nets else None, "call", function, sent)
+        found = self._ask(nets[0] if nets else None, "call", function, sent)
+        if not valid(found):
+            raise self._nonsense()
+        return found
 
     def _ask(self, net, verb: str, *arguments) -> object:
         """The answer to a request, after what the file asks for meanwhile."""

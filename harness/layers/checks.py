@@ -24,6 +24,7 @@ from ..lenet import data
 from ..lenet.checks import chosen_kernels, weigh
 from ..lenet.training_checks import MOMENTUM, WEIGHT_DECAY, wrong_losses
 from ..tensors import Launches
+from .answers import VALID
 
 RATE = 0.01
 Functions = Mapping[str, Callable]
@@ -159,7 +160,7 @@ class Check:
         self.random = np.random.default_rng(derive_seed(seed, "40", case.name))
 
     def call(self, function: str, *arguments):
-        return self.drive(function, self.launched, *arguments)
+        return self.drive(function, self.launched, *arguments, valid=VALID[function])
 
     # -- one operator
 

@@ -160,8 +160,15 @@ def described(outputs: Sequence[torch.Tensor]) -> list:
 
 def lenet(file, parameters: Mapping) -> torch.nn.Module:
     model = file["LeNet"]()
+    known = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    if wrong := sorted({ours(name) for name in known} ^ parameters.keys()):
+        raise ValueError(f"LeNet has other parameters than the stub's; look at {', '.join(wrong)[:200]}")
     with torch.no_grad():
         for name, p in model.named_parameters():
+            if known[name] != parameters[ours(name)].shape:
+                raise ValueError(
+                    f"{name} has the shape {known[name]}, not {parameters[ours(name)].shape} as in the stub"
+                )
             p.copy_(torch.from_numpy(parameters[ours(name)]))
     return model
 

@@ -59,6 +59,8 @@ def test_tensors_that_no_kernel_can_have_are_refused(torch):
         ([torch.ones(4, 2)[:, 0], x], r"array 1 is not stored row by row \(its strides are 2\)"),
         ([traced, x], "array 1 is a FakeTensor: PyTorch only traces here"),
         ([x], "relu_forward takes 2 arrays"),
+        ([x.sum(), x], r"array 1 has the shape \(\): nothing to launch on"),
+        ([x[:0], x[:0]], r"array 1 has the shape \(0,\): nothing to launch on"),
         ([x, torch.ones(3)], "array 2 as output makes n 3, but it is 4 in array 1 as input"),
         ([x, x.double()], "output holds float32, but array 2 holds float64"),
         ([x.double(), x], "holds float64, but array 2 holds float32"),

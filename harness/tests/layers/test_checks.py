@@ -114,6 +114,35 @@ def test_without_pytorch_all_puzzles_are_all_but_this_one(monkeypatch, capsys):
     assert "40_own_layers is left out: it needs torch (pip install -e '.[torch]')." in capsys.readouterr().err
 
 
+def test_what_no_driver_returns_is_refused(told):
+    own = "# ---- LeNet ----\n"
+    for name, value in (
+        ("apply", "{}"),
+        ("apply", "'y'"),
+        ("schema", "[]"),
+        ("apply", "dict(outputs=[1], gradients=0, fakes=[])"),
+    ):
+        patch = (
+            f"import harness.layers.driver as d\ndef {name}(*_, **__): return {value}\nd.{name} = {name}\n"
+        )
+        assert "sent what no net sends" in told(own, own + patch)
+
+
+def test_a_lenet_with_other_parameters_is_told(told):
+    renamed = told(
+        "        self.fc3 = torch.nn.Linear(84, 10)\n",
+        "        self.last = torch.nn.Linear(84, 10)\n",
+        "lenet",
+    )
+    assert "LeNet has other parameters than the stub's; look at fc3_bias, fc3_weights, last_bias" in renamed
+    resized = told(
+        "        self.fc3 = torch.nn.Linear(84, 10)\n",
+        "        self.fc3 = torch.nn.Linear(84, 11)\n",
+        "lenet",
+    )
+    assert "fc3.weight has the shape (11, 84), not (10, 84) as in the stub" in resized
+
+
 def test_memory_without_end_is_refused(told):
     own = '    launch("fc_forward", x.contiguous(), weight, bias, y)\n'
     says = told(own, f"{own}    kept = [bytearray(1 << 26) for _ in range(64)]\n")
