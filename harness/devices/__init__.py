@@ -38,7 +38,7 @@ def open_device(kind: str = "auto", checks: str = "full", seed: int = 0, confine
 def end_processes() -> None:
     """End those in which kernels are compiled and run; the next kernel gets new ones."""
     from .virtual.compile import build
-    from .virtual.confined import PROCESS
+    from .virtual.confined_process import PROCESS
 
     PROCESS.end()
     build.end()

@@ -17,7 +17,7 @@ from harness import cli, devices, notebook
 from harness.course.checkout import Course
 from harness.devices import confine, open_device
 from harness.devices.store import Store
-from harness.devices.virtual import confined
+from harness.devices.virtual import confined_process
 from harness.devices.virtual.answers import CODEC
 from harness.devices.virtual.compile import build
 from harness.grading import grade as grading
@@ -81,7 +81,7 @@ def test_one_of_ones_own_may_lead_anywhere_but_in_a_circle(folder, capsys):
 def test_no_process_serves_two_of_them(folder):
     """The one that compiles, and the one that runs: what has taken it over would see the next file."""
     assert grade_file(PUZZLE, folder / "ann" / "kernel.cu", Options("cpu", within=folder)).passed
-    assert confined.PROCESS._child is None and build._child is None
+    assert confined_process.PROCESS._child is None and build._child is None
 
 
 def test_where_kernels_cannot_be_confined_only_trusted_files_of_others_are_graded(folder, monkeypatch):

@@ -15,7 +15,7 @@ from harness.devices import open_device
 from harness.devices.child import Child
 from harness.devices.launching import Launch
 from harness.devices.plain import Damaged
-from harness.devices.virtual import confined
+from harness.devices.virtual import confined_process
 from harness.devices.virtual.answers import CODEC, is_sound
 from harness.devices.virtual.run import workers
 from harness.errors import DeviceError, KernelFault, LaunchError, Place
@@ -181,7 +181,7 @@ def test_what_a_process_may_say():
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_a_launch_that_takes_memory_beside_its_arrays(monkeypatch):
-    monkeypatch.setattr(confined, "MEMORY", 220 << 20)
+    monkeypatch.setattr(confined_process, "MEMORY", 220 << 20)
     source = f"""__device__ int big[1 << 26];
     {K}f(int* x) {{ for (int k = 0; k < 1000; k++) for (int i = threadIdx.x; i < 1 << 26; i += 1024) big[i] = i + k; }}
     {K}g(int* x) {{ x[0] = 1; }}"""

@@ -20,7 +20,7 @@ from harness.devices.texture import (
     TextureDescriptor,
     TextureObject,
 )
-from harness.devices.virtual import confined
+from harness.devices.virtual import confined_process
 from harness.devices.virtual.answers import CODEC
 from harness.devices.virtual.compile import llvm
 from harness.devices.virtual.compile.recipes import recipe
@@ -174,7 +174,7 @@ def ready():
 
 def test_a_process_that_was_ended_is_replaced(ready):
     device, module, x = ready
-    os.kill(confined.PROCESS._child.pid, signal.SIGKILL)
+    os.kill(confined_process.PROCESS._child.pid, signal.SIGKILL)
     with pytest.raises(DeviceError, match="ended unexpectedly .SIGKILL."):
         x.get()
     with pytest.raises(DeviceError, match="x was lost"):
@@ -186,7 +186,7 @@ def test_a_process_that_was_ended_is_replaced(ready):
 
 def test_nonsense_from_the_process_is_an_error_of_the_device(ready, monkeypatch):
     device, module, x = ready
-    child = confined.PROCESS._child
+    child = confined_process.PROCESS._child
     messages = ("ok", np.zeros(3)), ("error", "no"), ("ask", "build", [5]), ("ask", "get", "x"), 3
     for answer in (b"nonsense", *map(CODEC.dumps, messages)):
         monkeypatch.setattr(child, "receive", lambda limit, answer=answer: CODEC.loads(answer))
@@ -194,7 +194,7 @@ def test_nonsense_from_the_process_is_an_error_of_the_device(ready, monkeypatch)
             x.get()
         monkeypatch.undo()
         x = device.empty(4, np.int32)
-        child = confined.PROCESS._child
+        child = confined_process.PROCESS._child
 
 
 # -- machine code that is out for harm -------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_machine_code_that_calls_the_system_does_no_harm(ready, tmp_path, monkey
     text = HOSTILE.format(path=victim, length=len(str(victim)) + 1, shell=shell, shell_length=len(shell) + 1)
     code = llvm.compile_object(text, recipe("memory", quick=True))
     module.built = dataclasses.replace(module.built, code=code)
-    confined.PROCESS.end()  # the module is sent again
+    confined_process.PROCESS.end()  # the module is sent again
     with pytest.raises(DeviceError, match=r"ended unexpectedly .status 0."):  # none of the calls was made
         module.get_function("f")(1, 1, (device.empty(1, np.int32),))
     assert victim.read_text() == "mine" and not trace.exists()

@@ -1,0 +1,142 @@
+"""The process in which kernels run, without access to files, the network or other processes: what it may use, and what
+is said when it ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from ...errors import BackwarpError, DeviceError, LaunchError
+from ..child import ENVIRONMENT, Child
+from ..plain import Damaged
+from .answers import CODEC
+from .compile import link
+
+START = 60  # seconds for the process to start
+GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
+MEMORY = 700 << 20  # bytes that the process may use beside what arrays need
+#: bytes that the process may use for each byte of an array: itself, and all that checks keep of it
+NEED = {"full": 48, "memory": 6, "count": 6, "none": 6}
+QUESTIONS = 8  # for other builds, of one launch
+MOST = 1 << 26  # bytes of an answer beside the arrays
+
+
+class Process:
+    """This process's confined child, shared by its devices and started when needed."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.generation = 1  # what a dead process knew is lost
+        self._child: Child | None = None
+        self._unused: deque[tuple[int, int, int]] = deque()  # (generation, handle, need) of released arrays
+        self.need = self.most = 0  # bytes that all arrays may need, and of the largest
+        self._runtimes: set[bool] = set()
+        self._allowed: tuple = ()  # the last limit of time, and the second in which it was set
+        self.numbers = itertools.count(1)  # of devices, arrays and modules
+
+    def start(self) -> None:
+        """Starts it without waiting until it runs."""
+        with self.lock:
+            if self._child is None:
+                worker = "harness.devices.virtual.confined_worker"
+                self._child = Child(worker, environment=ENVIRONMENT, codec=CODEC)
+                self._child.questions = QUESTIONS
+                self.need = self.most = 0
+                self._runtimes, self._allowed = set(), ()
+
+    def expect(self, nbytes: int, checks: str) -> tuple[int, int]:
+        """An array is about to be made: (its number, what the process may use for it)."""
+        with self.lock:
+            self.start()
+            need = NEED[checks] * nbytes
+            self.need, self.most = self.need + need, max(self.most, nbytes)
+            return next(self.numbers), need
+
+    def forget(self, generation: int, handle: int, need: int) -> None:
+        self._unused.append((generation, handle, need))
+
+    def provide_runtime(self, whole: bool) -> None:
+        """Send the machine code that all kernels are linked with."""
+        with self.lock:
+            self.start()
+            if whole not in self._runtimes:
+                self.post("runtime", whole, link.runtime_object(whole))
+                self._runtimes.add(whole)
+
+    def post(self, verb: str, *arguments) -> None:
+        """Send a request without an answer; the next `ask` raises what went wrong."""
+        with self.lock:
+            self.start()
+            try:
+                self._free_unused()
+                self._child.post(verb, *arguments)
+            except OSError:
+                raise self._gone() from None
+
+    def ask(self, verb: str, *arguments, limit: float = START, verbs: Mapping | None = None):
+        """The answer. verbs: what the process may ask meanwhile.
+
+        Errors: what the verb raises; DeviceError where the process is gone.
+        """
+        with self.lock:
+            self.start()
+            try:
+                self._free_unused()
+                self._child.most = MOST + self.most
+                self._child.granted = self.need
+                self._child.memory = MEMORY + self._child.granted
+                allowed = limit, int(time.monotonic())
+                if allowed != self._allowed:  # once a second: GRACE is longer
+                    self._child.allow(limit + GRACE)
+                    self._allowed = allowed
+                return self._child.ask(verb, arguments, limit, verbs)
+            except MemoryError:
+                self.end()
+                raise LaunchError(
+                    f"the kernel takes more than {MEMORY >> 20} MiB of memory beside its arrays, and was ended",
+                    "cudaErrorMemoryAllocation",
+                ) from None
+            except TimeoutError:
+                self.end()
+                raise DeviceError(
+                    f"the process that runs kernels did not answer within {limit:g} seconds"
+                ) from None
+            except Damaged:
+                raise self.nonsense() from None
+            except (EOFError, OSError):
+                raise self._gone() from None
+            except BackwarpError:
+                raise
+            except BaseException:  # Ctrl-C leaves an answer unread
+                self.end()
+                raise
+
+    def nonsense(self) -> DeviceError:
+        return DeviceError(f"the process that runs kernels answers nonsense ({self.end()})")
+
+    def _gone(self) -> DeviceError:
+        return DeviceError(f"the process that runs kernels ended unexpectedly ({self.end()})")
+
+    def _free_unused(self) -> None:
+        handles = []
+        while self._unused:
+            generation, handle, need = self._unused.popleft()
+            if generation == self.generation:
+                handles.append(handle)
+                self.need -= need
+        if handles:
+            self._child.post("free", *handles)
+
+    def end(self) -> str:
+        """How it ended."""
+        with self.lock:
+            child, self._child = self._child, None
+            self.generation += 1
+            return child.end() if child else ""
+
+
+PROCESS = Process()
