@@ -1,4 +1,5 @@
-"""What to say of the terms that a wrong kernel adds up, in the letters of the arrays' axes: `input[b,c,p + r,q]` for `input[b,c,p + r,q + s]`.
+"""What to say of the terms that a wrong kernel adds up, in the letters of the arrays' axes: that it reads
+`input[b,c,p + r,q]` for `input[b,c,p + r,q + s]`.
 
 The terms of both sums are known, see `summed.py`. The places of the elements in one array follow from those in the others
 by a rule, a sum of multiples or a table; where the kernel's terms follow another rule, that is told. Where they follow the
