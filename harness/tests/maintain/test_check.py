@@ -122,6 +122,7 @@ def test_a_solution_that_fails_and_a_stub_that_passes_are_problems(tmp_path):
 
 
 def test_files_that_are_missing_and_functions_that_fail_are_problems(tmp_path):
+    (tmp_path / "solutions").mkdir()
     nowhere = replace(ADD, root=tmp_path)
     assert [*check.problems(nowhere)] == [
         f"there is no puzzles/{ADD.id}/README.md",
