@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.jupyterlab import install
 from harness.maintain.notebooks import copy_course
 
 ROOT = Path(harness.__file__).resolve().parent.parent
@@ -35,7 +36,11 @@ def lab(tmp_path):
     """The address of a JupyterLab that serves a copy of the course."""
     pytest.importorskip("jupyterlab")
     copy_course(ROOT, tmp_path)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    install(tmp_path / "environment")
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "JUPYTER_PATH": str(tmp_path / "environment/share/jupyter"),
+    }
     command = [
         sys.executable,
         "-m",
@@ -118,6 +123,11 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     ids = browser.execute_script(f"return ({PANEL}).content.widgets.map(w => w.model.id)")
     setup, run_of_01, own = (ids.index(name) for name in ("setup-1", "p01-explore-1", "p01-kernel-1"))
     run(setup)
+    assert (
+        browser.execute_script(f"return ({PANEL}).content.widgets[arguments[0]].model.mimeType", setup)
+        == "text/x-ipython"
+    )
+    wait(f"({PANEL}).content.widgets[arguments[0]].model.mimeType == 'text/x-c++src'", own)
     run(own, WRONG)
     output = f"{CELL}.querySelector('.jp-OutputArea')"
     wait(f"{output}?.textContent.includes('c[i=0] = ') && !!{CELL}.querySelector('img')?.naturalWidth", own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import harness
 from harness.course import walkthrough
 from harness.course.checkout import Course
 from harness.course.stubs import solution_lines, stub_text
+from harness.jupyterlab import install
 from harness.maintain.notebooks import address, copy_course, executed, made
 from harness.notebook import CourseMagics, load_ipython_extension
 from harness.report import predictions
@@ -90,6 +92,14 @@ def test_badges_come_from_the_address_of_the_repository(tmp_path):
     assert "codespaces.new/a/b" in first.source and '"https://github.com/a/b"' in setup.source
     compile(setup.source.replace("%load_ext", "#"), "setup", "exec")
     assert "badge" not in made(Course(ROOT), SOURCES[0]).cells[0].source
+
+
+def test_what_colours_cells_is_put_where_jupyterlab_looks(tmp_path):
+    folder = install(tmp_path)
+    assert folder == tmp_path / "share/jupyter/labextensions/backwarp"
+    described = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    script = folder / described["jupyterlab"]["_build"]["load"]
+    assert f"_JUPYTERLAB ??= {{}}).{described['name']} = {{" in script.read_text(encoding="utf-8")
 
 
 def test_the_first_cell_installs_the_checkout_where_it_is_missing(monkeypatch, tmp_path):

@@ -1,0 +1,4 @@
+from . import install
+
+if __name__ == "__main__":
+    print(f"{install()}: reload JupyterLab's page, and CUDA cells have the colours of C++.")

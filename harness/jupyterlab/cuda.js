@@ -1,0 +1,42 @@
+// Colours the cells of CUDA as C++: JupyterLab itself knows one language for all cells of a notebook.
+//
+// A prebuilt extension, written by hand because it is this small: JupyterLab looks in window._JUPYTERLAB for a container
+// (of webpack's module federation) and calls its init with the packages that all extensions share.
+(() => {
+  const CPP = "text/x-c++src", CUDA = /^%%(kernel|cuda)\b[^]*__global__/;
+  let packages;
+
+  const colour = cell => {
+    const see = () => {
+      if (cell.type === "code" && cell.mimeType !== CPP && CUDA.test(cell.sharedModel.getSource())) cell.mimeType = CPP;
+    };
+    see();
+    cell.contentChanged.connect(see);
+    cell.mimeTypeChanged.connect(see);  // a kernel that starts gives all cells its language
+  };
+
+  const activate = (app, notebooks) => {
+    const seen = new WeakSet();
+    const watch = async panel => {
+      await panel.context.ready;
+      const cells = panel.context.model.cells;
+      const all = () => {
+        for (const cell of cells) if (!seen.has(cell)) seen.add(cell), colour(cell);
+      };
+      all();
+      cells.changed.connect(all);
+    };
+    notebooks.forEach(watch);
+    notebooks.widgetAdded.connect((_, panel) => watch(panel));
+  };
+
+  (window._JUPYTERLAB ??= {}).backwarp = {
+    init: given => { packages = given; },
+    get: async () => {
+      const [notebook] = Object.values(packages["@jupyterlab/notebook"]);
+      const {INotebookTracker} = (await notebook.get())();
+      const plugin = {id: "backwarp:cuda", autoStart: true, requires: [INotebookTracker], activate};
+      return () => ({__esModule: true, default: plugin});
+    },
+  };
+})();
