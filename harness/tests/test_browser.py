@@ -138,6 +138,6 @@ def test_a_cell_edited_in_jupyterlab_is_graded(lab, browser):
     slider = f"{CELL}.querySelector('.backwarp-run input[aria-label=time]')"
     handle = wait(slider, run_of_01)
     browser.execute_script(f"{CELL}.scrollIntoView()", run_of_01)
-    assert "the warp reads a: 4 threads" in browser.execute_script(f"return {output}.textContent", run_of_01)
+    assert "Step 1: the warp reads " in browser.execute_script(f"return {output}.textContent", run_of_01)
     handle.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    wait(f"{output}.textContent.includes('the warp writes c: 4 threads')", run_of_01)
+    wait(f"{output}.textContent.includes('Step 3: the warp writes c: 4 threads')", run_of_01)

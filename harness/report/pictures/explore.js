@@ -70,6 +70,8 @@
 
   function start(root) {
     root.textContent = "";
+    root.dataset.lmSuppressShortcuts = "true";  // JupyterLab would take the arrow keys for itself
+    root.addEventListener("keydown", event => event.stopPropagation());
     root.style.font = "14px/1.4 system-ui, sans-serif";
     const at = {view: 0, block: 0, warp: 0, thread: -1, time: 0};
     const bar = make(root, "div", "", "display:flex;flex-wrap:wrap;gap:.3em 1.2em;align-items:center");

@@ -7,6 +7,7 @@ place that runs no scripts, such as a code host, shows one line of text instead.
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def explore(puzzle: Puzzle, source: str, kernel: str = "", case: str = "", show_
     text = json.dumps(views, separators=(",", ":")).replace("<", "\\u003c")
     name = f"run-{sha256(text.encode()).hexdigest()[:10]}"
     script = Path(__file__).with_name("explore.js").read_text(encoding="utf-8")
-    script = "\n".join(line.strip() for line in script.splitlines() if not line.strip().startswith("//"))
+    code = (re.sub(r"(^|  )//.*", "", line).strip() for line in script.splitlines())
+    script = "\n".join(filter(None, code))
     return PAGE.format(
         name=name, still=STILL, script=script.replace("RUN_NAME", name).replace("RUN_VIEWS", text)
     )
