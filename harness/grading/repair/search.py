@@ -35,6 +35,7 @@ MOST_GRADED = 8
 TIERS = (-9.0, 1.05, 1.35, 1.65, 1.95, 2.2, 2.45, 2.7, 2.95, 3.2, 3.5, 4.0, 9.0)
 PLAUSIBLE = (1.75, 2.25, 2.65)  # operations that cost less are all tried before the others
 LATER = 0.35  # by which they wait longer
+LAST_BUILD = 0.4  # of the time is kept for it
 
 
 @dataclass
@@ -157,7 +158,7 @@ class Search:
             return found
         end = self.end
         for checks, later in zip_longest(self.builds, self.builds[1:]):
-            self.end = end - (0.5 * self.left if later else 0.0)
+            self.end = end - (LAST_BUILD * self.left if later else 0.0)
             with ExitStack() as stack:
                 devices = self.devices(checks, stack)
                 make = partial(
