@@ -48,7 +48,7 @@ INTEGER = (
     *_operations("another value", ("a * b", 3.5), ("a + b", 3.5), ("a - b", 3.6)),
     *_operations("a factor", ("e * a * b", 3.8)),
     *_operations("a term", ("a - 1 - e", 2.2)),
-    *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 2.4)),
+    *_operations("a bound", ("min(e, a)", 2.4), ("max(e, a)", 1.7)),
     *_operations("a place in memory", ("a * b + c", 2.1)),
 )
 FLOAT = (

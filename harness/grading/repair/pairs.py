@@ -12,7 +12,7 @@ from .sites import MOST_TOGETHER, Choice, Site
 #: a pair of edits costs as much as its dearer one and this
 MORE = 0.25
 NEAR = 2  # lines between two that are exchanged
-ALIKE = 8  # lines between two edits of one kind
+ALIKE = 8  # lines between two edits of one kind, or of one factor
 
 
 def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
@@ -52,7 +52,7 @@ def carried(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
         for letter, other in (("l", "right"), ("r", "left")):
             name = old.piece.part(other).code
             for new in sites:
-                far = abs(new.piece.line - old.piece.line) > NEAR
+                far = abs(new.piece.line - old.piece.line) > ALIKE
                 if far or not new.replaces or new.piece.holds(old.piece) or old.piece.holds(new.piece):
                     continue
                 if name.isidentifier() and (entry := new.entry_of(name)) is not None:

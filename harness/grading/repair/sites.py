@@ -133,8 +133,9 @@ class Site:
             fitting = self._fitting(o.code)
             for a in here:
                 if not self.pool[a].is_size:
-                    fits = PARTNERS * (self.pool[a].text in fitting)
-                    yield Choice(self, number, a, cost=o.cost + self._far(a) - fits)
+                    fits = self.pool[a].text in fitting
+                    more = -PARTNERS if fits else PARTNERS if o.code == "max(e, a)" else 0.0
+                    yield Choice(self, number, a, cost=o.cost + self._far(a) + more)
         elif wanted == {"a", "b"}:
             pairs = self._compared if any(sign in o.code for sign in _SIGNS) else self._multiplied
             pairs = self._stored if o.code == STORE.code else pairs
