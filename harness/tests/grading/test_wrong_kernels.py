@@ -45,7 +45,7 @@ CASE = Case("c", {"n": 7})
 def puzzle(tmp_path):
     rest = dict(title="t", part=1, teaches="x", hints=("h",), cases=(CASE,), id="01_a", root=tmp_path)
     made = Puzzle(kernels=(TWICE, OTHER), mistakes=MISTAKES, **rest)
-    made.solution_path.parent.mkdir(parents=True)
+    (tmp_path / "solutions" / made.id).mkdir(parents=True)
     made.solution_path.write_text(SOLUTION)
     return made
 
