@@ -60,6 +60,8 @@ class Scope:
     def operand(self, op: Op, role: Role, rng: Random) -> str | None:
         if role.kind == "address":
             return rng.choice(self.addresses) if self.addresses else None
+        if role.kind == "texel":
+            return self.texel(op, rng)
         if role.kind == "imm":
             return str(rng.choice((4, 8, 16) if op.memory == "copy" else _NUMBERS[:14]))
         if role.kind in _BRANCHING:
@@ -81,6 +83,13 @@ class Scope:
         if type_ in ("f32", "f64"):
             return rng.choice(("0f3F800000", "0d3FF0000000000000", "0f7FC00000", "0d8000000000000000"))
         return str(rng.choice(_NUMBERS))
+
+    def texel(self, op: Op, rng: Random) -> str | None:
+        """A place in a texture or a surface."""
+        kind = op.types[-1] if op.texture else "b32"
+        types = ["b64", *("b32" if letter in "l_" else kind for letter in op.coordinates)]
+        handle, *places = [self.register(type_, False, rng) for type_ in types]
+        return None if None in (handle, *places) else f"[{handle}, {{{', '.join(places)}}}]"
 
     def register(self, type_: str, wide: bool, rng: Random) -> str | None:
         found = [name for name, have in self.registers.items() if fits(have, type_, wide)]
