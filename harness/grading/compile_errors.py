@@ -106,7 +106,12 @@ def meant(name: str, line: int, source: str) -> str:
     same = [n for n in known if n.lower() == name.lower()]
     near = same or difflib.get_close_matches(name, [n for n in known if len(n) > 2], n=1, cutoff=0.75)
     if not near:
-        return ""
+        typed = re.match(rf"\s*{name}\s*=[^=]", file.lines[line - 1]) if 0 < line <= len(file.lines) else None
+        return (
+            f"A variable is declared with its type where it is first set, as in int {name} = ..."
+            if typed
+            else ""
+        )
     how = ": capital and small letters are different" if same else ""
     return f"Do you mean {near[0]}{how}?"
 

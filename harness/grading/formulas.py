@@ -108,7 +108,7 @@ def as_steps(view: View, want: Terms, got: Terms, index: int) -> tuple[int, str]
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
             named = f" ({known})" if known and not known.isdecimal() else ""
-            changes.append(f"a step along {letter} moves by {b} in {name}; it should by {a}{named}")
+            changes.append(f"a step along {letter} moves by {b} in {name}; it should move by {a}{named}")
         elif a != b:
             changes.append(f"the elements of {name} are {abs(b - a)} too far {'on' if b > a else 'back'}")
     whole_text, new_text = whole.text(view.letters), new.text(view.letters)
@@ -349,6 +349,8 @@ def other_weight(want: Terms, got: Terms) -> str:
     right, now = want.times[a[i]], got.times[b[i]]
     if len(want.arrays) == 2 and all(0 < x < _ONE and abs(1 / x - round(1 / x)) < 1e-3 for x in (right, now)):
         return f"for {place}, {source} is divided by {round(1 / now)}; it should be by {round(1 / right)}."
+    if right == 1 and 0 < now < _ONE and abs(1 / now - round(1 / now)) < 1e-3:
+        return f"for {place}, {source} is divided by {round(1 / now)}; it should not be."
     return f"for {place}, {source} is added {how_often(now)}; it should be {how_often(right)}."
 
 

@@ -200,7 +200,8 @@ def unwritten(puzzle: Puzzle, kernel: Kernel, source: str, found: Sequence[Misma
         return [f"{kernel.name} is still empty: line {text.name_line}."]
     if found[0].updated:
         return [
-            "Its value did not change: does an `if` or a `return` keep every thread away, or do they store the old value back?"
+            "Its value did not change: is nothing stored there, does an `if` or a `return` keep every thread away, or do they"
+            " store the old value back?"
         ]
     return ["No thread reached a store to it: does an `if` or a `return` keep them all away?"]
 
@@ -315,6 +316,10 @@ def mismatch(found: Sequence[Mismatch]) -> list[str]:
             lines.append(f"Wrong: {which}.")
         if m.unwritten:
             lines.append(f"{m.unwritten} of them {'was' if m.unwritten == 1 else 'were'} never written.")
+        elif m.first.expected != m.first.expected:
+            lines.append(
+                "nan is expected, since an input is one: is it lost in a comparison? x > y is false where one is nan."
+            )
         elif m.first.got != m.first.got:
             lines.append(
                 "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."

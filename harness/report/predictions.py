@@ -91,6 +91,6 @@ def judge(puzzle: Puzzle, asked: Prediction, guess: object) -> tuple[bool, list[
         raise CourseError(f"my_guess is to be a number, and is {guess!r}") from None
     found = answer(puzzle, asked)
     right = number == found if found == int(found) else abs(number - found) <= CLOSE * abs(found)
-    where = f", counted in a run of the course's kernel{f' in {asked.case}' if asked.case else ''}"
+    where = f", found in a run of the course's kernel{f' in {asked.case}' if asked.case else ''}"
     says = f"Yes, {found:,g}" if right else f"It is {found:,g}, not {number:,g}"
     return right, [f"{says}{'' if puzzle.program else where}.", *([asked.why] if asked.why else [])]

@@ -216,7 +216,7 @@ def test_a_guess_is_compared_with_a_run(magics):
         magics.shell.user_ns["my_guess"] = guess
         said[guess] = repr(magics.predict("01"))
     assert "in place of the dots" in said[...] and "because" not in said[...]
-    assert "Yes, 4, counted" in said[4] and "because" in said[4] and "It is 4, not 5" in said[5]
+    assert "Yes, 4, found" in said[4] and "because" in said[4] and "It is 4, not 5" in said[5]
     magics.shell.user_ns["my_guess"] = "many"
     for line, says in (("01", "to be a number"), ("01 2", "1 predictions")):
         with pytest.raises(UsageError, match=says):

@@ -1,8 +1,8 @@
 // Puzzle 07: conv2d_forward, the layer that LeNet is built from.
 //
 // What to do: every thread computes one output element. It lays the filter of
-// its output channel k over the input at (p, q), multiplies what lies on top
-// of each other, adds everything up over all input channels, and adds bias[k].
+// its output channel k over the input at (p, q), multiplies each weight by
+// the pixel under it, adds everything up over all input channels, and adds bias[k].
 // You will write about 15 lines.
 //
 // Check: backwarp grade 07    Stuck: backwarp hint 07    Start again: backwarp reset 07

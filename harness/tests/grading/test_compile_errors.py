@@ -53,6 +53,12 @@ def test_a_name_that_is_not_known_is_near_to_one_that_is(name, says):
     assert remedy(found, source) == says
 
 
+def test_a_variable_without_a_type_is_told():
+    found = Diagnostic("error", 'identifier "i" is undefined', "kernel.cu", 2, 3, "  i = threadIdx.x;")
+    told = remedy(found, "void f() {\n  i = threadIdx.x;\n}")
+    assert told == "A variable is declared with its type where it is first set, as in int i = ..."
+
+
 @pytest.mark.parametrize(
     ("message", "source", "seen", "wrong"),
     [
@@ -61,7 +67,7 @@ def test_a_name_that_is_not_known_is_near_to_one_that_is(name, says):
         ('expected a ";"', "  return 1 2;", 1, 1),
         ('expected a "}"', "void f() {\n if (1) {\n}\n", 4, 0),
         ('identifier "c" is undefined', "void f(int c) {\n }}\n  c = 1;\n}", 3, 0),
-        ('identifier "c" is undefined', "void f() {\n  c = '}'; // }\n}", 2, 2),
+        ('identifier "c" is undefined', "void f() {\n  f(c, '}'); // }\n}", 2, 2),
     ],
 )
 def test_the_line_to_correct_is_the_one_that_is_wrong(message, source, seen, wrong):

@@ -40,5 +40,5 @@ def test_what_is_added_up_is_told(tmp_path):
     path.write_text(text[:start] + body, encoding="utf-8")
     verdict = grade_file(puzzle, path, Options("cpu", 0), check.impatient)
     assert re.search(
-        r"In case .*, a step along p moves by (\d+) in input; it should by (\d+)", str(verdict.lines)
+        r"In case .*, a step along p moves by (\d+) in input; it should move by (\d+)", str(verdict.lines)
     )

@@ -56,8 +56,8 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
         ({"w": "q"}, "in x, w should be q + s, not q."),
         (
             {"tap": "((c*K+k)*R+r)*S+s"},
-            "a step along k moves by 6 in weights; it should by 18 (C * R * S); a step along c moves by 12 in weights; it "
-            "should by 6 (R * S).",
+            "a step along k moves by 6 in weights; it should move by 18 (C * R * S); a step along c moves by 12 in weights; it "
+            "should move by 6 (R * S).",
         ),
         ({"tap": "(k*C+c)*S+s"}, "the place in weights is 9 * k + 3 * c + w - q; it should be 18 * k"),
         ({"c": "k"}, "in x, c should be c, not k."),
@@ -74,7 +74,7 @@ def said(run, kernel=KERNEL, dims=DIMS, alone=False):
             "the number of an element of y is taken apart by the sizes [batch, K, Q, P]",
         ),
         ({"guard": "c*R*S+r*S+s<2+p+q"}, "the sums of y stop early, in the order of c, r and s"),
-        ({"tap": "(k*R*S+c*R*S+r*S+s)%36"}, "a step along k moves by 6 in weights; it should by 18"),
+        ({"tap": "(k*R*S+c*R*S+r*S+s)%36"}, "a step along k moves by 6 in weights; it should move by 18"),
         ({}, ""),
     ],
 )
@@ -142,7 +142,7 @@ def test_arrays_that_are_updated_and_several_outputs():
     kernel = Kernel("f", params, lambda d, t: Launch(1, 1), step(1.0))
     told = " ".join(said(step(0.5), kernel, {"N": 3}))
     assert "for x[n=0], g[n=0] is added -0.5 times; it should be -1 times." in told
-    assert "for v[n=0], g[n=0] is added 0.5 times; it should be once." in told
+    assert "for v[n=0], g[n=0] is divided by 2; it should not be." in told
 
 
 def pooled(columns, divisor):

@@ -60,6 +60,14 @@ def test_an_array_that_came_in_with_values_is_as_it_was(unwritten, updated, says
     assert mismatch([m]) == says
 
 
+@pytest.mark.parametrize(
+    "got, expected, says", [(1.0, np.nan, "nan is expected"), (np.nan, 1.0, "nan is not a number")]
+)
+def test_a_number_in_place_of_nan_is_told_from_nan_in_place_of_a_number(got, expected, says):
+    first = Element("i=3", got, expected)
+    assert any(line.startswith(says) for line in mismatch([Mismatch("y", 1, 4, first, first, 0, "")]))
+
+
 def test_a_part_of_dynamic_shared_memory_is_not_taken_for_its_first():
     """The element belongs to `sums`, but its only name is that of the whole: no caret under the other."""
     whole, part = "extern __shared__ float pixels[];\n", "float* sums = pixels + 9;\n"
