@@ -41,7 +41,7 @@ def kind_of(e: Piece | None) -> str:
         case "parenthesized_expression" if len(e.parts) == 1:
             return kind_of(e.parts[0])
         case "cast_expression":
-            return _of_type(e.part("type").code)
+            return of_type(e.part("type").code)
         case "unary_expression":
             return INTEGER if e.part("operator").code == "!" else kind_of(e.part("argument"))
         case "conditional_expression":
@@ -55,7 +55,7 @@ def kind_of(e: Piece | None) -> str:
     return ""
 
 
-def _of_type(type_: str) -> str:
+def of_type(type_: str) -> str:
     words = set(type_.replace("std::", "").split()) - {"const", "volatile", "static"}
     if words and words <= _FLOATS:
         return FLOAT
@@ -65,7 +65,7 @@ def _of_type(type_: str) -> str:
 def _declared(file: CudaText, name: str, place: int, depth: int) -> str:
     """Of a variable's element behind so many pairs of brackets."""
     found = [v for v in file.named(name, place) if len(v.extents) + v.pointer == depth]
-    kinds = {kind_of(v.value) if v.type == "auto" and not depth else _of_type(v.type) for v in found}
+    kinds = {kind_of(v.value) if v.type == "auto" and not depth else of_type(v.type) for v in found}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
@@ -82,5 +82,5 @@ def _called(e: Piece) -> str:
         return FLOAT
     if function := e.file.function(name):
         type_ = function.node.child_by_field_name("type")
-        return _of_type(e.file.text[type_.start_byte : type_.end_byte]) if type_ else ""
-    return _of_type(name.removeprefix("static_cast<").removesuffix(">"))
+        return of_type(e.file.text[type_.start_byte : type_.end_byte]) if type_ else ""
+    return of_type(name.removeprefix("static_cast<").removesuffix(">"))

@@ -225,8 +225,10 @@ def beginnings(want: Terms, got: Terms) -> str:
     there = np.isin(want.keys(), got.keys())
     places, output = want.flat(0), set(want.arrays[0].letters)
     columns = [c for c in columns_of(want) if c.array == 1 and c.letter not in output and c.size > 1]
-    if (got.times != 1).any() and len(want.arrays) > 2 or not columns:
+    again_and_again = len(np.unique(got.keys())) < len(got.at) or len(set(np.round(got.times, 6))) > 1
+    if (got.times != 1).any() and len(want.arrays) > 2 or again_and_again or not columns:
         return ""
+    same = len(got.times) and np.allclose(got.times, want.times[there][:1])
     for order in permutations(columns):
         at = np.lexsort((*(want.at[:, c.number] for c in reversed(order)), places))
         again = ~there[at][:-1] & there[at][1:] & (places[at][:-1] == places[at][1:])
@@ -235,7 +237,9 @@ def beginnings(want: Terms, got: Terms) -> str:
             along = either([c.letter for c in order], "and")
             return (
                 f"the sums of {want.arrays[0].name} stop early, in the order of {along}: the terms that come first are "
-                "there, those after them are not. Is a loop left where one turn should be skipped?"
+                + ("there" if same else f"added {how_often(got.times[0])}")
+                + ", those after them are not"
+                + (". Is a loop left where one turn should be skipped?" if same else ".")
             )
     return ""
 

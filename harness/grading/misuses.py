@@ -116,11 +116,23 @@ def never_used(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[
     """What the solution's own lines use, and this file's own do not."""
     names = [p.name for p in kernel.params] + [p.name for p in kernel.constants] + ["threadIdx", "blockIdx"]
     missing = [n for n in names if solution.of(n) > stub.of(n) >= mine.of(n)]
+    places = {n: made_from(stub, n) for n in ("threadIdx", "blockIdx")}
+    missing = [n for n in missing if not any(mine.of(d) > stub.of(d) for d in places.get(n, ()))]
     if missing and any(mine.of(n) != stub.of(n) for n in mine.counts):  # it is not empty
         given = any(stub.of(n) for n in missing)
         listed = f"{', '.join(missing[:-1])} and {missing[-1]}" if missing[1:] else missing[0]
         where = f"Nothing that you wrote in {kernel.name} uses" if given else f"{kernel.name} never uses"
         yield Slip(mine.function.name_line, f"{where} {listed}.")
+
+
+def made_from(stub: Use, name: str) -> set[str]:
+    """The stub's variables that come from a name: who uses `lane` uses threadIdx."""
+    found: set[str] = set()
+    for declared in (e for body in stub.bodies for e in body.all("init_declarator")):
+        value = declared.part("value")
+        if value and not found.union([name]).isdisjoint(p.code for p in value.all("identifier")):
+            found.add(declared.part("declarator").code)
+    return found
 
 
 def no_remainder(kernel: Kernel, mine: Use, stub: Use, solution: Use) -> Iterator[Slip]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..course.cuda_text import Function, Piece, Variable, read
 from ..course.cuda_tree import LOOPS
-from ..course.cuda_types import FLOAT, INTEGER, kind_of
+from ..course.cuda_types import FLOAT, INTEGER, kind_of, of_type
 from .findings import Slip, reached, shown, sign_of
 from .loop_slips import BODIES, COMPARISONS, LOOP_DETECTORS
 
@@ -263,6 +263,20 @@ def counts_in_integers(function: Function) -> Iterator[Slip]:
                 )
 
 
+def keeps_as_an_integer(function: Function) -> Iterator[Slip]:
+    """`int x = a[i]`, of an array of floats."""
+    for e in function.body.all("init_declarator"):
+        value, name = e.part("value"), e.part("declarator").code
+        known = next((v for v in e.file.variables if v.start == e.start and v.name == name), None)
+        integer = known and of_type(known.type) == INTEGER and not known.pointer
+        if integer and value and value.kind == "subscript_expression" and kind_of(value) == FLOAT:
+            yield Slip(
+                e.line,
+                f"Line {e.line} keeps {shown(value)} in {name}, which is declared as {known.type}: the fraction is dropped."
+                " Declare it as float.",
+            )
+
+
 DETECTORS = (
     *LOOP_DETECTORS,
     assigns_in_condition,
@@ -275,4 +289,5 @@ DETECTORS = (
     tile_of_its_own,
     drops_the_fraction,
     counts_in_integers,
+    keeps_as_an_integer,
 )

@@ -85,6 +85,23 @@ def test_a_sum_of_products(wrong, says):
     assert not bias or "store" in wrong
 
 
+def test_a_sum_that_stops_early_and_is_stored_twice_over():
+    kernel = Kernel(
+        "f",
+        (In("x", b="B", n="N"), Out("y", m="M")),
+        lambda d, t: Launch(1, 1),
+        lambda a, d: a["x"].sum().reshape(1),
+    )
+
+    def stops(times):
+        return said(
+            lambda a: {"y": times * a["x"].ravel()[:6].sum(keepdims=True)}, kernel, {"B": 3, "N": 4, "M": 1}
+        )[0]
+
+    assert "there, those after them are not. Is a loop left" in stops(1)
+    assert "added 2 times, those after them are not." in stops(2) and "loop left" not in stops(2)
+
+
 def test_what_is_added_besides():
     assert said(convolution(bias="bias[b]")) == [
         "",

@@ -88,6 +88,10 @@ def test_a_misuse_is_named(number, edits, says):
     assert says in told(number, *edits)[0]
 
 
+def test_who_uses_the_lane_uses_the_thread():
+    assert not told("20", ("for (int i = threadIdx.x; i", "for (int i = lane; i"))
+
+
 def test_a_remainder_of_the_other_side():
     edits = [("down % stride_h", "down % stride_w"), ("right % stride_w", "right % stride_h")]
     assert told("13", *edits, kernel=1)[0] == (
