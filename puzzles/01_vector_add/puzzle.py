@@ -42,7 +42,7 @@ MISTAKES = (
     Mistake(
         "block and thread swapped",
         (INDEX, "threadIdx.x * blockDim.x + blockIdx.x"),
-        says="The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x have changed places.",
+        says="The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x are swapped.",
         hint=3,
     ),
     Mistake(
@@ -141,7 +141,7 @@ PUZZLE = Puzzle(
         Case(
             "own_sizes",
             draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
         ),
         Case(
             "blocks_of_one", dict(n=70_001, threads=1), note="more blocks than 16 bits can count", stress=True

@@ -24,8 +24,8 @@ MISTAKES = (
             (COL, "int col = blockIdx.y * blockDim.y + threadIdx.y;"),
             (ROW, "int row = blockIdx.x * blockDim.x + threadIdx.x;"),
         ),
-        says="Rows or columns that the launch covers stay empty: x is used for the row and y for the "
-        "column; x must be the column.",
+        says="Rows or columns that the launch covers are never written: x is used for the row and y for the "
+        "column; swap them.",
     ),
     Mistake(
         "sizes of a block exchanged",
@@ -77,15 +77,13 @@ MISTAKES = (
     Mistake(
         "B column by column",
         (B, "B[col * K + k]"),
-        says="B is read as if its columns lay one behind the other; its rows do: one step down is N "
-        "elements.",
+        says="B is read column by column; it is stored row by row, so one step down is N elements.",
         hint=3,
     ),
     Mistake(
         "A column by column",
         (A, "A[k * M + row]"),
-        says="A is read as if its columns lay one behind the other; its rows do: one step down is K "
-        "elements.",
+        says="A is read column by column; it is stored row by row, so one step down is K elements.",
         hint=3,
     ),
     Mistake(
@@ -106,31 +104,31 @@ MISTAKES = (
     Mistake(
         "C column by column",
         (C, "C[col * M + row]"),
-        says="The right numbers are at the wrong places: C is filled column by column, not row by row.",
+        says="The right numbers are in the wrong places: C is stored column by column, not row by row.",
         hint=3,
     ),
     Mistake(
         "row missing in A",
         (A, "A[k]"),
-        says="Every row of C is the same: row is missing in the index of A.",
+        says="Every row of C is the same: row is missing from the index of A.",
         hint=3,
     ),
     Mistake(
         "col missing in B",
         (B, "B[k * N]"),
-        says="Every column of C is the same: col is missing in the index of B.",
+        says="Every column of C is the same: col is missing from the index of B.",
         hint=3,
     ),
     Mistake(
         "k missing in B",
         (B, "B[col]"),
-        says="Every element of A meets row 0 of B: k is missing in the index of B.",
+        says="Every element of A meets row 0 of B: k is missing from the index of B.",
         hint=3,
     ),
     Mistake(
         "k missing in A",
         (A, "A[row * K]"),
-        says="Every element of B meets column 0 of A: k is missing in the index of A.",
+        says="Every element of B meets column 0 of A: k is missing from the index of A.",
         hint=3,
     ),
     Mistake(
@@ -168,19 +166,19 @@ MISTAKES = (
     Mistake(
         "A ignored",
         ("sum += A[row * K + k] * B", "sum += B"),
-        says="These are the sums of B's columns: A is not multiplied in.",
+        says="These are the sums of B's columns: A is missing from the product.",
         hint=2,
     ),
     Mistake(
         "B ignored",
         ("sum += A[row * K + k] * B[k * N + col];", "sum += A[row * K + k];"),
-        says="These are the sums of A's rows: B is not multiplied in.",
+        says="These are the sums of A's rows: B is missing from the product.",
         hint=2,
     ),
     Mistake(
         "added for multiplied",
         ("+ k] * B[", "+ k] + B["),
-        says="This is the sum of A + B, element by element; the elements that meet are multiplied.",
+        says="The elements that meet are added; they must be multiplied.",
         hint=2,
     ),
     Mistake(
@@ -192,7 +190,7 @@ MISTAKES = (
     Mistake(
         "subtracted",
         ("sum += A", "sum -= A"),
-        says="Every element has the right size and the wrong sign: products are added, not subtracted.",
+        says="Every element has the wrong sign: products are added, not subtracted.",
         hint=2,
     ),
     Mistake("sum not set to anything", (START, "float sum;"), expect=("uninitialised-read", "wrong")),
@@ -250,7 +248,7 @@ PUZZLE = Puzzle(
         Case("matmul_lenet_256_120", dict(M=8, N=120, K=256, **BLOCK), note="8 images, LeNet's third layer"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 M=pick(11, 70), N=pick(11, 70), K=pick(3, 50), tx=pick(3, 20), ty=pick(2, 12)
             ),
@@ -264,9 +262,9 @@ PUZZLE = Puzzle(
     mistakes=MISTAKES,
     hints=(
         "The launch has enough threads in x for the columns of C and in y for its rows. The rule from "
-        "vector_add gives a thread's number in x; the same rule with y in the place of x gives its number "
-        "in y. The number in x is the column, the one in y the row. There are M rows and N columns, and a "
-        "thread has work only if both of its numbers exist.",
+        "vector_add gives a thread's number in x; the same rule with y in place of x gives its number in y. "
+        "The number in x is the column, the one in y the row. There are M rows and N columns, and a thread "
+        "has work only if both its row and its column exist.",
         "One running sum per thread, a plain float variable that starts at zero. One loop, over k, in which "
         "row and column stay as they are: in round k the thread takes the element of A in its own row and "
         "in column k, and the element of B in row k and in its own column, and adds their product. Store "

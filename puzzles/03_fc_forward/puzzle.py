@@ -28,7 +28,7 @@ MISTAKES = (
     Mistake(
         "bias in the loop",
         ((BIAS, "float sum = 0.0f;"), (f"{WEIGHT};", f"{WEIGHT} + bias[o];")),
-        says="The bias is added once for every input; it belongs to the sum once.",
+        says="The bias is added once for every input; it must be added just once.",
         hint=2,
     ),
     Mistake(
@@ -41,8 +41,8 @@ MISTAKES = (
         "bias of the sample's number",
         (BIAS, "float sum = bias[b];"),
         expect="out-of-bounds",
-        says="The bias is taken by the sample's number b; every output o has its own, the same for all "
-        "samples.",
+        says="The index of the bias is b, the sample; it must be o: every output has its own bias, the same "
+        "for all samples.",
         hint=2,
     ),
     Mistake(
@@ -54,7 +54,7 @@ MISTAKES = (
     Mistake(
         "bias multiplied",
         ((BIAS, "float sum = 0.0f;"), (STORE, "output[b * n_out + o] = sum * bias[o];")),
-        says="The sum is multiplied with the bias; the bias is added.",
+        says="The sum is multiplied by the bias; the bias is added.",
         hint=2,
     ),
     Mistake(
@@ -92,25 +92,25 @@ MISTAKES = (
     Mistake(
         "b missing in the input",
         (INPUT, "input[i]"),
-        says="Every sample gives the output of sample 0: b is missing in the index of the input.",
+        says="Every sample gives the output of sample 0: b is missing from the index of the input.",
         hint=3,
     ),
     Mistake(
         "o missing in the weights",
         (WEIGHT, "weights[i]"),
-        says="Every output uses the weights of output 0: o is missing in the index of the weights.",
+        says="Every output uses the weights of output 0: o is missing from the index of the weights.",
         hint=3,
     ),
     Mistake(
         "i missing in the input",
         (INPUT, "input[b * n_in]"),
-        says="Every weight is multiplied with input 0 of the sample: i is missing in the index of the input.",
+        says="Every weight is multiplied by input 0 of the sample: i is missing from the index of the input.",
         hint=3,
     ),
     Mistake(
         "i missing in the weights",
         (WEIGHT, "weights[o * n_in]"),
-        says="Every input is multiplied with the first weight of the output: i is missing in the index of "
+        says="Every input is multiplied by the first weight of the output: i is missing from the index of "
         "the weights.",
         hint=3,
     ),
@@ -122,7 +122,7 @@ MISTAKES = (
     Mistake(
         "output as [n_out, batch]",
         (STORE, "output[o * batch + b] = sum;"),
-        says="The right numbers are at the wrong places: the output is filled as [n_out, batch].",
+        says="The right numbers are in the wrong places: the output is filled as [n_out, batch].",
         hint=3,
     ),
     Mistake(
@@ -137,7 +137,8 @@ MISTAKES = (
             (O_NUMBER, "int o = blockIdx.y * blockDim.y + threadIdx.y;"),
             (B_NUMBER, "int b = blockIdx.x * blockDim.x + threadIdx.x;"),
         ),
-        says="Samples or outputs stay empty: x is used for the sample and y for the output; exchange them.",
+        says="Samples or outputs are never written: x is used for the sample and y for the output; swap "
+        "them.",
     ),
     Mistake("outputs counted in a byte", ("int o = ", "unsigned char o = "), expect=("unwritten", "race")),
     Mistake(
@@ -202,19 +203,19 @@ MISTAKES = (
     Mistake(
         "weights ignored",
         (f"{INPUT} * {WEIGHT}", INPUT),
-        says="This is the sum of the inputs plus the bias: the weights are not multiplied in.",
+        says="This is the sum of the inputs plus the bias: the weights are missing from the product.",
         hint=2,
     ),
     Mistake(
         "input ignored",
         (f"{INPUT} * {WEIGHT}", WEIGHT),
-        says="This is the sum of the weights plus the bias: the input is not multiplied in.",
+        says="This is the sum of the weights plus the bias: the input is missing from the product.",
         hint=2,
     ),
     Mistake(
         "averaged",
         (STORE, "output[b * n_out + o] = sum / n_in;"),
-        says="The result is divided by n_in; the layer is a sum.",
+        says="The result is divided by n_in; it must be the plain sum.",
         hint=2,
     ),
     Mistake(
@@ -288,7 +289,7 @@ PUZZLE = Puzzle(
         Case("fc_fw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(5, 40), n_in=pick(3, 50), n_out=pick(11, 60), tx=pick(3, 20), ty=pick(2, 12)
             ),
@@ -314,15 +315,15 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Each thread owns one number: output o of sample b. As in matmul, the number of the thread in x goes "
+        "Each thread owns one number: output o of sample b. As in matmul, the thread's number in x goes "
         "with the axis that changes fastest in the result, here o, and its number in y with the other, b. "
-        "There are n_out outputs and batch samples; a thread that lacks either has no work.",
+        "There are n_out outputs and batch samples; a thread without either has no work.",
         "One running sum per thread, a plain float variable. It starts as the bias that belongs to output "
         "o, once; the bias does not depend on the sample. One loop over the n_in inputs adds a product in "
         "each round: input i of the sample times weight i of the output. The sum is stored once.",
-        "All arrays lie row by row. A row of the input is one sample, n_in long; a row of the weights "
-        "belongs to one output and is n_in long too; a row of the output is one sample, n_out long. The "
-        "place of an element is row number times row length plus the place in the row. The sum walks along "
-        "a row in both factors, so in both one step of i is one place.",
+        "All arrays are stored row by row. A row of the input is one sample, n_in long; a row of the "
+        "weights belongs to one output and is n_in long too; a row of the output is one sample, n_out long. "
+        "The place of an element is row number times row length plus the place in the row. The sum walks "
+        "along a row in both factors, so in both one step of i is one place.",
     ),
 )

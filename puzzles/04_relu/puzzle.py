@@ -87,7 +87,7 @@ MISTAKES = (
         Mistake(
             "multiplied with the comparison",
             (CHOICE, "x * (x > 0.0f)"),
-            says="A factor of 0 makes NaN of -infinity: choose between x and 0, do not multiply.",
+            says="0 times -infinity is NaN: choose between x and 0, do not multiply.",
             hint=3,
         ),
         Mistake(
@@ -154,7 +154,7 @@ MISTAKES = (
         Mistake(
             "inplace: multiplied with the comparison",
             (INPLACE_IF, "if (i < n) data[i] *= data[i] > 0.0f;"),
-            says="A factor of 0 makes NaN of -infinity: choose between x and 0, do not multiply.",
+            says="0 times -infinity is NaN: choose between x and 0, do not multiply.",
             hint=3,
         ),
         Mistake("inplace: no guard", ("i < n && data[i]", "data[i]"), expect="out-of-bounds"),
@@ -189,7 +189,7 @@ MISTAKES = (
         Mistake(
             "backward: not stopped",
             (TEST, "grad_output[i]"),
-            says="This is grad_output as it came: it must be stopped where the input was not positive.",
+            says="This is grad_output unchanged: it must be stopped where the input was not positive.",
             hint=2,
         ),
         Mistake(
@@ -201,7 +201,7 @@ MISTAKES = (
         Mistake(
             "backward: tests both",
             (TEST, TEST.replace(" ?", " && grad_output[i] > 0.0f ?")),
-            says="Gradients that are negative are stopped, too: only the input decides.",
+            says="Negative gradients are stopped as well: only the input decides.",
             hint=2,
         ),
         Mistake(
@@ -213,7 +213,7 @@ MISTAKES = (
         Mistake(
             "backward: gradient ignored",
             (TEST, "input[i] > 0.0f ? 1.0f : 0.0f"),
-            says="This is the slope of ReLU, 1 or 0; it is to be multiplied with grad_output (the chain rule).",
+            says="This is the slope of ReLU, 1 or 0; multiply it by grad_output (the chain rule).",
             hint=2,
         ),
         Mistake(
@@ -226,7 +226,7 @@ MISTAKES = (
         Mistake(
             "backward: multiplied with x",
             (TEST, TEST.replace("put[i] :", "put[i] * input[i] :")),
-            says="The gradient is multiplied with the input; where ReLU lets x pass, its slope is 1, not x.",
+            says="The gradient is multiplied by the input; where ReLU lets x pass, its slope is 1, not x.",
             hint=2,
         ),
         Mistake(
@@ -338,7 +338,7 @@ PUZZLE = Puzzle(
         Case(
             "own_sizes",
             draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300)),
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
         ),
         Case(
             "blocks_of_one", dict(n=70_001, threads=1), note="more blocks than 16 bits can count", stress=True
@@ -349,9 +349,9 @@ PUZZLE = Puzzle(
         "Start each kernel as in vector_add: the thread's number i over all blocks, and a guard. Then choose "
         "between two values for element i. C has an operator for that: condition ? value if true : value if "
         "false. In place, a thread may read and write its own element as often as it likes.",
-        "Going backward, the output was x where x > 0 and fixed at 0 elsewhere. So if x grows by a little "
-        "e, the output grows by e or by nothing, and the loss by e times grad_output or by nothing. At "
-        "exactly 0 the course chooses that nothing passes. The sign of grad_output does not matter.",
+        "Going backward, the output was x where x > 0 and fixed at 0 elsewhere. So if x grows by a small e, "
+        "the output grows by e or by nothing, and the loss by e times grad_output or by nothing. At exactly "
+        "0 the course chooses that nothing passes. The sign of grad_output does not matter.",
         "With NaN every comparison is false: NaN > 0, NaN < 0 and NaN == 0 alike. So a NaN takes the "
         "branch behind the colon. Phrase the forward question so that this branch is the one that keeps x. "
         "Library functions such as fmaxf return the other number if one is NaN.",

@@ -79,14 +79,14 @@ MISTAKES = (
         Mistake(
             "no largest subtracted",
             ((SUM, no_shift(SUM)), (VALUE, "logf(sum) - row[labels[b]]")),
-            says="exp of a large logit overflows: float ends at exp(88). Subtract the largest logit of the "
-            "row.",
+            says="exp of a large logit overflows: the largest that a float can hold is exp(88). Subtract "
+            "the largest logit of the row.",
             hint=2,
         ),
         Mistake(
             "log of the plain softmax",
             ((SUM, no_shift(SUM)), (VALUE, "-logf(expf(row[labels[b]]) / sum)")),
-            says="exp of the logits themselves overflows, or is 0 in the whole row, and the quotient is NaN: "
+            says="exp of the unshifted logits overflows, or is 0 in the whole row, and the quotient is NaN: "
             "subtract the largest logit of the row first.",
             hint=2,
         ),
@@ -100,8 +100,8 @@ MISTAKES = (
         Mistake(
             "search starts at 0",
             (SEARCH, SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
-            says="Rows of large negative logits go wrong: the search for the largest starts at 0, not with "
-            "row[0].",
+            says="Rows of large negative logits go wrong: the search for the largest must start with "
+            "row[0], not with 0.",
         ),
         Mistake(
             "search missing",
@@ -174,7 +174,7 @@ MISTAKES = (
         Mistake(
             "label of sample 0",
             (VALUE, VALUE.replace("labels[b]", "labels[0]")),
-            says="Every sample gets the label of sample 0: b is missing in the index of the labels.",
+            says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
         ),
         Mistake(
@@ -185,7 +185,7 @@ MISTAKES = (
         Mistake(
             "row of sample 0",
             (GIVEN, GIVEN.replace(" + b * classes", "")),
-            says="Every sample gets the logits of sample 0: b is missing in the index of the logits.",
+            says="Every sample gets the logits of sample 0: b is missing from the index of the logits.",
             hint=3,
         ),
         Mistake(
@@ -207,7 +207,7 @@ MISTAKES = (
         Mistake(
             "last class missing in the sum",
             (SUM, SUM.replace("k < classes", "k < classes - 1")),
-            says="The last class is missing in the sum: k runs from 0 to classes - 1.",
+            says="The last class is missing from the sum: k must run from 0 to classes - 1.",
         ),
         Mistake(
             "sum goes too far", (SUM, SUM.replace("k < classes", "k <= classes")), expect="out-of-bounds"
@@ -221,7 +221,7 @@ MISTAKES = (
         Mistake(
             "divided by batch",
             (VALUE, f"({VALUE}) / batch"),
-            says="Every loss is divided by the batch size already; the mean is formed by mean_loss.",
+            says="Every loss is divided by the batch size; taking the mean is mean_loss's work.",
             hint=2,
         ),
         Mistake(
@@ -259,7 +259,7 @@ MISTAKES = (
         Mistake(
             "mean: last missing",
             (MEAN_SUM, MEAN_SUM.replace("< batch", "< batch - 1")),
-            says="The last loss is missing in the sum.",
+            says="The last loss is missing from the sum.",
         ),
         Mistake(
             "mean: one too many", (MEAN_SUM, MEAN_SUM.replace("< batch", "<= batch")), expect="out-of-bounds"
@@ -293,7 +293,7 @@ MISTAKES = (
         Mistake(
             "backward: divided by classes",
             (BW_VALUE, BW_VALUE.replace("batch", "classes")),
-            says="The gradient is divided by the number of classes; the mean goes over the samples.",
+            says="The gradient is divided by the number of classes; the mean is over the samples.",
             hint=3,
         ),
         Mistake(
@@ -305,7 +305,7 @@ MISTAKES = (
         Mistake(
             "backward: 1 not divided",
             (BW_VALUE, "probability / batch - right"),
-            says="Only the probability is divided by the batch size; the 1 of the label must be, too.",
+            says="Only the probability is divided by the batch size; so must be the 1 of the label.",
             hint=3,
         ),
         Mistake(
@@ -317,13 +317,13 @@ MISTAKES = (
         Mistake(
             "backward: 1 subtracted everywhere",
             (RIGHT, "1.0f"),
-            says="1 is subtracted from every probability; only the label's has it subtracted.",
+            says="1 is subtracted from every probability; subtract it from the label's only.",
             hint=3,
         ),
         Mistake(
             "backward: label only",
             (BW_STORE, f"if (k == labels[b]) {BW_STORE}"),
-            says="Only the label's element is written; the other classes have a gradient, too: their "
+            says="Only the label's element is written; the other classes have a gradient as well, their "
             "probability.",
             hint=3,
         ),
@@ -349,20 +349,21 @@ MISTAKES = (
         Mistake(
             "backward: label of sample 0",
             (RIGHT, RIGHT.replace("labels[b]", "labels[0]")),
-            says="Every sample gets the label of sample 0: b is missing in the index of the labels.",
+            says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
         ),
         Mistake("backward: sample for the label", (RIGHT, RIGHT.replace("labels[b]", "b"))),
         Mistake(
             "backward: row of sample 0",
             (BW_ROW, BW_ROW.replace(" + b * classes", "")),
-            says="Every sample gets the probabilities of sample 0: b is missing in the index of the logits.",
+            says="Every sample gets the probabilities of sample 0: b is missing from the index of the "
+            "logits.",
             hint=3,
         ),
         Mistake(
             "backward: stored as [classes, batch]",
             ("grad_logits[b * classes + k]", "grad_logits[k * batch + b]"),
-            says="The right numbers are at the wrong places: grad_logits is filled as [classes, batch].",
+            says="The right numbers are in the wrong places: grad_logits is filled as [classes, batch].",
             hint=3,
         ),
         Mistake(
@@ -380,14 +381,15 @@ MISTAKES = (
         Mistake(
             "backward: largest subtracted in the sum only",
             (PROBABILITY, no_shift(PROBABILITY)),
-            says="These are not probabilities: the largest logit is subtracted in the sum, but not above it.",
+            says="These are not probabilities: the largest logit is subtracted in the sum, but not in the "
+            "numerator.",
             hint=3,
         ),
         Mistake(
             "backward: search starts at 0",
             (BW_SEARCH, BW_SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
-            says="Rows of large negative logits go wrong: the search for the largest starts at 0, not with "
-            "row[0].",
+            says="Rows of large negative logits go wrong: the search for the largest must start with "
+            "row[0], not with 0.",
         ),
         Mistake(
             "backward: last class not stored",
@@ -469,7 +471,7 @@ PUZZLE = Puzzle(
             note="done by hand in the lesson",
             inputs={"logits": [[2, 1, 0], [0, -1, 1]], "labels": [0, 1], "losses": [0.4076, 2.4076]},
         ),
-        Case("one_class", dict(batch=5, classes=1), note="always right: loss 0, gradient 0"),
+        Case("one_class", dict(batch=5, classes=1), note="a single class: loss 0, gradient 0"),
         Case("one_sample", dict(batch=1, classes=10)),
         Case(
             "integers",
@@ -510,7 +512,7 @@ PUZZLE = Puzzle(
         Case(
             "own_sizes",
             draw=lambda pick: dict(batch=pick(70, 300), classes=pick(3, 40), threads=pick(20, 90)),
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
         ),
         Case(
             "many_classes", dict(batch=2, classes=259), note="more classes than a byte can count", stress=True
@@ -528,10 +530,10 @@ PUZZLE = Puzzle(
         "classes: once to find the largest logit (start with the first one and keep the larger of two), "
         "once to add up. mean_loss is run by a single thread, so it is a plain loop over the batch with one "
         "division at the end.",
-        "Every number that expf gets is a logit minus the largest of its row, so it is 0 or negative, "
-        "and the sum is at least 1. The loss is the logarithm of the sum, plus the largest logit, "
-        "minus the logit of the label: a logarithm of a quotient never has to be formed. The label is a "
-        "number of a class, so it is an index into the row.",
+        "Every number that expf gets is a logit minus the largest of its row, so it is 0 or negative, and "
+        "the sum is at least 1. The loss is the logarithm of the sum, plus the largest logit, minus the "
+        "logit of the label, so the logarithm of a quotient is never needed. The label is a number of a "
+        "class, so it is an index into the row.",
         "In the gradient, a thread goes through its row a third time. For each class it computes the "
         "probability, expf of the shifted logit divided by the sum; subtracts 1 if this class is the label "
         "of the sample; divides by batch; and stores it in row b of grad_logits, which is laid out as the "

@@ -71,27 +71,28 @@ MISTAKES = (
         Mistake(
             "divided by batch",
             (W_STORE, W_STORE.replace("sum", "sum / batch")),
-            says="The gradient is divided by the batch size; the loss has done that already, in grad_output.",
+            says="The gradient is divided by the batch size; grad_output already contains that division.",
         ),
         Mistake(
             "subtracted",
             (f"sum += {W_GRAD}", f"sum -= {W_GRAD}"),
-            says="This is minus the gradient; the minus comes later, when the weights are changed.",
+            says="The sign is wrong: the minus comes later, when the weights are updated.",
         ),
         Mistake(
             "grad_output ignored",
             (f"sum += {W_GRAD}", "sum += input"),
-            says="This is the sum of the inputs: grad_output is not multiplied in.",
+            says="This is the sum of the inputs: grad_output is missing from the product.",
         ),
         Mistake(
             "input ignored",
             (f"{W_GRAD}[b * n_in + i];", "grad_output[b * n_out + o];"),
-            says="This is the gradient of the bias: the input is not multiplied in.",
+            says="This is the gradient of the bias: the input is missing from the product.",
         ),
         Mistake(
             "stored as [n_in, n_out]",
             (W_STORE, "grad_weights[i * n_out + o] = sum;"),
-            says="The right numbers are at the wrong places: grad_weights is [n_out, n_in], like the weights.",
+            says="The right numbers are in the wrong places: grad_weights is [n_out, n_in], like the "
+            "weights.",
             hint=3,
         ),
         Mistake(
@@ -123,27 +124,27 @@ MISTAKES = (
         Mistake(
             "b missing in grad_output",
             (W_GRAD, "grad_output[o] * input"),
-            says="Every sample is multiplied with the gradient of sample 0: b is missing in the index of "
+            says="Every sample is multiplied by the gradient of sample 0: b is missing from the index of "
             "grad_output.",
             hint=3,
         ),
         Mistake(
             "b missing in the input",
             (W_INPUT, "input[i];"),
-            says="Every gradient is multiplied with the input of sample 0: b is missing in the index of the "
+            says="Every gradient is multiplied by the input of sample 0: b is missing from the index of the "
             "input.",
             hint=3,
         ),
         Mistake(
             "o missing in grad_output",
             (W_GRAD, "grad_output[b * n_out] * input"),
-            says="All outputs get the gradient of output 0: o is missing in the index of grad_output.",
+            says="All outputs get the gradient of output 0: o is missing from the index of grad_output.",
             hint=3,
         ),
         Mistake(
             "i missing in the input",
             (W_INPUT, "input[b * n_in];"),
-            says="All inputs get the gradient of input 0: i is missing in the index of the input.",
+            says="All inputs get the gradient of input 0: i is missing from the index of the input.",
             hint=3,
         ),
         Mistake(
@@ -152,7 +153,7 @@ MISTAKES = (
                 (W_X, "int i = blockIdx.y * blockDim.y + threadIdx.y;\n    int o"),
                 (W_Y, "int o = blockIdx.x * blockDim.x + threadIdx.x;"),
             ),
-            says="Rows or columns stay empty: x is used for o and y for i; x must be i.",
+            says="Rows or columns are never written: x is used for o and y for i; swap them.",
             hint=2,
         ),
         Mistake(
@@ -209,7 +210,7 @@ MISTAKES = (
         Mistake(
             "input: divided by batch",
             (X_STORE, X_STORE.replace("sum", "sum / batch")),
-            says="The gradient is divided by the batch size; the loss has done that already, in grad_output.",
+            says="The gradient is divided by the batch size; grad_output already contains that division.",
         ),
         Mistake(
             "input: averaged",
@@ -219,12 +220,12 @@ MISTAKES = (
         Mistake(
             "input: grad_output ignored",
             (f"sum += {X_GRAD}", "sum += weights"),
-            says="This is the sum of the weights: grad_output is not multiplied in.",
+            says="This is the sum of the weights: grad_output is missing from the product.",
         ),
         Mistake(
             "input: weights ignored",
             (f"{X_GRAD}[o * n_in + i];", "grad_output[b * n_out + o];"),
-            says="This is the sum of grad_output: the weights are not multiplied in.",
+            says="This is the sum of grad_output: the weights are missing from the product.",
         ),
         Mistake(
             "input: weights as [n_in, n_out]",
@@ -243,33 +244,33 @@ MISTAKES = (
         Mistake(
             "input: b missing in grad_output",
             (X_GRAD, "grad_output[o] * weights"),
-            says="Every sample gets the gradient of sample 0: b is missing in the index of grad_output.",
+            says="Every sample gets the gradient of sample 0: b is missing from the index of grad_output.",
             hint=3,
         ),
         Mistake(
             "input: o missing in grad_output",
             (X_GRAD, "grad_output[b * n_out] * weights"),
-            says="Every weight is multiplied with the gradient of output 0: o is missing in the index of "
+            says="Every weight is multiplied by the gradient of output 0: o is missing from the index of "
             "grad_output.",
             hint=3,
         ),
         Mistake(
             "input: o missing in the weights",
             (X_WEIGHT, "weights[i];"),
-            says="Every gradient is multiplied with a weight of output 0: o is missing in the index of the "
+            says="Every gradient is multiplied by a weight of output 0: o is missing from the index of the "
             "weights.",
             hint=3,
         ),
         Mistake(
             "input: i missing in the weights",
             (X_WEIGHT, "weights[o * n_in];"),
-            says="All inputs get the gradient of input 0: i is missing in the index of the weights.",
+            says="All inputs get the gradient of input 0: i is missing from the index of the weights.",
             hint=3,
         ),
         Mistake(
             "input: stored as [n_in, batch]",
             (X_STORE, "grad_input[i * batch + b] = sum;"),
-            says="The right numbers are at the wrong places: grad_input is [batch, n_in], like the input.",
+            says="The right numbers are in the wrong places: grad_input is [batch, n_in], like the input.",
             hint=3,
         ),
         Mistake(
@@ -283,7 +284,7 @@ MISTAKES = (
                 (X_X, "int i = blockIdx.y * blockDim.y + threadIdx.y;\n    int b"),
                 (X_Y, "int b = blockIdx.x * blockDim.x + threadIdx.x;"),
             ),
-            says="Samples or inputs stay empty: x is used for b and y for i; x must be i.",
+            says="Samples or inputs are never written: x is used for b and y for i; swap them.",
             hint=2,
         ),
         Mistake(
@@ -333,19 +334,19 @@ MISTAKES = (
         Mistake(
             "bias: divided by batch",
             (B_STORE, "grad_bias[o] = sum / batch;"),
-            says="This is the mean over the batch; the gradient is the sum, the loss has divided by batch "
-            "already.",
+            says="This is the mean over the batch; the gradient is the plain sum: the loss has already "
+            "divided by batch.",
         ),
         Mistake(
             "bias: o missing",
             (B_GRAD, "sum += grad_output[b * n_out];"),
-            says="Every output gets the sum of output 0: o is missing in the index of grad_output.",
+            says="Every output gets the sum of output 0: o is missing from the index of grad_output.",
             hint=3,
         ),
         Mistake(
             "bias: b missing",
             (B_GRAD, "sum += grad_output[o];"),
-            says="Sample 0 is added up once per sample: b is missing in the index of grad_output.",
+            says="Sample 0 is added up once per sample: b is missing from the index of grad_output.",
             hint=3,
         ),
         Mistake(
@@ -455,7 +456,7 @@ PUZZLE = Puzzle(
         Case(
             "fc_bw_numerical_gradient_check",
             dict(batch=3, n_in=5, n_out=4),
-            note="each one moved by epsilon",
+            note="every number moved by epsilon",
             check="gradient",
         ),
         Case("integers", dict(batch=9, n_in=7, n_out=5), note="exact sums", values="integers"),
@@ -471,7 +472,7 @@ PUZZLE = Puzzle(
         Case("fc_bw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(3, 40),
                 n_in=pick(5, 50),
@@ -507,7 +508,7 @@ PUZZLE = Puzzle(
         "every output of its own sample, with the factor weight (o, i). A bias o appears in output o of "
         "every sample, with the factor 1. Each gradient is the sum of grad_output times these factors.",
         "Three times the pattern of fc_forward: numbers from x and y, a guard, a sum that starts at zero, "
-        "one loop, one store. What the loop runs over is the letter that the result lacks: b for the "
+        "one loop, one store. The loop runs over the letter that the result does not have: b for the "
         "weights (o, i), o for the input (b, i), b for the bias (o). In the first two, x goes with i, the "
         "fast axis of the result, and the guard compares with the sizes of the result.",
         "Places: grad_output has rows of n_out, so sample b, output o is at b times n_out plus o, in all "

@@ -30,7 +30,8 @@ MISTAKES = (
     Mistake(
         "guard forgets the batch",
         (GUARD, "if (idx >= C_out * H_out * W_out) return;"),
-        says="Only image 0 is written: threads of the other images leave, as the guard forgets the batch.",
+        says="Only image 0 is written: the threads of the other images leave, because the guard forgets the "
+        "batch.",
     ),
     Mistake(
         "size of a block written as 128",
@@ -66,13 +67,13 @@ MISTAKES = (
     Mistake(
         "bias in the inner loop",
         ((BIAS, "float sum = 0.0f;"), (f"weight * {INPUT};", f"weight * {INPUT} + bias[k];")),
-        says="The bias is added once for every product; it belongs to the sum once.",
+        says="The bias is added once for every product; it must be added just once.",
         hint=2,
     ),
     Mistake(
         "bias in the channel loop",
         ((BIAS, "float sum = 0.0f;"), (C_LOOP, C_LOOP + " sum += bias[k];")),
-        says="The bias is added once for every input channel; it belongs to the sum once.",
+        says="The bias is added once for every input channel; it must be added just once.",
         hint=2,
     ),
     Mistake(
@@ -83,14 +84,14 @@ MISTAKES = (
     Mistake(
         "true convolution",
         (WEIGHT, "weights[((k * C_in + c) * F + F - 1 - r) * F + F - 1 - s]"),
-        says="The filter is upside down and left to right: LeNet's layer reads input[p + r, q + s], with "
-        "plus signs.",
+        says="The filter is flipped in both directions: the layer reads input[p + r, q + s], with plus "
+        "signs.",
         hint=3,
     ),
     Mistake(
         "r and s swapped in the filter",
         (WEIGHT, "weights[((k * C_in + c) * F + s) * F + r]"),
-        says="Rows and columns of the filter are exchanged: r and s have changed places in one index.",
+        says="The filter is transposed: r and s are swapped in one index.",
         hint=3,
     ),
     Mistake(
@@ -109,37 +110,38 @@ MISTAKES = (
     Mistake(
         "channel 0 only",
         (C_LOOP, "for (int c = 0; c < 1; c++) {"),
-        says="Only input channel 0 is used: the loop over c is missing or stops after one round.",
+        says="Only input channel 0 is used: the loop over c is missing or stops after one pass.",
         hint=2,
     ),
     Mistake(
         "sum starts again for every channel",
         (C_LOOP, C_LOOP + " sum = bias[k];"),
-        says="Only the last input channel is in the result: the sum starts again for every c.",
+        says="Only the last input channel is in the result: the sum restarts for every c.",
         hint=2,
     ),
     Mistake(
         "c missing in the input",
         (INPUT, "input[(b * C_in * H + p + r) * W + q + s]"),
-        says="Every filter channel is laid over input channel 0: c is missing in the index of the input.",
+        says="Every filter channel is laid over input channel 0: c is missing from the index of the input.",
         hint=3,
     ),
     Mistake(
         "c missing in the weights",
         (WEIGHT, "weights[(k * C_in * F + r) * F + s]"),
-        says="Every input channel meets filter channel 0: c is missing in the index of the weights.",
+        says="Every input channel meets filter channel 0: c is missing from the index of the weights.",
         hint=3,
     ),
     Mistake(
         "k missing in the weights",
         (WEIGHT, "weights[(c * F + r) * F + s]"),
-        says="Every output channel uses the filter of channel 0: k is missing in the index of the weights.",
+        says="Every output channel uses the filter of channel 0: k is missing from the index of the weights.",
         hint=3,
     ),
     Mistake(
         "b missing in the input",
         (INPUT, "input[(c * H + p + r) * W + q + s]"),
-        says="Every image of the batch gives the output of image 0: b is missing in the index of the input.",
+        says="Every image of the batch gives the output of image 0: b is missing from the index of the "
+        "input.",
         hint=3,
     ),
     Mistake(
@@ -181,17 +183,17 @@ MISTAKES = (
     Mistake(
         "image before channel",
         (CHANNEL, "int b = idx / (W_out * H_out) % batch;\n    int k = idx / (W_out * H_out * batch);"),
-        says="The right numbers are at the wrong places: idx is split with the image before the channel.",
+        says="The right numbers are in the wrong places: idx is split with the image before the channel.",
     ),
     Mistake(
         "row before column",
         (DECODE, "int p = idx % H_out;\n    int q = idx / H_out % W_out;"),
-        says="The right numbers are at the wrong places: idx is split with the row before the column.",
+        says="The right numbers are in the wrong places: idx is split with the row before the column.",
     ),
     Mistake(
         "p and q missing",
         (INPUT, "input[((b * C_in + c) * H + r) * W + s]"),
-        says="Every position gets the output of position (0, 0): p and q are missing in the index of the "
+        says="Every position gets the output of position (0, 0): p and q are missing from the index of the "
         "input.",
         hint=3,
     ),
@@ -218,7 +220,7 @@ MISTAKES = (
     Mistake(
         "sum in an int",
         (BIAS, "int sum = bias[k];"),
-        says="These are whole numbers, cut off at every addition: the sum is declared int; it must be float.",
+        says="The sum is cut to a whole number at every addition: it is declared int; it must be float.",
         hint=2,
     ),
     Mistake(
@@ -242,7 +244,7 @@ MISTAKES = (
     Mistake(
         "H and W swapped",
         (INPUT, "input[((b * C_in + c) * W + p + r) * H + q + s]"),
-        says="H and W have changed places in the index of the input: a channel has H rows of W elements.",
+        says="H and W are swapped in the index of the input: a channel has H rows of W elements.",
         hint=3,
     ),
     Mistake(
@@ -255,20 +257,20 @@ MISTAKES = (
         "p and q swapped",
         (INPUT, "input[((b * C_in + c) * H + q + r) * W + p + s]"),
         expect="out-of-bounds",
-        says="p and q have changed places in the index of the input: the row is p + r, the column q + s.",
+        says="p and q are swapped in the index of the input: the row is p + r, the column q + s.",
         hint=3,
     ),
     Mistake(
         "r missing",
         (INPUT, "input[((b * C_in + c) * H + p) * W + q + s]"),
-        says="Every row of the filter meets the same row of the input: r is missing in the index of the "
+        says="Every row of the filter meets the same row of the input: r is missing from the index of the "
         "input.",
         hint=3,
     ),
     Mistake(
         "s missing",
         (INPUT, "input[((b * C_in + c) * H + p + r) * W + q]"),
-        says="Every column of the filter meets the same column of the input: s is missing in the index of "
+        says="Every column of the filter meets the same column of the input: s is missing from the index of "
         "the input.",
         hint=3,
     ),
@@ -281,7 +283,7 @@ MISTAKES = (
     Mistake(
         "k and c swapped in the weights",
         (WEIGHT, "weights[((c * C_out + k) * F + r) * F + s]"),
-        says="k and c have changed places in the index of the weights: their shape is C_out, C_in, F, F.",
+        says="k and c are swapped in the index of the weights: their shape is C_out, C_in, F, F.",
         hint=3,
     ),
     Mistake(
@@ -355,7 +357,7 @@ PUZZLE = Puzzle(
         Case("conv_fw_lenet_conv2", dict(batch=4, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 290),
                 C_in=pick(2, 4),
@@ -381,8 +383,8 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Each thread owns one number, output[b, k, p, q]. Find its owner's b, k, p and q first: idx counts "
-        "the outputs in the order they lie in memory, like a clock counts seconds. Seconds are the "
+        "Each thread owns one number, output[b, k, p, q]. Find its b, k, p and q first: idx counts the "
+        "outputs in the order in which they lie in memory, as a clock counts seconds. Seconds are the "
         "remainder by 60, then divide and take the remainder again for minutes. Here the wheel that turns "
         "fastest is q, with W_out positions, then p, then k; what is left over is b.",
         "One running sum per thread, a plain float variable. It starts as the bias of channel k, once. "

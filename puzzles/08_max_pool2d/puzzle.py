@@ -59,7 +59,7 @@ MISTAKES = (
         Mistake(
             "starts at 0",
             (START, "float best = 0.0f;"),
-            says="Windows of negative numbers give 0: the best so far must start below every number, not at 0.",
+            says="Windows of negative numbers give 0: the search must start below every number, not at 0.",
             hint=2,
         ),
         Mistake(
@@ -76,14 +76,14 @@ MISTAKES = (
         Mistake(
             "the last of equals",
             (BETTER, "if (x >= best || isnan(x)) {"),
-            says="Where elements are equal, argmax names the last of them: a later element must be larger (>) "
-            "to take over, not just as large (>=).",
+            says="Where elements are equal, argmax names the last of them: a later element takes over only "
+            "if it is larger (>), not if it is equal (>=).",
             hint=2,
         ),
         Mistake(
             "NaN ignored",
             (BETTER, "if (x > best) {"),
-            says="A NaN is passed over: no number compares with it, so ask with isnan(x) as well.",
+            says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",
             hint=2,
         ),
         Mistake("any comparison with NaN", (BETTER, "if (!(x <= best)) {")),
@@ -107,8 +107,8 @@ MISTAKES = (
         Mistake(
             "place in the array",
             (STORE_PLACE, "argmax[idx] = plane * H * W + at;"),
-            says="output is right; argmax counts from the start of the whole array, it must start again in "
-            "each plane.",
+            says="output is right; argmax counts from the start of the whole array, it must restart in each "
+            "plane.",
             hint=3,
         ),
         Mistake(
@@ -132,8 +132,8 @@ MISTAKES = (
         Mistake(
             "place not kept",
             ("at = place;", ""),
-            says="output is right; argmax is always the window's first element: it does not change with the "
-            "best.",
+            says="output is right; argmax is always the window's first element: it must change along with "
+            "the maximum.",
             hint=2,
         ),
         Mistake(
@@ -159,13 +159,13 @@ MISTAKES = (
         Mistake(
             "first row only",
             (R_LOOP, "for (int r = 0; r < 1; r++) {"),
-            says="Only the first row of every window is looked at: r runs over 0 and 1.",
+            says="Only the first row of every window is read: r must run over 0 and 1.",
             hint=2,
         ),
         Mistake(
             "first column only",
             (S_LOOP, "for (int s = 0; s < 1; s++) {"),
-            says="Only the first column of every window is looked at: s runs over 0 and 1.",
+            says="Only the first column of every window is read: s must run over 0 and 1.",
             hint=2,
         ),
         Mistake("three rows", (R_LOOP, "for (int r = 0; r < 3; r++) {"), expect=("wrong", "out-of-bounds")),
@@ -210,7 +210,7 @@ MISTAKES = (
         Mistake(
             "row before column",
             (SPLIT, "int p = idx % H_out;\n    int q = idx / H_out % W_out;"),
-            says="The right results are at the wrong places: idx is split with the row before the column.",
+            says="The right results are in the wrong places: idx is split with the row before the column.",
         ),
         Mistake(
             "odd sizes rounded up",
@@ -245,13 +245,13 @@ MISTAKES = (
         Mistake(
             "back: whole window",
             (NAMED, "grad"),
-            says="All four elements of a window get its gradient; only the one that argmax names had a say.",
+            says="All four elements of a window get its gradient; only the one that argmax names gets it.",
         ),
         Mistake(
             "back: a quarter each",
             (f"{NAMED} = grad_output[window]", "grad = grad_output[window] / 4"),
-            says="Every element gets a quarter of its window's gradient: that belongs to a mean, not to a "
-            "maximum.",
+            says="Every element gets a quarter of its window's gradient: that would be right for a mean, "
+            "not for a maximum.",
         ),
         Mistake(
             "back: zeros not written",
@@ -274,7 +274,7 @@ MISTAKES = (
         Mistake(
             "back: negated",
             (BACK_STORE, "grad_input[idx] = -grad;"),
-            says="This is exactly minus the gradient: it is passed on as it is.",
+            says="The gradient has the wrong sign: pass it on unchanged.",
         ),
         Mistake(
             "back: compared with the place in the window",
@@ -304,8 +304,8 @@ MISTAKES = (
         Mistake(
             "back: windows of plane 0",
             (WINDOW, "h / 2 * W_out + w / 2"),
-            says="Every plane asks the windows of plane 0: the start of the plane is missing in the window's "
-            "index.",
+            says="Every plane gets the gradient of plane 0's windows: the start of the plane is missing "
+            "from the window's index.",
             hint=3,
         ),
         Mistake(
@@ -484,7 +484,7 @@ PUZZLE = Puzzle(
         Case("pool_lenet_pool2", dict(batch=8, C=16, H=8, W=8), note="LeNet's second"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(2, 5), C=pick(2, 7), H=pick(8, 16), W=pick(8, 16), threads=pick(30, 90)
             ),
@@ -515,11 +515,11 @@ PUZZLE = Puzzle(
     mistakes=MISTAKES,
     hints=(
         "Forward, idx counts windows: split it like a clock into q, p and what is left over, the number of "
-        "the plane; an image and a channel need not be told apart. Backward, idx counts input elements, and "
-        "every one of them is written by its own thread, including those that were not a maximum and those that no "
-        "window covers: their gradient is zero.",
-        "Keep two variables, the best so far and where it stood. Begin below every number, with -INFINITY, "
-        "and at the window's first element. Walk row by row, left to right; an element takes over if it is "
+        "the plane; there is no need to tell image and channel apart. Backward, idx counts input elements, "
+        "and every one of them is written by its own thread, including those that were not a maximum and "
+        "those that no window covers: their gradient is zero.",
+        "Keep two variables, the best so far and its place. Begin below every number, with -INFINITY, and "
+        "at the window's first element. Walk row by row, left to right; an element takes over if it is "
         "larger, or if isnan() says so. An equal one does not. After the four elements store both variables.",
         "Element (r, s) of window (p, q) has the row 2 * p + r and the column 2 * q + s of its plane, and a "
         "row of the input has W elements. A plane of the input has H * W elements, a plane of the output "

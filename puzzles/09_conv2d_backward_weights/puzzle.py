@@ -65,20 +65,20 @@ MISTAKES = (
         Mistake(
             "sum starts again for every image",
             (B_LOOP, B_LOOP.replace("{", "{ sum = 0.0f;")),
-            says="This is exactly the gradient of the last batch item alone: the sum starts again for every "
+            says="This is exactly the gradient of the last batch item alone: the sum restarts for every "
             "image.",
             hint=2,
         ),
         Mistake(
             "b missing in the input",
             (INPUT, "input[(c * H + p + r) * W + q + s]"),
-            says="Every image's gradient is multiplied with image 0: b is missing in the index of the input.",
+            says="Every image's gradient is multiplied by image 0: b is missing from the index of the input.",
             hint=3,
         ),
         Mistake(
             "b missing in grad_output",
             (GRAD, "grad_output[(k * H_out + p) * W_out + q]"),
-            says="Every image is multiplied with the gradient of image 0: b is missing in the index of "
+            says="Every image is multiplied by the gradient of image 0: b is missing from the index of "
             "grad_output.",
             hint=3,
         ),
@@ -88,7 +88,7 @@ MISTAKES = (
                 (INPUT, "input[(c * H + p + r) * W + q + s]"),
                 (GRAD, "grad_output[(k * H_out + p) * W_out + q]"),
             ),
-            says="Image 0 is counted once for every image: b is missing in both indices.",
+            says="Image 0 is counted once for every image: b is missing from both indices.",
             hint=3,
         ),
         Mistake(
@@ -128,7 +128,7 @@ MISTAKES = (
         Mistake(
             "r and s swapped in the split",
             (FILTER, "int r = idx % F;\n    int s = idx / F % F;"),
-            says="Rows and columns of the filter are exchanged: r and s have changed places.",
+            says="The filter is transposed: r and s are swapped.",
             hint=2,
         ),
         Mistake(
@@ -145,13 +145,13 @@ MISTAKES = (
         Mistake(
             "H and W swapped in the input",
             (INPUT, "input[((b * C_in + c) * W + p + r) * H + q + s]"),
-            says="H and W have changed places in the index of the input: a channel has H rows of W elements.",
+            says="H and W are swapped in the index of the input: a channel has H rows of W elements.",
             hint=3,
         ),
         Mistake(
             "H_out and W_out swapped in grad_output",
             (GRAD, "grad_output[((b * C_out + k) * W_out + p) * H_out + q]"),
-            says="H_out and W_out have changed places in the index of grad_output: its rows are W_out long.",
+            says="H_out and W_out are swapped in the index of grad_output: its rows are W_out long.",
             hint=3,
         ),
         Mistake(
@@ -214,7 +214,7 @@ MISTAKES = (
         Mistake(
             "first row only",
             (P_LOOP, "for (int p = 0; p < 1; p++) {"),
-            says="Only row 0 of grad_output is used: the loop over p is missing or stops after one round.",
+            says="Only row 0 of grad_output is used: the loop over p is missing or stops after one pass.",
             hint=2,
         ),
         Mistake(
@@ -227,27 +227,27 @@ MISTAKES = (
         Mistake(
             "gradient flipped",
             (GRAD, "grad_output[((b * C_out + k) * H_out + H_out - 1 - p) * W_out + W_out - 1 - q]"),
-            says="grad_output is read back to front: grad_output[p, q] belongs to input[p + r, q + s], "
+            says="grad_output is read back to front: grad_output[p, q] belongs to input[p + r, q + s], and "
             "nothing is flipped.",
             hint=3,
         ),
         Mistake(
             "r and s missing",
             (INPUT, "input[((b * C_in + c) * H + p) * W + q]"),
-            says="All weights of a filter get the gradient of weight (0, 0): r and s are missing in the index "
-            "of the input.",
+            says="All weights of a filter get the gradient of weight (0, 0): r and s are missing from the "
+            "index of the input.",
             hint=3,
         ),
         Mistake(
             "r missing",
             (INPUT, "input[((b * C_in + c) * H + p) * W + q + s]"),
-            says="All rows of a filter get the gradient of row 0: r is missing in the index of the input.",
+            says="All rows of a filter get the gradient of row 0: r is missing from the index of the input.",
             hint=3,
         ),
         Mistake(
             "s missing",
             (INPUT, "input[((b * C_in + c) * H + p + r) * W + q]"),
-            says="All columns of a filter get the gradient of column 0: s is missing in the index of the "
+            says="All columns of a filter get the gradient of column 0: s is missing from the index of the "
             "input.",
             hint=3,
         ),
@@ -265,19 +265,21 @@ MISTAKES = (
         Mistake(
             "k and c swapped in the split",
             (CHANNELS, "int k = idx / (F * F) % C_out;\n    int c = idx / (F * F * C_out);"),
-            says="The right numbers are at the wrong places: idx is split with c as the slowest axis; it is k.",
+            says="The right numbers are in the wrong places: idx is split with c as the slowest axis; it is "
+            "k.",
             hint=2,
         ),
         Mistake(
             "c missing in the input",
             (INPUT, "input[(b * C_in * H + p + r) * W + q + s]"),
-            says="Every input channel gets the gradient of channel 0: c is missing in the index of the input.",
+            says="Every input channel gets the gradient of channel 0: c is missing from the index of the "
+            "input.",
             hint=3,
         ),
         Mistake(
             "k missing in grad_output",
             (GRAD, "grad_output[(b * C_out * H_out + p) * W_out + q]"),
-            says="Every output channel gets the gradient of channel 0: k is missing in the index of "
+            says="Every output channel gets the gradient of channel 0: k is missing from the index of "
             "grad_output.",
             hint=3,
         ),
@@ -293,12 +295,13 @@ MISTAKES = (
         Mistake(
             "gradient ignored",
             (ADD, "sum += input"),
-            says="This is a plain sum of input windows: grad_output is not multiplied in.",
+            says="This is a plain sum of input windows: grad_output is missing from the product.",
         ),
         Mistake(
             "input ignored",
             (f"{ADD}[((b * C_in + c) * H + p + r) * W + q + s];", "sum += grad;"),
-            says="This is a plain sum of grad_output, as for the bias: the input is not multiplied in.",
+            says="This is a plain sum of grad_output, as for the bias: the input is missing from the "
+            "product.",
         ),
         Mistake(
             "overwritten instead of added",
@@ -311,8 +314,7 @@ MISTAKES = (
         Mistake(
             "subtracted",
             (ADD, "sum -= grad * input"),
-            says="This is exactly minus the gradient: products are added; the minus comes later, in the "
-            "update.",
+            says="The sign is wrong: products are added; the minus comes later, in the update.",
         ),
         Mistake("sum starts at 1", (START, START.replace("0.0f", "1.0f"))),
         Mistake(
@@ -366,7 +368,7 @@ MISTAKES = (
         Mistake(
             "bias: b missing",
             (BIAS_GRAD, "grad_output[k * H_out * W_out + i]"),
-            says="Image 0 is added up once for every image: b is missing in the index of grad_output.",
+            says="Image 0 is added up once for every image: b is missing from the index of grad_output.",
             hint=3,
         ),
         Mistake(
@@ -382,7 +384,8 @@ MISTAKES = (
         Mistake(
             "bias: k missing",
             (BIAS_GRAD, "grad_output[b * C_out * H_out * W_out + i]"),
-            says="Every output channel gets the sum of channel 0: k is missing in the index of grad_output.",
+            says="Every output channel gets the sum of channel 0: k is missing from the index of "
+            "grad_output.",
             hint=3,
         ),
         Mistake(
@@ -534,7 +537,7 @@ PUZZLE = Puzzle(
         Case("conv_bw_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 290),
                 C_in=pick(2, 4),
@@ -563,7 +566,7 @@ PUZZLE = Puzzle(
         "Each thread owns one weight, grad_weights[k, c, r, s], and asks: in which products of the forward "
         "pass was my weight a factor? In every output of channel k, at every position (p, q), in every "
         "image. So the gradient is a plain sum of products, one per output position and image, with no "
-        "division. The bias was added to the same outputs, each time with the factor 1.",
+        "division. The bias was added to the same outputs, each time with a factor of 1.",
         "Split idx as a clock splits seconds: the last axis of grad_weights turns fastest, so s is the "
         "remainder of idx by F; divide by F and go on with r, then c, then k. Then three nested loops: b to "
         "batch, p to H_out, q to W_out. One running sum is set to zero once before the loops, added to in "

@@ -53,7 +53,7 @@ MISTAKES = (
     Mistake(
         "r and s swapped in the filter",
         (WEIGHT, "weights[((k * C_in + c) * F + s) * F + r]"),
-        says="Rows and columns of the filter are exchanged: r and s have changed places in one index.",
+        says="The filter is transposed: r and s are swapped in one index.",
         hint=3,
     ),
     Mistake(
@@ -65,7 +65,7 @@ MISTAKES = (
     Mistake(
         "r and s missing",
         ((P, "int p = h;"), (Q, "int q = w;")),
-        says="All taps use the position (h, w): r and s are missing in the position.",
+        says="All taps use the position (h, w): r and s are missing from the position.",
         hint=3,
     ),
     Mistake(
@@ -102,13 +102,13 @@ MISTAKES = (
     Mistake(
         "row 0 left out",
         (EXISTS, EXISTS.replace("p < 0", "p <= 0")),
-        says="Row 0 of grad_output is left out: position 0 exists (p < 0 does not, p == 0 does).",
+        says="Row 0 of grad_output is left out: the test must reject p < 0 but not p == 0.",
         hint=2,
     ),
     Mistake(
         "column 0 left out",
         (EXISTS, EXISTS.replace("q < 0", "q <= 0")),
-        says="Column 0 of grad_output is left out: position 0 exists (q < 0 does not, q == 0 does).",
+        says="Column 0 of grad_output is left out: the test must reject q < 0 but not q == 0.",
         hint=2,
     ),
     Mistake(
@@ -159,13 +159,13 @@ MISTAKES = (
     Mistake(
         "output channel 0 only",
         (K_LOOP, "for (int k = 0; k < 1; k++) {"),
-        says="Only output channel 0 is used: the loop over k is missing or stops after one round.",
+        says="Only output channel 0 is used: the loop over k is missing or stops after one pass.",
         hint=2,
     ),
     Mistake(
         "sum starts again for every channel",
         (K_LOOP, K_LOOP + " sum = 0.0f;"),
-        says="Only the last output channel is in the result: the sum starts again for every k.",
+        says="Only the last output channel is in the result: the sum restarts for every k.",
         hint=2,
     ),
     Mistake(
@@ -176,8 +176,8 @@ MISTAKES = (
     Mistake(
         "k and c exchanged in the weights",
         (WEIGHT, "weights[((c * C_out + k) * F + r) * F + s]"),
-        says="k and c have changed places in the index of the weights, which are stored filter (k) by "
-        "filter.",
+        says="k and c are swapped in the index of the weights, which are stored filter by filter: k comes "
+        "first.",
         hint=3,
     ),
     Mistake(
@@ -188,19 +188,20 @@ MISTAKES = (
     Mistake(
         "k missing in the weights",
         (WEIGHT, "weights[(c * F + r) * F + s]"),
-        says="Every output channel uses the filter of channel 0: k is missing in the index of the weights.",
+        says="Every output channel uses the filter of channel 0: k is missing from the index of the weights.",
         hint=3,
     ),
     Mistake(
         "c missing in the weights",
         (WEIGHT, "weights[(k * C_in * F + r) * F + s]"),
-        says="Every input channel gets the gradient of channel 0: c is missing in the index of the weights.",
+        says="Every input channel gets the gradient of channel 0: c is missing from the index of the "
+        "weights.",
         hint=3,
     ),
     Mistake(
         "k missing in grad_output",
         (GRAD, "grad_output[(b * C_out * H_out + p) * W_out + q]"),
-        says="Every filter meets the gradient of channel 0: k is missing in the index of grad_output.",
+        says="Every filter meets the gradient of channel 0: k is missing from the index of grad_output.",
         hint=3,
     ),
     Mistake(
@@ -212,7 +213,7 @@ MISTAKES = (
     Mistake(
         "b missing in grad_output",
         (GRAD, "grad_output[(k * H_out + p) * W_out + q]"),
-        says="Every image gets the gradient of image 0: b is missing in the index of grad_output.",
+        says="Every image gets the gradient of image 0: b is missing from the index of grad_output.",
         hint=3,
     ),
     Mistake(
@@ -230,14 +231,14 @@ MISTAKES = (
     Mistake(
         "divided by batch",
         (STORE, "grad_input[idx] = sum / batch;"),
-        says="This is the gradient divided by the batch size; each image has its own gradient, nothing is "
-        "divided.",
+        says="This is the gradient divided by the batch size; each image has its own gradient, and nothing "
+        "is divided.",
     ),
     # rows and columns
     Mistake(
         "H_out and W_out swapped",
         (GRAD, "grad_output[((b * C_out + k) * W_out + p) * H_out + q]"),
-        says="H_out and W_out have changed places in the index of grad_output: its rows are W_out long.",
+        says="H_out and W_out are swapped in the index of grad_output: its rows are W_out long.",
         hint=3,
     ),
     Mistake(
@@ -248,12 +249,12 @@ MISTAKES = (
     Mistake(
         "row before column",
         (DECODE, "int h = idx % H;\n    int w = idx / H % W;"),
-        says="The right numbers are at the wrong places: idx is split with the row before the column.",
+        says="The right numbers are in the wrong places: idx is split with the row before the column.",
     ),
     Mistake(
         "image before channel",
         (CHANNEL, "int b = idx / (W * H) % batch;\n    int c = idx / (W * H * batch);"),
-        says="The right numbers are at the wrong places: idx is split with the image before the channel.",
+        says="The right numbers are in the wrong places: idx is split with the image before the channel.",
     ),
     Mistake(
         "output taken one too small",
@@ -268,12 +269,12 @@ MISTAKES = (
     Mistake(
         "weights ignored",
         (f"{ADD}[((k * C_in + c) * F + r) * F + s];", "sum += grad;"),
-        says="This is a plain sum of grad_output: the weights are not multiplied in.",
+        says="This is a plain sum of grad_output: the weights are missing from the product.",
     ),
     Mistake(
         "gradient ignored",
         (ADD, "sum += weights"),
-        says="This is a plain sum of weights: grad_output is not multiplied in.",
+        says="This is a plain sum of weights: grad_output is missing from the product.",
     ),
     Mistake(
         "overwritten instead of added",
@@ -290,7 +291,7 @@ MISTAKES = (
     Mistake(
         "subtracted",
         (ADD, "sum -= grad * weights"),
-        says="This is exactly minus the gradient: products are added.",
+        says="The sign is wrong: products are added, not subtracted.",
     ),
     Mistake("sum not set to anything", (START, "float sum;"), expect=("uninitialised-read", "wrong")),
     Mistake("sum in an int", (START, "int sum = 0;")),
@@ -403,7 +404,7 @@ PUZZLE = Puzzle(
         Case("conv_bwi_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 290),
                 C_in=pick(2, 4),

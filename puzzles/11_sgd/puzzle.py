@@ -28,21 +28,21 @@ MISTAKES = (
     Mistake(
         "velocity not stored",
         (KEEP, ""),
-        says="The weights are right, but the velocity is as it was: the next step would know nothing of "
+        says="The weights are right, but the velocity is unchanged: the next step would know nothing about "
         "this one.",
         hint=2,
     ),
     Mistake(
         "velocity ignored",
         (NEW, "float v = slope;"),
-        says="The old velocity has no effect: a part of it, momentum times velocity, stays in the new one.",
+        says="The old velocity has no effect: the new one must contain momentum times the old.",
         hint=2,
     ),
     Mistake(
         "plain gradient descent",
         ((NEW, ""), (KEEP, ""), (MOVE, "weights[i] -= learning_rate * gradient[i];")),
-        says="This is a step against the gradient alone, without momentum or decay; the velocity is as it "
-        "was.",
+        says="The weights move against the gradient alone, without momentum or decay, and the velocity is "
+        "unchanged.",
         hint=2,
     ),
     Mistake(
@@ -54,7 +54,7 @@ MISTAKES = (
     Mistake(
         "momentum missing",
         (NEW, "float v = velocity[i] + slope;"),
-        says="The old velocity stays whole: it must be multiplied with momentum.",
+        says="The old velocity enters in full: it must be multiplied by momentum.",
         hint=2,
     ),
     Mistake(
@@ -66,7 +66,7 @@ MISTAKES = (
     Mistake(
         "dampened",
         (NEW, "float v = momentum * velocity[i] + (1 - momentum) * slope;"),
-        says="The gradient is multiplied with (1 - momentum); it enters the velocity whole.",
+        says="The gradient is multiplied by (1 - momentum); it must enter the velocity in full.",
         hint=2,
     ),
     Mistake(
@@ -89,7 +89,7 @@ MISTAKES = (
     Mistake(
         "weights not stored",
         (MOVE, ""),
-        says="The velocity is right, but the weights are as they were.",
+        says="The velocity is right, but the weights are unchanged.",
         hint=3,
     ),
     Mistake(
@@ -101,7 +101,7 @@ MISTAKES = (
     Mistake(
         "learning rate in the velocity",
         ((NEW, "float v = momentum * velocity[i] + learning_rate * slope;"), (MOVE, "weights[i] -= v;")),
-        says="The learning rate is stored in the velocity; it belongs to the step of the weights.",
+        says="The velocity contains the learning rate, which belongs in the step of the weights only.",
         hint=3,
     ),
     Mistake("learning rate twice", (NEW, "float v = momentum * velocity[i] + learning_rate * slope;")),
@@ -158,7 +158,7 @@ MISTAKES = (
     Mistake(
         "decay without the weight",
         (SLOPE, "float slope = gradient[i] + weight_decay;"),
-        says="weight_decay itself is added to the gradient: it must be multiplied with the weight.",
+        says="weight_decay itself is added to the gradient: it must be multiplied by the weight.",
         hint=2,
     ),
     Mistake(
@@ -171,7 +171,7 @@ MISTAKES = (
             (SLOPE, "float slope = gradient[i] + momentum * weights[i];"),
             (NEW, "float v = weight_decay * velocity[i] + slope;"),
         ),
-        says="momentum and weight_decay have changed places: momentum goes with the velocity.",
+        says="momentum and weight_decay are swapped: momentum goes with the velocity.",
         hint=2,
     ),
     # the threads
@@ -204,8 +204,8 @@ PUZZLE = Puzzle(
     part=1,
     teaches="How a kernel updates arrays in place, and what the velocity of a weight is.",
     practice=(
-        "torch.optim.SGD can update all parameters of a model in a few launches (foreach, fused), as a "
-        "launch costs more than a small array."
+        "torch.optim.SGD can update all parameters of a model in a few launches (foreach, fused), since a "
+        "launch costs more than the update of a small array."
     ),
     lines=6,
     kernels=(
@@ -246,7 +246,7 @@ PUZZLE = Puzzle(
         Case(
             "no_gradient",
             dict(n=14, **factors(0.5, 0.5, 0.5)),
-            note="what was begun goes on",
+            note="the old velocity carries on",
             inputs={"gradient": "zeros"},
         ),
         Case(
@@ -260,7 +260,7 @@ PUZZLE = Puzzle(
         Case("sgd_lenet", dict(n=44_426, **factors(0.01, 0.9, 5e-4)), note="all weights of LeNet"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300), **factors(0.1, 0.9, 0.01)),
         ),
         Case(
@@ -273,8 +273,8 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Nothing is summed up here, and no thread needs another one's numbers: thread i reads its weight, "
-        "its velocity and its gradient, and writes weight and velocity back to where they were. Find i and "
+        "Nothing is summed up here, and no thread needs another's numbers: thread i reads its weight, its "
+        "velocity and its gradient, and writes weight and velocity back to where they were. Find i and "
         "guard it as in puzzle 01. The three factors are plain float variables, the same for all threads.",
         "The velocity comes first. The slope at this weight is its gradient plus weight_decay times the "
         "weight as it is now. The new velocity is momentum times the old velocity, plus that slope. Keep it "

@@ -62,7 +62,7 @@ MISTAKES = (
         Mistake(
             "batch missing",
             (PLANE, "grad_output + c * H * W;"),
-            says="Image 0 is added up once for every image: b is missing in the index.",
+            says="Image 0 is added up once for every image: b is missing from the index.",
         ),
         Mistake(
             "channel by channel",
@@ -107,13 +107,14 @@ MISTAKES = (
         Mistake(
             "ends divided by three",
             ("sum / count;", "sum / 3;"),
-            says="The ends are too small: they have one neighbour, so their sum is divided by 2, not by 3.",
+            says="The ends are too small: they have one neighbour, so their sum must be divided by 2, not "
+            "by 3.",
             hint=2,
         ),
         Mistake(
             "ends repeated",
             (("sum += loss[j];", "sum += loss[min(max(j, 0), n - 1)];"), (EXISTS, "")),
-            says="The ends count twice: a neighbour that does not exist is left out, not replaced.",
+            says="The ends count twice: leave out a neighbour that does not exist; do not replace it.",
             hint=2,
         ),
     ),
@@ -257,7 +258,7 @@ PUZZLE = Puzzle(
         Case("many_channels", dict(batch=4, C=67, H=5, W=4, n=4097), note="65 blocks of losses"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(2, 4), C=pick(65, 90), H=pick(2, 9), W=pick(2, 9), n=pick(300, 3000)
             ),
@@ -285,14 +286,14 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "The first two never leave their arrays, but read at wrong places in them. Count elements: how many "
-        "lie before the plane of channel c in image b? How many lie before row 2 * p of a plane? Try the "
-        "numbers of the case that failed, not numbers where rows are as long as columns are high.",
-        "In the third, the report names an element that does not exist, so ask which j leads there and which thread has "
-        "it. Only the outermost thread is concerned. Compare the two halves of the test: what is the first "
-        "number on either side that must not pass?",
+        "The first two never leave their arrays, but read the wrong places in them. Count elements: how "
+        "many lie before the plane of channel c in image b? How many lie before row 2 * p of a plane? Try "
+        "the numbers of the case that failed, not numbers where rows are as long as columns are high.",
+        "In the third, the report names an element that does not exist, so ask which j leads there and "
+        "which thread has it. Only the outermost thread is affected. Compare the two halves of the test: "
+        "what is the first number on either side that must not pass?",
         "In the fourth, every thread fills one element of the shared array, and reads those that other "
         "threads fill. Nothing makes it wait for them. One line is missing, between the last write and the "
-        "first read, at a place that all threads of the block pass.",
+        "first read, where all threads of the block pass.",
     ),
 )

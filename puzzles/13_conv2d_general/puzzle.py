@@ -75,13 +75,13 @@ MISTAKES = (
                 (ROW, "int h = p * dilation_h - pad_h + r * stride_h;"),
                 (COLUMN, "int w = q * dilation_w - pad_w + s * stride_w;"),
             ),
-            says="Stride and dilation have changed places: positions are a stride apart, taps a dilation.",
+            says="Stride and dilation are swapped: positions are a stride apart, taps a dilation.",
             hint=3,
         ),
         Mistake(
             "forward: strides swapped",
             ((ROW, ROW.replace("stride_h", "stride_w")), (COLUMN, COLUMN.replace("stride_w", "stride_h"))),
-            says="The rows are counted with stride_w and the columns with stride_h: exchange them.",
+            says="The rows are counted with stride_w and the columns with stride_h: swap them.",
             hint=3,
         ),
         Mistake(
@@ -157,7 +157,7 @@ MISTAKES = (
                     "if (right < 0 || right % stride_h != 0) continue;",
                 ),
             ),
-            says="The rows are divided by stride_w and the columns by stride_h: exchange them.",
+            says="The rows are divided by stride_w and the columns by stride_h: swap them.",
             hint=3,
         ),
         Mistake("input: positions past the last one not tested", (PAST, ""), expect="out-of-bounds"),
@@ -187,7 +187,7 @@ MISTAKES = (
         Mistake(
             "weights: paddings swapped",
             ((ROW, ROW.replace("pad_h", "pad_w")), (COLUMN, COLUMN.replace("pad_w", "pad_h"))),
-            says="The rows are moved by pad_w and the columns by pad_h: exchange them.",
+            says="The rows are moved by pad_w and the columns by pad_h: swap them.",
             hint=3,
         ),
         Mistake(
@@ -351,7 +351,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
         ),
         *stress_cases(),

@@ -78,7 +78,7 @@ MISTAKES = (
         Mistake(
             "forward: strides swapped",
             ((ROW, ROW.replace("stride_h", "stride_w")), (COLUMN, COLUMN.replace("stride_w", "stride_h"))),
-            says="The rows are counted with stride_w and the columns with stride_h: exchange them.",
+            says="The rows are counted with stride_w and the columns with stride_h: swap them.",
             hint=3,
         ),
     ),
@@ -296,7 +296,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(
                 pick, C_in=2 * pick(1, 2), C_out=2 * pick(1, 3), groups=2, threads=pick(30, 90)
             ),

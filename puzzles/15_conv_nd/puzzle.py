@@ -110,7 +110,7 @@ MISTAKES = (
         Mistake(
             "no loop over t",
             (T_LOOP, T_LOOP.replace("t < T", "t < 1")),
-            says="Only the taps of depth 0 are used: the loop over t is missing or stops after one round.",
+            says="Only the taps of depth 0 are used: the loop over t is missing or stops after one pass.",
         ),
         Mistake(
             "padding of the depth ignored",
@@ -127,7 +127,7 @@ MISTAKES = (
         Mistake(
             "strides of depth and rows exchanged",
             ((DEPTH, DEPTH.replace("stride_d", "stride_h")), (ROW, ROW.replace("stride_h", "stride_d"))),
-            says="stride_d and stride_h have changed places: the depth goes with stride_d, rows with stride_h.",
+            says="stride_d and stride_h are swapped: the depth goes with stride_d, rows with stride_h.",
             hint=3,
         ),
         Mistake(
@@ -222,7 +222,7 @@ MISTAKES = (
                 (DOWN, DOWN.replace("dilation_h", "dilation_w")),
                 (RIGHT, RIGHT.replace("dilation_w", "dilation_h")),
             ),
-            says="dilation_h and dilation_w have changed places.",
+            says="dilation_h and dilation_w are swapped.",
             hint=3,
         ),
         Mistake(
@@ -276,7 +276,7 @@ MISTAKES = (
         Mistake(
             "weights: paddings of depth and columns exchanged",
             ((DEPTH, DEPTH.replace("pad_d", "pad_w")), (COLUMN, COLUMN.replace("pad_w", "pad_d"))),
-            says="pad_d and pad_w have changed places.",
+            says="pad_d and pad_w are swapped.",
             hint=3,
         ),
         Mistake(
@@ -463,7 +463,7 @@ PUZZLE = Puzzle(
             ),
             note="blocks of 96 threads",
         ),
-        Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
+        Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
         Case(
             "many_groups",
             size(2, 257, (1, 2, 2), 514, (1, 1, 2), groups=257),

@@ -110,13 +110,13 @@ MISTAKES = (
                 (ROW_EXISTS, ROW_EXISTS.replace("stride_h", "stride_w")),
                 (COLUMN_EXISTS, COLUMN_EXISTS.replace("stride_w", "stride_h")),
             ),
-            says="The rows are divided by stride_w and the columns by stride_h: exchange them.",
+            says="The rows are divided by stride_w and the columns by stride_h: swap them.",
             hint=3,
         ),
         Mistake(
             "forward: filter turned",
             (WEIGHT, "(c * filters + k) * R + R - 1 - r) * S + S - 1 - s"),
-            says="The stamps are upside down and left to right: a stamp is the filter as it is.",
+            says="The stamps are flipped in both directions: a stamp is the filter as it is.",
         ),
         Mistake(
             "forward: weights of a convolution",
@@ -188,13 +188,13 @@ MISTAKES = (
                 (P, "int p = h * dilation_h - pad_h + r * stride_h;"),
                 (Q, "int q = w * dilation_w - pad_w + s * stride_w;"),
             ),
-            says="Stride and dilation have changed places: stamps are a stride apart, taps a dilation.",
+            says="Stride and dilation are swapped: stamps are a stride apart, taps a dilation.",
             hint=3,
         ),
         Mistake(
             "weights: paddings swapped",
             ((P, P.replace("pad_h", "pad_w")), (Q, Q.replace("pad_w", "pad_h"))),
-            says="The rows are moved by pad_w and the columns by pad_h: exchange them.",
+            says="The rows are moved by pad_w and the columns by pad_h: swap them.",
             hint=3,
         ),
         Mistake(
@@ -322,7 +322,7 @@ PUZZLE = Puzzle(
             size(2, 8, 7, 7, 4, 4, 4, stride=(2, 2), pad=(1, 1)),
             note="the usual 4 x 4, stride 2, padding 1: twice the size",
         ),
-        Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
+        Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
         Case(
             "many_groups",
             size(2, 257, 2, 3, 514, 1, 2, groups=257),

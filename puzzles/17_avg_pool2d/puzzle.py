@@ -188,7 +188,7 @@ MISTAKES = (
                 MEAN_PLACE,
                 MEAN_PLACE.replace("p * stride_h", "p * stride_w").replace("q * stride_w", "q * stride_h"),
             ),
-            says="stride_h and stride_w have changed places: rows go with stride_h, columns with stride_w.",
+            says="stride_h and stride_w are swapped: rows go with stride_h, columns with stride_w.",
             hint=3,
         ),
         Mistake(
@@ -199,7 +199,7 @@ MISTAKES = (
                     "* stride_w - pad_w", "* stride_w - pad_h"
                 ),
             ),
-            says="pad_h and pad_w have changed places: rows go with pad_h, columns with pad_w.",
+            says="pad_h and pad_w are swapped: rows go with pad_h, columns with pad_w.",
             hint=3,
         ),
         Mistake(
@@ -307,7 +307,7 @@ MISTAKES = (
         Mistake(
             "NaN ignored",
             (BETTER, "if (x > best || at < 0) {"),
-            says="A NaN is passed over: no number compares with it, so ask with isnan(x) as well.",
+            says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",
             hint=2,
         ),
         Mistake(
@@ -318,7 +318,7 @@ MISTAKES = (
                     "s * dilation_w", "s * dilation_h"
                 ),
             ),
-            says="dilation_h and dilation_w have changed places.",
+            says="dilation_h and dilation_w are swapped.",
             hint=3,
         ),
     ),
@@ -648,7 +648,7 @@ PUZZLE = Puzzle(
             dict(batch=1, C=2, H=16, W=16, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1),
             note="the window of ResNet's only max pooling",
         ),
-        Case("own_sizes", note="sizes that belong to your file", draw=own_sizes),
+        Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
         Case(
             "tall_images",
             dict(batch=2, C=1, H=263, W=3, R=2, S=2, stride_h=1, stride_w=1),

@@ -87,7 +87,7 @@ MISTAKES = (
         Mistake(
             "image 0 only",
             (NCHW, "input[(c * H + h) * W + w]"),
-            says="Every image is image 0: n is missing in the index of the input.",
+            says="Every image is image 0: n is missing from the index of the input.",
             hint=3,
         ),
         Mistake(
@@ -111,7 +111,7 @@ MISTAKES = (
         Mistake(
             "back: image 0 only",
             (NHWC, "input[(h * W + w) * C + c]"),
-            says="Every image is image 0: n is missing in the index of the input.",
+            says="Every image is image 0: n is missing from the index of the input.",
             hint=3,
         ),
         Mistake(
@@ -201,7 +201,7 @@ MISTAKES = (
         Mistake(
             "blocks: image 0",
             (FROM, FROM.replace("(n * rows + row)", "row")),
-            says="Every image is image 0: n is missing in the place of the block in the input.",
+            says="Every image is image 0: n is missing from the place of the block in the input.",
             hint=2,
         ),
         Mistake("blocks: float4 always", (ODD, "false"), expect=("misaligned", "out-of-bounds")),
@@ -325,7 +325,7 @@ PUZZLE = Puzzle(
         Case("many_blocks", dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3), note="for `backwarp profile`"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(2, 4),
                 C=pick(9, 20),

@@ -133,7 +133,7 @@ MISTAKES = (
     Mistake(
         "b missing",
         (GRAD, "grad_output[k * plane + i % plane]"),
-        says="Image 0 is added up once for every image: b is missing in the index of grad_output.",
+        says="Image 0 is added up once for every image: b is missing from the index of grad_output.",
     ),
     Mistake(
         "batch stride without channels",
@@ -293,7 +293,7 @@ PUZZLE = Puzzle(
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 300),
                 C_out=pick(2, 7),

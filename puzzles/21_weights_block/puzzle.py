@@ -96,23 +96,23 @@ MISTAKES = (
     Mistake(
         "b missing in the input",
         (INPUT, "input[(c * H + p + r) * W + q + s]"),
-        says="Every image's gradient is multiplied with image 0: b is missing in the index of the input.",
+        says="Every image's gradient is multiplied by image 0: b is missing from the index of the input.",
     ),
     Mistake(
         "b missing in grad_output",
         (GRAD, "grad_output[(k * H_out + p) * W_out + q]"),
-        says="Every image is multiplied with the gradient of image 0: b is missing in the index of "
+        says="Every image is multiplied by the gradient of image 0: b is missing from the index of "
         "grad_output.",
     ),
     Mistake(
         "r and s swapped",
         (FILTER, "int r = idx % F;\n    int s = idx / F % F;"),
-        says="Rows and columns of the filter are exchanged: r and s have changed places.",
+        says="The filter is transposed: r and s are swapped.",
     ),
     Mistake(
         "k and c swapped in the split",
         (CHANNELS, "int k = idx / (F * F) % C_out;\n    int c = idx / (F * F * C_out);"),
-        says="The right numbers are at the wrong places: idx is split with c as the slowest axis; it is k.",
+        says="The right numbers are in the wrong places: idx is split with c as the slowest axis; it is k.",
     ),
     Mistake(
         "H_out and W_out for H and W",
@@ -123,7 +123,7 @@ MISTAKES = (
     Mistake(
         "r and s missing",
         (INPUT, "input[((b * C_in + c) * H + p) * W + q]"),
-        says="All weights of a filter get the gradient of weight (0, 0): r and s are missing in the input.",
+        says="All weights of a filter get the gradient of weight (0, 0): r and s are missing from the input.",
         hint=2,
     ),
     Mistake(
@@ -249,7 +249,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 270),
                 C_in=pick(1, 3),

@@ -157,7 +157,7 @@ MISTAKES = (
         Mistake(
             "first images in every part",
             (SPLIT, SPLIT.replace("i / (W_out * H_out)", "i / (W_out * H_out) - first")),
-            says="Every part begins with image 0: the part's first image is missing in b.",
+            says="Every part begins with image 0: the part's first image is missing from b.",
         ),
         Mistake("last part not cut", (LAST, "int last = first + images;"), expect="out-of-bounds"),
         Mistake(
@@ -170,13 +170,14 @@ MISTAKES = (
         Mistake(
             "r missing in the input",
             ("* H + p + r) * W + q;", "* H + p) * W + q;"),
-            says="All rows of a filter get the gradient of row 0: r is missing in the index of the input.",
+            says="All rows of a filter get the gradient of row 0: r is missing from the index of the input.",
             hint=2,
         ),
         Mistake(
             "k and c swapped in the split",
             (ROW, "int k = row / F % C_out;\n    int c = row / (F * C_out);"),
-            says="The right numbers are at the wrong places: row is split with c as the slowest axis; it is k.",
+            says="The right numbers are in the wrong places: row is split with c as the slowest axis; it is "
+            "k.",
             hint=2,
         ),
         Mistake(
@@ -359,7 +360,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 270),
                 C_in=pick(1, 3),

@@ -137,7 +137,7 @@ MISTAKES = (
         Mistake(
             "b missing",
             ("input[b * n_in + i]", "input[i]"),
-            says="Every sample has the outputs of sample 0: b is missing in the index of the input.",
+            says="Every sample has the outputs of sample 0: b is missing from the index of the input.",
             hint=2,
         ),
         # the sum
@@ -252,7 +252,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(3, 9),
                 n_in=pick(20, 90),

@@ -123,7 +123,7 @@ MISTAKES = (
     Mistake(
         "r and s exchanged",
         (ADD, ADD.replace("(y + r) * across + x + s", "(y + s) * across + x + r")),
-        says="Rows and columns of the filter are exchanged: r and s have changed places.",
+        says="The filter is transposed: r and s are swapped.",
         hint=3,
     ),
     Mistake(
@@ -135,7 +135,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every channel",
         (C_LOOP, C_LOOP + " sum = bias[k];"),
-        says="Only the last input channel is in the sum: it starts again for every channel.",
+        says="Only the last input channel is in the sum: it restarts for every channel.",
         hint=2,
     ),
     Mistake(
@@ -226,7 +226,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), note="2 x 5 tiles; H > W"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(
                 batch=pick(257, 270),
                 C_in=pick(1, 3),

@@ -197,7 +197,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", dict(rows=70, columns=45), note="2 x 3 tiles"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(rows=pick(33, 90), columns=pick(33, 90)),
         ),
         Case("large", dict(rows=263, columns=257), note="more elements than 16 bits can count", stress=True),

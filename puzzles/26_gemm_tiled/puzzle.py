@@ -80,7 +80,7 @@ MISTAKES = (
     Mistake(
         "tail of K missing",
         (LOOP, LOOP.replace("start < K", "start + TILE <= K")),
-        says="The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
+        says="The steps after the last full tile are missing: the last tiles are used too, padded with 0.",
         hint=2,
     ),
     Mistake(
@@ -109,7 +109,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every tile",
         (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
+        says="Only the products of the last pair of tiles are in the sum: it restarts for every tile.",
         hint=2,
     ),
     Mistake(
@@ -127,14 +127,14 @@ MISTAKES = (
     Mistake(
         "start missing in A",
         (FILL_A, FILL_A.replace("K + start + x]", "K + x]")),
-        says="Every tile of B meets the first tile of A: the start of the stretch is missing in the index "
+        says="Every tile of B meets the first tile of A: the start of the stretch is missing from the index "
         "of A.",
         hint=3,
     ),
     Mistake(
         "start missing in B",
         (FILL_B, FILL_B.replace("(start + y) * N", "y * N")),
-        says="Every tile of A meets the first tile of B: the start of the stretch is missing in the index "
+        says="Every tile of A meets the first tile of B: the start of the stretch is missing from the index "
         "of B.",
         hint=3,
     ),
@@ -199,7 +199,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", dict(M=33, N=50, K=37), note="4 x 3 blocks, 3 pairs of tiles"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(M=pick(17, 60), N=pick(17, 60), K=pick(17, 60)),
         ),
         Case("large_A", dict(M=257, N=2, K=261), note="more than 65,536 elements in A", stress=True),

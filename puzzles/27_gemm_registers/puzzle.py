@@ -150,13 +150,13 @@ MISTAKES = (
     Mistake(
         "tail of K missing",
         ((LOOP, LOOP.replace("start < K", "start + BK <= K")), *SHORT),
-        says="The steps after the last full tile are missing: the last tiles are used too, filled up with 0.",
+        says="The steps after the last full tile are missing: the last tiles are used too, padded with 0.",
         hint=3,
     ),
     Mistake(
         "sums start again for every tile",
         ((LOOP, LOOP + " for (int i = 0; i < TM * TN; i++) sum[i / TN][i % TN] = 0.0f;"), *SHORT),
-        says="Only the products of the last pair of tiles are in the sums: they start again for every tile.",
+        says="Only the products of the last pair of tiles are in the sums: they restart for every tile.",
         hint=3,
     ),
     Mistake(
@@ -225,7 +225,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", dict(M=67, N=70, K=21), note="2 x 2 blocks"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: dict(M=pick(65, 140), N=pick(65, 140), K=pick(9, 40)),
         ),
         Case("large_A", dict(M=257, N=2, K=261), note="more than 65,536 elements in A", stress=True),

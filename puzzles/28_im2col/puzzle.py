@@ -106,12 +106,12 @@ MISTAKES = (
             (ROW, "int h = p * dilation_h - pad_h + r * stride_h;"),
             (COL, "int w = q * dilation_w - pad_w + s * stride_w;"),
         ),
-        says="Stride and dilation have changed places: positions are a stride apart, taps a dilation.",
+        says="Stride and dilation are swapped: positions are a stride apart, taps a dilation.",
     ),
     Mistake(
         "strides swapped",
         ((ROW, ROW.replace("stride_h", "stride_w")), (COL, COL.replace("stride_w", "stride_h"))),
-        says="The rows are counted with stride_w and the columns with stride_h: exchange them.",
+        says="The rows are counted with stride_w and the columns with stride_h: swap them.",
     ),
     Mistake(
         "edges repeated",
@@ -134,13 +134,15 @@ MISTAKES = (
     Mistake(
         "channel missing",
         (PIXEL, PIXEL.replace("b * C_in + c", "b * C_in")),
-        says="The rows of all channels hold the pixels of channel 0: c is missing in the index of the input.",
+        says="The rows of all channels hold the pixels of channel 0: c is missing from the index of the "
+        "input.",
         hint=2,
     ),
     Mistake(
         "image missing",
         (PIXEL, PIXEL.replace("(b * C_in + c)", "c")),
-        says="The columns of all images hold the pixels of image 0: b is missing in the index of the input.",
+        says="The columns of all images hold the pixels of image 0: b is missing from the index of the "
+        "input.",
         hint=3,
     ),
     Mistake(
@@ -234,7 +236,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
         ),
         Case(

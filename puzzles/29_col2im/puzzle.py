@@ -136,7 +136,7 @@ MISTAKES = (
             (P, P.replace("stride_h", "stride_w")),
             (Q, Q.replace("stride_w", "stride_h")),
         ),
-        says="The rows are divided by stride_w and the columns by stride_h: exchange them.",
+        says="The rows are divided by stride_w and the columns by stride_h: swap them.",
     ),
     Mistake(
         "rows past the last position",
@@ -167,13 +167,13 @@ MISTAKES = (
     Mistake(
         "c missing in the row",
         (TAP, "int row = r * S + s;"),
-        says="All channels get the entries of channel 0: c is missing in the number of the row.",
+        says="All channels get the entries of channel 0: c is missing from the number of the row.",
         hint=3,
     ),
     Mistake(
         "b missing in the column",
         (PLACE, "int column = p * W_out + q;"),
-        says="All images get the entries of image 0: b is missing in the number of the column.",
+        says="All images get the entries of image 0: b is missing from the number of the column.",
         hint=3,
     ),
     # which entry
@@ -281,7 +281,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, threads=pick(30, 90)),
         ),
         Case(

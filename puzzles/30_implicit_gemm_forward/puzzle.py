@@ -78,7 +78,7 @@ MISTAKES = (
     Mistake(
         "image missing",
         (PATCHES, PATCHES.replace("(b * C_in + c)", "c")),
-        says="The outputs of all images are those of image 0: b is missing in the index of the input.",
+        says="The outputs of all images are those of image 0: b is missing from the index of the input.",
         hint=3,
     ),
     Mistake(
@@ -133,7 +133,7 @@ MISTAKES = (
     Mistake(
         "tail missing",
         (LOOP, LOOP.replace("start < rows", "start + TILE <= rows")),
-        says="The rows after the last full tile are missing: the last tiles are used too, filled up with 0.",
+        says="The rows after the last full tile are missing: the last tiles are used too, padded with 0.",
         hint=2,
     ),
     Mistake(
@@ -172,7 +172,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every tile",
         (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the products of the last pair of tiles are in the sum: it starts again for every tile.",
+        says="Only the products of the last pair of tiles are in the sum: it restarts for every tile.",
         hint=2,
     ),
 )
@@ -237,7 +237,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
         ),
         *stress_cases_of_tiles(),

@@ -134,7 +134,7 @@ MISTAKES = (
     Mistake(
         "first tap without the padding",
         (FIRST, "int first_r = class_h % stride_h, first_s = class_w % stride_w;"),
-        says="Class 0 begins with tap 0, class 1 with tap 1: the padding is missing in the first tap, "
+        says="Class 0 begins with tap 0, class 1 with tap 1: the padding is missing from the first tap, "
         "which is (class + pad) % stride.",
         hint=3,
     ),
@@ -173,7 +173,7 @@ MISTAKES = (
             (P, P.replace("(class_h + pad_h) / stride_h ", "0 ")),
             (Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),
         ),
-        says="Row m of the class is taken for position m less the taps: the padding is missing in it.",
+        says="Row m of the class is taken for position m less the taps: the padding is missing from it.",
         hint=3,
     ),
     Mistake(
@@ -195,7 +195,7 @@ MISTAKES = (
     Mistake(
         "image 0 of grad_output",
         (GRADS, GRADS.replace("b * C_out + k", "k")),
-        says="All images get the gradient of image 0: b is missing in the index of grad_output.",
+        says="All images get the gradient of image 0: b is missing from the index of grad_output.",
         hint=3,
     ),
     # barriers and tails
@@ -204,8 +204,8 @@ MISTAKES = (
     Mistake(
         "tail missing",
         (LOOP, LOOP.replace("start < depth", "start + TILE <= depth")),
-        says="The products after the last full stretch are missing: the last tiles are used too, filled "
-        "up with 0.",
+        says="The products after the last full stretch are missing: the last tiles are used too, padded "
+        "with 0.",
         hint=2,
     ),
     Mistake(
@@ -221,7 +221,7 @@ MISTAKES = (
     Mistake(
         "sum starts again for every stretch",
         (LOOP, LOOP + " sum = 0.0f;"),
-        says="Only the last stretch is in the sum: it starts again for every pair of tiles.",
+        says="Only the last stretch is in the sum: it restarts for every pair of tiles.",
         hint=2,
     ),
 )
@@ -315,7 +315,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
         ),
         *stress_cases_of_tiles(),

@@ -157,7 +157,7 @@ MISTAKES = (
             "tail of the split missing",
             (LOOP, LOOP.replace("start < last", "start + TILE <= last")),
             says="The positions after the last full stretch of a split are missing: the last tiles are used "
-            "too, filled up with 0.",
+            "too, padded with 0.",
             hint=2,
         ),
         Mistake(
@@ -177,7 +177,7 @@ MISTAKES = (
         Mistake(
             "sum starts again for every stretch",
             (LOOP, LOOP + " sum = 0.0f;"),
-            says="Only the last stretch of every split is in the sum: it starts again for every pair of tiles.",
+            says="Only the last stretch of every split is in the sum: it restarts for every pair of tiles.",
             hint=2,
         ),
         Mistake(
@@ -230,7 +230,8 @@ MISTAKES = (
         Mistake(
             "image 0 of the input",
             (WINDOWS, WINDOWS.replace("(b * C_in + c)", "c")),
-            says="All images of grad_output meet image 0 of the input: b is missing in the index of the input.",
+            says="All images of grad_output meet image 0 of the input: b is missing from the index of the "
+            "input.",
             hint=3,
         ),
         Mistake(
@@ -401,7 +402,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20), splits=pick(2, 5)),
         ),
         *stress_cases_of_tiles(),

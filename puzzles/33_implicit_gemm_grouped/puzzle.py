@@ -129,7 +129,7 @@ MISTAKES = (
         Mistake(
             "channels of group 0",
             (CHANNELS, CHANNELS.replace("group * channels + ", "")),
-            says="Every group reads the channels of group 0: the group's first channel is missing in the "
+            says="Every group reads the channels of group 0: the group's first channel is missing from the "
             "index of the input.",
         ),
         Mistake(
@@ -142,7 +142,7 @@ MISTAKES = (
             "filters of group 0",
             (CHANNELS, CHANNELS.replace("group * filters + ", "")),
             says="Every group reads grad_output of the filters of group 0: the group's first filter is "
-            "missing in its index.",
+            "missing from its index.",
         ),
         Mistake(
             "tile not cut at the end of the group",
@@ -224,7 +224,7 @@ MISTAKES = (
         Mistake(
             "sums start again for every image",
             (NEXT, NEXT + "\n        " + ZERO),
-            says="This is exactly the gradient of the last image alone: the sums start again for every image.",
+            says="This is exactly the gradient of the last image alone: the sums restart for every image.",
             hint=2,
         ),
         Mistake(
@@ -410,13 +410,13 @@ PUZZLE = Puzzle(
         ),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             kernels=(GROUPED,),
             draw=lambda pick: own_sizes(pick, C_in=3 * pick(1, 3), C_out=3 * pick(1, 3), groups=3),
         ),
         Case(
             "own_sizes_depthwise",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             kernels=(DEPTHWISE,),
             draw=lambda pick: own_sizes(pick, C_in=3, C_out=3 * pick(1, 3), groups=3),
         ),

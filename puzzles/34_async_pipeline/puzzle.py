@@ -156,7 +156,7 @@ MISTAKES = (
     Mistake(
         "tail missing",
         ((STEPS, "int steps = rows / TILE;"), *SHORT),
-        says="The rows after the last full tile are missing: the last pair is used too, filled up with 0.",
+        says="The rows after the last full tile are missing: the last pair is used too, padded with 0.",
         hint=2,
     ),
     Mistake(
@@ -273,7 +273,7 @@ PUZZLE = Puzzle(
         Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), note="135 rows: 9 steps"),
         Case(
             "own_sizes",
-            note="sizes that belong to your file",
+            note="sizes drawn from your file's text",
             draw=lambda pick: own_sizes(pick, C_out=pick(2, 20)),
         ),
         *stress_cases_of_tiles(),

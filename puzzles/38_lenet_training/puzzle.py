@@ -153,14 +153,14 @@ MISTAKES = (
         Mistake(
             "momentum and decay swapped",
             (NUMBERS, "learning_rate=rate, momentum=WEIGHT_DECAY, weight_decay=MOMENTUM"),
-            says="Momentum and weight decay have changed places.",
+            says="Momentum and weight decay are swapped.",
             hint=2,
             computes=updated(momentum=WEIGHT_DECAY, decay=MOMENTUM),
         ),
         Mistake(
             "velocity and gradient swapped",
             (ARRAYS, 'net[name], net["grad_" + name], net["velocity_" + name]'),
-            says="Velocity and gradient have changed places.",
+            says="Velocity and gradient are swapped.",
             hint=2,
             computes=swapped,
         ),
