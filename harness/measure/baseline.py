@@ -1,6 +1,7 @@
 """The same operation by cuDNN and cuBLAS, through PyTorch, for `backwarp bench`; in a separate process.
 
-What was measured: {"software": ..., "rows": [{"tf32": ..., "layout": ..., "milliseconds": [...]}]}, or {"problem": ...}.
+What was measured: {"software": ..., "rows": [...]}, or {"problem": ...}. A row: {"arithmetic": a field of peaks.Peak,
+"library": ..., "layout": ..., and "milliseconds": [...] or "problem": ...}.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ..devices.child import Child, attach, serve
 from .shapes import transposed
 
 FLUSH = 256 << 20  # bytes written between timed launches: more than any L2 cache holds
+WARM_UP = 200.0  # milliseconds of work before the first timed launch, as for our own kernels
 SECONDS = 300  # for all variants; cudnn.benchmark tries many algorithms first
 #: output of a kernel -> the gradient to ask convolution_backward for: of the input, the weights, the bias
 MASKS = {
@@ -85,7 +87,7 @@ def measure(job: dict) -> dict:
 
 
 def run(job: dict) -> dict:
-    """Every variant: TF32 off and on, each layout."""
+    """Every variant: float32 with TF32 off, TF32, half; each layout; convolutions without cuDNN as well."""
     try:
         import torch
     except ImportError:
@@ -94,30 +96,40 @@ def run(job: dict) -> dict:
         return {"problem": "PyTorch finds no GPU that it can use"}
     torch.backends.cudnn.benchmark = True
     product = job["operation"] == "matmul"
+    library = "cuBLAS" if product else "cuDNN"
     layouts = ["row-major"] if product else ["NCHW"]
     if not product and len(job["input"]) in CHANNELS_LAST:
         layouts.append("channels_last")
-    rows = []
-    for tf32 in (False, True):
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
-        for layout in layouts:
-            work = matrix_product(torch, job) if product else convolution(torch, job, layout)
-            rows.append({"tf32": tf32, "layout": layout, "milliseconds": times(torch, work, job["repeat"])})
-    library = "cuBLAS" if product else f"cuDNN {torch.backends.cudnn.version()}"
-    return {"software": f"{library} through PyTorch {torch.__version__}", "rows": rows}
+    variants = [(arithmetic, library, l) for arithmetic in ("float32", "tf32", "half") for l in layouts]
+    rows = [variant(torch, job, *v) for v in variants + [("float32", "PyTorch", "NCHW")] * (not product)]
+    version = "" if product else f" {torch.backends.cudnn.version()}"
+    return {"software": f"{library}{version} through PyTorch {torch.__version__}", "rows": rows}
 
 
-def matrix_product(torch, job: dict):
-    a = torch.randn((job["m"], job["k"]), device="cuda")
-    b = torch.randn((job["k"], job["n"]), device="cuda")
+def variant(torch, job: dict, arithmetic: str, library: str, layout: str) -> dict:
+    """A row. library: PyTorch's is its own kernel, with which it does what cuDNN is not asked for."""
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arithmetic == "tf32"
+    torch.backends.cudnn.enabled = library != "PyTorch"
+    dtype = torch.float16 if arithmetic == "half" else torch.float32
+    row = {"arithmetic": arithmetic, "library": library, "layout": layout}
+    try:
+        make = matrix_product if job["operation"] == "matmul" else convolution
+        return row | {"milliseconds": times(torch, make(torch, job, layout, dtype), job["repeat"])}
+    except RuntimeError as error:  # no kernel for this variant, or no memory
+        return row | {"problem": (str(error).splitlines() or ["RuntimeError"])[0]}
+
+
+def matrix_product(torch, job: dict, layout: str, dtype):
+    a = torch.randn((job["m"], job["k"]), device="cuda", dtype=dtype)
+    b = torch.randn((job["k"], job["n"]), device="cuda", dtype=dtype)
     return lambda: torch.matmul(a, b)
 
 
-def convolution(torch, job: dict, layout: str):
+def convolution(torch, job: dict, layout: str, dtype):
     """One output or one gradient only: anything else that a library computed would count against it."""
     arrays = {}
     for name in ("input", "weight", "output"):
-        made = torch.randn(tuple(job[name]), device="cuda")
+        made = torch.randn(tuple(job[name]), device="cuda", dtype=dtype)
         if layout != "NCHW":
             made = made.contiguous(memory_format=getattr(torch, CHANNELS_LAST[made.dim()]))
         arrays[name] = made
@@ -129,20 +141,24 @@ def convolution(torch, job: dict, layout: str):
 
 
 def times(torch, work, repeat: int) -> list[float]:
-    """Milliseconds of each run by CUDA events, with L2 flushed before each, after warm-up runs."""
-    for _ in range(3):
-        work()
+    """Milliseconds of each run by CUDA events, with L2 flushed before each, after WARM_UP milliseconds of runs."""
     scratch = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    found = []
-    for _ in range(repeat):
+    first, start, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+
+    def timed() -> float:
         scratch.zero_()
         start.record()
         work()
         end.record()
         torch.cuda.synchronize()
-        found.append(start.elapsed_time(end))
-    return found
+        return start.elapsed_time(end)
+
+    work()  # cuDNN tries its algorithms
+    first.record()
+    timed()
+    while first.elapsed_time(end) < WARM_UP:
+        timed()
+    return [timed() for _ in range(repeat)]
 
 
 if __name__ == "__main__":

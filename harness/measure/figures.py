@@ -80,6 +80,12 @@ def chained(report: BenchResult, m: Measured) -> float:
     return m.median + sum(other.median for other in report.kernels if other.kernel in after)
 
 
+def library_time(found: dict, arithmetic: str) -> float:
+    """Milliseconds of the library in its best layout; 0 if there is none. found: see baseline.py."""
+    rows = (row for row in found.get("rows", ()) if row["arithmetic"] == arithmetic and "milliseconds" in row)
+    return min((statistics.median(row["milliseconds"]) for row in rows), default=0.0)
+
+
 def intensities(m: Measured) -> tuple[float, float]:
     """FLOP per byte: (of the bytes that the requests move, before any cache; if every array moved once)."""
     moved = c.global_bytes(m.counters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from dataclasses import dataclass
 from importlib import metadata
@@ -150,9 +149,7 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
         "milliseconds": milliseconds,
         "tflops": first.work / milliseconds / 1e9,
     }
-    rows = [row for row in first.baseline.get("rows", ()) if not row["tf32"]]
-    if rows:
-        library = min(statistics.median(row["milliseconds"]) for row in rows)
+    if library := figures.library_time(first.baseline, "float32"):
         found |= {"library": first.baseline["software"], "share_of_library": library / milliseconds}
     return found
 

@@ -177,8 +177,11 @@ def library(m: Measured, milliseconds: float) -> list[tuple[str, str]]:
         return [("library", f"no comparison: {problem}")]
     rows = [("library", m.baseline["software"])]
     for row in m.baseline["rows"]:
+        variant = f"{row['library']:7} {row['arithmetic']:8} {row['layout']:13}"
+        if "problem" in row:
+            rows.append(("", f"  {'':10}{variant} {row['problem']}"))
+            continue
         median = statistics.median(row["milliseconds"])
-        variant = f"TF32 {'on' if row['tf32'] else 'off':3}  {row['layout']:13}"
         speed = percent(median / milliseconds)
         rows.append(("", f"  {'':10}{variant} {median:.4g} ms; this kernel runs at {speed} of its speed"))
     return rows

@@ -31,7 +31,7 @@ from harness.devices.launching import (
     variable_array,
 )
 from harness.devices.nvrtc.compiler import Ptx
-from harness.devices.nvrtc.symbols import demangle, parameter_sizes
+from harness.devices.nvrtc.symbols import demangle, parameter_sizes, waits_for_grid
 from harness.errors import DeviceError, KernelFault
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525
@@ -286,6 +286,7 @@ class GpuKernel:
     def __init__(self, module: GpuModule, name: str, symbol: str):
         self.module, self.name, self.symbol = module, name, symbol
         self.params = parameter_sizes(module.compiled.text, symbol)
+        self.cooperative = waits_for_grid(module.compiled.text, symbol)
         # As in CuPy: more than 48 KiB of shared memory must be requested by setting this.
         self.max_dynamic_shared_size_bytes: int | None = None
 
@@ -338,7 +339,8 @@ class GpuKernel:
             ("array", a.handle) if isinstance(a, GpuArray) else ("value", numpy.asarray(a)) for a in args
         ]
         allowed = self.max_dynamic_shared_size_bytes
-        return self.module.load(), self.symbol, grid, block, packed, int(shared_mem), allowed
+        launched = self.module.load(), self.symbol, grid, block, packed, int(shared_mem), allowed
+        return *launched, self.cooperative
 
     def _check_guards(self, args, damaged: dict[int, tuple[int, int]], launch: Launch) -> None:
         faults = []

@@ -28,6 +28,7 @@ GUARD = 4096  # bytes before and after each array
 _BAND = numpy.full(GUARD // 4, 0xFFC5C5C5, numpy.uint32).view(numpy.uint8)  # a NaN, as float and as double
 _PRINTF_FIFO = 8 << 20  # bytes; what a kernel prints beyond this is lost, oldest first
 FLUSH = 256 << 20  # bytes written between timed launches, more than any L2 holds
+WARM_UP = 200.0  # milliseconds of work before the first timed launch: an idle GPU has lowered its clocks
 _READ_LIMIT = 2 * _PRINTF_FIFO
 
 # CUDA's error -> kind of fault. All of these leave the context unusable.
@@ -121,7 +122,8 @@ class Context:
             raise DeviceError("CUDA finds no device")
         device = runtime.getDevice()
         properties = runtime.getDeviceProperties(device)
-        runtime.deviceSetLimit(runtime.cudaLimitPrintfFifoSize, _PRINTF_FIFO)
+        if self.output:  # CUDA refuses it in a process that has launched a kernel with printf
+            runtime.deviceSetLimit(runtime.cudaLimitPrintfFifoSize, _PRINTF_FIFO)
 
         def attribute(name: str) -> int:
             return runtime.deviceGetAttribute(getattr(runtime, f"cudaDevAttrMax{name}"), device)
@@ -133,6 +135,7 @@ class Context:
             attribute("SharedMemoryPerBlock"),
             attribute("SharedMemoryPerBlockOptin"),
         )
+        self.multiprocessors = runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device)
         self.driver_version = runtime.driverGetVersion()
         self.capability = properties["major"], properties["minor"]
         name = properties["name"]
@@ -254,18 +257,23 @@ class Context:
 
     # --- launches
 
-    def launch(self, module: int, symbol: str, grid, block, args, shared_mem, allowed, guarded) -> dict:
+    def launch(
+        self, module: int, symbol: str, grid, block, args, shared_mem, allowed, together, guarded
+    ) -> dict:
         """Runs a kernel to its end.
 
         args: ("array", handle) or ("value", 0-d NumPy array). allowed: the most dynamic shared memory
-        that was requested, None for CUDA's default. guarded: check the guard bands afterwards.
+        that was requested, None for CUDA's default. together: all blocks wait for one another (a cooperative launch).
+        guarded: check the guard bands afterwards.
         """
         values = self._values(args)
         function = self._function(module, symbol)
         self._allow_shared(function, shared_mem, allowed)
+        if together:
+            self._check_room(function, grid, block, shared_mem)
         self.output.take()
         try:
-            function(grid, block, values, shared_mem=shared_mem)
+            function(grid, block, values, shared_mem=shared_mem, enable_cooperative_groups=together)
         except Exception as error:
             raise self._refused(error) from error
         self.runtime.deviceSynchronize()
@@ -278,23 +286,33 @@ class Context:
         return {"stdout": text, "dropped": dropped, "damaged": damaged}
 
     def time(
-        self, module: int, symbol: str, grid, block, args, shared_mem, allowed, repeat: int
+        self, module: int, symbol: str, grid, block, args, shared_mem, allowed, together, repeat: int
     ) -> list[float]:
-        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each."""
+        """Milliseconds of each of `repeat` launches, by CUDA events; L2 holds other data before each.
+
+        Launches for WARM_UP milliseconds come before them. They follow without a pause: while the GPU flushes, the next
+        launch is already queued, and none of what Python needs for it is timed.
+        """
         values = self._values(args)
         function, runtime = self._function(module, symbol), self.runtime
         self._allow_shared(function, shared_mem, allowed)
         scratch = runtime.malloc(FLUSH)
-        start, end = runtime.eventCreate(), runtime.eventCreate()
-        found = []
-        for _ in range(repeat):
+        first, start, end = events = [runtime.eventCreate() for _ in range(3)]
+
+        def timed() -> float:
             runtime.memsetAsync(scratch, 0, FLUSH, 0)
             runtime.eventRecord(start, 0)
-            function(grid, block, values, shared_mem=shared_mem)
+            function(grid, block, values, shared_mem=shared_mem, enable_cooperative_groups=together)
             runtime.eventRecord(end, 0)
             runtime.eventSynchronize(end)
-            found.append(float(runtime.eventElapsedTime(start, end)))
-        for event in (start, end):
+            return float(runtime.eventElapsedTime(start, end))
+
+        runtime.eventRecord(first, 0)
+        timed()
+        while runtime.eventElapsedTime(first, end) < WARM_UP:
+            timed()
+        found = [timed() for _ in range(repeat)]
+        for event in events:
             runtime.eventDestroy(event)
         runtime.free(scratch)
         return found
@@ -325,6 +343,18 @@ class Context:
             raise LaunchError(
                 f"{static} bytes of static and {dynamic} of dynamic shared memory; a block has {most} "
                 f"(up to {limits.shared_per_block_optin} where the kernel opts in)"
+            )
+
+    def _check_room(self, function, grid, block, shared_mem: int) -> None:
+        """CuPy would launch a smaller grid instead of saying that this one is too large."""
+        threads = math.prod(block)
+        blocks = self.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, shared_mem)
+        room = blocks * self.multiprocessors
+        if math.prod(grid) > room:
+            raise LaunchError(
+                f"the grid waits as a whole (grid.sync()), and {math.prod(grid)} blocks of {threads} threads do not "
+                f"fit on this GPU at once; {room} do",
+                "cudaErrorCooperativeLaunchTooLarge",
             )
 
     def _refused(self, error: Exception) -> Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -27,17 +28,28 @@ def version() -> str:
 
 @lru_cache(maxsize=1)
 def headers_version() -> str:
-    return " ".join(_installed().get(package.replace("-", "_"), "none") for package in HEADER_PACKAGES)
+    """The packages' versions; for a toolkit its folder, whose name says it."""
+    versions = [_installed().get(package.replace("-", "_"), "none") for package in HEADER_PACKAGES]
+    return os.path.realpath(cuda_headers()) if "none" in versions else " ".join(versions)
 
 
 @lru_cache(maxsize=1)
 def cuda_headers() -> Path:
-    """The folder of CUDA's own headers. DeviceError where one of the packages is not installed."""
-    for folder in sys.path:
-        include = Path(folder, "nvidia", "cu13", "include").absolute()
+    """The folder of CUDA's own headers: of the packages, else of an installed toolkit. DeviceError where neither has
+    all of them."""
+    packages = (Path(folder, "nvidia", "cu13", "include").absolute() for folder in sys.path)
+    for include in (*packages, *(root / "include" for root in _toolkits())):
         if all((include / name).exists() for name in _HEADERS):
             return include
     raise DeviceError(f"CUDA's headers are not installed. Run: pip install {' '.join(HEADER_PACKAGES)}")
+
+
+def _toolkits() -> list[Path]:
+    """Where a CUDA toolkit may be, as its own tools and CuPy look for it."""
+    named = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    if nvcc := shutil.which("nvcc"):
+        named.append(Path(nvcc).resolve().parents[1])
+    return [*named, Path("/usr/local/cuda")]
 
 
 @lru_cache(maxsize=1)

@@ -97,3 +97,10 @@ def parameter_sizes(ptx: str, symbol: str) -> tuple[int, ...]:
         count = re.search(r"\[(\d+)\]\s*$", parameter)
         sizes.append(int(bits) // 8 * (int(count[1]) if count else 1))
     return tuple(sizes)
+
+
+def waits_for_grid(ptx: str, symbol: str) -> bool:
+    """Whether a kernel uses the barrier of its whole grid, for which the driver hands it memory in %envreg1 and 2. In
+    optimised PTX it is expanded into the kernel."""
+    body = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(.*?^}}", ptx, re.MULTILINE | re.DOTALL)
+    return bool(body) and "%envreg" in body[0]

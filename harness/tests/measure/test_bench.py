@@ -346,7 +346,7 @@ def test_what_a_library_is_asked_to_do():
     assert asked > 25
 
 
-def test_the_baseline_is_timed_with_tf32_off_and_on_and_in_both_layouts(monkeypatch):
+def test_the_baseline_is_timed_in_every_arithmetic_and_layout(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE / "fake_torch"))
     transposed = COURSE.load("16")
     text = "N=2,C=4,H=5,W=6,K=6,R=3,S=3,stride=2,pad=1,groups=2"
@@ -354,12 +354,15 @@ def test_the_baseline_is_timed_with_tf32_off_and_on_and_in_both_layouts(monkeypa
     for kernel in transposed.kernels:
         found = baseline.measure({**baseline.job_of(kernel, full), "repeat": 2})
         assert found["software"] == "cuDNN 91002 through PyTorch 2.9.9", found
-        rows = {(row["tf32"], row["layout"]): row["milliseconds"] for row in found["rows"]}
-        assert rows == {
-            (tf32, layout): [0.5 if tf32 else 1.0] * 2
-            for tf32 in (False, True)
-            for layout in ("NCHW", "channels_last")
+        rows = {
+            (row["arithmetic"], row["library"], row["layout"]): row["milliseconds"] for row in found["rows"]
         }
+        assert rows == {
+            (arithmetic, "cuDNN", layout): [milliseconds] * 2
+            for arithmetic, milliseconds in (("float32", 1.0), ("tf32", 0.5), ("half", 0.25))
+            for layout in ("NCHW", "channels_last")
+        } | {("float32", "PyTorch", "NCHW"): [4.0] * 2}
+        assert figures.library_time(found, "tf32") == 0.5 and not figures.library_time({}, "tf32")
 
 
 def test_the_baseline_of_other_kernels(monkeypatch):
@@ -372,7 +375,7 @@ def test_the_baseline_of_other_kernels(monkeypatch):
         puzzle = COURSE.load(number)
         job = baseline.job_of(puzzle.kernel(name), puzzle.full_dims(shapes.shape_of(puzzle).case))
         found = baseline.measure({**job, "repeat": 1})
-        assert len(found.get("rows", ())) == (2 if number == "27" else 4), found
+        assert len(found.get("rows", ())) == (3 if number == "27" else 7), found
 
 
 @pytest.mark.parametrize(
@@ -390,12 +393,15 @@ def test_a_second_pass_belongs_to_the_first_when_weighed_against_a_library():
         figures.Measured(k.name, (1, 1, 1), (1, 1, 1), 10**9, 1, milliseconds=[t])
         for k, t in zip(puzzle.kernels, (3.0, 1.0))
     )
-    first.baseline = {"software": "cuDNN", "rows": [{"tf32": False, "layout": "NCHW", "milliseconds": [2.0]}]}
+    first.baseline = {
+        "software": "cuDNN",
+        "rows": [{"arithmetic": "float32", "library": "cuDNN", "layout": "NCHW", "milliseconds": [2.0]}],
+    }
     report = figures.BenchResult(
         puzzle, bench.Verdict("32", "kernel.cu", device_kind="gpu"), {}, [first, second], peaks.PEAKS[0]
     )
     assert figures.chained(report, first) == 4.0 and figures.chained(report, second) == 1.0
-    assert any("TF32 off  NCHW" in line and "50% of its speed" in line for line in lines(report))
+    assert any("cuDNN   float32  NCHW" in line and "50% of its speed" in line for line in lines(report))
 
 
 def test_tensor_cores_are_told_by_the_instructions():

@@ -398,6 +398,19 @@ def test_headers_that_are_not_installed_are_named(monkeypatch):
         library.cuda_headers.cache_clear()
 
 
+def test_headers_of_a_toolkit_do_as_well(monkeypatch, tmp_path):
+    """What a machine has that carries the compiler as a package and the headers in /usr/local/cuda."""
+    installed = library.cuda_headers()
+    (tmp_path / "include").symlink_to(installed)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if not installed.is_relative_to(p)])
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    library.cuda_headers.cache_clear()
+    try:
+        assert library.cuda_headers() == tmp_path / "include"
+    finally:
+        library.cuda_headers.cache_clear()
+
+
 def test_without_a_cache(monkeypatch, tmp_path):
     for setting in ("off", str(tmp_path / "file" / "below")):
         (tmp_path / "file").write_text("in the way")

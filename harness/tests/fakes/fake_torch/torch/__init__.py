@@ -1,4 +1,5 @@
-"""A stand-in for PyTorch: what baseline.py calls. Work takes a millisecond, with TF32 half of one."""
+"""A stand-in for PyTorch: what baseline.py calls. Work takes a millisecond, with TF32 half of one, in half a quarter; a
+convolution without cuDNN takes four."""
 
 import math
 import os
@@ -8,9 +9,10 @@ if os.environ.get("FAKE_TORCH") == "absent":
     raise ImportError("no PyTorch here")
 
 __version__ = "2.9.9"
-uint8, channels_last, channels_last_3d = "uint8", "nhwc", "ndhwc"
+uint8, float16, float32 = "uint8", "float16", "float32"
+channels_last, channels_last_3d = "nhwc", "ndhwc"
 backends = SimpleNamespace(
-    cudnn=SimpleNamespace(allow_tf32=None, benchmark=False, version=lambda: 91002),
+    cudnn=SimpleNamespace(allow_tf32=None, benchmark=False, enabled=True, version=lambda: 91002),
     cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=None)),
 )
 clock = [0.0]  # milliseconds
@@ -18,39 +20,40 @@ flushed = [False]
 
 
 class Tensor:
-    def __init__(self, shape, layout="nchw"):
-        self.shape, self.layout = tuple(shape), layout
+    def __init__(self, shape, layout="nchw", dtype=float32):
+        self.shape, self.layout, self.dtype = tuple(shape), layout, dtype
 
     def dim(self):
         return len(self.shape)
 
     def contiguous(self, memory_format):
         assert memory_format == {4: channels_last, 5: channels_last_3d}[self.dim()]
-        return Tensor(self.shape, memory_format)
+        return Tensor(self.shape, memory_format, self.dtype)
 
     def zero_(self):
         flushed[0] = math.prod(self.shape) > 128 << 20  # more than an L2 holds
         clock[0] += 100
 
 
-def randn(shape, device):
+def randn(shape, device, dtype):
     assert device == "cuda"
-    return Tensor(shape)
+    return Tensor(shape, dtype=dtype)
 
 
 def empty(count, dtype, device):
     return Tensor((count,))
 
 
-def _work(tf32):
+def _work(tensor, tf32, own=False):
     assert backends.cudnn.benchmark is True and tf32 in (True, False)
-    clock[0] += (0.5 if tf32 else 1.0) if flushed[0] else 0.25
+    milliseconds = 0.25 if tensor.dtype == float16 else 0.5 if tf32 else 4.0 if own else 1.0
+    clock[0] += milliseconds if flushed[0] else 0.125
     flushed[0] = False
 
 
 def matmul(a, b):
     assert a.shape[1] == b.shape[0]
-    _work(backends.cuda.matmul.allow_tf32)
+    _work(a, backends.cuda.matmul.allow_tf32)
 
 
 def _convolution(
@@ -69,7 +72,7 @@ def _convolution(
             else:
                 expected = (n + 2 * padding[i] - reach) // stride[i] + 1
             assert output.shape[2 + i] == expected
-    _work(backends.cudnn.allow_tf32)
+    _work(input, backends.cudnn.allow_tf32, own=not backends.cudnn.enabled)
 
 
 def _backward(grad, input, weight, bias_sizes, *options_and_mask):

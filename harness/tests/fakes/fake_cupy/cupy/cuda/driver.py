@@ -16,3 +16,7 @@ def funcGetAttribute(attribute, function):
 
 def funcSetAttribute(function, attribute, value):
     attributes[attribute, function] = value
+
+
+def occupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared):
+    return 2048 // threads

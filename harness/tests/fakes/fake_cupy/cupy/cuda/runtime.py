@@ -18,6 +18,8 @@ _LIMITS = {
 }
 for _name in _LIMITS:
     globals()[f"cudaDevAttrMax{_name}"] = _name
+_LIMITS["MultiProcessorCount"] = cudaDevAttrMultiProcessorCount = "MultiProcessorCount"
+_LIMITS[cudaDevAttrMultiProcessorCount] = 132
 
 blocks = {}
 pending = []  # the error that the next synchronisation reports
