@@ -21,6 +21,7 @@ class Array:
         self.device, self._owner = device, owner
         self.shape, self.dtype, self.nbytes, self.name = shape, dtype, owner.nbytes, owner.name
         self.size = int(np.prod(shape, dtype=np.int64))
+        self.address = owner.start.to_bytes(8, "little")  # as a kernel's argument
         weakref.finalize(self, device.arena.release, owner)
 
     @property

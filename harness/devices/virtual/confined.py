@@ -20,7 +20,7 @@ from .compile.build import build
 from .compile.modules import Built
 from .confined_process import GRACE, PROCESS, START
 from .device import VirtualGPU, kernel_called, with_source
-from .launch import LIMITS, check_launch
+from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.trace import Steps
 from .run.workers import STEP_BUDGET, available_cores

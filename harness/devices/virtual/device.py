@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import threading
 import time
@@ -22,10 +23,12 @@ from .compile.link import Executable
 from .compile.modules import KernelInfo, Lowered
 from .compile.recipes import BUILDS, RECIPES, Check
 from .explain.owners import local_name
-from .launch import LIMITS, Execution
+from .launch import Execution
+from .plan import LIMITS, Packer, Plan
 from .ptx.types import BYTES
 from .run.arena import Arena, Owner
 from .run.heap import Heap
+from .run.printf import Output
 from .run.tally import Tally
 from .run.textures import Textures
 from .run.workers import (
@@ -36,6 +39,7 @@ from .run.workers import (
 from .runtime import abi
 from .variants import Batch, Wanted
 
+MOST_PLANS = 64  # of a kernel that are kept
 ENOUGH = 1.0  # seconds of launches after which optimising a quickly compiled module pays off
 
 
@@ -71,7 +75,13 @@ class VirtualGPU:
         self.arena = Arena(races=Check.RACES in self.recipe, small=counts)
         cores = cores or available_cores()
         # one worker with full checks: races between blocks are detected in a single order of events
-        self.workers = Workers(self.arena, 1 if counts or Check.RACES in self.recipe else cores)
+        self.races, self.unset_reads = (check in self.recipe for check in (Check.RACES, Check.INITIALISED))
+        # of all its launches, which run one after the other: its part that Python fills, and the faults behind it
+        size, fault = ctypes.sizeof(abi.Launch), abi.DTYPES["Fault"]
+        record = np.zeros(size + abi.MAX_RECORDS * fault.itemsize, np.uint8)
+        self.launch, self.faults = abi.Launch.from_buffer(record), record[size:].view(fault)
+        self.output = Output(self.arena, self.launch)
+        self.workers = Workers(self.arena, 1 if counts or self.races else cores, self.launch)
         self.tally = Tally(self.workers) if counts else None
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self._params = self.arena.allocate(
@@ -80,12 +90,13 @@ class VirtualGPU:
             writable=False,
         )
         self.workers.envs["params"] = self._params.start
-        self._workspace = self.arena.allocate(
+        self.parameters = memoryview(self.arena.bytes)[self._params.start :][: abi.PARAM_BYTES]
+        self.workspace = self.arena.allocate(
             lambda start: Owner("the grid's workspace", start, 64, "global"), 64
         )
         self.textures: Textures | None = None  # made for the first texture or surface
         self.heap: Heap | None = None  # for kernels that take memory themselves
-        self._marked: tuple = ()  # which part of shared memory is marked, and in which slots
+        self.layouts: dict[bytes, int] = {}  # a number for each layout of shared memory
 
     @property
     def room(self) -> int:
@@ -181,6 +192,7 @@ class Module(CompiledFile):
         self._place_variables()
         if self.lowered.heap and device.heap is None:
             device.heap = Heap(device.arena)
+            device.workers.envs["heap"] = device.heap.start
 
     def _kernel(self, name: str) -> Kernel:
         return Kernel(self, kernel_called(name, self.compiled, self.lowered), name)
@@ -292,6 +304,20 @@ class Kernel:
         self.module, self._symbol, self.name = module, symbol, name
         self.params = tuple(p.size for p in self.info.params)
         self.max_dynamic_shared_size_bytes = LIMITS.shared_per_block - self.info.shared_static
+        self.pack = Packer(self)
+        self._plans: dict[tuple, Plan] = {}
+
+    def plan(self, grid, block, shared_mem: int) -> Plan:
+        """Of launches as the device is set now. Errors: LaunchError."""
+        d = self.module.device
+        settings = d.schedule, d.time_limit, d.step_budget, d.sample_blocks, d.turns
+        key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, settings
+        found = self._plans.get(key)
+        if found is None or found.executable is not self.module.executable:
+            if len(self._plans) == MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[key] = Plan(self, grid, block, shared_mem)
+        return found
 
     @property
     def info(self) -> KernelInfo:

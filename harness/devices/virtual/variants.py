@@ -7,6 +7,7 @@ as it is comes first: one thread of one block, where no thread waits for others;
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Batch:
         self.symbol, fits = constant_bytes(module.compiled, constant, np.zeros(1, np.uint8))
         self.row_bytes = fits.size
         self.constant = module.variables_owner.start + module.lowered.variables[self.symbol][0]
-        self.before = self.arena.snapshot()
+        self.before = execution.snapshot()
         self.kept = [values.ctypes.data for _, values, _ in self.before]
         self.targets = self._targets(outputs)
         marks = {Check.INITIALISED, Check.RACES, Check.SEGMENTS}
@@ -73,8 +74,7 @@ class Batch:
     def _parts(self) -> np.ndarray:
         """What goes wrong in the kernel as it is, and then the rest."""
         execution = self.execution
-        execution.set_up()
-        order, blocks = execution.order, prod(execution.grid)
+        order, blocks = execution.plan.order, prod(execution.grid)
         if self.together:
             return _parts([(0, blocks, order)])
         each = [(block, block + 1, order) for block in range(blocks)]
@@ -100,12 +100,12 @@ class Batch:
     def _launched(self, rows: np.ndarray, parts: np.ndarray, end: int, probes: bool = False) -> np.ndarray:
         """As Batch.results has it, for each of the rows that were run."""
         execution = self.execution
-        launch, _ = execution.set_up()
-        launch["printf_open"] = 0
+        launch = execution.set_up()
+        launch.printf_open = 0
         if not self.together:
-            launch["block_multiplier"], launch["block_offset"] = 1, 0
+            launch.block_multiplier, launch.block_offset = 1, 0
         regions, results = self._regions(), np.zeros(len(rows), np.uint32)
-        fresh, batch = launch.copy(), np.zeros(1, abi.DTYPES["Batch"])
+        fresh, batch = abi.Launch.from_buffer_copy(launch), np.zeros(1, abi.DTYPES["Batch"])
         values = {
             "rows": rows.ctypes.data,
             "row_bytes": self.row_bytes,
@@ -113,7 +113,7 @@ class Batch:
             "constant": self.arena.host(self.constant),
             "results": results.ctypes.data,
             "end": end,
-            "fresh": fresh.ctypes.data,
+            "fresh": ctypes.addressof(fresh),
             "parts": parts.ctypes.data,
             "regions": regions.ctypes.data,
             "targets": self.targets.ctypes.data,
@@ -124,11 +124,11 @@ class Batch:
         }
         for name, value in values.items():
             batch[name] = value
-        fresh["batch"] = launch["batch"] = batch.ctypes.data
+        fresh.batch = launch.batch = batch.ctypes.data
         kernel = execution.kernel
         address = execution.module.executable.run_variants
         execution.workers.run_variants(address, launch, kernel.info.recursive)
-        self.device.events = int(launch["now"][0])
+        self.device.events = launch.now
         if self.arena.pool:
             self.arena.pool.end(launch)
         return results[: int(batch["done"][0])]

@@ -144,6 +144,7 @@ def runtime_object(whole: bool) -> bytes:
         "reports",
         "races",
         *(_RARE if whole else ("absent",)),
+        "prepare",
         "schedule",
         "variants",
     )

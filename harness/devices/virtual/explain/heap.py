@@ -43,8 +43,6 @@ def free(d: Diagnosis, record) -> dict:
 
 def leaks(d: Diagnosis) -> list[KernelFault]:
     """A note for each line whose blocks no thread of the launch has freed."""
-    if d.run.device.heap is None:
-        return []
     blocks = d.run.device.heap.blocks
     blocks = blocks[(blocks["launch"] == d.run.tag) & (blocks["freed"] == 0)]
     notes = []

@@ -12,6 +12,7 @@ import mmap
 import resource
 import threading
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,6 +196,8 @@ class Arena:
 
     def settle(self) -> None:
         """Free what has been released."""
+        if not self._released:
+            return
         with self._lock:
             self._settle()
 
@@ -254,12 +257,12 @@ class Arena:
 
     # -- unset values --------------------------------------------------------------------------------
 
-    def snapshot(self) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
-        """A copy of what kernels may change: each array and its shadow."""
+    def snapshot(self, heap: Iterable[Owner] = ()) -> list[tuple[Owner, np.ndarray, np.ndarray]]:
+        """A copy of what a kernel may change: each array and its shadow, and these parts of the heap."""
+        arrays = [o for o in self._owners if not o.readonly and o.space not in ("param", "heap")]
         return [
             (o, self.bytes[o.start : o.start + o.nbytes].copy(), self.shadow[_granules(o)].copy())
-            for o in self._owners
-            if not o.readonly and o.space != "param"
+            for o in (*arrays, *heap)
         ]
 
     def restore(self, snapshot) -> None:
@@ -320,10 +323,6 @@ class Arena:
             and 0 <= start <= self.size - nbytes
             and bool(self.unset[start : start + nbytes].any())
         )
-
-    def forget_local(self, slot: int) -> None:
-        """Returns the local memory of a slot to no owner."""
-        self._shadow_map.madvise(mmap.MADV_DONTNEED, self.local_base(slot) // GRANULE, LOCAL_BYTES // GRANULE)
 
     def nearest(self, address: int) -> Owner | None:
         """The owner of `address`, else the one in whose red zone it lies: just before or just after it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..runtime import abi
@@ -23,17 +25,28 @@ class Heap:
         self.start = self.owner.start
         arena.unmark(self.start, nbytes)
         arena.clear(self.start, nbytes)
+        self._head = arena.bytes[self.start :][:_TABLE].view(abi.DTYPES["Heap"])[0]
+
+    @property
+    def used(self) -> int:
+        """Bytes that have been given out, freed ones included."""
+        return int(self._head["top"])
 
     def settle(self) -> None:
         """Before a launch: if all blocks have been freed, nothing has been given out."""
-        if self.blocks["freed"].all():
+        if self.used and self.blocks["freed"].all():
             self.arena.bytes[self.start :][:_TABLE] = 0
+
+    def parts(self, grows: bool) -> list[Owner]:
+        """Of its memory, what a launch may change: all of it if the kernel can take more, else what has been given out."""
+        if grows:
+            return [self.owner]
+        return [replace(self.owner, start=self.start + _DATA, nbytes=self.used)] * bool(self.used)
 
     @property
     def blocks(self) -> np.ndarray:
         """All that have been given out, those freed too, by their addresses."""
-        head = self.arena.bytes[self.start :][:_TABLE].view(abi.DTYPES["Heap"])
-        count = min(int(head["blocks"][0]), abi.HEAP_BLOCKS)
+        count = min(int(self._head["blocks"]), abi.HEAP_BLOCKS)
         size = count * abi.DTYPES["Block"].itemsize
         return self.arena.bytes[self.start + _TABLE :][:size].view(abi.DTYPES["Block"])
 

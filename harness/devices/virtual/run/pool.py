@@ -8,7 +8,7 @@ import numpy as np
 
 from ....errors import DeviceError
 from ..runtime import abi
-from ..runtime.abi import DTYPES
+from ..runtime.abi import DTYPES, Launch
 
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
@@ -40,8 +40,8 @@ class Pool:
             "places": host + self._TABLES[0],
         }
 
-    def end(self, launch: np.ndarray) -> None:
-        used, self._hazards = int(launch["pool_used"][0]), int(launch["hazard_count"][0])
+    def end(self, launch: Launch) -> None:
+        used, self._hazards = launch.pool_used, launch.hazard_count
         if used > sum(self._TABLES) or self._hazards:
             self._used = used
 

@@ -11,7 +11,7 @@ import re
 import struct
 
 from ..compile import link
-from ..runtime.abi import GIVEN_UP, GRANULE, PARTIAL, READ
+from ..runtime.abi import GIVEN_UP, GRANULE, PARTIAL, READ, Launch
 from .arena import Arena
 
 MAX_CHARACTERS = 64 << 10
@@ -25,20 +25,26 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, cty
 
 
 class Output:
-    """The text a launch prints, cut at MAX_CHARACTERS or MAX_LINES; the rest is only counted."""
+    """The text that each launch of a device prints, cut at MAX_CHARACTERS or MAX_LINES; the rest is only counted."""
 
-    def __init__(self, arena: Arena, launch):
+    def __init__(self, arena: Arena, launch: Launch):
         self.arena, self.launch = arena, launch
+        self._key = ctypes.addressof(launch)
+        self._clear()
+
+    def _clear(self) -> None:
         self.parts: list[str] = []
         self.characters = self.lines = 0
         self.interruption: BaseException | None = None
 
     def __enter__(self):
-        _open[self.launch.ctypes.data] = self
+        if self.parts or self.interruption:
+            self._clear()
+        _open[self._key] = self
         return self
 
     def __exit__(self, *_):
-        del _open[self.launch.ctypes.data]
+        del _open[self._key]
         if self.interruption:
             raise self.interruption
 
@@ -49,13 +55,13 @@ class Output:
     def write(self, format_address: int, arguments: int) -> int:
         taken = Arguments(self.arena, arguments)
         formatted, count = format_c(c_bytes(self.arena, format_address), taken)
-        self.launch["unset_argument"] = taken.unset
+        self.launch.unset_argument = taken.unset
         text = formatted.decode("utf-8", "replace")
         self.parts.append(text)
         self.characters += len(text)
         self.lines += text.count("\n") or 1
         if self.characters > MAX_CHARACTERS or self.lines >= MAX_LINES:
-            self.launch["printf_open"] = 0
+            self.launch.printf_open = 0
         return count
 
 
@@ -150,7 +156,7 @@ def _printf(launch: int, format_address: int, arguments: int) -> int:
         return -1
     except BaseException as interruption:  # Ctrl-C: stop the grid, then pass on the interruption
         output.interruption = interruption
-        output.launch["stop"] = GIVEN_UP
+        output.launch.stop = GIVEN_UP
         return -1
 
 

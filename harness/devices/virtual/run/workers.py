@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from ..runtime import abi
-from .arena import LOCAL_BYTES, Arena, reserve
+from .arena import Arena, reserve
 
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
@@ -39,7 +39,7 @@ def available_cores() -> int:
 class Workers:
     """The CPU threads of a device and their state, kept between launches."""
 
-    def __init__(self, arena: Arena, count: int):
+    def __init__(self, arena: Arena, count: int, launch: abi.Launch):
         self.arena, self.count = arena, min(count, arena.slots)
         # of each worker, if blocks may wait for one another
         self.slots = min(arena.slots // self.count, SLOTS)
@@ -49,8 +49,6 @@ class Workers:
         self.frames = _zeros(slots, FRAME_BYTES, np.dtype(np.uint8))
         self.extras = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Extra"])
         self._crew: Crew | None = None
-        self._slow: set[tuple[int, int]] = set()  # small grids worth sharing out: kernel and threads
-        self._shapes: dict[int, tuple] = {}  # slot -> the block it is prepared for
         self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
         self.envs["arena_size"] = arena.size
         self.envs["shared_base"] = arena.shared_base(0) + np.arange(slots) * abi.SLOT_BYTES
@@ -58,76 +56,50 @@ class Workers:
         self.envs["threads"] = self.threads.ctypes.data + np.arange(slots) * self.threads[0].nbytes
         self.envs["extras"] = self.extras.ctypes.data + np.arange(slots) * self.extras[0].nbytes
         self.envs["slot"] = np.arange(slots)
-        self.envs["worker"] = np.arange(slots) // self.slots
+        self.envs["worker"] = worker = np.arange(slots) // self.slots
+        self.envs["frames"] = self.frames.ctypes.data + worker * self.slots * FRAME_BYTES
+        self.envs["launch"] = ctypes.addressof(launch)
         if arena.cells is not None:
             self.envs["cells"], self.envs["colds"] = arena.cells.ctypes.data, arena.colds.ctypes.data
             self.envs["quiet"] = arena.quiet.ctypes.data
 
-    def share_frames(self, slots: int) -> None:
-        """Each of the slots that a launch uses gets its part of the worker's memory for frames."""
-        size = min(FRAME_BYTES * (self.slots // slots), MOST_FRAMES)
-        worker, slot = np.divmod(np.arange(len(self.envs)), self.slots)
-        self.envs["frames"] = (
-            self.frames.ctypes.data + worker * self.slots * FRAME_BYTES + slot % slots * size
-        )
-        self.envs["frames_size"] = size
+    def frames_size(self, slots: int) -> int:
+        """Bytes for the frames of a slot, where a launch uses so many of each worker."""
+        return min(FRAME_BYTES * (self.slots // slots), MOST_FRAMES)
 
-    def in_use(self, slots: int) -> list[int]:
-        """The slots of a launch in which every worker uses `slots`."""
-        return [worker * self.slots + i for worker in range(self.count) for i in range(slots)]
-
-    def shape_threads(self, block: tuple[int, int, int], slots: int) -> None:
-        """Coordinates and local memory of every thread of a block, in every slot that is used."""
-        self.share_frames(slots)
-        n = block[0] * block[1] * block[2]
-        each = LOCAL_BYTES // n // 4096 * 4096
-        for slot in self.in_use(slots):
-            if self._shapes.get(slot) == block:
-                continue
-            linear = np.arange(n)
-            threads = self.threads[slot][:n]
-            threads["linear"] = linear
-            threads["tid_x"] = linear % block[0]
-            threads["tid_y"] = linear // block[0] % block[1]
-            threads["tid_z"] = linear // (block[0] * block[1])
-            threads["local"] = self.arena.local_base(slot) + linear * each
-            threads["local_end"] = threads["local"] + each
-            threads["local_top"] = threads["local"]
-            self.arena.forget_local(slot)
-            self._shapes[slot] = block
-
-    def run(self, run_address: int, kernel: int, launch: np.ndarray, deep: bool = False) -> None:
+    def run(self, plan, launch: abi.Launch) -> None:
         """Call rt_run on every worker that has work; returns when the grid has ended.
 
-        A small grid runs in the calling thread, which is faster, unless it took long last time. kernel: a
-        number that identifies it. deep: only in threads of the crew, which have a large stack.
+        A small grid runs in the calling thread, which is faster, unless it took long last time. Where device functions
+        call themselves it does not: only threads of the crew have a large stack.
         """
-        function, blocks = _RUN(run_address), int(launch["blocks"][0])
-        threads, count = blocks * int(launch["threads"][0]), min(self.count, blocks)
+        function, count = _RUN(plan.run), min(self.count, plan.blocks)
         first, stride = self.envs.ctypes.data, self.envs.dtype.itemsize * self.slots
-        small = threads <= INLINE_THREADS and (count == 1 or (kernel, threads) not in self._slow)
-        if not deep and (small or count == 1 and threading.current_thread() is not threading.main_thread()):
-            started = time.perf_counter()
+        small = plan.blocks * plan.threads <= INLINE_THREADS and (
+            count == 1 or plan.seconds <= INLINE_SECONDS
+        )
+        alone = count == 1 and threading.current_thread() is not threading.main_thread()
+        started = time.perf_counter()
+        if (small or alone) and not plan.deep:
             function(first)
-            if time.perf_counter() - started > INLINE_SECONDS:
-                self._slow.add((kernel, threads))
-            return
-        self._share(function, [first + i * stride for i in range(count)], launch)
+        else:
+            self._share(function, [first + i * stride for i in range(count)], launch)
+        plan.seconds = time.perf_counter() - started
 
-    def run_variants(self, address: int, launch: np.ndarray, deep: bool) -> None:
+    def run_variants(self, address: int, launch: abi.Launch, deep: bool) -> None:
         """Call rt_variants on one worker."""
         if deep:
             self._share(_RUN(address), [self.envs.ctypes.data], launch)
         else:
             _RUN(address)(self.envs.ctypes.data)
 
-    def _share(self, function, envs: list[int], launch: np.ndarray) -> None:
+    def _share(self, function, envs: list[int], launch: abi.Launch) -> None:
         self._crew = self._crew or Crew(self.count)
         self._crew.start(function, envs)
         try:
             self._crew.wait()
         except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
-            launch["stop"] = abi.GIVEN_UP
+            launch.stop = abi.GIVEN_UP
             self._crew.wait()
             raise
 

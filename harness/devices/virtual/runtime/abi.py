@@ -6,6 +6,7 @@ The structs stand in state.h. The runtime sees them through `c_header()`, the em
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 _STATE = Path(__file__).with_name("state.h").read_text(encoding="utf-8")
+_RECORD_TYPES = {"u64": ctypes.c_uint64, "u32": ctypes.c_uint32}
 _C_TYPES = {"u64": ("i64", "u8"), "u32": ("i32", "u4")}  # as LLVM and NumPy have them
 
 
@@ -147,6 +149,12 @@ NO_ADDRESS = 0xFFFFFFFF  # of a lane that took no part in an access
 SPACE = {name: i for i, name in enumerate(SPACES)}
 ORIGIN = {name: i for i, name in enumerate(ORIGINS)}
 USE = {name: i for i, name in enumerate(USES)}
+
+
+class Launch(ctypes.Structure):
+    """The Launch of state.h, whose fields Python reads and writes several times faster than those of a NumPy record."""
+
+    _fields_ = [(name, _RECORD_TYPES[kind]) for kind, name, _ in _STRUCTS["Launch"]]
 
 
 def array(struct: str, n: int) -> np.ndarray:

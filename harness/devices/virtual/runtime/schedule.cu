@@ -604,6 +604,7 @@ static __device__ void missing_block(Env* env, u32 slots) {
 // A worker's job: run blocks until there are none. If blocks may wait for one another, it runs several in turns.
 EXPORT void rt_run(Env* env) {
     u32 slots = launch_of(env)->slots;
+    prepare(env, slots);
     u64 now = processor_time();
     for (u32 s = 0; s < slots; s++) env[s].started = now;
     if (slots == 1) {

@@ -56,6 +56,9 @@ struct Env {
     u32 calls;           // calls of functions left before such a look
     u32 moved;           // in this round, a thread has done more than check whether others have moved
     u32 idle;            // in the last round none did, in any block of the worker
+    u32 shape;           // of the block that its threads are prepared for; 0: none
+    u32 layout;          // of the shared arrays that are marked in the shadow, as in the Launch
+    u64 marked;          // bytes of the shared window that they reach to
 };
 
 // One CUDA thread of the block that runs in a slot. What a barrier and a loop need lies in the first cache line.
@@ -191,6 +194,18 @@ struct Launch {
     u64 chance;          // random bits, for who waits how long
     u64 steps, steps_end;  // host addresses: where the next Step goes, if there is room
     u64 batch;           // host address of the Batch of which it is one
+    u64 block_function, start_function;  // host addresses, as in Env
+    u64 globals_base;    // device address of the module's variables
+    u64 frames_size;     // bytes for the frames of each slot
+    u64 extents;         // host address of Extent[]: the shared arrays of a block
+    u32 extent_count;
+    u32 layout;          // a number for these Extents; 0: blocks change what is marked
+};
+
+// A shared array.
+struct Extent {
+    u64 offset, bytes;   // in the shared window
+    u32 written, unused; // it holds values from the start
 };
 
 // Launches of one kernel that differ in a __constant__ variable alone (see variants.cu). Addresses are the host's.

@@ -114,3 +114,22 @@ def test_unset_and_racing_memory_is_named_by_its_line():
     )
     found = fault("race")
     assert found.kind == "race" and f"the memory from malloc() in line {LINES['race'] + 2}" in str(found)
+
+
+def test_a_launch_that_is_repeated_finds_the_memory_of_others_as_it_was():
+    """A file without malloc() may change no more of the heap than has been given out."""
+    dev = device("full")
+    heap = dev.compile(SOURCE)
+    out = zeros(32, np.int32)
+    heap.get_function("give")(1, 32, (out,))
+    assert sum(part.nbytes for part in dev.heap.parts(grows=False)) < 1 << 20
+    source = """extern "C" __global__ void add(int** kept) {
+        __shared__ int nothing[32], copy[32];
+        copy[threadIdx.x] = nothing[threadIdx.x];  // unset, which may matter: the launch is run once more
+        (*kept)[threadIdx.x] += 100;
+    }"""
+    module = dev.compile(source)
+    module.get_function("add")(1, 32, (heap.get_global("kept", np.uint64),))
+    assert module.tracking
+    heap.get_function("take")(1, 32, (out,))
+    assert out.get().tolist() == [100 + i for i in range(32)]

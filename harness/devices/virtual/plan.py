@@ -1,0 +1,168 @@
+"""What all launches of a kernel have in common that agree in grid, block and shared memory: worked out once."""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import LaunchError
+from ..launching import Limits, check_arguments, check_shape
+from ..texture import SurfaceObject
+from .array import Array
+from .compile.modules import KernelInfo
+from .compile.recipes import Check
+from .run.workers import block_order, spread_order, thread_order
+from .runtime import abi
+
+if TYPE_CHECKING:
+    from .device import Kernel
+
+LIMITS = Limits()
+_OF_ONE_SIZE = (np.number, np.bool_)
+
+
+class Plan:
+    """launch: its record, for the most part; slots: blocks that a worker runs in turns; run: the address of what runs it."""
+
+    def __init__(self, kernel: Kernel, grid, block, shared_mem: int):
+        module, info, device = kernel.module, kernel.info, kernel.module.device
+        check_launch(kernel, grid, block, shared_mem)
+        self.executable, self.run, self.deep = module.executable, module.executable.run, info.recursive
+        self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
+        self.slots = self._slots(device, info)
+        self.coarsening = info.coarsening if block[0] % info.coarsening == 0 else 1
+        order = thread_order(self.threads, device.schedule, self.coarsening if info.coroutine else 1)
+        self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
+        self.seconds = 0.0  # of its last launch
+        barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
+        values = (
+            self._order_of_blocks(device) | self._functions(info) | self._shared(device, info, shared_mem)
+        )
+        for name, extent in (("grid", grid), ("block", block)):
+            values |= {f"{name}_{axis}": size for axis, size in zip("xyz", extent)}
+        self.launch = abi.Launch(
+            **values,
+            threads=self.threads,
+            coarsening=self.coarsening,
+            step_budget=device.step_budget,
+            time_limit=int(device.time_limit * 1e9),
+            printf_open=1,
+            check_sync=barriers,
+            grid_sync=barriers and info.grid_sync,
+            grid_workspace=device.workspace.start,
+            slots=self.slots,
+            symmetric=info.symmetric,
+            ordered=info.ordered,
+            finals=info.finals,
+            most_looks=abi.FEW_LOOKS,
+            chance=device.turns and device.schedule + 1,
+            site_lines=module.site_lines.ctypes.data if races else 0,
+            globals_base=module.variables_owner.start,
+            frames_size=device.workers.frames_size(self.slots),
+        )
+
+    def _slots(self, device, info: KernelInfo) -> int:
+        workers = device.workers
+        resident = workers.slots * workers.count
+        if info.grid_sync and self.blocks > resident:
+            raise LaunchError(
+                f"{self.blocks} blocks synchronise as a grid; {resident} fit on the virtual GPU together",
+                "cudaErrorCooperativeLaunchTooLarge",
+            )
+        return min(workers.slots, self.blocks) if info.resident else 1
+
+    def _functions(self, info: KernelInfo) -> dict[str, int]:
+        start = "start" if self.coarsening == 1 else "together"
+        return {
+            "block_function": self.executable.address(f"{info.name}.block"),
+            "start_function": self.executable.address(f"{info.name}.{start}") if info.coroutine else 0,
+        }
+
+    def _order_of_blocks(self, device) -> dict[str, int]:
+        """And of the threads of a block."""
+        multiplier, offset = block_order(self.blocks, device.schedule)
+        first = max(0, self.blocks - device.sample_blocks) if device.sample_blocks else 0
+        if first:
+            multiplier, offset = spread_order(self.blocks)
+        return {
+            "next_block": first,
+            "blocks": self.blocks,
+            "block_multiplier": multiplier,
+            "block_offset": offset,
+            "order": self.order.ctypes.data,
+        }
+
+    def _shared(self, device, info: KernelInfo, shared_mem: int) -> dict[str, int]:
+        """What a block has of shared memory."""
+        extents = [(offset, size, 0, 0) for _, offset, size in info.shared]
+        extents.append((info.dynamic_offset, shared_mem, 0, 0))
+        if info.reserved:
+            extents.append((abi.RESERVED["begin"], abi.RESERVED_BYTES, 1, 0))
+        self.extents = np.array(extents, abi.DTYPES["Extent"])
+        changed = Check.INITIALISED in device.recipe  # by the blocks
+        end = info.dynamic_offset + shared_mem - abi.SHARED_START
+        return {
+            "shared_bytes": max(0, end) if info.shared or shared_mem else 0,
+            "shared_static": info.shared_static,
+            "shared_dynamic": shared_mem,
+            "extents": self.extents.ctypes.data,
+            "extent_count": len(extents),
+            "layout": 0
+            if changed
+            else device.layouts.setdefault(self.extents.tobytes(), len(device.layouts) + 1),
+        }
+
+
+def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
+    """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
+    static = kernel.info.shared_static
+    check_shape(grid, block, static + max(shared_mem, 0), LIMITS)
+    threads = block[0] * block[1] * block[2]
+    if kernel.info.max_threads and threads > kernel.info.max_threads:
+        raise LaunchError(
+            f"the block has {threads} threads; __launch_bounds__ of {kernel.name} allows {kernel.info.max_threads}",
+            "cudaErrorInvalidConfiguration",
+        )
+    if not 0 <= shared_mem <= kernel.max_dynamic_shared_size_bytes:
+        raise LaunchError(
+            f"{static} bytes of static and {shared_mem} of dynamic shared memory; a block has {LIMITS.shared_per_block}"
+            f" (up to {LIMITS.shared_per_block_optin} where the kernel opts in)"
+        )
+
+
+class Packer:
+    """Lays out a kernel's arguments as its parameters. Whether they fit is found out once for each combination of types."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel, self.device = kernel, kernel.module.device
+        layout, self.nbytes = "<", 0
+        for parameter in kernel.info.params:
+            layout += f"{parameter.offset - self.nbytes}x{parameter.size}s"
+            self.nbytes = parameter.offset + parameter.size
+        self.pack = struct.Struct(layout).pack
+        self.checked: set[tuple[type, ...]] = set()
+
+    def __call__(self, args) -> bytes:
+        """Errors: LaunchError."""
+        kinds = tuple(map(type, args))
+        if kinds not in self.checked:
+            self._check(args)
+            if all(kind is Array or issubclass(kind, _OF_ONE_SIZE) for kind in kinds):
+                self.checked.add(kinds)
+        device = self.device
+        return self.pack(
+            *[a.address if type(a) is Array and a.device is device else self._bytes(a, args) for a in args]
+        )
+
+    def _bytes(self, argument, args) -> bytes:
+        if isinstance(argument, Array):
+            self._check(args)
+        if isinstance(argument, SurfaceObject):
+            return argument.ptr.to_bytes(8, "little")
+        return argument.tobytes()
+
+    def _check(self, args) -> None:
+        check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
