@@ -294,7 +294,7 @@ def of_groups(d):
 
 
 PUZZLE = Puzzle(
-    title="Gradient of grouped weights, and of depthwise ones",
+    title="Gradient of the weights in groups, and depthwise",
     part=4,
     teaches="How one launch multiplies the matrices of all groups, and what to do where tiles are too large.",
     practice=(

@@ -49,6 +49,23 @@ def test_the_committed_stubs_are_the_pristine_ones():
         assert (COURSE.root / name).read_text(encoding="utf-8") == stub_text(stubs[name]), name
 
 
+def test_a_lesson_is_headed_by_the_title_of_its_puzzle():
+    for puzzle in PUZZLES:
+        first = puzzle.lesson_path.read_text(encoding="utf-8").partition("\n")[0]
+        assert first == f"# {puzzle.id[:2]} {puzzle.title}"
+
+
+def test_no_product_is_shown_as_emphasis():
+    """Markdown takes the stars of `1*7 + 1*8` for italics and drops them, unless they are code."""
+    texts = [
+        p for folder in ("puzzles", "notebooks", ".github") for p in (COURSE.root / folder).rglob("*.md")
+    ]
+    for path in [COURSE.root / "README.md", *texts]:
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        text = re.sub(r"`[^`]+`", "", text).replace("**", " ")
+        assert not re.findall(r".*[\w)\]]\*[\w(\[-].*", text), path
+
+
 # ---- kernels ----------------------------------------------------------------------------------------
 
 
