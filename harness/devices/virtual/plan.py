@@ -36,7 +36,7 @@ class Plan:
         self.coarsening = info.coarsening if block[0] % info.coarsening == 0 else 1
         order = thread_order(self.threads, device.schedule, self.coarsening if info.coroutine else 1)
         self.order, self.reversed = order, np.ascontiguousarray(order[::-1])
-        self.seconds = 0.0  # of its last launch
+        self.seconds: float | None = None  # of its last launch
         barriers, races = (check in device.recipe for check in (Check.BARRIERS, Check.RACES))
         values = (
             self._order_of_blocks(device) | self._functions(info) | self._shared(device, info, shared_mem)

@@ -126,8 +126,7 @@ class Batch:
             batch[name] = value
         fresh.batch = launch.batch = batch.ctypes.data
         kernel = execution.kernel
-        address = execution.module.executable.run_variants
-        execution.workers.run_variants(address, launch, kernel.info.recursive)
+        execution.workers.run_variants(execution.module.executable, launch, kernel.info.recursive)
         self.device.events = launch.now
         if self.arena.pool:
             self.arena.pool.end(launch)

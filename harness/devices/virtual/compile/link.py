@@ -32,6 +32,7 @@ _VIRTUAL = Path(__file__).parents[1]
 _RUNTIME = _VIRTUAL / "runtime"
 # parts that few kernels need and that take as long as all the rest
 _RARE = ("asynchronous", "matrix", "heap", "counters", "textures")
+ENTRIES = ("rt_run", "rt_variants", "rt_serve", "rt_lead")  # called from Python
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
@@ -43,6 +44,11 @@ define void @call_prefetch(i64 %address) {{
 define void @call_resume(i64 %handle) {{
   %p = inttoptr i64 %handle to ptr
   call void @llvm.coro.resume(ptr %p)
+  ret void
+}}
+define void @call_with(i64 %function, i64 %argument) {{
+  %f = inttoptr i64 %function to ptr
+  call void %f(i64 %argument)
   ret void
 }}
 define void @call_block(i64 %env) {{
@@ -69,14 +75,14 @@ HOST_FUNCTIONS: dict[str, object] = {}
 class Executable:
     """Machine code of one module, linked with the runtime and loaded.
 
-    names: functions whose `address(name)` will be needed. run, run_variants: addresses of the runtime. The code lives as
-    long as this object.
+    names: functions whose `address(name)` will be needed. run, run_variants, serve, lead: addresses of the runtime, whose
+    code stays. The code of the module lives as long as this object.
     """
 
     def __init__(self, code: bytes, names, whole_runtime: bool):
         with _lock:
             runtime = _runtime(whole_runtime)
-            self.run, self.run_variants = runtime["rt_run"], runtime["rt_variants"]
+            self.run, self.run_variants, self.serve, self.lead = (runtime[name] for name in ENTRIES)
             builder = llvm.JITLibraryBuilder().add_object_img(code)
             builder.add_jit_library(runtime.name).add_current_process()
             for name in names:
@@ -116,7 +122,9 @@ def _runtime(whole: bool):
     builder = llvm.JITLibraryBuilder().add_object_img(runtime_object(whole)).add_current_process()
     for name, function in HOST_FUNCTIONS.items():
         builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    return builder.export_symbol("rt_run").export_symbol("rt_variants").link(_linker(), f"runtime{whole:d}")
+    for name in ENTRIES:
+        builder.export_symbol(name)
+    return builder.link(_linker(), f"runtime{whole:d}")
 
 
 def prepare_linker() -> None:
@@ -147,6 +155,7 @@ def runtime_object(whole: bool) -> bytes:
         "prepare",
         "schedule",
         "variants",
+        "crew",
     )
     source = abi.c_header() + "".join((_RUNTIME / f"{part}.cu").read_text() for part in parts)
     key = digest(source, own_text(), machine())

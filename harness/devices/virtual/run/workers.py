@@ -1,6 +1,6 @@
 """Runs a grid: blocks over CPU cores, warps of a block in a seeded order, with a watchdog.
 
-Compiled code runs without Python's lock, so a worker is a Python thread that makes a single call.
+Compiled code runs without Python's lock.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ import ctypes
 import os
 import threading
 import time
-import weakref
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import gcd
-from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..runtime import abi
 from .arena import Arena, reserve
+from .crew import Crew, function
+
+if TYPE_CHECKING:
+    from ..compile.link import Executable
+    from ..plan import Plan
 
 STEP_BUDGET = 1 << 27  # loop iterations of one thread before the watchdog barks
 SLOTS = 32  # blocks a worker runs in turns
 FRAME_BYTES = 64 << 20  # address space for the coroutine frames of one block, where several run in turns
 MOST_FRAMES = 256 << 20  # where one runs alone
-_STACK = 64 << 20
 INLINE_THREADS = 2048  # grids up to this size run in the calling thread at first,
 INLINE_SECONDS = 0.0005  # but not those that took longer than this
-_RUN = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+LED_SECONDS = 0.05  # how long Ctrl-C may have to wait for a launch that is led by the calling thread
+_MAIN = threading.main_thread()
 
 
 def available_cores() -> int:
@@ -48,6 +52,7 @@ class Workers:
         self.threads = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Thread"])
         self.frames = _zeros(slots, FRAME_BYTES, np.dtype(np.uint8))
         self.extras = _zeros(slots, abi.MAX_THREADS, abi.DTYPES["Extra"])
+        self.first = self.envs.ctypes.data
         self._crew: Crew | None = None
         self.envs["arena"], self.envs["shadow"] = arena.host(), arena.shadow.ctypes.data
         self.envs["arena_size"] = arena.size
@@ -67,41 +72,40 @@ class Workers:
         """Bytes for the frames of a slot, where a launch uses so many of each worker."""
         return min(FRAME_BYTES * (self.slots // slots), MOST_FRAMES)
 
-    def run(self, plan, launch: abi.Launch) -> None:
+    def run(self, plan: Plan, launch: abi.Launch) -> None:
         """Call rt_run on every worker that has work; returns when the grid has ended.
 
-        A small grid runs in the calling thread, which is faster, unless it took long last time. Where device functions
-        call themselves it does not: only threads of the crew have a large stack.
+        A small grid runs in the calling thread, which is faster, unless it took long last time. What is known to be short is
+        led by the calling thread, which cannot be interrupted meanwhile. Where device functions call themselves neither is
+        done: only threads of the crew have a large stack.
         """
-        function, count = _RUN(plan.run), min(self.count, plan.blocks)
-        first, stride = self.envs.ctypes.data, self.envs.dtype.itemsize * self.slots
-        small = plan.blocks * plan.threads <= INLINE_THREADS and (
-            count == 1 or plan.seconds <= INLINE_SECONDS
-        )
-        alone = count == 1 and threading.current_thread() is not threading.main_thread()
-        started = time.perf_counter()
-        if (small or alone) and not plan.deep:
-            function(first)
+        started, count, last = time.perf_counter(), min(self.count, plan.blocks), plan.seconds
+        small = plan.blocks * plan.threads <= INLINE_THREADS and (count == 1 or (last or 0) <= INLINE_SECONDS)
+        here = last is not None and last <= LED_SECONDS or threading.current_thread() is not _MAIN
+        if not plan.deep and (small or here and count == 1):
+            function(plan.run)(self.first)
         else:
-            self._share(function, [first + i * stride for i in range(count)], launch)
+            crew = self._with_crew(plan.executable)
+            crew.team.function, crew.team.workers = plan.run, count
+            if here and not plan.deep:
+                function(plan.executable.lead)(crew.leader)
+            else:
+                crew.call(plan.executable.lead, crew.leader, partial(end, launch))
         plan.seconds = time.perf_counter() - started
 
-    def run_variants(self, address: int, launch: abi.Launch, deep: bool) -> None:
+    def run_variants(self, executable: Executable, launch: abi.Launch, deep: bool) -> None:
         """Call rt_variants on one worker."""
         if deep:
-            self._share(_RUN(address), [self.envs.ctypes.data], launch)
+            crew = self._with_crew(executable)
+            crew.call(executable.run_variants, self.first, partial(end, launch))
         else:
-            _RUN(address)(self.envs.ctypes.data)
+            function(executable.run_variants)(self.first)
 
-    def _share(self, function, envs: list[int], launch: abi.Launch) -> None:
-        self._crew = self._crew or Crew(self.count)
-        self._crew.start(function, envs)
-        try:
-            self._crew.wait()
-        except BaseException:  # Ctrl-C: stop the grid, then go on with the interruption
-            launch.stop = abi.GIVEN_UP
-            self._crew.wait()
-            raise
+    def _with_crew(self, executable: Executable) -> Crew:
+        if self._crew is None:
+            stride = self.envs.dtype.itemsize * self.slots
+            self._crew = Crew(self.first, stride, self.count, executable.serve)
+        return self._crew
 
     def close(self) -> None:
         if self._crew:
@@ -109,54 +113,9 @@ class Workers:
             self._crew = None
 
 
-class Crew:
-    """Threads that call compiled code, and have a large stack for it."""
-
-    def __init__(self, count: int):
-        self.tasks = [SimpleQueue() for _ in range(count)]
-        # the number of the last call that each thread has finished
-        self.finished, self.serial = [0] * count, 0
-        self.woken = SimpleQueue()
-        before = threading.stack_size(_STACK)
-        try:
-            for i, tasks in enumerate(self.tasks):
-                arguments = i, tasks, self.finished, self.woken
-                threading.Thread(target=_serve, args=arguments, name=f"virtual-gpu-{i}", daemon=True).start()
-        finally:
-            threading.stack_size(before)
-        self.close = weakref.finalize(self, _dismiss, self.tasks)
-
-    def start(self, function, addresses: list[int]) -> None:
-        """Calls function(address) for every address, each in a thread of its own."""
-        self.serial += 1
-        while not self.woken.empty():  # by a thread already known to have finished
-            self.woken.get()
-        for i, tasks in enumerate(self.tasks):
-            if i < len(addresses):
-                tasks.put((self.serial, function, addresses[i]))
-            else:
-                self.finished[i] = self.serial
-
-    def wait(self) -> None:
-        """Wait until all calls have returned; may be interrupted and called again."""
-        while self.finished.count(self.serial) < len(self.finished):
-            try:
-                self.woken.get(timeout=0.5)  # a signal just before would not end the wait
-            except Empty:
-                pass
-
-
-def _serve(i: int, tasks: SimpleQueue, finished: list[int], woken: SimpleQueue) -> None:
-    while task := tasks.get():
-        serial, function, address = task
-        function(address)
-        finished[i] = serial
-        woken.put(None)
-
-
-def _dismiss(tasks: list[SimpleQueue]) -> None:
-    for queue in tasks:
-        queue.put(None)
+def end(launch: abi.Launch) -> None:
+    """Its threads end at their next slice."""
+    launch.stop = abi.GIVEN_UP
 
 
 def _zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:

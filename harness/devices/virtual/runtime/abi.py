@@ -75,6 +75,7 @@ HEAP_BYTES = 2 * HEAP_LIMIT  # with the unowned bytes after each block
 HEAP_BLOCKS = 1 << 17  # at most, freed ones included
 HEAP_GUARD = 32
 LOCAL_GUARD = 256  # bytes after each local array
+LOOKS = 1 << 11  # at a semaphore, before a thread sleeps
 GRANULE = 4  # bytes of device memory per byte of shadow
 
 FRAMES_FULL = 1 << 20  # of a stack overflow: what the threads of a block keep while they wait does not fit
@@ -151,10 +152,16 @@ ORIGIN = {name: i for i, name in enumerate(ORIGINS)}
 USE = {name: i for i, name in enumerate(USES)}
 
 
-class Launch(ctypes.Structure):
-    """The Launch of state.h, whose fields Python reads and writes several times faster than those of a NumPy record."""
+def _structure(struct: str) -> type[ctypes.Structure]:
+    """One whose fields Python reads and writes several times faster than those of a NumPy record."""
+    fields = []
+    for kind, name, shape in _STRUCTS[struct]:
+        type_ = _RECORD_TYPES[kind]
+        fields.append((name, type_ * shape[0] if shape else type_))
+    return type(struct, (ctypes.Structure,), {"_fields_": fields})
 
-    _fields_ = [(name, _RECORD_TYPES[kind]) for kind, name, _ in _STRUCTS["Launch"]]
+
+Launch, Team, Member = map(_structure, ("Launch", "Team", "Member"))
 
 
 def array(struct: str, n: int) -> np.ndarray:
@@ -177,7 +184,7 @@ _FOR_CUDA = """
     INFO_FINAL INFO_BLIND SCOPE_SHIFT SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES NO_THREAD DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
-    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT
+    HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS
 """.split()
 
 

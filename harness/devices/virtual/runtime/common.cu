@@ -6,6 +6,7 @@
 
 extern "C" __device__ int clock_gettime(int clock, u64* seconds_and_nanoseconds);
 extern "C" __device__ int bw_printf(u64 launch, u64 format, u64 arguments);
+extern "C" __device__ void call_with(u64 function, u64 argument);  // function(argument)
 extern "C" __device__ void call_block(u64 env);               // env->block_function(env)
 extern "C" __device__ void call_start(u64 env, u64 thread);   // env->start_function(env, thread)
 extern "C" __device__ void call_resume(u64 handle);           // continues where the coroutine suspended

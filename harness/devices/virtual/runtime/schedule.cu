@@ -539,7 +539,7 @@ static __device__ int next_block(Env* env) {
     Launch* launch = launch_of(env);
     u64 i = atomicAdd(&launch->next_block, 1ull);
     if (i >= launch->blocks || launch->stop) return 0;
-    if ((i & 7) == 7 && is_late(env)) {
+    if ((i & 63) == 63 && is_late(env)) {
         launch->stop = GIVEN_UP;
         record(env, threads_of(env), 0, FAULT_TIMEOUT, 0, TIMEOUT_BLOCKS, 0, 0, 0);
         return 0;

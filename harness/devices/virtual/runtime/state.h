@@ -208,6 +208,22 @@ struct Extent {
     u32 written, unused; // it holds values from the start
 };
 
+// The threads of a device that run compiled code.
+struct Team {
+    u64 done[4];         // a semaphore (sem_t): members have done what the leader gave them
+    u64 members;         // host address of Member[], one for each worker
+    u64 envs, stride;    // host address of the first worker's Env, and how far apart they are
+    u64 function;        // host address of what the leader has `workers` of them run
+    u32 workers;
+};
+
+struct Member {
+    u64 wake[4];         // a semaphore: there is something to call
+    u64 function, argument;  // host address; 0: the thread ends
+    u64 done;            // host address of the semaphore to be raised afterwards
+    u64 calls;           // finished so far
+};
+
 // Launches of one kernel that differ in a __constant__ variable alone (see variants.cu). Addresses are the host's.
 struct Batch {
     u64 rows, row_bytes, count;  // what the variable holds in each
