@@ -352,8 +352,8 @@ PUZZLE = Puzzle(
         "Going backward, the output was x where x > 0 and fixed at 0 elsewhere. So if x grows by a small e, "
         "the output grows by e or by nothing, and the loss by e times grad_output or by nothing. At exactly "
         "0 the course chooses that nothing passes. The sign of grad_output does not matter.",
-        "With NaN every comparison is false: NaN > 0, NaN < 0 and NaN == 0 alike. So a NaN takes the "
-        "branch behind the colon. Phrase the forward question so that this branch is the one that keeps x. "
-        "Library functions such as fmaxf return the other number if one is NaN.",
+        "With NaN every comparison is false: NaN > 0, NaN < 0 and NaN == 0 alike. So a NaN takes the branch "
+        "after the colon. Phrase the forward question so that this branch is the one that keeps x. Library "
+        "functions such as fmaxf return the other number if one is NaN.",
     ),
 )

@@ -60,14 +60,14 @@ MISTAKES = (
         Mistake(
             "forward: padding added",
             ((ROW, ROW.replace("- pad", "+ pad")), (COLUMN, COLUMN.replace("- pad", "+ pad"))),
-            says="The padding is added to the row and the column; it must be subtracted: position 0 is the "
-            "padding above the image.",
+            says="The padding is added to the row and the column; it must be subtracted: position 0 begins "
+            "in the padding above the image.",
             hint=3,
         ),
         Mistake(
             "forward: bias missing",
             ("float sum = bias[k];", "float sum = 0.0f;"),
-            says="The bias is missing: every output begins with bias[k].",
+            says="The bias is missing: every sum starts from bias[k].",
         ),
         Mistake(
             "forward: stride and dilation exchanged",
@@ -122,8 +122,7 @@ MISTAKES = (
                 (ROW_EXISTS, ROW_EXISTS.replace("down %", "h %")),
                 (COLUMN_EXISTS, COLUMN_EXISTS.replace("right %", "w %")),
             ),
-            says="The remainder of the element's own row is tested; the steps to divide include padding and "
-            "tap.",
+            says="The remainder of row h itself is tested; add the padding and subtract the tap first.",
             hint=3,
         ),
         Mistake("input: remainder of the columns ignored", (COLUMN_EXISTS, "if (right < 0) continue;")),
@@ -172,7 +171,7 @@ MISTAKES = (
         Mistake(
             "weights: columns with pad_h",
             (COLUMN, COLUMN.replace("pad_w", "pad_h")),
-            says="The columns go with pad_h, like the rows; they have a number of their own, pad_w.",
+            says="The columns use pad_h, like the rows; they have their own padding, pad_w.",
             hint=3,
         ),
         Mistake(
@@ -181,13 +180,13 @@ MISTAKES = (
                 (ROW, "int h = (p + r * dilation_h) * stride_h - pad_h;"),
                 (COLUMN, "int w = (q + s * dilation_w) * stride_w - pad_w;"),
             ),
-            says="The taps are moved by the stride as well: only the position is multiplied by it.",
+            says="The taps are multiplied by the stride as well: only the position must be.",
             hint=3,
         ),
         Mistake(
             "weights: paddings swapped",
             ((ROW, ROW.replace("pad_h", "pad_w")), (COLUMN, COLUMN.replace("pad_w", "pad_h"))),
-            says="The rows are moved by pad_w and the columns by pad_h: swap them.",
+            says="The rows are shifted by pad_w and the columns by pad_h: swap them.",
             hint=3,
         ),
         Mistake(
@@ -315,12 +314,12 @@ PUZZLE = Puzzle(
         Case(
             "all_asymmetric",
             size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="no two parameters of rows and columns agree",
+            note="every parameter differs between rows and columns",
         ),
         Case(
             "filter_1x1_stride_2",
             size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
-            note="three of four input elements are never read",
+            note="three in four input elements are never read",
         ),
         Case(
             "stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), note="gaps between windows"

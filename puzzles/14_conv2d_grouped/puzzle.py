@@ -87,15 +87,15 @@ MISTAKES = (
         Mistake(
             "input: filters of the first group",
             (K_LOOP, "for (int k = 0; k < filters; k++) {"),
-            says="Every channel gets its gradient from the filters of group 0: their numbers start at 0 there "
-            "only.",
+            says="Every channel gets its gradient from the filters of group 0: the offset of its group is "
+            "missing.",
             hint=2,
         ),
         Mistake(
             "input: all filters",
             (K_LOOP, "for (int k = 0; k < C_out; k++) {"),
-            says="The sum goes over the filters of all groups; only those of its own group have seen a "
-            "channel.",
+            says="The sum runs over the filters of all groups; only those of the channel's own group read "
+            "it.",
             hint=2,
         ),
         Mistake(
@@ -121,8 +121,8 @@ MISTAKES = (
         Mistake(
             "input: weights of group 0",
             ("weights[((k * channels", "weights[((k % filters * channels"),
-            says="Every group multiplies with the weights of group 0: filters count on from group to group "
-            "there too.",
+            says="Every group uses the weights of group 0: in the weights, too, filters are counted over "
+            "all groups.",
             hint=2,
         ),
         Mistake(

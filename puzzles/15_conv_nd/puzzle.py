@@ -166,8 +166,8 @@ MISTAKES = (
                 (THERE, THERE_H, THERE_W),
                 leaving_out(" || in % stride_d", " || down % stride_h", " || right % stride_w"),
             ),
-            says="Positions are used at which the filter never stood: the stride has to divide the way to "
-            "them.",
+            says="Positions are used at which the filter never stood: the division by the stride must leave "
+            "no remainder.",
             hint=3,
         ),
         Mistake(
@@ -213,7 +213,7 @@ MISTAKES = (
                     " / stride_w",
                 ),
             ),
-            says="The filter is taken to stand at every place; it stands at every stride-th.",
+            says="The filter is taken to stand at every place; it stands only at every stride-th.",
             hint=3,
         ),
         Mistake(
@@ -235,7 +235,8 @@ MISTAKES = (
         Mistake(
             "back: filters of all groups",
             (FILTERS, "for (int k = 0; k < C_out; k++) {"),
-            says="The sum goes over the filters of all groups; a channel was seen by those of its own group.",
+            says="The sum runs over the filters of all groups; only those of the channel's own group read "
+            "it.",
             hint=2,
         ),
         Mistake(
@@ -261,7 +262,7 @@ MISTAKES = (
         Mistake(
             "weights: stride ignored",
             everywhere(PLACES, leaving_out(" * stride_d", " * stride_h", " * stride_w")),
-            says="The filter is moved by 1 from position to position; it is moved by the stride.",
+            says="The filter moves by 1 from position to position; it must move by the stride.",
             hint=3,
         ),
         Mistake(
@@ -334,7 +335,8 @@ def of_output(make, name):
 PUZZLE = Puzzle(
     title="Convolution in one, two and three dimensions",
     part=2,
-    teaches="How one kernel serves sound, images and video, and the gradient as a convolution turned round.",
+    teaches="How one kernel serves sound, images and video, and the gradient as a convolution with the "
+    "filter turned.",
     practice="PyTorch runs a 1-D convolution as a 2-D one whose image has a single row.",
     lines=80,
     kernels=(
@@ -406,7 +408,7 @@ PUZZLE = Puzzle(
         Case(
             "along_the_depth",
             size(2, 2, (9, 1, 1), 3, (3, 1, 1), stride=(2, 1, 1), pad=(1, 0, 0)),
-            note="H = W = 1: sound that lies another way",
+            note="H = W = 1: sound along another axis",
         ),
         Case("image", size(2, 2, (1, 7, 5), 3, (1, 3, 2), stride=(1, 2, 1), pad=(0, 1, 1)), note="D = 1"),
         Case("one_channel", size(2, 1, (3, 4, 5), 2, (2, 3, 2))),
@@ -515,18 +517,18 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever they "
-        "have two: in the split of idx, in the loops, in the test whether there is such a place, in every "
-        "index. Its letters are d, o and t, its sizes D, D_out and T. Sound and images need no special "
-        "treatment: with D = 1 and T = 1 the loop over t makes one round and every test passes.",
+        "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever "
+        "they have two: in the split of idx, in the loops, in the test whether there is such a place, in "
+        "every index. Its letters are d, o and t, its sizes D, D_out and T. Sound and images need no "
+        "special treatment: with D = 1 and T = 1 the loop over t runs once and every test passes.",
         "The split of idx has five wheels: the last axis turns fastest. Output: q, p, o, k, and b is left. "
         "Input: w, h, d, channel, b. Weights: s, r, t, c (of C_in / groups), k. A flat position takes the "
         "first index, then for every further axis times its size plus its index. The groups are those of "
         "puzzle 14: filter k belongs to group k / (C_out / groups), and so on.",
         "One rule holds for each direction separately: input = position * stride - pad + tap * dilation. "
-        "Forward and for the weights you know position and tap, and test whether the input is there. For the "
-        "input's gradient you know input and tap: add pad, take off tap * dilation, and the stride must "
-        "divide what is left without a remainder, not negative; the quotient must be below the number of "
-        "positions of that direction.",
+        "Forward and for the weights you know position and tap, and test whether the input is there. For "
+        "the input's gradient you know input and tap: add pad and subtract tap * dilation. What is left "
+        "must not be negative, the stride must divide it without a remainder, and the quotient must be "
+        "below the number of positions in that direction.",
     ),
 )

@@ -134,8 +134,8 @@ MISTAKES = (
         Mistake(
             "forward: output_padding left empty",
             (STORE, "output[idx] = p < H_out - out_pad_h && q < W_out - out_pad_w ? sum : bias[channel];"),
-            says="The rows and columns of output_padding hold the bias alone; stamps reach there like "
-            "everywhere.",
+            says="The rows and columns of output_padding hold the bias alone; stamps reach there as "
+            "everywhere else.",
         ),
         Mistake(
             "forward: no bias where no stamp reaches",
@@ -156,7 +156,7 @@ MISTAKES = (
         Mistake(
             "input: stride ignored",
             ((P, P.replace(" * stride_h", "")), (Q, Q.replace(" * stride_w", ""))),
-            says="The stamps of neighbours lie 1 apart; they must be a stride apart.",
+            says="Neighbouring stamps are 1 apart; they must be a stride apart.",
             hint=3,
         ),
         Mistake(
@@ -194,7 +194,7 @@ MISTAKES = (
         Mistake(
             "weights: paddings swapped",
             ((P, P.replace("pad_h", "pad_w")), (Q, Q.replace("pad_w", "pad_h"))),
-            says="The rows are moved by pad_w and the columns by pad_h: swap them.",
+            says="The rows are shifted by pad_w and the columns by pad_h: swap them.",
             hint=3,
         ),
         Mistake(
@@ -286,7 +286,7 @@ PUZZLE = Puzzle(
         Case(
             "output_padding",
             size(2, 2, 4, 3, 3, 3, 3, stride=(2, 3), pad=(1, 1), out_pad=(1, 2)),
-            note="rows and columns more at the end",
+            note="extra rows and columns at the end",
         ),
         Case(
             "groups_of_unequal_sides",
@@ -297,7 +297,7 @@ PUZZLE = Puzzle(
         Case(
             "all_asymmetric",
             size(2, 6, 4, 3, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), out_pad=(2, 1), groups=2),
-            note="no two parameters of rows and columns agree",
+            note="every parameter differs between rows and columns",
         ),
         Case(
             "stride_larger_than_filter",
@@ -358,9 +358,9 @@ PUZZLE = Puzzle(
     mistakes=MISTAKES,
     hints=(
         "Think of stamps first: input element (h, w) adds its value times the filter to a patch of the "
-        "output. That is what the input gradient of a convolution does, seen from the other side. As "
-        "there, do not scatter. Each thread owns one output element and asks which elements, with which "
-        "tap, brought something to it. An element that nothing reaches holds the bias, also in the rows that "
+        "output. That is what the input gradient of a convolution does, seen from the other side. As there, "
+        "do not scatter. Each thread owns one output element and asks which elements, with which tap, "
+        "contributed to it. An element that nothing reaches holds the bias, also in the rows that "
         "output_padding adds.",
         "Forward: the thread knows p and r and wants h, so it divides by the stride; negative, remainder and "
         "past the end are left out, as in puzzle 13's input gradient. The two gradients know h and r and "

@@ -126,7 +126,7 @@ MISTAKES = (
         Mistake(
             "ceil_mode ignored",
             ("if (!ceil_mode) return", "return"),
-            says="ceil_mode is ignored: there is one window more where the last one may hang over the edge.",
+            says="ceil_mode is ignored: with it, one more window is allowed to hang over the edge.",
         ),
         Mistake(
             "a window that starts in the padding",
@@ -136,8 +136,8 @@ MISTAKES = (
         Mistake(
             "a window has to start in the input",
             (ENOUGH, ENOUGH.replace("size + pad", "size")),
-            says="A window too few: the last one has to start before size + pad, counted from the start of "
-            "the padding.",
+            says="There is a window too few: the last one is dropped only if it starts at size + pad or "
+            "later, counted from the start of the padding.",
         ),
         # the mean
         Mistake(
@@ -173,13 +173,13 @@ MISTAKES = (
         Mistake(
             "padding added",
             (MEAN_PLACE, MEAN_PLACE.replace("- pad", "+ pad")),
-            says="The windows are moved the wrong way: window p starts at p * stride - pad, not + pad.",
+            says="The windows are shifted the wrong way: window p starts at p * stride - pad, not + pad.",
             hint=3,
         ),
         Mistake(
             "padding left out",
             (MEAN_PLACE, MEAN_PLACE.replace(" - pad_h", "").replace(" - pad_w", "")),
-            says="The windows are not moved by the padding: window p starts at p * stride - pad.",
+            says="The windows are not shifted by the padding: window p starts at p * stride - pad.",
             hint=3,
         ),
         Mistake(
@@ -236,15 +236,15 @@ MISTAKES = (
         Mistake(
             "back: one window",
             (SHARE, SHARE.replace("+=", "=")),
-            says="Of the windows that an element is in, only one counts: windows overlap, their shares are "
-            "added.",
+            says="Only one of the windows that an element is in counts: windows overlap, so add their "
+            "shares.",
             hint=3,
         ),
         Mistake(
             "back: remainder ignored",
             (MEAN_TOP, MEAN_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", "")),
-            says="Windows are counted that the element is not in: the division by the stride has to leave "
-            "nothing over.",
+            says="Windows that do not hold the element are counted: the division by the stride must leave "
+            "no remainder.",
             hint=3,
         ),
         Mistake(
@@ -281,21 +281,22 @@ MISTAKES = (
         Mistake(
             "place in the array",
             ("at = h * W + w;", "at = (plane * H + h) * W + w;"),
-            says="argmax counts the planes before as well; it is the place h * W + w in the element's own "
-            "plane.",
+            says="argmax counts the planes before as well; it must be the place h * W + w in the element's "
+            "own plane.",
             hint=3,
         ),
         Mistake(
             "last of equals",
             (BETTER, BETTER.replace("x > best", "x >= best")),
-            says="Of equal elements the last is taken; it is the first: ask for larger, not for larger or "
-            "equal.",
+            says="Of equal elements the last is taken; it must be the first: test for larger (>), not for "
+            "larger or equal (>=).",
             hint=2,
         ),
         Mistake(
             "dilation left out",
             (MAX_PLACE, MAX_PLACE.replace(" * dilation_h", "").replace(" * dilation_w", "")),
-            says="The elements of a window stand side by side; they are dilation apart: r * dilation_h.",
+            says="The elements of a window are taken to lie side by side; they are a dilation apart: r * "
+            "dilation_h.",
             hint=3,
         ),
         Mistake(
@@ -327,7 +328,8 @@ MISTAKES = (
         Mistake(
             "back: one maximum",
             (NAMED, NAMED.replace("+=", "=")),
-            says="An element that is the maximum of several windows has the gradient of one; they are added.",
+            says="An element that is the maximum of several windows gets the gradient of only one; add them "
+            "all.",
             hint=3,
         ),
         Mistake(
@@ -340,8 +342,8 @@ MISTAKES = (
         Mistake(
             "back: window counted twice",
             (MAX_TOP, MAX_TOP.replace(" || top % stride_h", "").replace(" || left % stride_w", "")),
-            says="Some windows are counted several times: the division by the stride has to leave nothing "
-            "over.",
+            says="Some windows are counted several times: the division by the stride must leave no "
+            "remainder.",
             hint=3,
         ),
         Mistake(
@@ -524,7 +526,7 @@ PUZZLE = Puzzle(
         Case(
             "starts_in_the_padding",
             dict(batch=2, C=2, H=4, W=9, R=2, S=3, stride_h=3, stride_w=5, pad_h=1, pad_w=1, ceil_mode=1),
-            note="a last row of windows would start behind the input",
+            note="a last row of windows would start past the input",
         ),
         Case(
             "divisor_override",
@@ -646,7 +648,7 @@ PUZZLE = Puzzle(
         Case(
             "resnet_pool_in_small",
             dict(batch=1, C=2, H=16, W=16, R=3, S=3, stride_h=2, stride_w=2, pad_h=1, pad_w=1),
-            note="the window of ResNet's only max pooling",
+            note="the window of ResNet's max pooling",
         ),
         Case("own_sizes", note="sizes drawn from your file's text", draw=own_sizes),
         Case(

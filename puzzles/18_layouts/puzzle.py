@@ -70,18 +70,18 @@ MISTAKES = (
         Mistake(
             "copied",
             (NCHW, "input[idx]"),
-            says="This is the input as it was: element idx of the output has another place in the input.",
+            says="This is the input unchanged: element idx of the output has a different place in the input.",
         ),
         Mistake(
             "from NHWC to NCHW",
             ((AS_NHWC, AS_NCHW), (NCHW, NHWC)),
-            says="This is the way from NHWC to NCHW; the input is NCHW, and the output has to be NHWC.",
+            says="This is NHWC to NCHW; the input is NCHW, and the output must be NHWC.",
             hint=2,
         ),
         Mistake(
             "rows and columns exchanged",
             (AS_NHWC, split("cC", "hH", "wW", "nN")),
-            says="These are the right numbers, laid out as [batch, W, H, C]: w turns faster than h.",
+            says="These are the right numbers, laid out as [batch, W, H, C]: w must change faster than h.",
             hint=2,
         ),
         Mistake(
@@ -105,7 +105,7 @@ MISTAKES = (
         Mistake(
             "back: from NCHW to NHWC",
             ((AS_NCHW, AS_NHWC), (NHWC, NCHW)),
-            says="This is the way from NCHW to NHWC; here the input is NHWC, and the output has to be NCHW.",
+            says="This is NCHW to NHWC; here the input is NHWC, and the output must be NCHW.",
             hint=2,
         ),
         Mistake(
@@ -126,26 +126,26 @@ MISTAKES = (
         Mistake(
             "filters: as KRSC",
             (AS_RSCK, split("cC", "sS", "rR", "kK")),
-            says="These are the right numbers, laid out as [K, R, S, C]: k has to turn fastest, and r slowest.",
+            says="These are the right numbers, laid out as [K, R, S, C]: k must change fastest, and r "
+            "slowest.",
             hint=2,
         ),
         Mistake(
             "filters: as CRSK",
             (AS_RSCK, split("kK", "sS", "rR", "cC")),
-            says="These are the right numbers, laid out as [C, R, S, K]: rows and columns of the filter come "
-            "first.",
+            says="These are the right numbers, laid out as [C, R, S, K]: r and s must come first.",
             hint=2,
         ),
         Mistake(
             "filters: as RSKC",
             (AS_RSCK, split("cC", "kK", "sS", "rR")),
-            says="These are the right numbers, laid out as [R, S, K, C]: k has to turn faster than c.",
+            says="These are the right numbers, laid out as [R, S, K, C]: k must change faster than c.",
             hint=2,
         ),
         Mistake(
             "filters: as SRCK",
             (AS_RSCK, split("kK", "cC", "rR", "sS")),
-            says="These are the right numbers, laid out as [S, R, C, K]: s has to turn faster than r.",
+            says="These are the right numbers, laid out as [S, R, C, K]: s must change faster than r.",
             hint=2,
         ),
         Mistake(
@@ -157,19 +157,19 @@ MISTAKES = (
         Mistake(
             "filters back: from KCRS to RSCK",
             ((AS_KCRS, AS_RSCK), (RSCK, KCRS)),
-            says="This is the way from KCRS to RSCK; here the filters are RSCK, and have to become KCRS.",
+            says="This is KCRS to RSCK; here the input is RSCK, and the output must be KCRS.",
             hint=2,
         ),
         Mistake(
             "filters back: as CKRS",
             (AS_KCRS, split("sS", "rR", "kK", "cC")),
-            says="These are the right numbers, laid out as [C, K, R, S]: c has to turn faster than k.",
+            says="These are the right numbers, laid out as [C, K, R, S]: c must change faster than k.",
             hint=2,
         ),
         Mistake(
             "filters back: r and s exchanged",
             (RSCK, "weights[((s * R + r) * C + c) * K + k]"),
-            says="The filters are read as [S, R, C, K]; they lie there as [R, S, C, K].",
+            says="The filters are read as [S, R, C, K]; they are stored as [R, S, C, K].",
             hint=3,
         ),
         Mistake(
@@ -195,7 +195,7 @@ MISTAKES = (
         Mistake(
             "blocks: first column only",
             (STORES, STORES.splitlines()[0]),
-            says="Of every block only the first column is stored: it has four.",
+            says="Only the first column of every block is stored: it has four.",
             hint=3,
         ),
         Mistake(
@@ -309,17 +309,17 @@ PUZZLE = Puzzle(
             inputs={"input": range(12), "weights": range(8)},
         ),
         Case("one_channel", dict(batch=2, C=1, H=4, W=3, K=3, R=3, S=2), note="both layouts are the same"),
-        Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), note="so are they here"),
+        Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), note="the same here"),
         Case("fours", dict(batch=2, C=8, H=2, W=6, K=4, R=2, S=3), note="float4 everywhere"),
         Case("fours_of_channels", dict(batch=2, C=4, H=3, W=5, K=5, R=3, S=1), note="15 pixels: no float4"),
         Case("fours_of_pixels", dict(batch=2, C=6, H=4, W=3, K=7, R=2, S=4), note="6 channels: no float4"),
-        Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), note="sizes all odd"),
+        Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), note="all sizes odd"),
         Case("integers", dict(batch=2, C=4, H=6, W=2, K=3, R=3, S=2), values="integers"),
         Case(
             "rows_of_pixels",
             dict(batch=2, C=8, H=3, W=8, K=1, R=1, S=1, rows=24, columns=8),
             kernels=(BLOCKS,),
-            note="the way from NHWC to NCHW: rows are pixels, columns channels",
+            note="from NHWC to NCHW: rows are pixels, columns channels",
         ),
         Case("lenet_conv2", dict(batch=2, C=6, H=12, W=12, K=16, R=5, S=5), note="LeNet's second layer"),
         Case("many_blocks", dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3), note="for `backwarp profile`"),

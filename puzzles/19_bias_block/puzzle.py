@@ -149,8 +149,8 @@ MISTAKES = (
     Mistake(
         "every thread adds up everything",
         (LOOP, "for (int i = 0; i < batch * plane; i++) {"),
-        says="Every element is counted blockDim.x times: each thread adds up the whole channel, not its "
-        "share.",
+        says="Every element is counted blockDim.x times: each thread adds up the whole channel instead of "
+        "its share.",
     ),
     Mistake(
         "sum not set to anything", ("float sum = 0.0f;", "float sum;"), expect=("uninitialised-read", "wrong")
@@ -188,8 +188,8 @@ MISTAKES = (
     Mistake(
         "half rounded down",
         (WHOLE_TREE, WHOLE_TREE.replace("(n + 1) / 2", "n / 2")),
-        says="A part is lost in every step that begins with an odd number of parts: half of 7 is 4 parts "
-        "that stay and 3 that are added to them.",
+        says="A part is lost in every step that begins with an odd number of parts: of 7 parts, 4 stay and "
+        "3 are added to them.",
         hint=3,
     ),
     Mistake(

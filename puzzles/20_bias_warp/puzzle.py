@@ -128,7 +128,7 @@ MISTAKES = (
     Mistake(
         "values handed on",
         ("value += __shfl", "value = __shfl"),
-        says="The lanes' values are handed on and not added: value += __shfl_down_sync(...), not value = ...",
+        says="The lanes' values are passed on but not added: value += __shfl_down_sync(...), not value = ...",
         hint=2,
     ),
     # the slots
@@ -289,7 +289,7 @@ PUZZLE = Puzzle(
             case="counted",
             below=800,
             hint=3,
-            says="Add up within the warp first, so that only one number a warp goes through shared memory.",
+            says="Add up within the warp first, so that only one number per warp goes through shared memory.",
         ),
         Gate(
             "shared_atomic_serial",

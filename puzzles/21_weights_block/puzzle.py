@@ -296,7 +296,8 @@ PUZZLE = Puzzle(
             lambda d: 1.1 * loads(d) + d["weights"],
             case="counted",
             hint=2,
-            says="Every product needs one element of each array; read neighbours together, and none twice.",
+            says="Every product needs one element of each array; read neighbours together, and no element "
+            "twice.",
         ),
         Gate(
             "barriers",

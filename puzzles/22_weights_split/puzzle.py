@@ -446,8 +446,8 @@ PUZZLE = Puzzle(
             case="counted",
             kernels=(PARTIAL,),
             hint=2,
-            says="An array whose index is known only at run time lies in memory. With a loop to MAX_F "
-            "that is unrolled, every index is a number, and the sums stay in registers.",
+            says="An array whose index is known only at run time is kept in memory. With a loop to MAX_F "
+            "that is unrolled, every index is a constant, and the sums stay in registers.",
         ),
         Gate(
             "barriers",
@@ -484,8 +484,8 @@ PUZZLE = Puzzle(
         "each other. Keep the sums in a small array of constant size, and let a loop of constant length go "
         "over it, with a test for s < F inside and `#pragma unroll` before it.",
         "Call warp_sum for each of the sums, where all lanes pass; lane 0 stores into the slot of its warp "
-        "and weight. After one barrier, thread s adds up the slots of weight s over the warps there are. "
-        "In the second kernel, neighbouring threads take neighbouring weights; from part to part it is a "
-        "whole array of weights further.",
+        "and weight. After one barrier, thread s adds up the slots of weight s over the warps there are. In "
+        "the second kernel, neighbouring threads take neighbouring weights; from part to part the step is a "
+        "whole array of weights.",
     ),
 )

@@ -54,7 +54,7 @@ MISTAKES = (
         Mistake(
             "lines for sectors",
             (SECTOR, SECTOR.replace("/ 8", "/ 32")),
-            says="These are pieces of 32 floats; a sector has 32 bytes, and a float has 4.",
+            says="These are pieces of 32 floats; a sector has 32 bytes, which is 8 floats.",
         ),
         Mistake(
             "start left out",
@@ -69,7 +69,8 @@ MISTAKES = (
         Mistake(
             "first to last",
             ("if (sector != last) count++;", "count = sector - start[idx] / 8 + 1;"),
-            says="Sectors between two lanes are counted that no lane touches: they are not moved.",
+            says="Sectors that lie between two lanes and that no lane touches are counted: they are not "
+            "moved.",
         ),
         Mistake(
             "the first sector not counted",
@@ -315,8 +316,8 @@ PUZZLE = Puzzle(
             case="fc_fw_lenet_256_120",
             below=2_033_536,
             hint=2,
-            says="Every lane should read other weights than its neighbours, and no weight of an output "
-            "twice.",
+            says="Every lane should read different weights from its neighbours, and no weight of an output "
+            "should be read twice.",
         ),
         *Gate.limits(
             "fc_fw_lenet_256_120",
@@ -338,7 +339,7 @@ PUZZLE = Puzzle(
         "block is the thread's y. The warp has one output: lane 0 adds up products number 0, 32, 64 and so "
         "on, lane 1 number 1, 33, 65. At every moment the 32 lanes read 32 neighbouring floats. Lanes stop "
         "when there are no more inputs, but they must not leave the kernel.",
-        "The 32 sums are added up as in 20_bias_warp: five shuffles of width 16, 8, 4, 2 and 1 over the "
+        "The 32 sums are added up as in 20_bias_warp: five shuffles with offsets 16, 8, 4, 2 and 1 over the "
         "whole warp, in which every lane takes part, leave the total in lane 0. The bias belongs to the "
         "total once, so the lane that stores adds it.",
     ),

@@ -269,8 +269,8 @@ PUZZLE = Puzzle(
             case="conv_fw_lenet_conv1",
             below=2_239_488,
             hint=1,
-            says="Neighbouring windows overlap: let the block read the part of the input that its windows cover once, "
-            "into shared memory, and not every thread its own.",
+            says="Neighbouring windows overlap: let the block read the part of the input that its windows "
+            "cover once, into shared memory, instead of every thread reading its own.",
         ),
         Gate(
             "conflicts_per_request",
@@ -278,8 +278,9 @@ PUZZLE = Puzzle(
             case="conv_fw_lenet_conv1",
             below=0.488,
             hint=2,
-            says="A warp whose threads are in two rows of the tile wants two words of some banks of shared "
-            "memory: let WIDTH be 32, so that a warp is in one row, where neighbours want neighbours.",
+            says="A warp whose threads are in two rows of the tile wants two words from some banks of "
+            "shared memory: let WIDTH be 32, so that a warp stays in one row, whose words are in 32 "
+            "different banks.",
         ),
         *Gate.limits(
             "conv_fw_lenet_conv1",
@@ -299,8 +300,8 @@ PUZZLE = Puzzle(
         "products use what others have copied, the second because the next channel overwrites it. Threads "
         "without an output copy and wait like all others; they must not leave before the end.",
         "The tile begins where the block's outputs begin, in row and column. So this thread's window begins "
-        "at its own x and y in the tile, whatever the block is, and a row of the tile has `across` elements. "
-        "The weights have the shape they had in puzzle 07, and the same index; only now they are not an "
-        "argument.",
+        "at its own x and y in the tile, wherever the block is, and a row of the tile has `across` "
+        "elements. The weights have the shape they had in puzzle 07, and the same index; only now they are "
+        "not an argument.",
     ),
 )

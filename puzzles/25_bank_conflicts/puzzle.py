@@ -90,7 +90,7 @@ MISTAKES = (
     Mistake(
         "not transposed",
         (WRITE, "int n = line * rows + place; if (line < columns && place < rows) output[n] = input[n];"),
-        says="The elements stand in the order of the input: nothing is transposed.",
+        says="The elements are in the order of the input: nothing is transposed.",
     ),
     Mistake(
         "tile written as it was read",
@@ -106,8 +106,8 @@ MISTAKES = (
             (PLACE, PLACE.replace("blockIdx.y", "blockIdx.x")),
             (LINE, LINE.replace("blockIdx.x", "blockIdx.y")),
         ),
-        says="Every tile is turned, but stays where it was: the block in x and y must change places for "
-        "the output.",
+        says="Every tile is transposed, but stays where it was: for the output, the block's x and y must be "
+        "swapped.",
         hint=2,
     ),
     Mistake(
@@ -211,8 +211,9 @@ PUZZLE = Puzzle(
             case="counted",
             below=15.5,
             hint=3,
-            says="Lanes that want different words of the same bank get them one after the other. Down a column of "
-            "the tile, the banks lie apart by the length of a row: only an odd length comes to all 32 of them.",
+            says="Lanes that want different words of the same bank get them one after the other. Down a "
+            "column of the tile, the banks are a row's length apart: only an odd length reaches all 32 of "
+            "them.",
         ),
         Gate(
             "sectors_over_ideal",
@@ -220,8 +221,9 @@ PUZZLE = Puzzle(
             case="counted",
             below=4.5,
             hint=1,
-            says="Where lanes next to each other touch different rows of a matrix in global memory, each moves a "
-            "sector for one element: let the tile turn the columns into rows, so that both sides are coalesced.",
+            says="Where neighbouring lanes touch different rows of a matrix in global memory, each moves a "
+            "sector for one element: let the tile turn the columns into rows, so that both sides are "
+            "coalesced.",
         ),
         *Gate.limits(
             "counted",

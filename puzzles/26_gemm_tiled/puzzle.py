@@ -80,7 +80,7 @@ MISTAKES = (
     Mistake(
         "tail of K missing",
         (LOOP, LOOP.replace("start < K", "start + TILE <= K")),
-        says="The steps after the last full tile are missing: the last tiles are used too, padded with 0.",
+        says="The steps after the last full tile are missing: use the last tiles too, padded with 0.",
         hint=2,
     ),
     Mistake(
@@ -141,19 +141,19 @@ MISTAKES = (
     Mistake(
         "tile of A turned",
         (FILL_A, FILL_A.replace("a[y][x]", "a[x][y]")),
-        says="The tiles of A are read as if their rows were columns.",
+        says="The tiles of A are read with rows and columns swapped.",
         hint=3,
     ),
     Mistake(
         "tile of B turned",
         (FILL_B, FILL_B.replace("b[y][x]", "b[x][y]")),
-        says="The tiles of B are read as if their rows were columns.",
+        says="The tiles of B are read with rows and columns swapped.",
         hint=3,
     ),
     Mistake(
         "indices of both tiles exchanged",
         (ADD, "sum += a[k][y] * b[x][k];"),
-        says="The tiles of both matrices are read as if their rows were columns.",
+        says="The tiles of both matrices are read with rows and columns swapped.",
         hint=3,
     ),
 )
@@ -238,8 +238,8 @@ PUZZLE = Puzzle(
         "The sum lives through all stretches; it is set to 0 once. In every stretch: copy, wait, add up "
         "TILE products, wait. The first barrier is there because a thread uses what others have copied; the "
         "second because nobody may overwrite a tile while others still read it. All threads of the block "
-        "take part in both, those too that have no element of C: they copy for the others. An element that "
-        "does not exist counts as 0, and adds nothing to any sum.",
+        "take part in both, including those that have no element of C: they copy for the others. An element "
+        "that does not exist counts as 0, and adds nothing to any sum.",
         "When copying, the thread's x goes along the row, in A and in B, so that neighbours read "
         "neighbours. In A the row is the thread's row of C and x counts steps from the start of the "
         "stretch; in B the column is the thread's column of C and y counts the steps. When multiplying, "

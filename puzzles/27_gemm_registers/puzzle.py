@@ -150,7 +150,7 @@ MISTAKES = (
     Mistake(
         "tail of K missing",
         ((LOOP, LOOP.replace("start < K", "start + BK <= K")), *SHORT),
-        says="The steps after the last full tile are missing: the last tiles are used too, padded with 0.",
+        says="The steps after the last full tile are missing: use the last tiles too, padded with 0.",
         hint=3,
     ),
     Mistake(
@@ -167,8 +167,7 @@ MISTAKES = (
     Mistake(
         "accumulators exchanged",
         ((ADD, ADD.replace("sum[i][j]", "sum[j][i]")), *SHORT),
-        says="Every thread's sums stand with rows for columns: sum i, j is that of its row i and its "
-        "column j.",
+        says="Every thread's sums are stored transposed: sum [i][j] belongs to its row i and its column j.",
         hint=3,
     ),
     Mistake(
@@ -187,7 +186,7 @@ def in_blocks(d):
 PUZZLE = Puzzle(
     title="Matrix product in registers",
     part=4,
-    teaches="How a thread with 8 x 8 sums uses every number that it gets from a tile eight times.",
+    teaches="How a thread with 8 x 8 sums uses every number that it reads from a tile eight times.",
     practice="CUTLASS has the same levels and one between them: tiles for a block, for a warp, for a thread.",
     lines=60,
     kernels=(
@@ -250,9 +249,10 @@ PUZZLE = Puzzle(
             case="counted",
             below=0.281,
             hint=2,
-            says="An element of A is read once for every BN columns of C, and one of B once for every BM rows: larger "
-            "tiles move less. And a request moves whole sectors of 32 bytes: fours that the lanes of a warp store "
-            "together should lie next to each other: give a lane two fours of columns far apart, not 8 side by side.",
+            says="An element of A is read once for every BN columns of C, and one of B once for every BM "
+            "rows: larger tiles move less. And a request moves whole sectors of 32 bytes: fours that the "
+            "lanes of a warp store together should lie next to each other, so give a lane two fours of "
+            "columns that are far apart, not 8 side by side.",
         ),
         *Gate.limits(
             "counted",

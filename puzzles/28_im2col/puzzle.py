@@ -123,8 +123,8 @@ MISTAKES = (
     Mistake(
         "padding not written",
         (INSIDE, INSIDE + " if (!inside) continue;"),
-        says="Where a tap lies on padding nothing is written: the matrix is not zero before you come, so "
-        "write the zeros too.",
+        says="Where a tap lies on padding nothing is written: the matrix does not start out as zeros, so "
+        "write them too.",
         hint=2,
     ),
     Mistake(
@@ -148,32 +148,32 @@ MISTAKES = (
     Mistake(
         "filter turned",
         (TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;"),
-        says="The rows of a channel stand in the opposite order: tap (0, 0) has the first of them.",
+        says="The rows of a channel are in the opposite order: tap (0, 0) must come first.",
         hint=2,
     ),
     Mistake(
         "taps by columns",
         (TAP, "int row = (c * S + s) * R + r;"),
-        says="The right rows in another order: r is taken to be the fastest index of a row, it is s.",
+        says="The right rows in the wrong order: s must change fastest, not r.",
         hint=2,
     ),
     Mistake(
         "channels fastest",
         (TAP, "int row = (r * S + s) * C_in + c;"),
-        says="The right rows in another order: c is taken to be the fastest index of a row, it is the "
-        "slowest.",
+        says="The right rows in the wrong order: c must change slowest, not fastest.",
         hint=2,
     ),
     Mistake(
         "images fastest",
         (STORE, "columns[row * width + (p * W_out + q) * batch + b] = pixel;"),
-        says="The right columns in another order: b is taken to be the fastest index of a column, it is q.",
+        says="The right columns in the wrong order: q must change fastest, not b.",
         hint=3,
     ),
     Mistake(
         "matrix turned",
         (STORE, "columns[column * C_in * R * S + row] = pixel;"),
-        says="The matrix is written with a row for every position; it has a row for every tap.",
+        says="The matrix is written transposed: it must have a row for every tap and a column for every "
+        "position.",
         hint=3,
     ),
 )
@@ -188,7 +188,7 @@ PUZZLE = Puzzle(
     title="The image as a matrix of patches",
     part=4,
     teaches="How a convolution becomes a matrix product, and what the matrix costs.",
-    practice="Caffe computed its convolutions so; torch.nn.Unfold is im2col as an operator of its own.",
+    practice="Caffe computed its convolutions this way; torch.nn.Unfold is im2col as an operator of its own.",
     lines=17,
     kernels=(
         Kernel(
@@ -215,11 +215,11 @@ PUZZLE = Puzzle(
             "one_pixel",
             column_case(1, 2, 3, 4, 2, 2, pad=(0, 1)),
             inputs={"input": np.arange(24) == 17},
-            note="one pixel is 1, the matrix has it 4 times",
+            note="one pixel is 1; it is in the matrix 4 times",
         ),
         Case("filter_1x1", column_case(2, 3, 3, 5, 1, 1), note="the image again, the channels in front"),
         Case("one_position", column_case(2, 3, 4, 3, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="rows for taps alone"),
+        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="a row is just a tap"),
         Case("integers", column_case(2, 3, 7, 5, 3, 2), note="exact numbers", values="integers"),
         Case("stride_alone", column_case(2, 3, 9, 7, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
         Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
@@ -227,7 +227,7 @@ PUZZLE = Puzzle(
         Case(
             "all_asymmetric",
             column_case(2, 3, 9, 8, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="no two parameters of rows and columns agree",
+            note="every parameter differs between rows and columns",
         ),
         Case(
             "padding_wider_than_filter",

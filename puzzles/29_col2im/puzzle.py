@@ -111,7 +111,7 @@ MISTAKES = (
             (ROW_EXISTS, ROW_EXISTS.replace("down %", "h %")),
             (COLUMN_EXISTS, COLUMN_EXISTS.replace("right %", "w %")),
         ),
-        says="The remainder of the element's own row is tested; the steps to divide include padding and tap.",
+        says="The remainder of row h itself is tested; add the padding and subtract the tap first.",
     ),
     Mistake(
         "padding ignored",
@@ -142,7 +142,7 @@ MISTAKES = (
         "rows past the last position",
         (ROW_EXISTS, ROW_EXISTS.replace(" || down / stride_h >= H_out", "")),
         expect="out-of-bounds",
-        says="Positions past the last row of the output are taken: p must be less than H_out, or it is a "
+        says="Positions past the last row of the output are used: p must be less than H_out, or it is a "
         "position of the next image.",
         hint=2,
     ),
@@ -150,8 +150,8 @@ MISTAKES = (
         "columns past the last position",
         (COLUMN_EXISTS, COLUMN_EXISTS.replace(" || right / stride_w >= W_out", "")),
         expect="out-of-bounds",
-        says="Positions past the last column of the output are taken: q must be less than W_out, or it is "
-        "a position of the next row.",
+        says="Positions past the last column of the output are used: q must be less than W_out, or it is a "
+        "position of the next row.",
         hint=2,
     ),
     Mistake(
@@ -160,8 +160,8 @@ MISTAKES = (
             (ROW_EXISTS, LEAVES),
             (COLUMN_EXISTS, LEAVES.replace("down", "right").replace("_h", "_w").replace("H_", "W_")),
         ),
-        says="The loops end with the first tap that has no position: it says nothing about the next one "
-        "(continue, not break).",
+        says="The loops end at the first tap that has no position, though the next may have one (continue, "
+        "not break).",
         hint=2,
     ),
     Mistake(
@@ -181,39 +181,38 @@ MISTAKES = (
     Mistake(
         "taps by columns",
         (TAP, "int row = (c * S + s) * R + r;"),
-        says="The rows are read in another order: r is taken to be the fastest index of a row, it is s.",
+        says="The rows are read in the wrong order: s changes fastest, not r.",
         hint=3,
     ),
     Mistake(
         "images fastest",
         (PLACE, "int column = (p * W_out + q) * batch + b;"),
-        says="The columns are read in another order: b is taken to be the fastest index of a column, it "
-        "is q.",
+        says="The columns are read in the wrong order: q changes fastest, not b.",
         hint=3,
     ),
     Mistake(
         "matrix turned",
         (ADD, "sum += grad_columns[column * C_in * R * S + row];"),
-        says="The matrix is read with a row for every position; it has a row for every tap.",
+        says="The matrix is read transposed: it has a row for every tap and a column for every position.",
         hint=3,
     ),
     Mistake(
         "sum overwritten",
         (ADD, ADD.replace("+=", "=")),
-        says="Only the last of the entries is there: the sum is set (=) instead of added to (+=).",
+        says="Only the last entry is in the result: the sum is overwritten (=) instead of added to (+=).",
         hint=3,
     ),
     Mistake(
         "filter turned",
         (TAP, "int row = (c * R + R - 1 - r) * S + S - 1 - s;"),
-        says="The rows of a channel are read in the opposite order: tap (0, 0) has the first of them.",
+        says="The rows of a channel are read in the opposite order: tap (0, 0) comes first.",
         hint=3,
     ),
     Mistake(
         "one row past the last position",
         (ROW_EXISTS, ROW_EXISTS.replace(">= H_out", "> H_out")),
         expect="out-of-bounds",
-        says="Position p = H_out is taken, a position of the next image: p runs to H_out - 1.",
+        says="Position p = H_out is used, which belongs to the next image: p runs to H_out - 1.",
         hint=2,
     ),
 )
@@ -255,11 +254,11 @@ PUZZLE = Puzzle(
         Case(
             "filter_1x1_stride_2",
             column_case(2, 3, 6, 5, 1, 1, stride=(2, 2)),
-            note="three of four elements are in no column",
+            note="three in four elements are in no column",
         ),
         Case("drawn", column_case(1, 2, 3, 4, 2, 2), note="the picture of the lesson", values="integers"),
         Case("one_position", column_case(2, 3, 4, 3, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="rows for taps alone"),
+        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="a row is just a tap"),
         Case("integers", column_case(2, 3, 7, 5, 3, 2), note="exact sums", values="integers"),
         Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
         Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
@@ -350,9 +349,9 @@ PUZZLE = Puzzle(
         "Think from the element of the image, not from the entry of the matrix. Each tap (r, s) lies on the "
         "element at one position at most. Puzzle 13's gradient of the input solved h = p * stride - pad + r "
         "* dilation for p; do the same here, for the rows and for the columns.",
-        "There is no position where the steps to divide are negative, where they are not a multiple of "
-        "the stride, or where the quotient is H_out (or W_out) or more. Test in this order: in C, the remainder "
-        "of a negative number is negative or 0. A tap without a position adds nothing, go on with the next.",
+        "There is no position where the steps to divide are negative, where they are not a multiple of the "
+        "stride, or where the quotient is H_out (or W_out) or more. Test in this order: in C, the remainder "
+        "of a negative number is negative or 0. A tap without a position adds nothing; go on with the next.",
         "The entry's row is the number of the tap, c the slowest and s the fastest; its column the number of "
         "the position, b the slowest and q the fastest: both as in puzzle 28. A row is width entries long. "
         "Add the entries up in a variable and store it once at the end, in element idx.",

@@ -84,15 +84,15 @@ MISTAKES = (
     Mistake(
         "taps by columns",
         (SPLIT, "int r = row % R, s = row / R % S, c = row / (S * R);"),
-        says="The pixels meet the weights of other taps: r is taken to be the fastest index of a row, it "
-        "is s.",
+        says="The pixels meet the weights of other taps: along the rows of the matrix s changes fastest, "
+        "not r.",
         hint=3,
     ),
     Mistake(
         "channels fastest",
         (SPLIT, "int c = row % C_in, s = row / C_in % S, r = row / (S * C_in);"),
-        says="The pixels meet the weights of other taps: c is taken to be the fastest index of a row, it "
-        "is the slowest.",
+        says="The pixels meet the weights of other taps: along the rows of the matrix c changes slowest, "
+        "not fastest.",
         hint=3,
     ),
     Mistake(
@@ -104,13 +104,14 @@ MISTAKES = (
     Mistake(
         "rows by x",
         (ROW, ROW.replace("y", "x")),
-        says="In the tile of pixels x counts the rows of the matrix as well: y counts them, x the positions.",
+        says="In the tile of pixels x counts the rows of the matrix, as in the tile of weights: there y "
+        "counts them, and x the positions.",
         hint=2,
     ),
     Mistake(
         "tile of pixels turned",
         (ADD, ADD.replace("[i][x]", "[x][i]")),
-        says="The tiles of pixels are read as if their rows were columns.",
+        says="The tiles of pixels are read with rows and columns swapped.",
         hint=2,
     ),
     Mistake(
@@ -125,15 +126,15 @@ MISTAKES = (
     Mistake(
         "output as a matrix",
         (STORE, "if (k < C_out && column < width) output[k * width + column] = bias[k] + sum;"),
-        says="The outputs are stored as the product has them, a row for every filter; in the output, the "
-        "filters of one image stand together.",
+        says="The outputs are stored in the order of the product, a row for every filter; in the output, "
+        "each image's filters lie together.",
         hint=3,
     ),
     # tails
     Mistake(
         "tail missing",
         (LOOP, LOOP.replace("start < rows", "start + TILE <= rows")),
-        says="The rows after the last full tile are missing: the last tiles are used too, padded with 0.",
+        says="The rows after the last full tile are missing: use the last tiles too, padded with 0.",
         hint=2,
     ),
     Mistake(
@@ -218,7 +219,7 @@ PUZZLE = Puzzle(
         ),
         Case("filter_1x1", size(2, 5, 3, 4, 3, 1, 1), note="the column matrix is the image"),
         Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="rows for taps alone"),
+        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="a row is just a tap"),
         Case("drawn", size(1, 2, 4, 6, 5, 2, 3), note="drawn in the lesson, with tiles of 4 x 4"),
         Case("integers", size(2, 3, 7, 5, 4, 3, 2), note="exact sums", values="integers"),
         Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
@@ -228,7 +229,7 @@ PUZZLE = Puzzle(
         Case(
             "all_asymmetric",
             size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="no two parameters of rows and columns agree",
+            note="every parameter differs between rows and columns",
         ),
         Case(
             "nothing_divides",
@@ -255,9 +256,9 @@ PUZZLE = Puzzle(
             case="counted",
             below=2.8,
             hint=2,
-            says="Neighbours need the same filters and patches: let the block read each of them once, into shared "
-            "memory, and let x go along a filter in the one tile and along positions in the other. The larger "
-            "the tiles, the fewer blocks read the same.",
+            says="Neighbours need the same filters and patches: let the block read each of them once, into "
+            "shared memory, and let x run along a filter in the one tile and along positions in the other. "
+            "The larger the tiles, the fewer blocks read the same.",
         ),
         Gate(
             "global_bytes",
@@ -265,8 +266,8 @@ PUZZLE = Puzzle(
             case="counted",
             below=226_304,
             hint=2,
-            says="This is as much as writing the column matrix and reading it again, or more: read pixels "
-            "from the image, once for every tile that it is in.",
+            says="This moves at least as much as writing the column matrix and reading it again: read each "
+            "pixel straight from the image, once for every tile that needs it.",
         ),
         Gate(
             "conflicts_per_request",

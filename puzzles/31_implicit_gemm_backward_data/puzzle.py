@@ -105,8 +105,8 @@ MISTAKES = (
     Mistake(
         "first class only",
         (PLACE, PLACE + "\n    if (class_h + class_w > 0) return;"),
-        says="Only elements whose row and column are multiples of the stride are written: the other "
-        "classes have to be stored at their own rows and columns.",
+        says="Only elements whose row and column are multiples of the stride are written: the other classes "
+        "must be stored at their own rows and columns.",
     ),
     Mistake(
         "classes not told apart when storing",
@@ -147,7 +147,7 @@ MISTAKES = (
     Mistake(
         "classes without taps leave",
         (LOOP, "if (depth == 0) return;\n    " + LOOP),
-        says="Classes without a tap are not stored: their gradient is 0, and someone has to write it.",
+        says="Classes without a tap are not stored: their gradient is 0, and it must be written.",
     ),
     Mistake(
         "weights turned",
@@ -173,7 +173,7 @@ MISTAKES = (
             (P, P.replace("(class_h + pad_h) / stride_h ", "0 ")),
             (Q, Q.replace("(class_w + pad_w) / stride_w ", "0 ")),
         ),
-        says="Row m of the class is taken for position m less the taps: the padding is missing from it.",
+        says="The position under the first tap is taken to be m: (class + pad) / stride is missing.",
         hint=3,
     ),
     Mistake(
@@ -204,8 +204,7 @@ MISTAKES = (
     Mistake(
         "tail missing",
         (LOOP, LOOP.replace("start < depth", "start + TILE <= depth")),
-        says="The products after the last full stretch are missing: the last tiles are used too, padded "
-        "with 0.",
+        says="The products after the last full stretch are missing: use the last tiles too, padded with 0.",
         hint=2,
     ),
     Mistake(
@@ -305,7 +304,7 @@ PUZZLE = Puzzle(
         Case(
             "integers",
             size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)),
-            note="a channel more than a tile",
+            note="one channel more than a tile",
             values="integers",
         ),
         Case(
@@ -333,8 +332,8 @@ PUZZLE = Puzzle(
             case="counted",
             below=2_359_296,
             hint=1,
-            says="The zeros between the steps of the stride need no products: let every class go over its own taps "
-            "alone.",
+            says="The zeros between the steps of the stride need no products: let every class loop over its "
+            "own taps only.",
         ),
         Gate(
             "global_bytes",

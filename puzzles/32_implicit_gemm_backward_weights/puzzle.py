@@ -156,8 +156,8 @@ MISTAKES = (
         Mistake(
             "tail of the split missing",
             (LOOP, LOOP.replace("start < last", "start + TILE <= last")),
-            says="The positions after the last full stretch of a split are missing: the last tiles are used "
-            "too, padded with 0.",
+            says="The positions after the last full stretch of a split are missing: use the last tiles too, "
+            "padded with 0.",
             hint=2,
         ),
         Mistake(
@@ -208,7 +208,7 @@ MISTAKES = (
         Mistake(
             "tiles of windows turned",
             (PRODUCT, PRODUCT.replace("[x][n]", "[n][x]")),
-            says="The tiles of windows are read as if their rows were columns.",
+            says="The tiles of windows are read with rows and columns swapped.",
             hint=3,
         ),
         Mistake(
@@ -217,8 +217,8 @@ MISTAKES = (
                 GRADS + " grad_output[((b * C_out + k) * H_out + p) * W_out + q]",
                 GRADS + " grad_output[k * positions + i]",
             ),
-            says="grad_output is read as if the images of a channel lay together; channel k of image b begins "
-            "at (b * C_out + k) * H_out * W_out.",
+            says="grad_output is read as if all images of a channel were stored together; channel k of "
+            "image b begins at (b * C_out + k) * H_out * W_out.",
             hint=2,
         ),
         Mistake(
@@ -373,10 +373,10 @@ PUZZLE = Puzzle(
         Case(
             "filter_1x1_stride_2",
             size(2, 17, 7, 9, 3, 1, 1, stride=(2, 2), splits=1),
-            note="one split; a column more than a tile",
+            note="one split; one column more than a tile",
         ),
         Case(
-            "one_channel_wide", size(3, 1, 5, 8, 17, 2, 3, pad=(0, 2)), note="a row more than a tile; W > H"
+            "one_channel_wide", size(3, 1, 5, 8, 17, 2, 3, pad=(0, 2)), note="one row more than a tile; W > H"
         ),
         Case(
             "implicit_bw_numerical_gradient_check",
@@ -393,7 +393,7 @@ PUZZLE = Puzzle(
         Case(
             "strides_differ",
             size(2, 2, 10, 9, 3, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
-            note="no two parameters of rows and columns agree",
+            note="every parameter differs between rows and columns",
         ),
         Case(
             "long_splits",
@@ -421,7 +421,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             size(2, 3, 12, 12, 16, 5, 5),
-            note="LeNet's second layer, 3 of 6 channels, 2 images: the gates'",
+            note="LeNet's second layer, 3 of 6 channels, 2 images: the case of the gates",
         ),
     ),
     mistakes=MISTAKES,
@@ -452,8 +452,8 @@ PUZZLE = Puzzle(
             case="counted",
             kernels=(SPLIT,),
             hint=3,
-            says="Lanes that want the same position of neighbouring windows want words a row of the tile apart: rows "
-            "of an odd length bring them into different banks (puzzle 25).",
+            says="Lanes that want the same position of neighbouring windows want words that are a row of "
+            "the tile apart: with rows of an odd length these are in different banks (puzzle 25).",
         ),
         *tile_limits(
             "counted", SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]
@@ -476,7 +476,7 @@ PUZZLE = Puzzle(
         "let x count positions in both tiles: then one division of the position into image, row and column "
         "serves both, and neighbouring threads read neighbouring elements. y is a channel in one tile and a "
         "column in the other; the column's channel and tap do not change along the walk. Row and column of "
-        "the input follow as in puzzle 13. What lies outside of the image, after the split or beside the "
+        "the input follow as in puzzle 13. What lies outside of the image, past the split or beside the "
         "matrix is 0.",
         "When multiplying, y is the row and x the column of the gradient: step n takes row y of the first "
         "tile and row x of the second, both at n. So neighbours are a row apart in the second tile, and its "

@@ -199,14 +199,14 @@ MISTAKES = (
         Mistake(
             "the first image's rows for all",
             ((NEXT, ""), (ZERO, ZERO + "\n    int next = 0;")),
-            says="An image begins with rows of the one before: none of its own are in the ring then, so the "
-            "first row to fetch is its first.",
+            says="An image starts with rows of the one before: at its start none of its own rows are in the "
+            "ring, so fetch from its first row on.",
             hint=2,
         ),
         Mistake(
             "rows looked for from the stretch",
             (ROW, ROW.replace("h % keep", "(h - top)")),
-            says="Row h is looked for at its distance from the stretch's first row; the ring has it at h % "
+            says="Row h is looked up at its distance from the stretch's first row; in the ring it is at h % "
             "keep.",
             hint=2,
         ),
@@ -216,8 +216,8 @@ MISTAKES = (
                 (ROW, ROW.replace("h % keep", "(h - top)")),
                 (PUT, PUT.replace("i % (keep * W)", "i - top * W")),
             ),
-            says="Rows are put at, and looked for at, their distance from the stretch's first row; those that "
-            "the stretch before fetched lie elsewhere then: row h is at h % keep.",
+            says="Rows are stored and looked up at their distance from the stretch's first row, so those "
+            "from the previous stretch are not found again: row h belongs at h % keep.",
             hint=2,
         ),
         # depthwise: the sums
@@ -405,7 +405,7 @@ PUZZLE = Puzzle(
         Case(
             "counted_depthwise",
             size(2, 4, 16, 16, 8, 3, 3, stride=(1, 2), pad=(1, 1), groups=4),
-            note="two filters for each channel: the gate's",
+            note="two filters for each channel: the case of the gates",
             kernels=(DEPTHWISE,),
         ),
         Case(
@@ -444,7 +444,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             size(2, 16, 8, 8, 16, 3, 3, pad=(1, 1), groups=4),
-            note="4 groups of 4 channels and 4 filters: the gates'",
+            note="4 groups of 4 channels and 4 filters: the case of the gates",
             kernels=(GROUPED,),
         ),
     ),
@@ -493,13 +493,14 @@ PUZZLE = Puzzle(
         "Within a group the first kernel is puzzle 32's: rows are filters of the group, columns its "
         "channels and taps, and all positions are one split. Filters and channels of a group start at the "
         "group's number times how many a group has; in the weights, slices count from 0 in every group. "
-        "Tails end with the group, not with the array: row `filters` of a tile belongs to another block.",
-        "Put stretch after stretch of ROWS rows of grad_output. The first row of the input that it meets is "
-        "the position's row times the stride, less the padding; `keep` rows from there are all that it "
-        "needs, as far as they exist. Rows that the stretch before has fetched are in the ring: remember "
-        "the first that is not, starting over for every image. Rows lie one after another in both, so element i of "
-        "an image belongs at i modulo keep * W. Then each thread takes elements of the stretch, and for "
-        "each filter of the channel one of grad_output, for all taps.",
+        "Incomplete tiles end with the group, not with the array: row `filters` of a tile belongs to "
+        "another block.",
+        "Go through grad_output in stretches of ROWS rows. The first row of the input that it meets is the "
+        "position's row times the stride, less the padding; It needs `keep` rows from there on, as far as "
+        "they exist. Rows that the previous stretch has fetched are in the ring: remember the first that is "
+        "not, starting over for every image. Rows lie one after another in both, so element i of an image "
+        "belongs at i modulo keep * W. Then each thread takes elements of the stretch, and for each filter "
+        "of the channel one of grad_output, for all taps.",
         "The barrier before the products is for the new rows, the one after them for those that will be "
         "overwritten. A thread's sums are its own until the end. Then each warp takes a weight: its lanes "
         "add up the THREADS sums 32 apart, then as in puzzle 20. The weights of channel c are filters * R * "

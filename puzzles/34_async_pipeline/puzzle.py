@@ -136,7 +136,7 @@ MISTAKES = (
     Mistake(
         "tile of pixels turned",
         ((ADD, ADD.replace("[i][x]", "[x][i]")), *SHORT),
-        says="The tiles of pixels are read as if their rows were columns.",
+        says="The tiles of pixels are read with rows and columns swapped.",
         hint=3,
     ),
     Mistake(
@@ -156,33 +156,32 @@ MISTAKES = (
     Mistake(
         "tail missing",
         ((STEPS, "int steps = rows / TILE;"), *SHORT),
-        says="The rows after the last full tile are missing: the last pair is used too, padded with 0.",
+        says="The rows after the last full tile are missing: use the last pair too, padded with 0.",
         hint=2,
     ),
     Mistake(
         "pipeline not emptied",
         ((LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps")), *SHORT),
-        says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
-        "pipeline is empty.",
+        says="The last STAGES - 1 pairs of tiles are copied but never multiplied: go on until the pipeline "
+        "is empty.",
         hint=2,
     ),
     Mistake(
         "carry missing",
         ((CARRY, CARRY.replace(", r++", "")), *SHORT),
-        says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
+        says="Where s wraps at the end of the filter's row, r stays the same: it must go up by one.",
         hint=3,
     ),
     Mistake(
         "second carry missing",
         (("if (r >= R) r -= R, c++;", ""), *SHORT),
-        says="Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
+        says="Where r passes the end of the filter, nothing is carried: subtract R and add 1 to c.",
         hint=3,
     ),
     Mistake(
         "R not taken off the step",
         (("add_r = TILE / S % R", "add_r = TILE / S"), *SHORT),
-        says="In every step r grows by all of TILE / S: what fills whole filters belongs to c alone, so "
-        "take it % R.",
+        says="In every step r grows by all of TILE / S: whole filters belong to c, so take it % R.",
         hint=3,
     ),
     Mistake(
@@ -201,21 +200,19 @@ MISTAKES = (
     Mistake(
         "first carry missing",
         ((CARRY, ""), *SHORT),
-        says="Where s passes the end of the filter's row it goes on: S must be taken off, and r goes up "
-        "by one.",
+        says="Where s passes the end of the filter's row, nothing is carried: subtract S and add 1 to r.",
         hint=3,
     ),
     Mistake(
         "R not taken off the first row",
         ((SPLIT_ROW, SPLIT_ROW.replace(" % R", "")), *SHORT),
-        says="The first r of a thread is all of y / S: what fills whole filters belongs to c alone, so "
-        "take it % R.",
+        says="The first r of a thread is all of y / S: whole filters belong to c, so take it % R.",
         hint=3,
     ),
     Mistake(
         "tile of weights turned",
         ((ADD, ADD.replace("[y][i]", "[i][y]")), *SHORT),
-        says="The tiles of weights are read as if their rows were columns.",
+        says="The tiles of weights are read with rows and columns swapped.",
         hint=3,
     ),
 )
@@ -223,7 +220,7 @@ MISTAKES = (
 PUZZLE = Puzzle(
     title="Asynchronous pipeline",
     part=4,
-    teaches="How the next tiles come to shared memory while threads multiply: cp.async, groups, buffers.",
+    teaches="How the next tiles reach shared memory while threads multiply: cp.async, groups, buffers.",
     practice="CUTLASS has multistage kernels built like this: cp.async, and a number of stages to choose.",
     lines=29,
     kernels=(
@@ -263,7 +260,7 @@ PUZZLE = Puzzle(
         Case(
             "all_asymmetric",
             size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="no two parameters of rows and columns agree",
+            note="every parameter differs between rows and columns",
         ),
         Case(
             "nothing_divides",
@@ -291,8 +288,8 @@ PUZZLE = Puzzle(
             case="counted",
             below=1152,
             hint=1,
-            says="A thread that reads an element and then stores it must wait for it in between: start a "
-            "copy (copy_async), which needs no register and no waiting.",
+            says="A thread that reads an element and then stores it must wait in between: start a copy "
+            "(copy_async) instead, which needs no register and no waiting.",
         ),
         Gate(
             "flops_without_copies",
@@ -300,8 +297,8 @@ PUZZLE = Puzzle(
             case="counted",
             below=100,
             hint=2,
-            says="While these products are made, no copy is under way: start those of a later step before,"
-            " and wait for them after.",
+            says="While these products are computed, no copy is under way: start those of a later step "
+            "before them, and wait for them afterwards.",
         ),
         Gate(
             "barriers",
@@ -310,8 +307,7 @@ PUZZLE = Puzzle(
             below=1152,
             hint=2,
             says="One barrier per step is enough, if it stands after the wait and before new copies are "
-            "started: it says that this pair is full, and that everybody is done with the pair "
-            "before.",
+            "started: it says that this pair is full, and that every thread is done with the previous pair.",
         ),
         Gate(
             "integer_divisions",

@@ -164,8 +164,8 @@ MISTAKES = (
         Mistake(
             "scalar products of floats",
             ((MULTIPLY, SCALAR), *SHORT[TF32]),
-            says="This is the product of the full floats, more exact than tensor cores make it. Nothing is "
-            "wrong with that but the task: round both numbers with to_tf32, and multiply with mma.sync.",
+            says="This is the product of the full floats, which is more accurate than what tensor cores "
+            "compute, but not what is asked: round both numbers with to_tf32, and multiply with mma.sync.",
         ),
         # fragments
         Mistake(
@@ -181,15 +181,15 @@ MISTAKES = (
         Mistake(
             "registers 1 and 2 exchanged",
             ((A_FRAGMENT, "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);"), *SHORT[TF32]),
-            says="Registers 1 and 2 of A are exchanged: register 1 is 8 rows further down, register 2 is 4 "
+            says="Registers 1 and 2 of A are swapped: register 1 is 8 rows further down, register 2 is 4 "
             "steps further on.",
             hint=2,
         ),
         Mistake(
             "halves of k exchanged",
             ((B_FRAGMENT, B_FRAGMENT.replace("e * 4", "(1 - e) * 4")), *SHORT[TF32]),
-            says="The halves of k are exchanged in one of the fragments: a register 0 meets a register with k "
-            "from 4 on.",
+            says="The halves of k are swapped in one of the fragments: a register 0 meets a register whose "
+            "k starts at 4.",
             hint=2,
         ),
         Mistake(
@@ -249,14 +249,13 @@ MISTAKES = (
                 *SHORT[HALF],
             ),
             says="The sums are rounded to half after every 16 steps; tensor cores add in float, and so must "
-            "what comes after.",
+            "you afterwards.",
         ),
         # ldmatrix
         Mistake(
             "not turned",
             ((B_ROWS, B_ROWS.replace("_trans", "")), *SHORT[HALF]),
-            says="Every piece of 8 x 8 of B is turned: rows of this B lie in memory, so it has to be ldmatrix "
-            "with .trans.",
+            says="Every 8 x 8 piece of B is transposed: B is stored row by row, so ldmatrix needs .trans.",
             hint=3,
         ),
         Mistake(
@@ -283,7 +282,7 @@ def pairs(d):
 PUZZLE = Puzzle(
     title="Tensor cores",
     part=4,
-    teaches="How the lanes of a warp hold matrices together and multiply them with one instruction.",
+    teaches="How the lanes of a warp hold matrices between them and multiply them with one instruction.",
     practice="CUTLASS issues the same mma.sync on Ampere, and loads its fragments with ldmatrix from "
     "swizzled tiles.",
     lines=29,
@@ -423,7 +422,8 @@ PUZZLE = Puzzle(
             kernels=(TF32,),
             below=100,
             hint=1,
-            says="Products that are made one by one leave the tensor cores idle: one mma.sync makes 1,024 of them.",
+            says="Products computed one by one leave the tensor cores idle: one mma.sync computes 1,024 of "
+            "them.",
         ),
         Gate(
             "shared_conflicts",
@@ -440,7 +440,7 @@ PUZZLE = Puzzle(
             case="counted",
             kernels=(TF32,),
             hint=1,
-            says="The numbers come from global memory too often: fragments are to be taken from the tiles.",
+            says="Global memory is read too often: take the fragments from the tiles.",
         ),
         Gate(
             "scalar_share",
@@ -449,7 +449,8 @@ PUZZLE = Puzzle(
             kernels=(HALF,),
             below=100,
             hint=1,
-            says="Products that are made one by one leave the tensor cores idle: one mma.sync makes 2,048 of them.",
+            says="Products computed one by one leave the tensor cores idle: one mma.sync computes 2,048 of "
+            "them.",
         ),
         Gate(
             "shared_conflicts",
@@ -457,9 +458,9 @@ PUZZLE = Puzzle(
             case="counted",
             kernels=(HALF,),
             hint=3,
-            says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks; "
-            "rows of 128 bytes without a swizzle have a column of pieces in the same banks. Swizzle, or make the "
-            "rows longer.",
+            says="Each 8 x 8 matrix is fetched at once if its 8 rows of 16 bytes lie in different banks; in "
+            "rows of 128 bytes without a swizzle, a column of pieces lies in the same banks. Swizzle, or "
+            "make the rows longer.",
         ),
         Gate(
             "shared_requests_per_flop",
@@ -468,7 +469,7 @@ PUZZLE = Puzzle(
             kernels=(HALF,),
             below=0.00128,
             hint=3,
-            says="Too many requests to shared memory: one ldmatrix_x4 brings a warp four matrices of 8 x 8.",
+            says="Too many requests to shared memory: one ldmatrix_x4 loads four 8 x 8 matrices.",
         ),
         Gate(
             "bytes_per_flop",
@@ -476,7 +477,7 @@ PUZZLE = Puzzle(
             case="counted",
             kernels=(HALF,),
             hint=1,
-            says="The numbers come from global memory too often: fragments are to be taken from the tiles.",
+            says="Global memory is read too often: take the fragments from the tiles.",
         ),
         *Gate.limits(
             "counted",

@@ -137,7 +137,8 @@ MISTAKES = (
         Mistake(
             "fc2 takes the gradient behind relu4",
             ('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),
-            says="It is computed from the gradient behind the ReLU, which has not gone back through it yet.",
+            says="It is computed from the gradient of the ReLU's output, which has not gone back through "
+            "the ReLU yet.",
             hint=3,
             computes=relu_not_passed,
         ),
@@ -169,8 +170,8 @@ MISTAKES = (
         Mistake(
             "relu4 masked by its gradient",
             ("net.grad_relu4, net.fc2", "net.grad_relu4, net.grad_relu4"),
-            says="The gradient passes where the gradient is positive; it has to pass where the ReLU's input "
-            "was.",
+            says="The gradient passes where it is positive itself; it must pass where the ReLU's input was "
+            "positive.",
             hint=2,
             computes=mask_from_gradient,
         ),
@@ -187,7 +188,8 @@ MISTAKES = (
         Mistake(
             "weights of fc2 with fc1",
             ("net.grad_fc2, net.relu3, net.grad_relu3", "net.grad_fc2, net.fc1, net.grad_relu3"),
-            says="The layer's input is taken from before the ReLU: use what the layer got in the forward pass.",
+            says="The layer's input is taken from before the ReLU: use what the layer read in the forward "
+            "pass.",
             hint=2,
             computes=input_before_relu,
         ),
@@ -283,6 +285,6 @@ PUZZLE = Puzzle(
         "The names say it: going back through relu4 starts at net.grad_relu4 and ends at net.grad_fc2, "
         "since fc2 is what relu4 was computed from. Then fc2 goes on from there, and ends at the gradient "
         "of what fc2 was computed from, and so on. The convolutions are like the fully connected layers, "
-        "three launches each, but conv1 needs only two, for nobody asks for the gradient of the images.",
+        "three launches each, but conv1 needs only two, since nobody asks for the gradient of the images.",
     ),
 )

@@ -98,7 +98,7 @@ MISTAKES = (
         Mistake(
             "rate never falls",
             (FALL, "return PEAK"),
-            says="After the warm-up the rate stays at its peak: it has to fall.",
+            says="After the warm-up the rate stays at its peak: it must fall.",
             computes=rated(rise, lambda step, steps, n: PEAK),
         ),
         Mistake(
@@ -110,7 +110,7 @@ MISTAKES = (
         Mistake(
             "straight fall",
             (FALL, "return PEAK * (1 - done)"),
-            says="The rate falls in a straight line; it has to fall along a cosine.",
+            says="The rate falls in a straight line; it must fall along a cosine.",
             computes=rated(rise, lambda step, steps, n: PEAK * (1 - (step - n) / (steps - n))),
         ),
         Mistake(
@@ -139,14 +139,14 @@ MISTAKES = (
         Mistake(
             "no momentum",
             (NUMBERS, NUMBERS.replace("MOMENTUM", "0")),
-            says="The momentum is 0; it has to be MOMENTUM.",
+            says="The momentum is 0; it must be MOMENTUM.",
             hint=2,
             computes=updated(momentum=0),
         ),
         Mistake(
             "no weight decay",
             (NUMBERS, NUMBERS.replace("WEIGHT_DECAY", "0")),
-            says="The weight decay is 0; it has to be WEIGHT_DECAY.",
+            says="The weight decay is 0; it must be WEIGHT_DECAY.",
             hint=2,
             computes=updated(decay=0),
         ),
@@ -167,7 +167,7 @@ MISTAKES = (
         Mistake(
             "uphill",
             (NUMBERS, NUMBERS.replace("=rate", "=-rate")),
-            says="The parameters move along the gradient; the kernel already has the minus.",
+            says="The parameters move along the gradient, not against it; the kernel already has the minus.",
             hint=2,
             computes=uphill,
         ),
@@ -196,7 +196,7 @@ MISTAKES = (
         Mistake(
             "no update",
             (UPDATE_LINE, "pass"),
-            says="That is the loss of the first parameters: nothing is learned in between.",
+            says="Every loss is that of the initial parameters: nothing is learned in between.",
             hint=3,
             computes=never_updated,
         ),
@@ -267,7 +267,7 @@ MISTAKES = (
         Mistake(
             "percent",
             ("return right / max(total, 1)", "return 100 * right / max(total, 1)"),
-            says="It is in percent; a share from 0 to 1 was asked for.",
+            says="It is in percent; it must be a share from 0 to 1.",
             hint=3,
             computes=lambda a, d: 100 * a["right"].mean(),
         ),
@@ -325,7 +325,7 @@ PUZZLE = Puzzle(
     hints=(
         "The learning rate has two parts. With 20 steps the warm-up is 2 steps long: the rate of step 0 is "
         "half the peak, that of step 1 the peak. The other 18 steps fall: how much of them is done, from 0 "
-        "towards 1? Half a cosine goes from cos(0) = 1 to cos(pi) = -1; move it up and scale it so that it "
+        "towards 1? Half a cosine goes from cos(0) = 1 to cos(pi) = -1; shift it up and scale it so that it "
         "goes from 1 to 0.",
         "sgd_step is the last kernel of part 1: its signature has three arrays, the parameter, its "
         'velocity, its gradient. For a parameter called name, LeNet keeps the other two under "velocity_" '
