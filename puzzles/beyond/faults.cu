@@ -1,4 +1,4 @@
-// Four kernels with a fault each, one for every tool of compute-sanitizer. What each should do is in its name's comment.
+// Four kernels with one fault each, one for every tool of compute-sanitizer. Above each: the tool, and what it should do.
 //
 //     backwarp run puzzles/beyond/faults.cu shift --block 64 --arg x=ones:64 --arg y=zeros:64 --arg n=64
 //     nvcc -lineinfo -o faults faults.cu && compute-sanitizer --tool memcheck ./faults shift
