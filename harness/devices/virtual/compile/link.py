@@ -36,29 +36,29 @@ ENTRIES = ("rt_run", "rt_variants", "rt_serve", "rt_lead")  # called from Python
 _GLUE = """
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-define void @call_prefetch(i64 %address) {{
+define void @call_prefetch(i64 %address) alwaysinline {{
   %p = inttoptr i64 %address to ptr
   call void @llvm.prefetch.p0(ptr %p, i32 1, i32 3, i32 1)
   ret void
 }}
-define void @call_resume(i64 %handle) {{
+define void @call_resume(i64 %handle) alwaysinline {{
   %p = inttoptr i64 %handle to ptr
   call void @llvm.coro.resume(ptr %p)
   ret void
 }}
-define void @call_with(i64 %function, i64 %argument) {{
+define void @call_with(i64 %function, i64 %argument) alwaysinline {{
   %f = inttoptr i64 %function to ptr
   call void %f(i64 %argument)
   ret void
 }}
-define void @call_block(i64 %env) {{
+define void @call_block(i64 %env) alwaysinline {{
   %e = inttoptr i64 %env to ptr
   %a = getelementptr i8, ptr %e, i64 {block}
   %f = load ptr, ptr %a
   call void %f(i64 %env)
   ret void
 }}
-define void @call_start(i64 %env, i64 %thread) {{
+define void @call_start(i64 %env, i64 %thread) alwaysinline {{
   %e = inttoptr i64 %env to ptr
   %a = getelementptr i8, ptr %e, i64 {start}
   %f = load ptr, ptr %a

@@ -224,13 +224,13 @@ def _skip_quiet(e, address: str, nbytes: int, shared: bool, race: str, done: str
     if nbytes < 4:
         at = e.op("and i64", at, -4)
     place = e.op("shl i64", at, 1)
-    bar = e.state.load("Env", "bar")
+    interval = e.state.interval
     if not e.function.entry and e.module.barriers.has_barriers:  # what is final has no token
-        bar = e.emit(f"select i1 {e.op('icmp eq i32', e.state.load('Env', 'final'), 0)}, i32 {bar}, i32 0")
-    bar = e.cast("zext", "i32", bar, "i64")
+        final = e.op("icmp ne i32", e.state.load("Env", "final"), 0)
+        interval = e.emit(f"select i1 {final}, i64 0, i64 {interval}")
     known = e.cast("zext", "i32", site, "i64") if site[0] == "%" else site
     which = e.op("shl i64", known, 6) if site[0] == "%" else str(int(site) << 6)
-    token = e.op("or i64", e.op("shl i64", bar, 32), which)
+    token = e.op("or i64", interval, which)
     tokens = [token]
     if e.module.barriers.symmetric(e.function.name) & SYMMETRIC_LANES:
         warp = e.op("lshr i32", e.state.load("Thread", "linear", invariant=True), 5)

@@ -54,6 +54,8 @@ class Control:
         e.line(f"{state} = call i8 @llvm.coro.suspend(token none, i1 false)")
         e.line(f"switch i8 {state}, label %suspended [ i8 0, label %{resumed} i8 1, label %suspended ]")
         e.label(resumed)
+        if e.module.waits.interleaved:
+            e.state.renew_interval()
 
     def fault(self, ins: Instruction) -> None:
         """The thread ends; which instruction did it tells why."""

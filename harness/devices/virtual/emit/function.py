@@ -84,6 +84,8 @@ def _parameters(f: Function) -> Iterator[Parameter]:
 def _start(e: Emitter) -> None:
     """The code at the start of every thread of a kernel."""
     e.state.begin()
+    if e.module.waits.interleaved:
+        e.state.follow_interval()
     for p in _parameters(e.function):
         e.variables.place(p.name, "%params", p.offset)
     e.line("%paramaddress = add i64 0, " + e.state.load("Env", "params", invariant=True))
@@ -181,6 +183,8 @@ def _device_function(f: Function, unit: Unit) -> str:
     if not unit.raw:
         args = ["i64 %env", "i64 %thr", "i32 %site"] + args
         e.state.begin()
+        if unit.waits.interleaved:
+            e.state.follow_interval()
         if unit.graph.is_recursive(f.name):
             _guard_recursion(e)
     body.emit(e)

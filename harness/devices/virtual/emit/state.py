@@ -32,6 +32,21 @@ class State:
             "%globals = load i64, ptr %globals.a, !invariant.load !1",
         )
 
+    def follow_interval(self) -> None:
+        """Keep the time of the last barrier at hand: it changes only while a thread waits."""
+        self.text.first("%interval = alloca i64")
+        self.renew_interval()
+
+    def renew_interval(self) -> None:
+        """The thread begins, or has waited."""
+        bar = self.text.cast("zext", "i32", self.load("Env", "bar"), "i64")
+        self.text.line(f"store i64 {self.text.op('shl i64', bar, 32)}, ptr %interval")
+
+    @property
+    def interval(self) -> str:
+        """The time of the last barrier, in the upper half."""
+        return self.text.emit("load i64, ptr %interval")
+
     def pointer(self, struct: str, name: str, offset: int = 0) -> str:
         """Host pointer to a field of this thread's state, plus `offset` bytes."""
         own = {"Env": "%envp", "Thread": f"{self.threads.address}.p", "Launch": "%launch"}
