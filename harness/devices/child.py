@@ -38,7 +38,8 @@ from .plain import Damaged
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LENGTH = struct.Struct("=Q")  # of a message, before it
-_LOOK = 0.005  # seconds between two looks at what a child uses while it works: memory can be filled quickly
+_LOOKS = 0.005, 0.05  # seconds between two looks at what a child uses while it works: at least, at most
+_FILLED = 16 << 30  # bytes of memory that can be filled in a second
 TOGETHER = 1100 << 20  # bytes that all children with a bound may use, beside what they are granted
 PATIENCE = 60  # seconds for a child to take what it is sent
 _WORKS = 0.02  # of the time, on a busy machine: less is waiting
@@ -160,20 +161,24 @@ class Child(Channel):
                 process_group=0,  # which ends as a whole
             )
         self.pid = bubblewrap.process(tells) if tells else self._child.pid
+        self._usage = None  # what the system tells of its memory
+        with contextlib.suppress(OSError):
+            self._usage = open(f"/proc/{self.pid}/statm", "rb", buffering=0)
         ours.settimeout(PATIENCE)
         super().__init__(ours, codec)
         self._alive.add(self)
 
     def _take(self, into: memoryview, end: float | None) -> int:
         while True:
-            left = _LOOK if end is None else max(min(end - time.monotonic(), _LOOK), 0.001)
+            left = self._look if end is None else max(min(end - time.monotonic(), self._look), 0.001)
             self._connection.settimeout(left)
             try:
                 return self._connection.recv_into(into)
             except TimeoutError:
                 self._spent = self._spent or [self.spent()] * 2
-                if self._takes_too_much():
+                if (room := self._room()) < 0:
                     raise MemoryError from None
+                self._look = min(max(room / _FILLED, _LOOKS[0]), _LOOKS[1])
                 if end is not None and time.monotonic() >= end + self._longer and not self._is_held_up():
                     raise
             finally:
@@ -182,6 +187,7 @@ class Child(Channel):
     def receive(self, limit: float | None = None):
         """See Channel.receive. Where the machine has other work to do, the limit is one of processor time."""
         self._limit, self._longer, self._spent = limit, 0.0, []  # counted from the first look on
+        self._look = _LOOKS[0]
         return super().receive(limit)
 
     def _is_held_up(self) -> bool:
@@ -193,12 +199,14 @@ class Child(Channel):
         self._spent, self._longer = [first, now], self._longer + limit
         return True
 
-    def _takes_too_much(self) -> bool:
+    def _room(self) -> float:
+        """Bytes that it may still take; less than 0 where it takes too much."""
         if self.memory is None:
-            return False
+            return math.inf
         others = [child for child in list(self._alive) if child is not self and child.memory is not None]
         used, granted = self.used(), self.granted + sum(child.granted for child in others)
-        return used > self.memory or used + sum(child.used() for child in others) > TOGETHER + granted
+        together = used + sum(child.used() for child in others)
+        return min(self.memory - used, TOGETHER + granted - together)
 
     def allow(self, seconds: float) -> None:
         """From now on it may use each core for so long; then the system ends it, even where this process cannot."""
@@ -220,10 +228,11 @@ class Child(Channel):
 
     def used(self) -> int:
         """Bytes of memory that it has now; 0 where the system does not tell."""
+        if self._usage is None:
+            return 0
         try:
-            with open(f"/proc/{self.pid}/statm") as file:
-                return int(file.read().split()[1]) * resource.getpagesize()
-        except (OSError, IndexError):
+            return int(os.pread(self._usage.fileno(), 100, 0).split()[1]) * resource.getpagesize()
+        except (OSError, ValueError, IndexError):  # it has ended
             return 0
 
     def end(self) -> str:
@@ -240,6 +249,8 @@ class Child(Channel):
             status = 128 - status  # a signal that ended the process within
         with self._child.stderr as pipe:
             said = pipe.read(_LAST_WORDS).decode("utf-8", "replace").strip().splitlines()
+        if self._usage:
+            self._usage.close()
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         return f"{how}: {said[-1][:_LONGEST_WORD]}" if said else how
 

@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from harness.devices.store import Store, digest
@@ -20,7 +21,7 @@ from harness.errors import CompileError, Diagnostic, LaunchError
 
 from . import host_code, includes, library
 from .messages import describe, parse_log
-from .symbols import demangle, entries, name_table
+from .symbols import demangle, entries, name_table, variables
 
 #: a kernel must not know which of its builds is running
 FLAVOURS = {
@@ -86,28 +87,21 @@ class Ptx:
     warnings: tuple[Diagnostic, ...] = ()
     cubin: bytes = b""
 
-    @property
+    @cached_property
     def kernels(self) -> tuple[str, ...]:
         """Plain names of the kernels, in the order of the source."""
         return tuple(dict.fromkeys(demangle(entry) for entry in entries(self.text)))
 
-    @property
+    @cached_property
     def constants(self) -> dict[str, tuple[str, int]]:
         """Plain name of each __constant__ variable -> (its name in the PTX, bytes)."""
-        return self._variables("const")
+        found = variables(self.text)
+        return {demangle(name): (name, nbytes) for space, name, nbytes in found if space == "const"}
 
-    @property
+    @cached_property
     def variables(self) -> dict[str, tuple[str, int]]:
         """The same of __device__, __managed__ and __constant__ variables."""
-        return self._variables("(?:const|global)")
-
-    def _variables(self, space: str) -> dict[str, tuple[str, int]]:
-        found = re.findall(
-            rf"^[.\w \t]*\.{space}\s+(?:\.attribute\(\.managed\)\s+)?\.align\s+\d+\s+\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?",
-            self.text,
-            re.MULTILINE,
-        )
-        return {demangle(name): (name, int(bits) // 8 * int(count or 1)) for bits, name, count in found}
+        return {demangle(name): (name, nbytes) for _, name, nbytes in variables(self.text)}
 
     def find(self, name: str) -> str:
         """The PTX name of a kernel. LaunchError if there is none, or more than one."""

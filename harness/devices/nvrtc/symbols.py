@@ -19,6 +19,22 @@ def entries(ptx: str) -> list[str]:
     return [name for name in re.findall(comment_or_entry, ptx, re.MULTILINE | re.DOTALL) if name]
 
 
+_VARIABLE = re.compile(
+    r"\.(const|global)\s+(?:\.attribute\(\.managed\)\s+)?\.align\s+\d+\s+\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?"
+)
+_LINKAGE = re.compile(r"[.\w \t]*")  # what stands before it in its line
+
+
+def variables(ptx: str) -> list[tuple[str, str, int]]:
+    """(space, name, bytes) of each variable of a PTX text in constant or global memory."""
+    found = []
+    for match in _VARIABLE.finditer(ptx):
+        if _LINKAGE.fullmatch(ptx, ptx.rfind("\n", 0, match.start()) + 1, match.start()):
+            space, bits, name, count = match.groups()
+            found.append((space, name, int(bits) // 8 * int(count or 1)))
+    return found
+
+
 def demangle(symbol: str, qualified: bool = False) -> str:
     """The function name in an Itanium C++ symbol: _ZN1a4tileILi16EEvPf -> tile (or a::tile).
 
