@@ -20,7 +20,7 @@ START = 60  # seconds for the process to start
 GRACE = 20  # seconds beyond a launch's own limit, which the process itself enforces
 MEMORY = 700 << 20  # bytes that the process may use beside what arrays need
 #: bytes that the process may use for each byte of an array: itself, and all that checks keep of it
-NEED = {"full": 48, "memory": 6, "count": 6, "none": 6}
+NEED = {"full": 48, "memory": 6, "draft": 6, "count": 6, "none": 6}
 QUESTIONS = 8  # for other builds, of one launch
 MOST = 1 << 26  # bytes of an answer beside the arrays
 

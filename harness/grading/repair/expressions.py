@@ -22,7 +22,7 @@ from .edits import (
     Operation,
 )
 from .sites import Choice, is_of_barrier
-from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS
+from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS, asked
 
 _UPDATES = {"++": "+=", "--": "-="}
 
@@ -89,7 +89,7 @@ class Expressions:
         text = p.code
         for i, v in enumerate(others):
             text = f"backwarp_edit({number}).operation == {i} ? {v.name} : {text}"
-        return f"(backwarp_at({number}) ? ({text}) : {p.code})"
+        return f"({asked(number)} ? ({text}) : {p.code})"
 
     def _alike(self, own: Variable, other: Variable, place: int) -> bool:
         same = [e and e.code for e in own.extents] == [e and e.code for e in other.extents]
@@ -151,8 +151,8 @@ class Expressions:
                 p, [Operation(f"{o}(e)", "a function", 1.1) for o in others], made=_called
             )
             for i, other in enumerate(others if number is not None else ()):
-                at = f"backwarp_at({number}) && backwarp_edit({number}).operation == {i}"
-                text = f"backwarp_other_call({at}, {text}, {other}{arguments.code})"
+                which = f"{asked(number)} && backwarp_edit({number}).operation == {i}"
+                text = f"backwarp_other_call({which}, {text}, {other}{arguments.code})"
         return self._value(p, text) if known else text
 
     def _called_with_one(self, name: str) -> list[str]:
@@ -207,9 +207,9 @@ class Expressions:
         if number is None:
             return p.code
         codes = [_UPDATES[sign], "*=", "/=", "-=", "+="]
-        signs = "+-*/".index
-        known = " ".join(str(signs(c[0])) for c in codes).replace(" ", ", ")
-        return f"({argument.code} = backwarp_stepped({number}, {argument.code}, {signs(sign[0])}, backwarp_p, {known}))"
+        known = ", ".join(str("+-*/".index(c[0])) for c in codes)
+        step = f"backwarp_stepped({number}, {argument.code}, backwarp_p, {known})"
+        return f"({argument.code} = {asked(number)} ? {step} : {argument.code} {sign[0]} 1)"
 
     def _binary_expression(self, p: Piece) -> str:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
@@ -222,7 +222,7 @@ class Expressions:
             ways = (f"{left.code} && {right.code}", f"{left.code} || {right.code}", left.code, right.code)
             o = f"backwarp_edit({number}).operation"
             text = f"{o} == 0 ? ({ways[0]}) : {o} == 1 ? ({ways[1]}) : {o} == 2 ? bool({ways[2]}) : bool({ways[3]})"
-            return f"(backwarp_at({number}) ? ({text}) : ({plain}))"
+            return f"({asked(number)} ? ({text}) : ({plain}))"
         written = self.write(left), self.write(right)
         plain = f"{written[0]} {sign} {written[1]}"
         if not kinds <= {"integer", "float", "bool"}:
@@ -251,7 +251,7 @@ class Expressions:
             return plain
         first, second = texts[0], texts[-1]
         others = f"backwarp_edit({number}).operation ? {second} : {first}"
-        return f"(backwarp_at({number}) ? ({others}) : {plain})"
+        return f"({asked(number)} ? ({others}) : {plain})"
 
 
 def _called(choice: Choice) -> Edit:

@@ -4,7 +4,7 @@
     sum += x[backwarp_value(7, backwarp_add(5, backwarp_value(4, i, ...), backwarp_value(6, 1, ...)), ...)];
 
 Every expression, condition and statement that may be changed is a numbered site, and passes through a function that
-returns what it was given unless `backwarp_edits` names the site: then it computes the operation asked for. What
+returns what it was given unless `backwarp` names the site: then it computes the operation asked for. What
 could be put in, variables and constants, lies in small arrays that the kernel keeps up to date, and terms (terms.py)
 are computed from those; so an edit costs no code of its own, and a file grows by a call for each site, however many
 edits there are.
@@ -28,12 +28,15 @@ from .support import pool_text, support
 NONE = Entries()
 
 
-def rows(combinations: Sequence[Sequence[Choice]]) -> np.ndarray:
-    """What `backwarp_edits` holds for each."""
+def rows(combinations: Sequence[Sequence[Choice]], sites: int) -> np.ndarray:
+    """What `backwarp` holds for each, in a file of so many sites."""
     edits = np.zeros((len(combinations), MOST_TOGETHER, 5), np.int32)
     for row, choices in zip(edits, combinations):
         row[: len(choices)] = [choice.row for choice in choices] or 0
-    return edits.reshape(len(combinations), -1)
+    asked = np.zeros((len(edits), sites + 1), np.uint8)
+    np.put_along_axis(asked, edits[:, :, 0], 1, axis=1)
+    asked[:, 0] = 0  # of edits that are not there
+    return np.hstack([edits.reshape(len(edits), -1).view(np.uint8), asked])
 
 
 class Schemata:
@@ -68,7 +71,7 @@ class Schemata:
             elif not self.left_out(function):
                 parts += [source[at : function.body.start], Writer(self, function).body()]
                 at = function.body.end
-        header = pool_text(self.programs) + support(self.races is not None)
+        header = pool_text(self.programs, len(self.sites)) + support(self.races is not None)
         self.before = header.count("\n")
         self.text = header + "".join(parts) + source[at:]
 

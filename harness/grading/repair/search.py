@@ -24,7 +24,7 @@ from . import texts
 from .edits import Edit, joined
 from .pairs import MORE, Families, Guards, both_guards, carried, declared, exchanged, moved
 from .sites import Choice, Site
-from .variants import Combination, Variants, with_small_blocks
+from .variants import Combination, Variants, has_barriers, with_small_blocks
 
 SECONDS = 5.0
 MOST_DEVICES = 2  # that try edits side by side
@@ -188,7 +188,9 @@ class Search:
         return ("full", "memory") if late else ("memory", "full")
 
     def devices(self, checks: str, stack: ExitStack) -> Iterator:
-        """As many as work side by side."""
+        """As many as work side by side. Without barriers it pays off to compile hastily."""
+        if checks == "memory" and not has_barriers(self.source, self.kernel.name):
+            checks = "draft"
         for _ in range(min(available_cores(), MOST_DEVICES)):
             yield stack.enter_context(self.opener("cpu", checks=checks, seed=self.verdict.seed))
 

@@ -49,7 +49,7 @@ class Choice(NamedTuple):
 
     @property
     def row(self) -> tuple[int, int, int, int, int]:
-        """As `backwarp_edits` holds it."""
+        """As `backwarp.edits` holds it."""
         codes = (self.site.pool[i].code if self.site.pool else 0 for i in (self.a, self.b, self.c))
         return self.site.number, self.operation, *codes
 

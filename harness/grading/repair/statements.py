@@ -13,6 +13,7 @@ from .expressions import Expressions
 from .kinds import kind_of
 from .pool import Entries, Pool
 from .sites import Choice
+from .support import asked
 
 _LEAVE = (("return", "return;"), ("continue", "continue;"), ("break", "break;"))
 _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__device__")
@@ -116,7 +117,7 @@ class Writer(Expressions):
         if number is None:
             return ""
         which = f"if (backwarp_edit({number}).operation == 0) __syncthreads(); else __syncwarp();"
-        return f"if (backwarp_at({number})) {{ {which} }} "
+        return f"if ({asked(number)}) {{ {which} }} "
 
     def _stores_before(self, end: Piece) -> str:
         """What may be stored into the kernel's outputs at the end of a block."""
@@ -136,9 +137,7 @@ class Writer(Expressions):
         )
         number = self.schemata.add(end, (store,), entries, self.pool.here(entries, end.start), made)
         return (
-            ""
-            if number is None
-            else f"if (backwarp_at({number})) backwarp_store({array}, {number}, backwarp_p); "
+            "" if number is None else f"if ({asked(number)}) backwarp_store({array}, {number}, backwarp_p); "
         )
 
     def _children(self, p: Piece) -> str:
@@ -175,9 +174,7 @@ class Writer(Expressions):
                 and (number := self.schemata.add(p, (MOVED, MOVED), made=made)) is not None
             ):
                 self.moved[p.node.id] = number
-                once = (
-                    f"if (backwarp_at({number}) && backwarp_edit({number}).operation == %d) {{ {p.code} }} "
-                )
+                once = f"if ({asked(number)} && backwarp_edit({number}).operation == %d) {{ {p.code} }} "
                 before, after = before + once % 0, after + once % 1
         return before, after
 
@@ -215,7 +212,7 @@ class Writer(Expressions):
             return Edit(p.start, p.end, f"{target.code} = {condition} ? {value.code} : {zero};", "a choice")
 
         number = self.schemata.add(p, (Operation("zero", "a choice", 1.6),), made=made)
-        return "" if number is None else f" else if (backwarp_at({number})) {target.code} = {zero};"
+        return "" if number is None else f" else if ({asked(number)}) {target.code} = {zero};"
 
     def _guarded(self, p: Piece, text: str, after: str = "") -> str:
         """A statement that may be left out, guarded, or left before."""
@@ -223,7 +220,7 @@ class Writer(Expressions):
         if outer is None or outer.kind not in ("compound_statement", *_HEADS, "else_clause"):
             return text
         if moved := self.moved.get(p.node.id):
-            text = f"if (!backwarp_at({moved})) {{ {text} }}"
+            text = f"if (!{asked(moved)}) {{ {text} }}"
         number = self._guard_site(p)
         if number is None:
             return f"{{ {text} {after}}}" if after else text
@@ -231,7 +228,7 @@ class Writer(Expressions):
 
     def _leaves(self, number: int) -> str:
         """Asks whether the statement is run, and leaves the kernel or the loop if so asked."""
-        text = f"const int backwarp_way = backwarp_before({number}, backwarp_p), backwarp_skips = backwarp_way == 1; "
+        text = f"const int backwarp_way = {asked(number)} ? backwarp_guarded({number}, backwarp_p) : 0, backwarp_skips = backwarp_way == 1; "
         ways = [name for name, _ in self._ways()]
         for i, name in enumerate(ways, 2):
             text += f"if (backwarp_way == {i}) {name}; "
@@ -293,7 +290,7 @@ class Writer(Expressions):
             return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
 
         number = self.schemata.add(other, (EXCHANGE,), made=made)
-        return "" if number is None else f"backwarp_exchange({number}, {one.name}, {other.name}); "
+        return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
 
     def _first_value(self, v: Variable) -> str:
         """`float sum;` should perhaps begin with a value."""
@@ -310,7 +307,7 @@ class Writer(Expressions):
         if number is None:
             return ""
         zero = f"static_cast<{v.type}>(0)"
-        return f"if (backwarp_at({number})) {v.name} = backwarp_value({number}, {zero}, backwarp_p); "
+        return f"if ({asked(number)}) {v.name} = backwarp_value({number}, {zero}, backwarp_p); "
 
     def _init_declarator(self, p: Piece) -> str:
         declarator, value = p.part("declarator"), p.part("value")
@@ -396,4 +393,4 @@ class Writer(Expressions):
         chain = "".join(
             f"if (backwarp_edit({number}).operation == {i}) {o.code} " for i, o in enumerate(operations)
         )
-        return f"if (backwarp_at({number})) {{ {chain}}} "
+        return f"if ({asked(number)}) {{ {chain}}} "

@@ -39,12 +39,11 @@ POOL = "const BackwarpPool& p"
 _POOL = """
 struct BackwarpEdit { int site, operation, a, b, c; };
 struct BackwarpPool { const int* i; const float* f; const void* const* q; };
-__constant__ BackwarpEdit backwarp_edits[MOST];
+__constant__ struct { BackwarpEdit edits[MOST]; bool asked[SITES]; } backwarp;
 __constant__ short backwarp_terms[][LONGEST] = { TERMS };
-QUICK bool backwarp_at(int s) { return IS_AT; }
 SLOW BackwarpEdit backwarp_edit(int s) {
-    for (int i = 1; i < MOST; i++) if (backwarp_edits[i].site == s) return backwarp_edits[i];
-    return backwarp_edits[0];
+    for (int i = 1; i < MOST; i++) if (backwarp.edits[i].site == s) return backwarp.edits[i];
+    return backwarp.edits[0];
 }
 SLOW int backwarp_term(int n, const BackwarpPool& p, int& array) {
     int stack[LONGEST], top = 0;
@@ -70,16 +69,19 @@ SLOW float backwarp_float(int a, const BackwarpPool& p) {
 _SLOW, _QUICK = "static __device__ __noinline__", "static __device__ __forceinline__"
 
 
-def pool_text(programs: Sequence[Sequence[int]]) -> str:
-    """What holds the edits of a file and the pool of each function."""
+def asked(site: str | int) -> str:
+    """Whether a site is to be changed, in CUDA."""
+    return f"backwarp.asked[{site}]"
+
+
+def pool_text(programs: Sequence[Sequence[int]], sites: int) -> str:
+    """What holds the edits of a file of so many sites, and the pool of each function."""
     rows = ", ".join("{" + ", ".join(map(str, (*program, END))) + "}" for program in programs) or "{0}"
-    is_at = " || ".join(f"backwarp_edits[{i}].site == s" for i in range(MOST_TOGETHER))
-    values = {"MOST": MOST_TOGETHER, "IS_AT": is_at, "LONGEST": LONGEST + 1, "FIRST": TERMS, "END": END}
+    values = {"MOST": MOST_TOGETHER, "SITES": sites + 1, "LONGEST": LONGEST + 1, "FIRST": TERMS, "END": END}
     values |= {
         "INTEGERS_OF": INTEGERS_OF,
         "FLOATS_OF": FLOATS_OF,
         "SLOW": _SLOW,
-        "QUICK": _QUICK,
         "TERMS": rows,
     }
     return re.sub(r"\b[A-Z_]+\b", lambda m: str(values.get(m[0], m[0])), _POOL).replace("\n", " ") + "\n"
@@ -98,7 +100,9 @@ def support(atomic: bool) -> str:
     """
     slow, quick = _SLOW, _QUICK
     edit = "const BackwarpEdit edit = backwarp_edit(s);"
-    lines = [f"template <class T> {quick} T backwarp_value(int, T e, {POOL}) {{ return e; }}"]
+    lines = [
+        f"template <class T> {quick} T backwarp_value(int, T e, {POOL}) {{ return e; }}",
+    ]
     for type_ in _TYPES:
         real = type_ in ("float", "double")
         get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
@@ -107,7 +111,7 @@ def support(atomic: bool) -> str:
             f"{slow} {type_} backwarp_changed(int s, {type_} e, {POOL}) {{ {edit}"
             f" const {type_} {values}; {_switch(operations)} return e; }}",
             f"{quick} {type_} backwarp_value(int s, {type_} e, {POOL}) {{"
-            f" return backwarp_at(s) ? backwarp_changed(s, e, p) : e; }}",
+            f" return backwarp.asked[s] ? backwarp_changed(s, e, p) : e; }}",
             f"{slow} {type_} backwarp_combined(int s, {type_} l, {type_} r) {{ {edit} {_switch(binary)} return l; }}",
             f"{slow} bool backwarp_related(int s, {type_} l, {type_} r) {{ {edit} {_switch(RELATION)} return false; }}",
         ]
@@ -115,12 +119,12 @@ def support(atomic: bool) -> str:
     for sign, name in ARITHMETIC.items():
         lines.append(
             f"{head} auto backwarp_{name}(int s, L l, R r) -> decltype(l {sign} r) {{ using T = decltype(l {sign} r);"
-            f" return backwarp_at(s) ? backwarp_combined(s, T(l), T(r)) : l {sign} r; }}"
+            f" return backwarp.asked[s] ? backwarp_combined(s, T(l), T(r)) : l {sign} r; }}"
         )
     for sign, name in RELATIONS.items():
         lines.append(
             f"{head} bool backwarp_{name}(int s, L l, R r) {{ using T = decltype(l + r);"
-            f" return backwarp_at(s) ? backwarp_related(s, T(l), T(r)) : l {sign} r; }}"
+            f" return backwarp.asked[s] ? backwarp_related(s, T(l), T(r)) : l {sign} r; }}"
         )
     lines += _calls()
     lines += [
@@ -137,31 +141,27 @@ def support(atomic: bool) -> str:
     for sign, name in ASSIGNMENTS.items():
         lines.append(
             f"{head} L& backwarp_{name}(int s, L& l, R r) {{"
-            f" if (backwarp_at(s)) backwarp_stored(s, l, r); else l {sign} r; return l; }}"
+            f" if (backwarp.asked[s]) backwarp_stored(s, l, r); else l {sign} r; return l; }}"
         )
     pair = "const int a = backwarp_int(edit.a, p), b = backwarp_int(edit.b, p);"
     lines += [
         f"{slow} bool backwarp_decided(int s, bool e, {POOL}) {{ {edit} {pair} {_switch(CONDITION)} return e; }}",
         f"{quick} bool backwarp_condition(int s, bool e, {POOL}) {{"
-        " return backwarp_at(s) ? backwarp_decided(s, e, p) : e; }",
+        " return backwarp.asked[s] ? backwarp_decided(s, e, p) : e; }",
         # 0: the statement is run, 1: not, from 2: the kernel or the loop is left
         f"{slow} int backwarp_guarded(int s, {POOL}) {{ for (int i = 0; i < {MOST_TOGETHER}; i++) {{"
-        " const BackwarpEdit edit = backwarp_edits[i]; if (edit.site != s) continue;"
+        " const BackwarpEdit edit = backwarp.edits[i]; if (edit.site != s) continue;"
         f" const int n = {len(GUARD) - 1}; if (edit.operation == 0) return 1; {pair}"
         " bool is = false; switch ((edit.operation - 1) % n) {"
         + " ".join(f"case {i}: is = {o.code}; break;" for i, o in enumerate(GUARD[1:]))
         + " } const int way = (edit.operation - 1) / n; if (way ? is : !is) return way + 1; } return 0; }",
-        f"{quick} int backwarp_before(int s, {POOL}) {{ return backwarp_at(s) ? backwarp_guarded(s, p) : 0; }}",
-        f"template <class T> {slow} T backwarp_other_step(int s, T i, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
+        f"template <class T> {slow} T backwarp_stepped(int s, T i, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
         f" {edit} const int o = edit.operation;"
         " const int c = o == 0 ? c0 : o == 1 ? c1 : o == 2 ? c2 : o == 3 ? c3 : c4; const T a = backwarp_int(edit.a, p);"
         " return c == 0 ? i + a : c == 1 ? i - a : c == 2 ? i * a : a ? i / a : i; }",
-        f"template <class T> {quick} T backwarp_stepped(int s, T i, int sign, {POOL}, int c0, int c1, int c2, int c3, int c4) {{"
-        " return backwarp_at(s) ? backwarp_other_step(s, i, p, c0, c1, c2, c3, c4) : sign ? i - 1 : i + 1; }",
         f"template <class T> {slow} void backwarp_store(T* to, int s, {POOL}) {{ {edit}"
         " to[backwarp_int(edit.a, p)] = backwarp_float(edit.b, p); }",
-        f"template <class L, class R> {quick} void backwarp_exchange(int s, L& l, R& r) {{"
-        " if (backwarp_at(s)) { const L before = l; l = r; r = before; } }",
+        f"template <class L, class R> {slow} void backwarp_exchange(L& l, R& r) {{ const L before = l; l = r; r = before; }}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -176,11 +176,11 @@ def _calls() -> Iterator[str]:
         if operations is CALL:
             yield (
                 f"template <class L, class R> {_QUICK} auto backwarp_call_{name}(int s, L l, R r) -> decltype(l + r) {{"
-                f" using T = decltype(l + r); return backwarp_at(s) ? T(backwarp_called(s, int(l), int(r))) : {name}(l, r); }}"
+                f" using T = decltype(l + r); return backwarp.asked[s] ? T(backwarp_called(s, int(l), int(r))) : {name}(l, r); }}"
             )
             continue
         arguments = ["l"] if operations is FUNCTION else ["l", "r"]
         yield (
             f"{_QUICK} float backwarp_call_{name}(int s, {', '.join(f'float {a}' for a in arguments)}) {{"
-            f" return backwarp_at(s) ? backwarp_called(s, {', '.join(arguments)}) : {name}({', '.join(arguments)}); }}"
+            f" return backwarp.asked[s] ? backwarp_called(s, {', '.join(arguments)}) : {name}({', '.join(arguments)}); }}"
         )

@@ -27,6 +27,7 @@ Combination = tuple[Choice, ...]
 LAUNCH = 0.5  # seconds of one variant of many; a right one takes far less in a small case
 FEW, LONG = 64, 2.0  # so few may take so long
 FEW_SLOW = 16  # with all checks
+FEW_LARGE, LARGE = 4, 1 << 12  # in a case that takes so much
 STEPS = 1 << 15  # of a thread, and more in larger cases: calls count as well
 BUDGETS, MORE_STEPS = (
     (1 << 12, 1 << 14),
@@ -35,7 +36,11 @@ BUDGETS, MORE_STEPS = (
 REQUEST = 2048  # variants in one request
 LARGEST = 1 << 13  # elements of the arrays of a case in which variants are run
 SMALL = 4  # threads of a block in each direction, where the file sets them
+FEWEST = 4  # of a block
 MOST_REFUSED = 20  # lines
+_BARRIERS = re.compile(r"\w_sync\b|__sync|\bbarrier|\bsync\b|mma")
+#: by which a block needs whole warps
+_WARPS = re.compile(r"\w_sync\b|__syncwarp|warpSize|mma|(?<![\w.])(?:31|32|0x1[fF])(?![\w.])")
 #: by which threads or blocks work on one element together
 _JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cuda$|grid")
 
@@ -126,6 +131,8 @@ class Variants:
         for number in self.order:
             if len(combinations) <= FEW_SLOW and number != self.order[0] and self.is_slow:
                 break  # grading takes less
+            if len(combinations) <= FEW_LARGE and self._work(self.cases[number]) > LARGE:
+                continue  # the same
             if combinations:
                 combinations = self.right_in(self.cases[number], combinations)
         return combinations
@@ -208,9 +215,9 @@ class Variants:
         wanted = [Wanted(handles[t.array.name], t.values, t.tolerance, t.special) for t in trial.targets]
         launch = trial.launch
         for at in range(0, len(choices), REQUEST):
-            chosen = rows(choices[at : at + REQUEST])
+            chosen = rows(choices[at : at + REQUEST], len(self.schemata.sites))
             found = setup.kernels[kernel.name].variants(
-                "backwarp_edits",
+                "backwarp",
                 chosen,
                 launch.grid,
                 launch.block,
@@ -258,6 +265,7 @@ class Keys:
 def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
     """The text with blocks of few threads, where `constexpr` numbers of it say how many they have; its places stay."""
     before, text = tunables(source), source
+    whole = 32 if _WARPS.search(_code(source, kernel.name)) else 1
 
     def threads(text: str) -> int:
         try:
@@ -267,8 +275,23 @@ def with_small_blocks(source: str, kernel: Kernel, dims: dict[str, int]) -> str:
         return math.prod(block) if isinstance(block, tuple) else block
 
     for name, value in before.items():
-        if value > SMALL:
-            number = re.compile(rf"(\bconstexpr\s+int\s+{name}\s*=\s*){value}(?=\s*;)")
-            smaller = number.sub(lambda m: m[1] + str(SMALL).ljust(len(str(value))), text)
-            text = smaller if 0 < threads(smaller) < threads(text) else text
+        number = re.compile(rf"(\bconstexpr\s+int\s+{name}\s*=\s*){value}(?=\s*;)")
+        least = SMALL
+        while least < value:
+            smaller = number.sub(lambda m, least=least: m[1] + str(least).ljust(len(str(value))), text)
+            if FEWEST <= threads(smaller) < threads(text) and threads(smaller) % whole == 0:
+                text = smaller
+                break
+            least *= 2
     return text
+
+
+def has_barriers(source: str, kernel: str) -> bool:
+    """Whether threads wait for one another, which takes so long that optimised code pays off."""
+    return bool(_BARRIERS.search(_code(source, kernel)))
+
+
+def _code(source: str, kernel: str) -> str:
+    """A kernel and the functions that it may call, without comments."""
+    functions = [f for f in read(source).functions if f.name == kernel or not f.is_kernel]
+    return " ".join(token.code for f in functions for token in f.whole.tokens)

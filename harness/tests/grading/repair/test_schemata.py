@@ -57,12 +57,18 @@ def outputs(source: str) -> np.ndarray:
     return launched(source, lambda kernel, out, *how: (kernel(*how), out.get())[1])
 
 
-def judged(source: str, edits, wanted: np.ndarray, apart: bool = False) -> list[int]:
+def judged(schemata: Schemata, edits, wanted: np.ndarray, apart: bool = False) -> list[int]:
     """What becomes of the kernel with each of these edits, where that is to be written."""
     return launched(
-        source,
+        schemata.text,
         lambda kernel, out, *how: kernel.variants(
-            "backwarp_edits", rows(edits), *how, [Wanted(out, wanted, wanted * 0 + 1e-5)], 0, 100, apart
+            "backwarp",
+            rows(edits, len(schemata.sites)),
+            *how,
+            [Wanted(out, wanted, wanted * 0 + 1e-5)],
+            0,
+            100,
+            apart,
         ).tolist(),
     )
 
@@ -81,12 +87,12 @@ def schemata():
 def test_every_edit_computes_what_the_edited_text_does(schemata):
     chosen = [c for s in schemata.sites for c in list(s.choices(0, 9))[:: max(len(s.operations) // 2, 9)]]
     chosen = [c for c in chosen if c.site.piece.line > 8][::23]
-    before, *after = judged(schemata.text, [(), *((c,) for c in chosen)], outputs(SOURCE))
+    before, *after = judged(schemata, [(), *((c,) for c in chosen)], outputs(SOURCE))
     texts = [(c, c.edit.apply(SOURCE)) for c, what in zip(chosen, after) if what == WRONG]
     assert before == RIGHT and FAULTS in after and len(chosen) > 20 and len(texts) > 4
     for c, text in texts[:3]:
         for apart in (False, True):
-            assert judged(schemata.text, [(c,), ()], outputs(text), apart) == [RIGHT, WRONG], text
+            assert judged(schemata, [(c,), ()], outputs(text), apart) == [RIGHT, WRONG], text
 
 
 SLIPS = """
@@ -119,7 +125,7 @@ def test_slips_of_statements_groups_and_calls():
         texts = {c: "".join(e.after for e in c.edits) for c in chosen}
         repaired = {c: Repair(c.edits, 0.0, SLIPS).text for c in chosen}
         c = next(c for c, text in repaired.items() if old not in text and new in text)
-        assert judged(made.text, [(c,), ()], outputs(repaired[c])) == [RIGHT, WRONG], texts[c]
+        assert judged(made, [(c,), ()], outputs(repaired[c])) == [RIGHT, WRONG], texts[c]
 
 
 def test_other_kernels_are_left_out_and_lines_keep_their_numbers(schemata):

@@ -2,7 +2,7 @@
 
 from harness.course.declare import Kernel, Launch
 from harness.course.parameters import Out
-from harness.grading.repair.variants import with_small_blocks
+from harness.grading.repair.variants import has_barriers, with_small_blocks
 
 SOURCE = "constexpr int TILE = 16;\nconstexpr int DEPTH = 32;\n"
 
@@ -15,3 +15,21 @@ def test_numbers_that_make_blocks_smaller_are_changed_and_places_stay():
     assert "TILE = 4 ;" in small and "DEPTH = 32;" in small and len(small) == len(SOURCE)
     fixed = Kernel("k", (Out("x", i="n"),), lambda d, t: Launch(1, 256), reference=lambda a, d: None)
     assert with_small_blocks(SOURCE, fixed, {"n": 1}) == SOURCE
+
+
+WARPS = """
+constexpr int THREADS = 128;
+extern "C" __global__ void k(float* x) { x[0] = __shfl_down_sync(-1, x[0], 1); }
+extern "C" __global__ void other(float* x) { x[threadIdx.x] = 0; }
+"""
+
+
+def test_blocks_keep_whole_warps_where_these_matter():
+    threads = {"k": "THREADS = 32 ;", "other": "THREADS = 4  ;"}
+    for name, wanted in threads.items():
+        kernel = Kernel(
+            name, (Out("x", i="n"),), lambda d, t: Launch(1, t["THREADS"]), reference=lambda a, d: None
+        )
+        assert wanted in with_small_blocks(WARPS, kernel, {"n": 1}) and has_barriers(WARPS, name) == (
+            name == "k"
+        )
