@@ -129,16 +129,24 @@ class CourseMagics(Magics):
         before = text_of(path)
         path.write_text(cell, encoding="utf-8")
         verdict = self.graded(puzzle, path, "this cell")
-        shown = report(verdict)
+        more = []
         if chosen.save and (said := self.save(puzzle, cell, before, verdict, chosen.force)):
-            shown.lines += told([said])
+            more.append(said)
         if verdict.passed:
             own = f"%kernel_from {puzzle.number} --solution"
-            shown.lines += told(t.replace(f"backwarp solution {puzzle.number}", own) for t in debrief(puzzle))
-        if found := verdict_picture(verdict):
-            display(shown, png(found[0]))
-            return None
-        return shown
+            more += [t.replace(f"backwarp solution {puzzle.number}", own) for t in debrief(puzzle)]
+        shown = report(verdict, more)
+        searched, picture = verdict.is_runnable and not puzzle.program, verdict_picture(verdict)
+        if not searched and not picture:
+            return shown
+        place = display(shown, display_id=True)
+        if picture:
+            display(png(picture[0]))
+        if searched and (found := self.process.repair(puzzle, path, verdict)):
+            verdict.repair = found
+            place.update(report(verdict, more))
+        self.progress.keep_repair(verdict)
+        return None
 
     def graded(self, puzzle: Puzzle, path: Path, called: str) -> Verdict:
         """The verdict on a file, in the notebook's words, and counted as an attempt."""
@@ -212,9 +220,9 @@ class CourseMagics(Magics):
         if not chosen.number:
             from .grading.repair import telling
 
-            level, paragraphs = telling.next_hint(puzzle, self.progress)
+            level, paragraphs = telling.next_hint(puzzle, self.progress, self.newest(puzzle))
             if paragraphs:
-                head = [(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file", "bold")]
+                head = [(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your kernel", "bold")]
                 return Shown([head, *told(paragraphs)])
         seen = int(chosen.number or min(self.progress.entry(puzzle.id).hints + 1, total))
         self.progress.update(puzzle.id, lambda e: setattr(e, "hints", max(e.hints, seen)))

@@ -58,7 +58,7 @@ def hint_of_repair(puzzle: Puzzle, progress: Progress) -> bool:
     from ..grading.repair import telling
     from ..report.text import body_lines, show, terminal_width
 
-    level, paragraphs = telling.next_hint(puzzle, progress)
+    level, paragraphs = telling.next_hint(puzzle, progress, puzzle.stub_path)
     if paragraphs:
         say(f"{puzzle.id}, hint {level} of {telling.LEVELS} about your file")
         show([line for text in paragraphs for line in body_lines(text, terminal_width(sys.stdout))])

@@ -51,6 +51,9 @@ class GradingProcess:
         except (BackwarpError, OSError, EOFError, Damaged):
             self.end()
             return []
+        except BaseException:  # as above
+            self.end()
+            raise
 
     def end(self) -> str:
         """Stops the process, whatever it is doing; returns how it ended."""

@@ -39,8 +39,9 @@ class Page(Shown):
         return self.html
 
 
-def report(verdict: Verdict) -> Shown:
-    return Shown(verdict_lines(verdict, WIDTH), verdict=verdict)
+def report(verdict: Verdict, more: Iterable[str] = ()) -> Shown:
+    """A verdict, and paragraphs below it."""
+    return Shown([*verdict_lines(verdict, WIDTH), *told(more)], verdict=verdict)
 
 
 def png(figure) -> Image:

@@ -149,6 +149,8 @@ def test_a_cell_is_graded_and_saved(magics, capsys):
     magics.kernel("01", SOLUTION.replace("2 *", "3 *"))
     shown = capsys.readouterr().out
     assert "x 01_twice" in shown and "Next: %hint 01" in shown and "Image object" in shown
+    assert "One change in line" in shown  # shown anew, below the verdict
+    assert "is to this: 3" in repr(magics.hint("01"))
     assert own.read_text() == STUB
     passed = magics.kernel("1 --save", SOLUTION)
     assert passed.verdict.passed and own.read_text() == SOLUTION
@@ -223,9 +225,9 @@ def test_a_guess_is_compared_with_a_run(magics):
             magics.predict(line)
 
 
-def test_a_cell_that_hangs_or_crashes_leaves_everything_alive(magics):
-    hangs = magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
-    assert hangs.verdict.diagnosis == "timeout"
+def test_a_cell_that_hangs_or_crashes_leaves_everything_alive(magics, capsys):
+    magics.kernel("01", SOLUTION.replace("y[", "while (true); y["))
+    assert "the launch timed out" in capsys.readouterr().out
     magics.process._child._child.kill()
     assert "ended unexpectedly" in repr(magics.kernel("01", SOLUTION))
     assert magics.kernel("01", SOLUTION).verdict.passed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ...course.checkout import read_source, source_hash
 from ...course.declare import Puzzle
@@ -57,11 +58,11 @@ def _lines(repair: Mapping) -> tuple[int, int]:
     return repair["line"], repair["line"] + repair["before"].count("\n")
 
 
-def next_hint(puzzle: Puzzle, progress: Progress) -> tuple[int, list[str]]:
+def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list[str]]:
     """(level, paragraphs) of the next hint about the repair that is known of the student's file as it is; (0, [])
     where there is no more to tell."""
     try:
-        source = read_source(puzzle.stub_path)
+        source = read_source(path)
     except CourseError:
         return 0, []
     found, level = progress.next_of_repair(puzzle.id, source_hash(source), LEVELS)
