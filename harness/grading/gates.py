@@ -72,6 +72,10 @@ def _scalar_share(n: dict) -> float:
     return 100 * _scalar_flops(n) / c.flops(n) if c.flops(n) else 100.0
 
 
+def _per_multiply_add(n: dict) -> float:
+    return 64 * _per_flop(lambda n: n["warp_instructions"])(n)
+
+
 def _divergence(n: dict) -> float:
     return 100 * (1 - c.branch_efficiency(n))
 
@@ -157,6 +161,12 @@ QUANTITIES = {
         c.flops,
         says="The formula needs fewer: look for products with zeros, for work that several threads repeat, and for "
         "sums that nobody uses.",
+    ),
+    "instructions_per_multiply_add": Quantity(
+        "instructions of a warp for 32 multiply-adds",
+        _per_multiply_add,
+        lambda n: n.get("warp_instructions", 0),
+        of="all instructions",
     ),
     "scalar_share": Quantity("per cent of the FLOP outside the tensor cores", _scalar_share, _scalar_flops),
     "shared_stores_from_registers": Quantity(

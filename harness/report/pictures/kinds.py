@@ -94,6 +94,13 @@ KINDS = {
             first=True,
         ),
         Kind(
+            "units",
+            "how long the units of a multiprocessor are busy",
+            "units:units_picture",
+            ("27", "30", "34", "39"),
+            nothing="this kernel cannot be counted",
+        ),
+        Kind(
             "steps", "the numbers that threads hold while they add up", "steps:steps_of_a_block", ("19", "20")
         ),
         Kind("impulse", "where one element of the input goes", "impulse:one_pixel", ("13", "14", "16", "28")),

@@ -113,6 +113,7 @@ def test_which_kind_is_drawn_without_a_name(monkeypatch):
         "race",
         "heat",
         "tiles",
+        "units",
     ]
 
 

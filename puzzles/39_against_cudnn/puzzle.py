@@ -1,0 +1,558 @@
+"""Puzzle 39: the forward convolution in large tiles: in float, and in TF32 on tensor cores with channels last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from harness.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from harness.course.conv_cases import column_sizes, ints, options, own_sizes, size, stress_cases_of_tiles
+from reference import conv
+
+FLOAT, TF32 = "conv2d_forward_float", "conv2d_forward_tf32"
+
+
+# ---- what tensor cores make of the numbers -----------------------------------------------------------------
+
+
+def tf32(values):
+    """Floats rounded to 10 bits after the point as cvt.rna.tf32.f32 does, as float64."""
+    bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+
+
+def channels_last(a, d):
+    """The output of the rounded numbers, computed with channels in second place."""
+    input, weights = (np.moveaxis(tf32(a[name]), -1, 1) for name in ("input", "weights"))
+    return np.moveaxis(conv.forward(input, weights, a["bias"], **options(d)), 1, -1)
+
+
+# ---- wrong kernels -----------------------------------------------------------------------------------------
+
+
+WAIT = "wait_copies<STAGES - 2>();\n            __syncthreads();"
+COMMIT = "}\n        commit_copies();"
+FILTER_SLOT = "float* slot = &filters[to][row % BK][t / BK + i * FILTERS_APART];"
+PIXEL = "copy_async(&patches[to][first + y][lane + 32 * i], from + image[i], inside);"
+DOWN = "int down = c < C_in ? r * dilation_h : NOWHERE, right = s * dilation_w;"
+FIRST = "int s = first % S, r = first / S % R, c = first / (S * R);"
+NUMBERS = """for (int i = 0; i < 8; i += 4) {
+                *reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<const float4*>(&a[i / 4 * BM / 2]);
+                *reinterpret_cast<float4*>(&q[i]) = *reinterpret_cast<const float4*>(&b[i / 4 * BN / 2]);
+            }"""
+ADD = "sum[i][j] += p[i] * q[j];"
+SUMS = "for (int i = 0; i < 8; i++) {\n                for (int j = 0; j < 8; j++) sum"
+PLACE = "(piece ^ row / 2 % PIECES)"
+COPIES_A = "copy4_async(slot, taps + i * APART * R * S * C_in, there, whole);"
+TAPS = "const float* taps = weights + ((top + first) * R * S + r * S + s) * C_in + 4 * four;"
+EXIST = "int exist = r < R ? min(C_in - 4 * four, 4) : 0;"
+LOAD_A = "ldmatrix_x4(a[m], &filters[step % STAGES][in_a + 16 * m * WORDS]);"
+ROUND_A = "for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));"
+ROUND_B = "for (int e = 0; e < 4; e++) b[n + e / 2][e % 2] = to_tf32(__uint_as_float(b[n + e / 2][e % 2]));"
+IN_B = "int in_b = place(n0 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2);"
+STORED_K = "int k = top + m0 + 16 * m + lane / 4 + e / 2 * 8, column = left + n0 + lane % 4 * 2 + e % 2;"
+WORD_BY_WORD = """for (int e = 0; e < 4; e++) {
+                    int at = place(m0 + lane / 4 + e % 2 * 8, k + e / 2) + lane % 4 + 16 * m * WORDS;
+                    a[m][e] = __float_as_uint(filters[step % STAGES][at]);
+                }"""
+#: loops that are not unrolled: the same kernel, compiled in a fraction of the time
+SHORT = {
+    FLOAT: (
+        (
+            "#pragma unroll\n        for (int k = 0; k < BK",
+            "#pragma unroll 1\n        for (int k = 0; k < BK",
+        ),
+    ),
+    TF32: (("for (int k = 0; k < PIECES", '_Pragma("unroll 1") for (int k = 0; k < PIECES'),),
+}
+
+
+def short(kernel, *mistakes):
+    """Mistakes of a kernel, compiled with its loops as they are."""
+    return tuple(replace(m, edit=(*m.edits, *SHORT[kernel])) for m in mistakes_in(kernel, *mistakes))
+
+
+MISTAKES = (
+    *short(
+        FLOAT,
+        # right, not yet fast
+        Mistake(
+            "blocks of 64 x 64",
+            ("constexpr int BM = 128, BN = 128", "constexpr int BM = 64, BN = 64"),
+            expect="slow",
+            line="copy_async(slot",
+        ),
+        Mistake(
+            "numbers one by one",
+            (
+                (
+                    NUMBERS,
+                    """for (int i = 0; i < 8; i++) {
+                p[i] = *(volatile const float*)&a[i / 4 * BM / 2 + i % 4];
+                q[i] = *(volatile const float*)&b[i / 4 * BN / 2 + i % 4];
+            }""",
+                ),
+            ),
+            expect="slow",
+            line="volatile",
+        ),
+        Mistake(
+            "filters not padded",
+            ("filters[STAGES][BK][BM + 4]", "filters[STAGES][BK][BM]"),
+            expect="slow",
+            line="copy_async(slot",
+        ),
+        Mistake(
+            "through registers",
+            (PIXEL, "patches[to][first + y][lane + 32 * i] = inside ? from[image[i]] : 0.0f;"),
+            expect="slow",
+            line="patches[to][first + y][lane + 32 * i] = inside",
+        ),
+        Mistake(
+            "waits for what it has just started",
+            (COMMIT, COMMIT + "\n        wait_copies<0>();"),
+            expect="slow",
+            line=ADD,
+        ),
+        Mistake(
+            "a second barrier",
+            (COMMIT, "__syncthreads();\n        " + COMMIT.replace("}\n", "}\n        __syncthreads();\n")),
+            expect="slow",
+            line="barrier",
+        ),
+        Mistake(
+            "divisions for every copy",
+            (
+                DOWN,
+                "int at = next * BK + first + y;\n                s = at % S, r = at / S % R, c = at / (S * R);\n"
+                "                " + DOWN,
+            ),
+            expect="slow",
+            line="s = at % S",
+        ),
+        Mistake(
+            "sums indexed at run time",
+            (SUMS, "#pragma unroll 1\n            " + SUMS),
+            expect="slow",
+            line="bytes of local memory",
+        ),
+        Mistake(
+            "outputs stored one by one",
+            ("if (plane % 4 == 0) {", "if (plane < 0) {"),
+            expect="slow",
+            line="output[((n + e) / plane",
+        ),
+        # tiles and waits
+        Mistake(
+            "no wait", (WAIT, "__syncthreads();"), expect="uninitialised-read", line="may not have finished"
+        ),
+        Mistake("no barrier", (WAIT, "wait_copies<STAGES - 2>();"), expect="race"),
+        Mistake("no zero-fill", (PIXEL, "if (inside) " + PIXEL), expect="uninitialised-read"),
+        Mistake(
+            "fours where planes are not aligned",
+            ("if (plane % 4 == 0) {", "if (n + 3 < width) {"),
+            expect=("misaligned", "race"),
+        ),
+        Mistake(
+            "tail missing",
+            ("int steps = (rows + BK - 1) / BK,", "int steps = rows / BK,"),
+            says="The rows after the last full step are missing: the last tiles are used too, filled up with 0.",
+            hint=1,
+        ),
+        Mistake(
+            "pipeline not emptied",
+            (
+                "step < steps; step++) {\n        if (step >= 0) {",
+                "step + STAGES - 1 < steps; step++) {\n        if (step >= 0) {",
+            ),
+            says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
+            "pipeline is empty.",
+            hint=1,
+        ),
+        # where things are
+        Mistake(
+            "image missing",
+            ("image[i] = (n / plane * C_in * H + h[i])", "image[i] = (n / plane * H + h[i])"),
+            says="Image b does not begin at b * H * W: an image has C_in planes of this size.",
+        ),
+        Mistake(
+            "carry missing",
+            (
+                "if (s >= S) s -= S, r++;\n                if (r >= R) r -= R, c++;",
+                "if (s >= S) s -= S;\n                if (r >= R) r -= R, c++;",
+            ),
+            says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
+        ),
+        Mistake(
+            "second carry missing",
+            ("if (r >= R) r -= R, c++;", ""),
+            says="Where r passes the end of the filter it goes on: R must be taken off, and c goes up by one.",
+        ),
+        Mistake(
+            "neighbouring columns",
+            ("int n = left + j / 4 * BN / 2 + 4 * x;", "int n = left + 8 * x + j;"),
+            says="The sums are stored 8 columns in a row to a thread; a thread has the four from 4 x on, and four more "
+            "BN / 2 further on.",
+            hint=2,
+        ),
+        Mistake(
+            "accumulators exchanged",
+            (ADD, ADD.replace("p[i] * q[j]", "p[j] * q[i]")),
+            says="Every thread's sums stand with filters for positions: sum i, j is that of its filter i at its "
+            "position j.",
+            hint=2,
+        ),
+        Mistake(
+            "bias missing",
+            ("float start = bias[k], v[4];", "float start = 0.0f, v[4];"),
+            says="The bias is missing: it is added once to every output.",
+        ),
+        Mistake(
+            "dilation ignored",
+            (DOWN, DOWN.replace(" * dilation_h", "").replace(" * dilation_w", "")),
+            says="The taps of the filter lie side by side; they must be a dilation apart.",
+        ),
+        Mistake(
+            "rows past the last",
+            (DOWN, DOWN.replace("c < C_in ? r * dilation_h : NOWHERE", "r * dilation_h")),
+            expect="out-of-bounds",
+        ),
+        Mistake("positions past the last", ("if (n >= width) h[i] = NOWHERE;", ""), expect="out-of-bounds"),
+        Mistake(
+            "R not taken off the first row",
+            (FIRST, FIRST.replace(" % R", "")),
+            expect=("wrong", "out-of-bounds"),
+        ),
+    ),
+    *short(
+        TF32,
+        # right, not yet fast
+        Mistake(
+            "not swizzled",
+            (PLACE, "piece"),
+            expect="slow",
+            line="ldmatrix_x4",
+        ),
+        Mistake(
+            "the swizzle of puzzle 35",
+            (PLACE, "(piece ^ row % PIECES)"),
+            expect="slow",
+            line="ldmatrix_x4",
+        ),
+        Mistake(
+            "copied float by float",
+            ("bool whole = C_in % 4 == 0;", "bool whole = C_in < 0;"),
+            expect="slow",
+            line="copy4_async",
+        ),
+        Mistake(
+            "A's fragments loaded word by word",
+            (LOAD_A, WORD_BY_WORD),
+            expect="slow",
+            line="__float_as_uint(filters",
+        ),
+        Mistake(
+            "waits at once",
+            (COMMIT, COMMIT + "\n        wait_copies<0>();"),
+            expect="slow",
+            line="mma_m16n8k8_tf32",
+        ),
+        # numbers
+        Mistake(
+            "not rounded",
+            ((ROUND_A, ""), (ROUND_B, "")),
+            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
+            "Use to_tf32.",
+            hint=3,
+        ),
+        Mistake(
+            "A not rounded",
+            (ROUND_A, ""),
+            says="The weights are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use to_tf32 "
+            "for them too.",
+            hint=3,
+        ),
+        Mistake(
+            "B not rounded",
+            (ROUND_B, ""),
+            says="The pixels are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. Use to_tf32 "
+            "for them too.",
+            hint=3,
+        ),
+        # fragments
+        Mistake(
+            "B loaded as A",
+            (IN_B, "int in_b = place(n0 + lane % 16, k + lane / 16);"),
+            says="The four matrices of B are loaded in A's order: for B the first two are the two pieces of positions 0 "
+            "to 7, the other two those of positions 8 to 15.",
+            hint=3,
+        ),
+        Mistake(
+            "swizzled where it is written only",
+            (
+                (
+                    "int in_a = place(m0 + lane % 16, k + lane / 16);",
+                    "int in_a = (m0 + lane % 16) * WORDS + (k + lane / 16) * 4;",
+                ),
+                (IN_B, "int in_b = (n0 + lane / 16 * 8 + lane % 8) * WORDS + (k + lane / 8 % 2) * 4;"),
+            ),
+            says="The pieces of a row are in the wrong order: where a tile is written and where it is read, the place of a "
+            "piece must come from the same formula.",
+            hint=3,
+        ),
+        Mistake(
+            "filters from 8 on forgotten",
+            (STORED_K, STORED_K.replace(" + e / 2 * 8", "")),
+            says="Registers 2 and 3 of the sums belong 8 filters below registers 0 and 1; here they are stored over them.",
+            hint=3,
+        ),
+        # pieces
+        Mistake(
+            "pieces go on into the next tap",
+            (EXIST, "int exist = r < R ? 4 : 0;"),
+            expect=("wrong", "out-of-bounds"),
+        ),
+        Mistake(
+            "channels slowest",
+            (
+                TAPS,
+                "const float* taps = weights + (top + first) * R * S * C_in + 4 * four * R * S + r * S + s;",
+            ),
+            expect=("wrong", "misaligned", "out-of-bounds"),
+        ),
+        Mistake(
+            "carry of the channels missing",
+            ("if (four >= fours) four -= fours, s++;", "if (four >= fours) four -= fours;"),
+            says="Where the channels of a tap end, the next tap begins: s must go up by one.",
+            hint=2,
+        ),
+        Mistake(
+            "carry of the taps missing",
+            (
+                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S, r++;",
+                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S;",
+            ),
+            says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
+        ),
+        Mistake(
+            "positions past the last one",
+            (" : NOWHERE;\n        w[i]", " : 0;\n        w[i]"),
+            expect=("out-of-bounds", "wrong"),
+        ),
+        Mistake(
+            "channels of the output slowest",
+            (
+                "if (there) output[(column + 8 * n) * C_out + k] =",
+                "if (there) output[k * width + column + 8 * n] =",
+            ),
+            says="The outputs are stored with the filters slowest; here a position has all its filters side by side.",
+            hint=2,
+        ),
+    ),
+)
+
+
+def grid(d, t):
+    """A block for every BN positions and BM filters."""
+    return ceil_div(d["width"], t["BN"]), ceil_div(d["C_out"], t["BM"])
+
+
+def limits(kernel, steps):
+    """What closes the loopholes. steps(d): of the solution, for every block."""
+
+    def blocks(d):
+        return ceil_div(d["C_out"], 128) * ceil_div(d["width"], 128)
+
+    return Gate.limits(
+        "counted",
+        kernel,
+        shared_stores_from_registers=0,
+        shared_conflicts=0,
+        # a barrier for each of 8 warps in every step
+        barriers=lambda d: 1.25 * 8 * steps(d) * blocks(d),
+        # 64 for each of 256 threads, once
+        integer_divisions=lambda d: 64 * 256 * blocks(d),
+        flops=lambda d: 1.05 * 2 * 128 * 128 * d["rows"] * blocks(d),
+    )
+
+
+PUZZLE = Puzzle(
+    title="Against cuDNN",
+    part=6,
+    teaches="What the fastest kernels of this course have in common, and how near a GPU's limits they can come.",
+    practice="CUTLASS calls these kernels SIMT and tensor-op implicit GEMM; cuDNN chooses among dozens of tile sizes.",
+    lines=145,
+    kernels=(
+        Kernel(
+            FLOAT,
+            params=(
+                In("input", b="batch", c="C_in", h="H", w="W"),
+                In("weights", k="C_out", c="C_in", r="R", s="S"),
+                In("bias", k="C_out"),
+                Out("output", b="batch", k="C_out", p="H_out", q="W_out"),
+                *ints(),
+            ),
+            launch=lambda d, t: Launch(grid(d, t), t["BM"] // 8 * (t["BN"] // 8)),
+            reference=lambda a, d: conv.forward(a["input"], a["weights"], a["bias"], **options(d)),
+        ),
+        Kernel(
+            TF32,
+            params=(
+                In("input", b="batch", h="H", w="W", c="C_in"),
+                In("weights", k="C_out", r="R", s="S", c="C_in"),
+                In("bias", k="C_out"),
+                Out("output", b="batch", p="H_out", q="W_out", k="C_out"),
+                *ints(),
+            ),
+            launch=lambda d, t: Launch(grid(d, t), 32 * (t["BM"] // t["WM"]) * (t["BN"] // t["WN"])),
+            reference=channels_last,
+        ),
+    ),
+    dims=lambda d: {**column_sizes(d), **d},
+    bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
+    cases=(
+        Case(
+            "cudnn_tiny",
+            size(1, 1, 2, 3, 1, 1, 2),
+            note="done by hand in the lesson; with one channel, both layouts are the same",
+            inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, -1]]]], "bias": [1]},
+        ),
+        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
+        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="pieces with one channel in them"),
+        Case("aligned", size(2, 8, 5, 7, 6, 2, 2), note="planes and channels are multiples of 4"),
+        Case("channels_11", size(2, 11, 5, 4, 3, 3, 2), note="three pieces for each tap, steps of four"),
+        Case("channels_6", size(2, 6, 7, 5, 4, 3, 3), note="a piece and a half for each tap"),
+        Case("integers", size(2, 3, 7, 5, 4, 3, 2), note="exact sums", values="integers"),
+        Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a step"),
+        Case(
+            "all_asymmetric",
+            size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+            note="no two parameters of rows and columns agree",
+        ),
+        Case(
+            "nothing_divides",
+            size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)),
+            note="131 filters, 45 rows, 168 positions: 2 x 2 blocks",
+        ),
+        Case(
+            "own_sizes",
+            note="sizes that belong to your file",
+            draw=lambda pick: own_sizes(pick, C_in=pick(1, 12), C_out=pick(129, 140)),
+        ),
+        *stress_cases_of_tiles(),
+        Case(
+            "counted",
+            size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),
+            note="one full block; this one is counted",
+        ),
+    ),
+    mistakes=MISTAKES,
+    gates=(
+        Gate(
+            "shared_requests_per_flop",
+            0.0025,
+            case="counted",
+            kernels=(FLOAT,),
+            below=0.0331,
+            hint=2,
+            says="Four floats can be read at once, and each used for a row or column of 8 sums: a step takes 4 requests "
+            "for 64 products.",
+        ),
+        Gate(
+            "bytes_per_flop",
+            0.065,
+            case="counted",
+            kernels=(FLOAT,),
+            below=0.211,
+            hint=1,
+            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: larger tiles "
+            "move less. And four sums of neighbouring positions are stored with one write.",
+        ),
+        Gate(
+            "instructions_per_multiply_add",
+            1.7,
+            case="counted",
+            kernels=(FLOAT,),
+            below=8.46,
+            hint=1,
+            says="All that is not a product takes its turn from the products: compute indices before the loop, add to "
+            "them in it, and let loops with constant bounds be unrolled.",
+        ),
+        Gate(
+            "flops_without_copies",
+            15,
+            case="counted",
+            kernels=(FLOAT,),
+            below=11.4,
+            hint=1,
+            says="While these products are made, no copy is under way: start those of a later step before, and wait for "
+            "them after.",
+        ),
+        Gate(
+            "shared_requests_per_flop",
+            0.0003,
+            case="counted",
+            kernels=(TF32,),
+            hint=3,
+            says="Too many requests to shared memory: one ldmatrix_x4 brings a warp 16 filters or positions of two pieces; and "
+            "the larger WM and WN, the more often a fragment is used.",
+        ),
+        Gate(
+            "shared_conflicts",
+            0,
+            case="counted",
+            kernels=(TF32,),
+            hint=3,
+            says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks. A row of a "
+            "tile is half as long as in puzzle 35, so two rows share a place in the order.",
+        ),
+        Gate(
+            "bytes_per_flop",
+            0.065,
+            case="counted",
+            kernels=(TF32,),
+            hint=1,
+            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: larger tiles "
+            "move less.",
+        ),
+        Gate(
+            "instructions_per_multiply_add",
+            0.35,
+            case="counted",
+            kernels=(TF32,),
+            hint=1,
+            says="All that is not mma.sync takes its turn from it: copy 16 bytes at a time where channels are a multiple "
+            "of 4, and compute indices before the loop.",
+        ),
+        Gate(
+            "flops_without_copies",
+            20,
+            case="counted",
+            kernels=(TF32,),
+            hint=1,
+            says="While these products are made, no copy is under way: start those of a later step before, and wait for "
+            "them after.",
+        ),
+        *limits(FLOAT, lambda d: ceil_div(d["rows"], 8)),
+        *limits(TF32, lambda d: d["R"] * d["S"] * ceil_div(ceil_div(d["C_in"], 4), 4)),
+    ),
+    hints=(
+        "Put it together in three steps, and grade after each. First puzzle 30 with tiles of BK x BM and BK x BN and the "
+        "8 x 8 sums of puzzle 27: right, with a plain store to shared memory. Then the copies and groups of puzzle 34. "
+        "Then move out of the loop what does not change in it: a lane copies pixels of the same BN / 32 positions in every "
+        "step, so where their patches begin is found once, and from row to row (c, r, s) is found by adding and "
+        "carrying. A row of the image that is negative becomes a large number as an unsigned int: one comparison "
+        "instead of two.",
+        "The copies fill the tile of weights with rows of the matrix apart by BM + 4 words, so that 8 rows and 4 filters "
+        "of a warp fall into 32 banks; the tile of pixels needs nothing. In the product, thread t takes fours at 4 x and "
+        "BN / 2 + 4 x of the one tile and at 4 y and BM / 2 + 4 y of the other, x and y being remainder and quotient of "
+        "t by BN / 8. In the second kernel the channels are the fastest: a row of the matrix is cut into pieces of 4 "
+        "channels of one tap, and the last piece of a tap may be incomplete; the next tap begins with a new piece.",
+        "In the second kernel both tiles lie alike: a row for a filter or a position, with PIECES of 4 words. Eight lanes "
+        "of an ldmatrix name 8 rows, one piece of each. For A, the filters, the four matrices are as in puzzle 35: rows 0 "
+        "to 7 and 8 to 15 of the first piece, then of the second. For B, the positions, they are the two pieces of rows 0 "
+        "to 7, then of rows 8 to 15, so that registers 0, 1 and 2, 3 are two fragments. Two rows fill the banks once, so "
+        "what moves the pieces must change from one pair of rows to the next. Round after loading.",
+    ),
+)
