@@ -18,6 +18,7 @@ os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
 import torch  # noqa: E402
 import torch._dynamo  # noqa: E402, loaded before the process gives up its files
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.autograd.gradcheck import GradcheckError  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_map_only  # noqa: E402
 
@@ -99,7 +100,7 @@ def gradcheck(file, net, name: str, arrays: Sequence) -> str:
     given = [tensor(a, gradient=True) for a in arrays]
     try:
         torch.autograd.gradcheck(lambda *inputs: together(file[name](*inputs))[0], given, fast_mode=True)
-    except torch.autograd.gradcheck.GradcheckError as error:
+    except GradcheckError as error:
         return str(error)[:500]
     return ""
 

@@ -1,8 +1,9 @@
 """Draws the ladder and the roofline, and writes the table of .github/LADDER.md, from the figures in `harness/measure/ladder.json`.
 
-python -m harness.maintain.ladder                          draws and writes
-python -m harness.maintain.ladder --measure                first counts every rung again, on the virtual GPU: minutes
-python -m harness.maintain.ladder --measure --device gpu   times every rung on the GPU, next to cuDNN and cuBLAS
+python -m harness.maintain.ladder              draws and writes
+python -m harness.maintain.ladder --measure    first counts every rung again, on the virtual GPU: minutes
+
+Times on a GPU come from `python -m harness.maintain.hardware`, where its data file is there.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from ..report.pictures import ladder, roofline
 
 @click.command()
 @click.option("--measure", "again", is_flag=True, help="Measure before drawing.")
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
 @click.option("--only", type=click.Choice([ladder.name for ladder in LADDERS]), help="One ladder.")
-def main(again: bool, device: str, only: str | None) -> None:
+def main(again: bool, only: str | None) -> None:
     """Draw the ladder, and write the page's table, from stored figures."""
     course = open_course(DATA.parent)
     data = load() if DATA.exists() else None
     if again:
-        data = measure(course, device, data, only or "")
-        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        counts = measure(course, data, only or "")
+        DATA.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+        data = load()
     for made in (ladder.save, roofline.save, ladder.to_page):
         click.echo(made(data, course.root))
 

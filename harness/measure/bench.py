@@ -40,7 +40,7 @@ class BenchOptions:
     """shape, init, repeat, device: as on the command line. verify: None if the user left it out.
 
     gpu: a name from the peaks table, for reports without a GPU. budget: replaces BUDGET. only: some of the
-    kernels.
+    kernels. libraries: whether a GPU's libraries are timed as well.
     """
 
     shape: str = ""
@@ -52,6 +52,7 @@ class BenchOptions:
     seed: int = 0
     budget: float | None = None
     only: tuple[str, ...] = ()
+    libraries: bool = True
 
 
 def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable | None = None) -> BenchResult:
@@ -78,7 +79,7 @@ def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable |
             for kernel in [k for k in puzzle.kernels if not settings.only or k.name in settings.only]:
                 run = Measuring(puzzle, kernel, shape.case, setup, tunables(source), settings)
                 report.kernels.append(run.timed() if kind == "gpu" else run.counted())
-        if kind == "gpu":
+        if kind == "gpu" and settings.libraries:
             compare_with_libraries(puzzle, report, settings.repeat)
     except Slow:
         raise CourseError(

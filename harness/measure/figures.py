@@ -82,7 +82,7 @@ def chained(report: BenchResult, m: Measured) -> float:
 
 def library_time(found: dict, arithmetic: str) -> float:
     """Milliseconds of the library in its best layout; 0 if there is none. found: see baseline.py."""
-    rows = (row for row in found.get("rows", ()) if row["arithmetic"] == arithmetic and "milliseconds" in row)
+    rows = (r for r in found.get("rows", ()) if r["arithmetic"] == arithmetic and "milliseconds" in r)
     return min((statistics.median(row["milliseconds"]) for row in rows), default=0.0)
 
 

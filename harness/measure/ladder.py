@@ -19,6 +19,7 @@ from . import bench, figures
 from .shapes import shape_of
 
 DATA = Path(__file__).with_name("ladder.json")
+HARDWARE = Path(__file__).with_name("hardware")  # a data file for each GPU, of harness.maintain.hardware
 COMMAND = "python -m harness.maintain.ladder --measure"
 SOFTWARE = ("numpy", "llvmlite", "nvidia-cuda-nvrtc", "cuda-bindings")
 #: the counters of a launch that are stored
@@ -64,9 +65,17 @@ LADDERS = (
 )
 
 
-def load(path: Path = DATA) -> dict:
-    """The stored figures: date, command, versions, and a rung for each ladder and puzzle."""
-    return json.loads(path.read_text(encoding="utf-8"))
+def load(path: Path = DATA, hardware: Path = HARDWARE) -> dict:
+    """The stored figures: date, command, versions, and a rung for each ladder and puzzle, with its times on the first
+    GPU that there is a file of."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    for measured in sorted(hardware.glob("*.json"))[:1]:
+        times = json.loads(measured.read_text(encoding="utf-8"))["ladder"]
+        by_rung = {(time["ladder"], time["puzzle"]): time for time in times}
+        for rung in data["rungs"]:
+            if found := by_rung.get((rung["ladder"], rung["puzzle"])):
+                rung["gpu"] = found
+    return data
 
 
 def rungs_of(data: dict, ladder: str) -> list[dict]:
@@ -154,16 +163,12 @@ def timed(course: Course, ladder: Ladder, number: str, shape: str, opener=None) 
     return found
 
 
-def measure(course: Course, device: str, data: dict | None, only: str = "") -> dict:
-    """New figures: counts of all rungs, or times added to the stored counts. only: a single ladder."""
+def measure(course: Course, data: dict | None, only: str = "") -> dict:
+    """New counts of all rungs. only: a single ladder."""
     todo = [(ladder, *rung) for ladder in LADDERS if only in ("", ladder.name) for rung in ladder.rungs]
-    if device == "gpu":
-        for ladder, number, shape in todo:
-            for rung in rungs_of(data, ladder.name):
-                if rung["puzzle"].startswith(number):
-                    rung["gpu"] = timed(course, ladder, number, shape)
-        return data
     kept = [rung for rung in data["rungs"] if rung["ladder"] != only] if data and only else []
+    for rung in kept:
+        rung.pop("gpu", None)
     for ladder, number, shape in todo:
         kept.append(counted(course, ladder, number, shape))
         click.echo(f"{ladder.name} {number}: {moved(kept[-1]):,} bytes", err=True)

@@ -50,19 +50,24 @@ def picture(data: dict) -> Figure:
         for row, rung in enumerate(found):
             nbytes = moved(rung)
             axes.barh(row, nbytes, height=0.72, color=LAST if row == len(found) - 1 else BAR)
-            axes.text(nbytes, row, f"  {scaled(nbytes, 'B')}", va="center", fontsize=9, color=INK)
+            told = scaled(nbytes, "B") + (
+                f", {rung['gpu']['milliseconds']:.3g} ms" if rung.get("gpu") else ""
+            )
+            axes.text(nbytes, row, f"  {told}", va="center", fontsize=9, color=INK)
         least = found[-1]["least_bytes"]
         axes.axvline(least, color=FAINT, linewidth=1, linestyle=":")
         axes.set_yticks(range(len(found)), [name(rung) for rung in found], fontsize=9)
         axes.set_ylim(len(found) - 0.5, -0.5)
-        axes.set_xlim(0, 1.17 * max(map(moved, found)))
+        room = 1.3 if any(rung.get("gpu") for rung in found) else 1.17  # for the text behind the longest bar
+        axes.set_xlim(0, room * max(map(moved, found)))
         axes.set_xticks([])
         axes.tick_params(left=False)
         for side in ("top", "right", "bottom"):
             axes.spines[side].set_visible(False)
         axes.set_title(ladder.title, loc="left", fontsize=10, color=INK, x=0, fontweight="bold")
     told = f"Bytes of global memory moved, counted on the virtual GPU, {data['date']}."
-    figure.text(0.01, 0.012, f"{told} Dotted: every array moved once.", fontsize=8.5, color=FAINT)
+    device = next((f" Times: {rung['gpu']['device']}." for rung in data["rungs"] if rung.get("gpu")), "")
+    figure.text(0.01, 0.012, f"{told} Dotted: every array moved once.{device}", fontsize=8.5, color=FAINT)
     figure.tight_layout(rect=(0, 0.03, 1, 1), h_pad=1.0)
     return figure
 
@@ -80,7 +85,7 @@ def table(data: dict) -> list[str]:
     """Markdown: the counters of every rung, and the times and shares of the library if there are any."""
     timed = [rung["gpu"] for rung in data["rungs"] if rung.get("gpu")]
     heads = ["", "moved", "sectors per load", "FLOP per byte", "warp instructions"]
-    heads += ["TFLOP/s", "of cuDNN, cuBLAS"] if timed else []
+    heads += ["ms", "TFLOP/s", "of cuDNN, cuBLAS"] if timed else []
     rows = [heads, ["---"] + ["---:"] * (len(heads) - 1)]
     for ladder in LADDERS:
         found = rungs_of(data, ladder.name)
@@ -102,8 +107,9 @@ def table(data: dict) -> list[str]:
 
 def time_cells(gpu: dict | None) -> list[str]:
     if not gpu:
-        return ["", ""]
-    return [f"{gpu['tflops']:.3g}", percent(gpu["share_of_library"]) if "share_of_library" in gpu else ""]
+        return ["", "", ""]
+    share = percent(gpu["share_of_library"]) if "share_of_library" in gpu else ""
+    return [f"{gpu['milliseconds']:.3g}", f"{gpu['tflops']:.3g}", share]
 
 
 def to_page(data: dict, root: Path) -> Path:

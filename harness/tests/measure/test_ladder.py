@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from harness.course.checkout import open_course
+from harness.course.checkout import Course, open_course
 from harness.errors import CourseError
 from harness.measure import ladder, peaks
 from harness.measure.ladder import LADDERS, moved, rungs_of
@@ -133,7 +134,19 @@ def timed():
     return data
 
 
+def test_times_come_from_the_data_file_of_a_gpu(tmp_path, timed):
+    rung = timed["rungs"][0]
+    found = {"ladder": [{"ladder": rung["ladder"], "puzzle": rung["puzzle"], **rung["gpu"]}]}
+    (tmp_path / "nvidia_a100.json").write_text(json.dumps(found))
+    loaded = ladder.load(hardware=tmp_path)
+    assert [r["puzzle"] for r in loaded["rungs"] if "gpu" in r] == [rung["puzzle"]]
+    assert loaded["rungs"][0]["gpu"]["tflops"] == 0.25
+    kept = ladder.measure(Course(tmp_path), loaded, only="nothing")["rungs"]  # no time gets among the counts
+    assert len(kept) == len(loaded["rungs"]) and not any("gpu" in r for r in kept)
+
+
 def test_what_was_timed_is_drawn_as_well(timed):
+    assert texts(drawn.picture(timed).axes[0])[:2] == ["113 MB, 1 ms", "101 MB"]
     figure = roofline.picture(timed)
     assert [y for _, y in points(figure.axes[0], "s")] == [0.25] and not points(figure.axes[1], "s")
     assert (
@@ -155,12 +168,11 @@ def test_the_page_has_the_table_and_the_pictures():
 def test_a_column_stands_where_something_was_timed(timed):
     plain, with_times = drawn.table(DATA), drawn.table(timed)
     assert "TFLOP/s" not in "\n".join(plain)
-    assert with_times[0].endswith("| TFLOP/s | of cuDNN, cuBLAS |") and with_times[3].endswith(
-        "| 0.25 | 12% |"
-    )
+    assert with_times[0].endswith("| ms | TFLOP/s | of cuDNN, cuBLAS |")
+    assert with_times[3].endswith("| 1 | 0.25 | 12% |")
     assert with_times[-1] == "Times: NVIDIA A100-SXM4-80GB, 2026-01-02."
     columns = {line.count("|") for line in with_times if line.startswith("|")}
-    assert columns == {8}
+    assert columns == {9}
 
 
 def test_the_table_is_put_between_its_marks(tmp_path, timed):

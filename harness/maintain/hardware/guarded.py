@@ -1,0 +1,70 @@
+"""A command with a time limit, ended with all that it has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_LONGEST = 4 << 20  # bytes of output that are read
+_TAIL = 3000  # characters of it that are kept of what went wrong
+
+
+@dataclass
+class Finished:
+    """status: of the process, negative for a signal; None if its time was over. told: what it wrote to `report`."""
+
+    status: int | None
+    out: str
+    err: str
+    seconds: float
+    told: str = ""
+
+    @property
+    def tail(self) -> str:
+        return (self.out + self.err + self.told)[-_TAIL:]
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in a line: the last that it said."""
+        said = (self.err.strip() or self.out.strip() or "it said nothing").splitlines()[-1]
+        return f"status {self.status}: {said[:400]}"
+
+
+def run(command: list[str], limit: float, report: Path | None = None) -> Finished:
+    """report: a file that the command is told to write."""
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            environment = os.environ | {"COLUMNS": "500", "PYTHONUNBUFFERED": "1"}  # nothing is cut off
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Finished(127, "", str(error), 0.0)
+        try:
+            status: int | None = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:  # whatever is left of its group
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        said = [read(file) for file in (out, err)]
+    told = report.read_text(errors="replace")[:_LONGEST] if report and report.exists() else ""
+    return Finished(status, *said, round(time.monotonic() - start, 2), told)
+
+
+def read(file) -> str:
+    file.seek(0)
+    return file.read(_LONGEST).decode("utf-8", "replace")

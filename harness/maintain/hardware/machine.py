@@ -1,0 +1,102 @@
+"""What the machine is and has: GPU, clocks, driver, tools, packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from importlib import metadata
+from importlib.util import find_spec
+
+from ...devices.virtual.explain.metrics import METRICS
+
+QUERIED = """
+    name driver_version clocks.sm clocks.mem clocks.max.sm clocks.max.mem power.limit memory.total temperature.gpu
+    ecc.mode.current mig.mode.current
+""".split()
+PACKAGES = """
+    cupy-cuda13x torch numpy cuda-bindings nvidia-cuda-nvrtc nvidia-cudnn-cu13 nvidia-cublas llvmlite tree-sitter
+    tree-sitter-cuda pytest pytest-xdist
+""".split()
+#: what the items need to import
+MODULES = (
+    "cupy",
+    "torch",
+    "click",
+    "cuda.bindings.nvrtc",
+    "tree_sitter",
+    "tree_sitter_cuda",
+    "pytest",
+    "xdist",
+)
+TOOLS = {"nvcc": "--version", "ncu": "--version", "compute-sanitizer": "--version"}
+
+
+def metrics() -> list[str]:
+    """The metrics of Nsight Compute that METRICS names."""
+    return list(dict.fromkeys(part for m in METRICS.values() for part in m.ncu.split(" + ") if part))
+
+
+def look() -> dict:
+    """All of it. `missing`: what keeps items from running; `unknown`: metrics that this GPU does not have."""
+    from ...devices.gpu.device import GPU, driver
+    from ...devices.nvrtc import library
+
+    found = {
+        "date": time.strftime("%Y-%m-%d"),
+        "command": "python -m harness.maintain.hardware",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "cuda_driver": driver().version,
+        "nvidia_smi": smi(),
+        "tools": {
+            name: last_line([path, how]) for name, how in TOOLS.items() if (path := shutil.which(name))
+        },
+        "packages": {name: version for name in PACKAGES if (version := installed(name))},
+        "missing": [name for name in MODULES if not has(name)] + [t for t in TOOLS if not shutil.which(t)],
+        "unknown": unknown(),
+    }
+    with GPU() as gpu:
+        found |= {"device": gpu.name, "capability": gpu.capability}
+    return found | {"nvrtc": library.version(), "headers": str(library.cuda_headers())}
+
+
+def smi() -> dict[str, str]:
+    said = last_line(["nvidia-smi", f"--query-gpu={','.join(QUERIED)}", "--format=csv,noheader"])
+    return dict(zip(QUERIED, map(str.strip, said.split(","))))
+
+
+def unknown() -> list[str]:
+    """Those of `metrics` that Nsight Compute does not list for this GPU; it lists them without `.sum`."""
+    listed = said(["ncu", "--query-metrics"])
+    known = {line.split()[0] for line in listed.splitlines() if line.strip()}
+    return [name for name in metrics() if name.split(".")[0] not in known] if known else []
+
+
+def has(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def last_line(command: list[str]) -> str:
+    return (said(command).strip().splitlines() or [""])[-1]
+
+
+def said(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"{command[0]}: {error}", file=sys.stderr)
+        return ""
