@@ -128,17 +128,21 @@ def tally(verdict: Verdict, width: int) -> list[Line]:
     counts = {k: [c.status == PASSED for c in verdict.cases if c.kernel == k] for k in kernels}
     if len(kernels) == 1:
         good = next(iter(counts.values()))
-        return [[(f"  {sum(good)} of {len(good)} cases pass.", ""), seed(verdict)]]
+        return with_seed([[(f"  {sum(good)} of {len(good)} cases pass.", "")]], verdict, width)
     told = [
         f"{k} passes {'all' if all(good) else f'{sum(good)} of'} {len(good)} cases"
         for k, good in counts.items()
     ]
-    *lines, last = body_lines("; ".join(told) + ".", width)
-    return [*lines, [*last, seed(verdict)]]
+    return with_seed(body_lines("; ".join(told) + ".", width), verdict, width)
 
 
-def seed(verdict: Verdict) -> Span:
-    return f"   seed {verdict.seed}", "dim"
+def with_seed(lines: list[Line], verdict: Verdict, width: int) -> list[Line]:
+    """The seed at the end of the last line, or on a line of its own where it does not fit."""
+    seed = f"  seed {verdict.seed}"
+    *above, last = lines
+    if len("".join(text for text, _ in last)) + 1 + len(seed) > width:
+        return [*lines, [(seed, "dim")]]
+    return [*above, [*last, (" " + seed, "dim")]]
 
 
 def notes(verdict: Verdict, width: int) -> list[Line]:

@@ -55,7 +55,8 @@ def access_picture(
     if strip:
         cell = min(cell, (WIDTH - LEFT) / (total + 0.5 * len(writers)))
         cell, places, bottom = arrange(kernel, shapes, top, cell)
-    pen = Pen(bottom + 50, cell)
+    small = explained(shapes.values(), cell, whole_block=thread is None)
+    pen = Pen(bottom + (74 if small and strip else 50), cell)
 
     this = f"block {coordinates(block, launch.grid)}"
     if thread is not None:
@@ -67,7 +68,7 @@ def access_picture(
         draw_threads(pen, writers, block, thread, 100, launch)
     for p in kernel.passed:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
-    draw_legend(pen, bottom + 25, strip, thread is None)
+    draw_legend(pen, bottom + 25, strip, thread is None, small)
     return pen.figure
 
 
@@ -248,7 +249,16 @@ def draw_threads(
         x += pen.cell_size / 2
 
 
-def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> None:
+def explained(shapes: Iterable[tuple[int, ...]], cell: float, whole_block: bool) -> str:
+    """What the numbers in the cells are, as far as there are any: those of vectors have no place beside them."""
+    numbered = [s for s in shapes if cell >= READABLE and np.prod(s) <= MOST_VALUES]
+    placed = any(len(s) > 1 for s in numbered)
+    if whole_block and numbered:
+        return "numbers: the thread" + "; small: place in memory" * placed
+    return "small numbers: place in memory" * placed
+
+
+def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool, small: str) -> None:
     items = [(COLOURS["read"], "read"), (COLOURS["write"], "written")]
     items += [(COLOURS[""], f"not touched by this {'block' if whole_block else 'thread'}")]
     if strip:
@@ -258,11 +268,8 @@ def draw_legend(pen: Pen, y: float, strip: bool, whole_block: bool = False) -> N
         pen.cell(x, y - 8, colour, side=16)
         pen.text(x + 22, y, says, "label")
         x += 22 + LETTER * len(says) + 14
-    if not strip and pen.cell_size >= READABLE:
-        small = "small numbers: place in memory"
-        if whole_block:
-            small = "numbers: the thread; small: place in memory"
-        pen.text(x, y, small, "label", FAINT)
+    if small:
+        pen.text(*((LEFT, y + 24) if strip else (x, y)), small, "label", FAINT)
 
 
 def of_case(name: str, says: str, after: str = "; ") -> str:

@@ -138,7 +138,8 @@ def fragment_picture(puzzle: Puzzle, kernel: Kernel, source: str) -> Figure:
         for row, column in np.argwhere(held[..., 0] >= 0):
             lane, register = held[row, column]
             cells[row, column], texts[row, column] = INKS[register], str(lane)
-        heading = [f"{name}, {down} x {across} = {held.shape[0]} x {held.shape[1]}", f"in {p.name}"]
+        heading = [f"{name}, {down} x {across} = {held.shape[0]} x {held.shape[1]}"]
+        heading += [f"in {p.name}"] * (p.name not in name)
         axes = {"across": [(0, f"{across}=0")], "down": [(0, f"{down}=0"), (8, "8")][: held.shape[0] // 8]}
         panels.append([Panel(heading, cells, side, texts, rule=(8, 8), **axes)])
     legend = {ink: f"register {i}" for i, ink in enumerate(INKS)}

@@ -137,7 +137,7 @@ def steps_of_a_block(
                 cells[place] = "written"
             else:
                 cells[place] = cells[place] or f"step {step}"
-                texts[place] = texts.get(place, "") + str(step)
+                texts[place] = f"{texts[place]},{step}" if place in texts else str(step)
     return cells, texts
 
 

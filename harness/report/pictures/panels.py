@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from .canvas import COLOURS, FAINT, INK, LETTER, Pen
+from .canvas import COLOURS, DPI, FAINT, INK, LETTER, Pen
 
 # pixels: left of a panel; above the first heading; a line of a heading; names of columns; below a panel
 EDGE, TOP, LINE, HEAD, BELOW = 46, 84, 19, 12, 26
@@ -79,8 +79,15 @@ def height(p: Panel) -> float:
     return p.gap + LINE * len(p.heading) + HEAD + p.cells.shape[0] * p.side + BELOW
 
 
+def letters_of(p: Panel) -> float:
+    """The largest size, in points, in which the longest text fits its cell. A letter is 0.62 times as wide as high."""
+    points = p.side * 72 / DPI
+    return min(10.0, 0.6 * points, 0.82 * points / 0.62 / max(map(len, p.texts.values()), default=1))
+
+
 def draw_cells(pen: Pen, p: Panel, x0: float, y0: float) -> None:
     rows, columns = p.cells.shape
+    pen.sizes["value"] = letters_of(p)
     for row in range(rows):
         for column in range(columns):
             ink = p.cells[row, column]

@@ -254,7 +254,7 @@ def frame(found: Walk, now: int, together: bool = False) -> Figure:
     legend |= {"other": "padding, not read"} if (b == "other").any() else {}
     legend |= {"written": "written"} if last else {}
     block = f"block ({p.block[0]},{p.block[1]})" + (f", {p.note}" if p.note else "")
-    steps = f"{len(found.steps)} steps" if together else f"step {now} of 0 to {len(found.steps) - 1}"
+    steps = f"{len(found.steps)} steps" if together else f"step {now} (0 to {len(found.steps) - 1})"
     return draw(
         f"{p.kernel}: {block}, tiles of {SIDE} x {SIDE}, {steps}",
         of_case(found.case, f"a number is the element of {p.b.name} that was read there"),

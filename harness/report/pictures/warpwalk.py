@@ -77,7 +77,7 @@ def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: i
     if not found:
         raise CourseError(f"warp 0 of block 0 of {kernel.name} touches no array")
     title = f"{kernel.name}: warp 0 of block 0"
-    titles = [f"{title}, pass {i} of 0 to {len(found) - 1}" for i in range(min(most, len(found)))]
+    titles = [f"{title}, pass {i + 1} of {len(found)}" for i in range(min(most, len(found)))]
     return [frame(kernel, shapes, found, i, titles[i], case) for i in range(len(titles))]
 
 

@@ -68,7 +68,10 @@ def test_a_passed_one_is_one_line_and_what_is_next():
 
 def test_two_kernels_are_counted_apart():
     cases = [CaseResult("a", {}, "weights", FAILED), CaseResult("a", {}, "bias", PASSED)]
-    assert "  weights passes 0 of 1 cases; bias passes all 1 cases.   seed 7" in text(wrong(cases=cases))
+    counted = "  weights passes 0 of 1 cases; bias passes all 1 cases."
+    assert f"{counted}   seed 7" in text(wrong(cases=cases))
+    narrow = text(wrong(cases=cases, lines=[]), len(counted) + 9)
+    assert narrow[narrow.index(counted) + 1] == "  seed 7"
 
 
 def test_what_stops_before_a_case_has_a_heading():

@@ -80,4 +80,5 @@ def test_a_map_says_what_it_shows_and_nothing_overlaps(number):
     picture = maps.MAPS[number](COURSE.load(number))
     texts = [t.get_text() for t in picture.axes[0].texts]
     assert [text for text in texts if text in HEADINGS.get(number, ())] == HEADINGS.get(number, [])
+    assert min(t.get_fontsize() for t in picture.axes[0].texts) >= 6  # points; smaller is not read on a phone
     no_text_overlaps(picture)

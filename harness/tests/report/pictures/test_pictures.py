@@ -172,6 +172,20 @@ def test_no_text_overlaps_or_leaves_the_picture(puzzle, which):
         no_text_overlaps(access_picture(puzzle, case, kernel, accesses, 0, thread, values, writers, launch))
 
 
+@pytest.mark.parametrize(
+    ("number", "thread", "says"),
+    [("02", 1, "small numbers: place in memory"), ("11", 1, ""), ("21", "all", "numbers: the thread; small")],
+)
+def test_numbers_are_explained_where_there_are_any(number, thread, says):
+    """Vectors have no small numbers, and the list of threads in the legend leaves the second line for them."""
+    puzzle = COURSE.load(number)
+    source = puzzle.solution_path.read_text(encoding="utf-8")
+    picture = draw(puzzle, source, puzzle.cases[0], puzzle.kernels[0], 0, thread)
+    told = [t.get_text() for t in picture.axes[0].texts if "small" in t.get_text()]
+    assert len(told) == bool(says) and all(t.startswith(says) for t in told)
+    no_text_overlaps(picture)
+
+
 def no_text_overlaps(picture):
     picture.draw_without_rendering()
     frame = picture.bbox

@@ -65,7 +65,7 @@ def test_frames_show_the_steps(number):
     for i, step in enumerate(found.steps):
         picture = frame(found, i)
         texts = [t.get_text() for t in picture.axes[0].texts]
-        assert f"step {i} of 0 to {len(found.steps) - 1}" in texts[0]
+        assert f"step {i} (0 to {len(found.steps) - 1})" in texts[0]
         inked = [q for q in picture.axes[0].patches if matches(q, INKS["read"])]
         image = len({int(found.product.b.places[cell]) for cell in step.b})
         assert len(inked) == len(step.a) + len(step.b) + image + ("read now" in texts)

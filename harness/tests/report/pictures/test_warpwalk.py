@@ -39,7 +39,7 @@ def test_the_passes_of_the_weight_gradient():
         colours = [to_hex(q.get_facecolor()) for q in figure.axes[0].patches]
         before = set().union(*(p.kinds for p in found[:i])) - set(found[i].kinds)
         assert colours.count(COLOURS["read"]) == 5 + 1 and colours.count(IDLE) == len(before) + 1
-        assert figure.axes[0].texts[0].get_text().endswith(f"pass {i} of 0 to 3")
+        assert figure.axes[0].texts[0].get_text().endswith(f"pass {i + 1} of 4")
     no_text_overlaps(drawn[3])
 
 
