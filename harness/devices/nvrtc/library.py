@@ -92,11 +92,13 @@ def supported_architectures(api=None) -> list[int]:
 @lru_cache(maxsize=1)
 def _preload() -> None:
     """Loads the package's own library: the bindings take any NVRTC that is in the process already,
-    such as the CUDA 12 one that a PyTorch imported earlier has brought."""
+    such as the CUDA 12 one that a PyTorch imported earlier has brought. Before it, the library that it opens by its
+    mere name: NVRTC 13.0 does not look for it beside itself."""
     for folder in sys.path:
-        library = Path(folder, "nvidia", "cu13", "lib", "libnvrtc.so.13")
-        if library.is_file():
-            ctypes.CDLL(str(library))
+        libraries = Path(folder, "nvidia", "cu13", "lib")
+        if (libraries / "libnvrtc.so.13").is_file():
+            for library in (*libraries.glob("libnvrtc-builtins.so.13.*"), libraries / "libnvrtc.so.13"):
+                ctypes.CDLL(str(library))
             return
 
 

@@ -30,7 +30,8 @@ def profiled(command: list[str], metrics: list[str], report: str) -> list[str]:
 
 
 def sanitised(command: list[str], tool: str, report: str) -> list[str]:
-    return ["compute-sanitizer", "--tool", tool, "--print-limit", "20", "--log-file", report, *command]
+    options = ("--tool", tool, "--print-limit", "20", "--target-processes", "application-only")
+    return ["compute-sanitizer", *options, "--log-file", report, *command]
 
 
 def launches(report: str) -> list[dict]:
