@@ -70,7 +70,7 @@ def test_two_kernels_are_counted_apart():
     cases = [CaseResult("a", {}, "weights", FAILED), CaseResult("a", {}, "bias", PASSED)]
     counted = "  weights passes 0 of 1 cases; bias passes all 1 cases."
     assert f"{counted}   seed 7" in text(wrong(cases=cases))
-    narrow = text(wrong(cases=cases, lines=[]), len(counted) + 9)
+    narrow = text(wrong(cases=cases, lines=[]), len(counted) + 8)
     assert narrow[narrow.index(counted) + 1] == "  seed 7"
 
 
