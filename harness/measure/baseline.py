@@ -87,13 +87,16 @@ def measure(job: dict) -> dict:
 
 
 def run(job: dict) -> dict:
-    """Every variant: float32 with TF32 off, TF32, half; each layout; convolutions without cuDNN as well."""
+    """Every variant: float32 with TF32 off, TF32, half; each layout; convolutions without cuDNN as well. A copy has none."""
     try:
         import torch
     except ImportError:
         return {"problem": "PyTorch is not installed"}
     if not torch.cuda.is_available():
         return {"problem": "PyTorch finds no GPU that it can use"}
+    if job["operation"] == "copy":
+        found = {"milliseconds": times(torch, copy(torch, job["nbytes"]), job["repeat"])}
+        return {"software": f"PyTorch {torch.__version__}", "rows": [found]}
     torch.backends.cudnn.benchmark = True
     product = job["operation"] == "matmul"
     library = "cuBLAS" if product else "cuDNN"
@@ -117,6 +120,13 @@ def variant(torch, job: dict, arithmetic: str, library: str, layout: str) -> dic
         return row | {"milliseconds": times(torch, make(torch, job, layout, dtype), job["repeat"])}
     except RuntimeError as error:  # no kernel for this variant, or no memory
         return row | {"problem": (str(error).splitlines() or ["RuntimeError"])[0]}
+
+
+def copy(torch, nbytes: int):
+    """What memory can do at most: each byte is read once and written once."""
+    source = torch.randn((nbytes // 4,), device="cuda", dtype=torch.float32)
+    target = torch.empty(nbytes // 4, device="cuda", dtype=torch.float32)
+    return lambda: target.copy_(source)
 
 
 def matrix_product(torch, job: dict, layout: str, dtype):

@@ -40,7 +40,7 @@ class BenchOptions:
     """shape, init, repeat, device: as on the command line. verify: None if the user left it out.
 
     gpu: a name from the peaks table, for reports without a GPU. budget: replaces BUDGET. only: some of the
-    kernels. libraries: whether a GPU's libraries are timed as well.
+    kernels. libraries: whether a GPU's libraries are timed as well. compared: replaces AFFORDABLE.
     """
 
     shape: str = ""
@@ -53,6 +53,7 @@ class BenchOptions:
     budget: float | None = None
     only: tuple[str, ...] = ()
     libraries: bool = True
+    compared: int | None = None
 
 
 def bench(puzzle: Puzzle, path: Path, settings: BenchOptions, opener: Callable | None = None) -> BenchResult:
@@ -160,7 +161,7 @@ class Measuring:
             return self.settings.verify
         dims = self.puzzle.full_dims(case)
         work = (shapes.flops(self.kernel, dims) or 0) // 2
-        most = AFFORDABLE if self.device.kind == "gpu" else AFFORDABLE // 100
+        most = self.settings.compared or (AFFORDABLE if self.device.kind == "gpu" else AFFORDABLE // 100)
         return max(work, *(prod(a.shape(dims)) for a in self.kernel.arrays)) <= most
 
     def arguments(self) -> tuple:

@@ -35,6 +35,7 @@ def collect(folder: Path, into: Path = HARDWARE) -> Path:
         },
         "grade": every(journal, "grade"),
         "mistakes": list(mistakes(journal)),
+        "ceilings": every(journal, "ceilings"),
         "ladder": every(journal, "ladder"),
         "layers": layers(journal),
         "counters": {p.id: list(compared(p, found)) for p, found in counted(journal)},

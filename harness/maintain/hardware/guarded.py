@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+_CHECKOUT = Path(__file__).resolve().parents[3]
 _LONGEST = 4 << 20  # bytes of output that are read
 _TAIL = 3000  # characters of it that are kept of what went wrong
 
@@ -40,7 +41,9 @@ def run(command: list[str], limit: float, report: Path | None = None) -> Finishe
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            environment = os.environ | {"COLUMNS": "500", "PYTHONUNBUFFERED": "1"}  # nothing is cut off
+            paths = os.pathsep.join(filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH"))))
+            # the width is pytest's, which would cut off why something failed
+            environment = os.environ | {"COLUMNS": "500", "PYTHONPATH": paths}
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

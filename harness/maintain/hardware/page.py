@@ -32,7 +32,7 @@ def text(data: dict) -> list[str]:
         f"{smi.get('clocks.sm', '?')} of {smi.get('clocks.max.sm', '?')}; {versions}.",
         "",
         *("## Right and wrong kernels", "", *judged(data), ""),
-        *("## Layers beside cuDNN", "", *layers(data["layers"]), ""),
+        *("## Layers beside cuDNN", "", *ceilings(data["ceilings"]), "", *layers(data["layers"]), ""),
         *("## Counters beside Nsight Compute", "", *counters(data["counters"]), ""),
         *("## compute-sanitizer", "", *solutions(data["sanitizer"]), "", *zoo(data["zoo"])),
     ]
@@ -62,6 +62,20 @@ def judged(data: dict) -> list[str]:
         "",
         *(f"* {b}" for b in bad[:_FEW]),
     ]
+
+
+def ceilings(found: list[dict]) -> list[str]:
+    """One line: what was measured of a copy and of large products."""
+    told = []
+    for one in found:
+        for row in (row for row in one["rows"] if "ms" in row):
+            if one["what"] == "copy":
+                told.append(f"{one['bytes'] / row['ms'] / 1e9:.3g} TB/s by a copy")
+            else:
+                told.append(
+                    f"{one['flop'] / row['ms'] / 1e9:.3g} TFLOP/s {row['arithmetic']} by a product of cuBLAS"
+                )
+    return [f"Measured ceilings: {', '.join(told)}."] if told else []
 
 
 def layers(found: list[dict]) -> list[str]:

@@ -22,6 +22,7 @@ from ...measure import baseline, bench, figures, ladder
 from . import layers, machine
 
 CHUNK = 16  # mistakes of an item
+COMPARED = 200_000_000  # multiply-adds: results of larger launches are compared with a smaller batch
 
 
 @cache
@@ -86,6 +87,21 @@ def spread(milliseconds: list[float]) -> dict:
     return {"ms": median, "ms_10": low, "ms_90": high, "n": len(milliseconds)}
 
 
+def ceilings(_: str) -> Iterator[dict]:
+    """What the GPU can do at most, as far as libraries show it: a copy of memory, a product of large matrices."""
+    repeat, side, nbytes = bench.BenchOptions.repeat, 8192, 1 << 30
+    for told, job in (
+        ({"what": "copy", "bytes": 2 * nbytes}, {"operation": "copy", "nbytes": nbytes}),
+        ({"what": "product", "flop": 2 * side**3}, {"operation": "matmul", "m": side, "k": side, "n": side}),
+    ):
+        library = baseline.measure({**job, "repeat": repeat})
+        yield told | library | {"rows": spreads(library.get("rows", []))}
+
+
+def spreads(rows: list[dict]) -> list[dict]:
+    return [row | spread(row.pop("milliseconds")) if "milliseconds" in row else row for row in rows]
+
+
 def rungs(name: str) -> Iterator[dict]:
     """The times of one of the ladders of LADDER.md."""
     (wanted,) = (one for one in ladder.LADDERS if one.name == name)
@@ -106,11 +122,14 @@ def layer(item: str) -> Iterator[dict]:
     job = baseline.job_of(kernel, dims)
     work = {"flop": bench.shapes.flops(kernel, dims), "least_bytes": bench.shapes.least_bytes(kernel, dims)}
     library = baseline.measure({**job, "repeat": bench.BenchOptions.repeat})
-    rows = [
-        row | spread(row.pop("milliseconds")) if "milliseconds" in row else row
-        for row in library.pop("rows", [])
-    ]
-    yield {"layer": name, "direction": direction, **work, **library, "rows": rows}
+    library["rows"] = spreads(library.get("rows", []))
+    yield {
+        "layer": name,
+        "direction": direction,
+        **work,
+        **library,
+        "sm_clock": machine.smi().get("clocks.sm"),
+    }
     for puzzle, kernel in found:
         try:
             yield {"puzzle": puzzle.id, "kernel": kernel.name, **timed(puzzle, kernel, shape)}
@@ -121,7 +140,7 @@ def layer(item: str) -> Iterator[dict]:
 def timed(puzzle: Puzzle, kernel, shape: str) -> dict:
     """The times of a kernel, and of those that finish its work."""
     names = tuple(k.name for k in (kernel, *puzzle.followers(kernel)))
-    settings = bench.BenchOptions(shape=shape, device="gpu", only=names, libraries=False)
+    settings = bench.BenchOptions(shape=shape, device="gpu", only=names, libraries=False, compared=COMPARED)
     report = bench.bench(puzzle, puzzle.solution_path, settings, open_gpu)
     if not report.kernels:
         return {"problem": " ".join(report.verdict.lines)[:300]}
@@ -134,6 +153,7 @@ VERBS = {
     "machine": lambda _: [machine.look()],
     "grade": grade,
     "mistakes": mistakes,
+    "ceilings": ceilings,
     "ladder": rungs,
     "layers": layer,
 }

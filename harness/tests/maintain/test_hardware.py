@@ -273,6 +273,7 @@ def test_a_rehearsal_becomes_a_data_file_and_a_page(stand_ins, monkeypatch, tmp_
     assert done.exit_code == 0 and "failed, " not in done.output, done.output
     monkeypatch.setitem(layers.LAYERS, "tiny", "N=2,C=2,H=6,W=6,K=2,R=3,S=3")
     Journal(tmp_path / "out").add("layers", "tiny/data", "done", results=list(work.layer("tiny/data")))
+    Journal(tmp_path / "out").add("ceilings", "ceilings", "done", results=list(work.ceilings("")))
 
     data = json.loads(collect(tmp_path / "out", tmp_path).read_text())
     assert data["device"] == "Stand-in" and data["machine"]["nvidia_smi"]["driver_version"] == "580.159.04"
@@ -288,6 +289,7 @@ def test_a_rehearsal_becomes_a_data_file_and_a_page(stand_ins, monkeypatch, tmp_
     assert data["zoo"]["after_the_last"]["memcheck"]["line"] == "kernel.cu:8"
     text = (tmp_path / page.PAGE).read_text()
     assert "| out-of-bounds | 1 | 1 | 0 | 0 | 0 |" in text
+    assert "2.15 TB/s by a copy, 1.1e+03 TFLOP/s float32 by a product" in text
     assert "| tiny, data | 1 | 10 | 1 | 100% | 0.5 | 0.25 | 4 |" in text
 
 

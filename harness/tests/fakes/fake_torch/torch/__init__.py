@@ -30,6 +30,10 @@ class Tensor:
         assert memory_format == {4: channels_last, 5: channels_last_3d}[self.dim()]
         return Tensor(self.shape, memory_format, self.dtype)
 
+    def copy_(self, other):
+        assert self.shape == other.shape
+        clock[0] += 1.0
+
     def zero_(self):
         flushed[0] = math.prod(self.shape) > 128 << 20  # more than an L2 holds
         clock[0] += 100
