@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -49,7 +48,10 @@ class Call:
         limit = min(step.limit, left)
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report"
-            finished = run(step.command(item, str(report), self.journal), limit, report)
+            try:
+                finished = run(step.command(item, str(report), self.journal), limit, report)
+            except Exception as error:  # nothing that one item meets may stop the others
+                finished = Finished(1, "", f"{type(error).__name__}: {error}", 0.0)
         if finished.status is None and limit < step.limit:
             return False  # its time was not over, but this call's
         found = judged(step, finished)
@@ -76,19 +78,19 @@ def judged(step: Step, finished: Finished) -> dict:
 
 
 def one_machine(journal: Journal) -> None:
-    """Errors: ClickException if the results of another GPU are there."""
-    record = run(STEPS[0].command("machine", "", journal), STEPS[0].limit)
-    found = judged(STEPS[0], record)
+    """Looks at the machine. Errors: ClickException where no kernel can run, or the results of another GPU are there."""
+    finished = run(STEPS[0].command("machine", "", journal), STEPS[0].limit)
+    found = judged(STEPS[0], finished)
     before = machine_of(journal).get("device")
-    now = (found.get("results") or [{}])[0]
-    if before and now.get("device") != before:
+    if found["status"] != "done":
+        raise click.ClickException(f"{found['reason']}\n{finished.tail}")
+    now = found["results"][0]
+    if before and now["device"] != before:
         raise click.ClickException(
-            f"{journal.path} holds the results of {before}, and this is {now.get('device')}"
+            f"{journal.path} holds the results of {before}, and this is {now['device']}"
         )
     journal.add("machine", "machine", **found)
-    click.echo(
-        f"on {now['device']}; missing: {', '.join(now['missing']) or 'nothing'}" if now else json.dumps(found)
-    )
+    click.echo(f"on {now['device']}; missing: {', '.join(now['missing']) or 'nothing'}")
 
 
 def gather(folder: Path) -> None:

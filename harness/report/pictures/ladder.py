@@ -66,9 +66,9 @@ def picture(data: dict) -> Figure:
             axes.spines[side].set_visible(False)
         axes.set_title(ladder.title, loc="left", fontsize=10, color=INK, x=0, fontweight="bold")
     told = f"Bytes of global memory moved, counted on the virtual GPU, {data['date']}."
-    device = next((f" Times: {rung['gpu']['device']}." for rung in data["rungs"] if rung.get("gpu")), "")
+    device = next((f"\nTimes: {rung['gpu']['device']}." for rung in data["rungs"] if rung.get("gpu")), "")
     figure.text(0.01, 0.012, f"{told} Dotted: every array moved once.{device}", fontsize=8.5, color=FAINT)
-    figure.tight_layout(rect=(0, 0.03, 1, 1), h_pad=1.0)
+    figure.tight_layout(rect=(0, 0.06 if device else 0.03, 1, 1), h_pad=1.0)
     return figure
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import numpy
 import pytest
 
 from harness.cli.grading import chosen_ids
@@ -147,3 +148,21 @@ def test_memory_without_end_is_refused(told):
     own = '    launch("fc_forward", x.contiguous(), weight, bias, y)\n'
     says = told(own, f"{own}    kept = [bytearray(1 << 26) for _ in range(64)]\n")
     assert "MemoryError" in says or "takes more memory than a program here may have" in says
+
+
+def test_gradcheck_tells_what_pytorch_finds():
+    torch = pytest.importorskip("torch")
+    from harness.layers import driver
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(context, grad):
+            return grad
+
+    file, arrays = {"wrong": Doubled.apply, "right": lambda x: 2 * x}, [numpy.ones(3)]
+    assert "Jacobian mismatch" in driver.gradcheck(file, None, "wrong", arrays)
+    assert driver.gradcheck(file, None, "right", arrays) == ""

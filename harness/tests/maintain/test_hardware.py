@@ -107,9 +107,18 @@ def test_what_fails_is_written_down_and_nothing_is_done_twice(monkeypatch, tmp_p
     assert runs.read_text() == "x" and len(Journal(tmp_path / "out").records) == 5
     call(tmp_path / "out", "--again")
     assert runs.read_text() == "x" and [r["item"] for r in Journal(tmp_path / "out").records[-1:]] == ["bad"]
+    broken = replace(program.STEPS[1], command=lambda *_: 1 / 0)
+    assert not program.Call(Journal(tmp_path / "broken"), 9, False).go(broken)  # none is left
+    assert "ZeroDivisionError" in Journal(tmp_path / "broken").latest("own")["good"]["reason"]
     monkeypatch.setattr(program, "machine_of", lambda journal: {"device": "Another"})
     with pytest.raises(Exception, match="holds the results of Another, and this is Stand-in"):
         program.one_machine(Journal(tmp_path / "out"))
+
+
+def test_without_a_gpu_nothing_is_begun(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    done = call(tmp_path)
+    assert done.exit_code == 1 and "CuPy cannot be loaded" in done.output and not Journal(tmp_path).records
 
 
 def test_what_hangs_is_left_to_the_next_call_once_and_then_written_down(monkeypatch, tmp_path):
